@@ -1,0 +1,236 @@
+"""Checks of what a user passes in: one function per fact, called once, at the public border.
+
+Each returns the checked value in the form the kernels expect and raises an error that names
+the argument, the condition, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from skuq._typing import ArrayLike, FloatArray
+
+DEFAULT_COVERAGE = 0.9
+"""The one nominal coverage used wherever none is given."""
+
+
+def as_float_array(values: ArrayLike, name: str) -> FloatArray:
+    """Return ``values`` as a float64 array, without checking shape or content."""
+    if sparse.issparse(values):
+        raise TypeError(f"`{name}` must be a dense array, got a sparse one. Call `.toarray()` on it first.")
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "c":
+            raise TypeError
+        if array.dtype.kind in "SUMm":
+            raise ValueError
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        kind = getattr(values, "dtype", type(values).__name__)
+        raise TypeError(f"`{name}` must hold real numbers, got {kind}.") from error
+
+
+def _where(mask: np.ndarray) -> str:
+    """Say where a condition first fails, for an error message."""
+    if mask.ndim == 0:
+        return ""
+    position = np.unravel_index(int(np.argmax(mask)), mask.shape)
+    if len(position) == 1:
+        return f" at row {position[0]}"
+    return f" at row {position[0]}, column {position[1]}"
+
+
+def check_no_nan(array: FloatArray, name: str) -> FloatArray:
+    """Raise if ``array`` holds a NaN; infinities pass."""
+    with np.errstate(all="ignore"):
+        if np.isnan(array.sum()):  # one pass without a temporary; a sum of both infinities is NaN too
+            mask = np.isnan(array)
+            if mask.any():
+                raise ValueError(f"`{name}` must not contain NaN, got one{_where(mask)}.")
+    return array
+
+
+def check_finite(array: FloatArray, name: str) -> FloatArray:
+    """Raise if ``array`` holds a NaN or an infinity."""
+    with np.errstate(all="ignore"):
+        if not np.isfinite(array.sum()):  # a sum may overflow, so the slow check decides
+            mask = ~np.isfinite(array)
+            if mask.any():
+                value = array[np.unravel_index(int(np.argmax(mask)), mask.shape)] if array.ndim else array
+                raise ValueError(f"`{name}` must be finite, got {value}{_where(mask)}.")
+    return array
+
+
+def check_non_negative(array: FloatArray, name: str) -> FloatArray:
+    """Raise if a value of ``array`` is negative."""
+    if array.size and array.min() < 0:
+        mask = array < 0
+        value = array[np.unravel_index(int(np.argmax(mask)), mask.shape)] if array.ndim else array
+        raise ValueError(f"`{name}` must be non-negative, got {value}{_where(mask)}.")
+    return array
+
+
+def check_positive(array: FloatArray, name: str) -> FloatArray:
+    """Raise if a value of ``array`` is zero or negative."""
+    if array.size and array.min() <= 0:
+        mask = array <= 0
+        value = array[np.unravel_index(int(np.argmax(mask)), mask.shape)] if array.ndim else array
+        raise ValueError(f"`{name}` must be positive, got {value}{_where(mask)}.")
+    return array
+
+
+def check_rows(array: FloatArray, name: str, n: int) -> FloatArray:
+    """Raise unless the 1-D ``array`` has ``n`` rows."""
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must have shape ({n},), got {array.shape}.")
+    if array.shape[0] != n:
+        raise ValueError(f"`{name}` must have {n} rows, one a sample, got {array.shape[0]}.")
+    return array
+
+
+def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> FloatArray:
+    """Return a target as a finite float array of shape (n,); a column (n, 1) is flattened."""
+    array = as_float_array(y, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim == 2:
+        raise ValueError(
+            f"`{name}` must have one column, got {array.shape[1]}; skuq handles one target at a time."
+        )
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must have shape (n,), got {array.shape}.")
+    if array.shape[0] == 0:
+        raise ValueError(f"`{name}` must have at least one row, got none.")
+    if n is not None:
+        check_rows(array, name, n)
+    return check_finite(array, name)
+
+
+def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
+    """Return the weights as a finite, non-negative array of shape (n,) with a positive sum, or None."""
+    if sample_weight is None:
+        return None
+    weight = as_float_array(sample_weight, "sample_weight")
+    check_rows(weight, "sample_weight", n)
+    check_finite(weight, "sample_weight")
+    check_non_negative(weight, "sample_weight")
+    if not weight.sum() > 0:
+        raise ValueError("`sample_weight` must have a positive sum, got only zeros.")
+    return weight
+
+
+def effective_rows(sample_weight: FloatArray | None, n: int) -> float:
+    """Return the number of rows that weighted samples stand for, for formulas in which n itself enters.
+
+    Weights count repetitions, so n is their sum.
+    """
+    if sample_weight is None:
+        return float(n)
+    total, rows = float(sample_weight.sum()), int(np.count_nonzero(sample_weight))
+    if total < rows * (1 - 1e-9):
+        raise ValueError(
+            f"`sample_weight` counts repetitions, and the number of rows enters here, so its sum must be at "
+            f"least the number of rows with positive weight, {rows}; got {total:g}. "
+            "If the weights are relative, pass `sample_weight * len(sample_weight) / sample_weight.sum()`."
+        )
+    return total
+
+
+def check_probabilities(p: ArrayLike, name: str) -> FloatArray:
+    """Return probabilities as a float array with every value in [0, 1]."""
+    array = as_float_array(p, name)
+    if array.size and not (array.min() >= 0 and array.max() <= 1):
+        mask = ~((array >= 0) & (array <= 1))
+        value = array[np.unravel_index(int(np.argmax(mask)), mask.shape)] if array.ndim else array
+        raise ValueError(f"`{name}` must lie in [0, 1], got {value}{_where(mask)}.")
+    return array
+
+
+def check_open_unit(values: ArrayLike, name: str) -> FloatArray:
+    """Return a scalar or 1-D array of numbers strictly between 0 and 1."""
+    array = as_float_array(values, name)
+    if array.ndim > 1 or array.size == 0:
+        raise ValueError(f"`{name}` must be a number or a non-empty 1-D array, got shape {array.shape}.")
+    mask = ~((array > 0) & (array < 1))
+    if mask.any():
+        value = float(array[mask][0]) if array.ndim else float(array)
+        hint = f" Did you mean {value / 100:g}?" if 1 < value < 100 else ""
+        raise ValueError(f"`{name}` must lie strictly between 0 and 1, got {value:g}.{hint}")
+    return array
+
+
+def check_coverage(coverage: ArrayLike, name: str = "coverage") -> FloatArray:
+    """Return nominal coverages, a scalar or (k,) array, each strictly between 0 and 1."""
+    return check_open_unit(coverage, name)
+
+
+def check_single_coverage(coverage: float, name: str = "coverage") -> float:
+    """Return one nominal coverage strictly between 0 and 1."""
+    array = check_open_unit(coverage, name)
+    if array.ndim:
+        raise ValueError(f"`{name}` must be one number, got an array of shape {array.shape}.")
+    return float(array)
+
+
+def check_increasing(values: FloatArray, name: str) -> FloatArray:
+    """Raise unless a 1-D array is strictly increasing."""
+    if np.any(np.diff(values) <= 0):
+        raise ValueError(f"`{name}` must be strictly increasing, got {np.array2string(values, threshold=8)}.")
+    return values
+
+
+def check_option(value: Any, name: str, options: Collection[Any]) -> Any:
+    """Raise unless ``value`` is one of ``options``."""
+    if not any(value is option or (type(value) is type(option) and value == option) for option in options):
+        listing = ", ".join(repr(option) for option in options)
+        raise ValueError(f"`{name}` must be one of {listing}, got {value!r}.")
+    return value
+
+
+def check_integer(value: Any, name: str, minimum: int = 1) -> int:
+    """Return ``value`` as an int of at least ``minimum``."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"`{name}` must be an integer, got {value!r}.")
+    if value < minimum:
+        raise ValueError(f"`{name}` must be at least {minimum}, got {value}.")
+    return int(value)
+
+
+def check_number(value: Any, name: str, *, positive: bool = False) -> float:
+    """Return ``value`` as a finite float, positive where asked."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"`{name}` must be a number, got {value!r}.")
+    number = float(value)
+    if not np.isfinite(number) or (positive and number <= 0):
+        raise ValueError(f"`{name}` must be {'positive and ' if positive else ''}finite, got {value!r}.")
+    return number
+
+
+def check_bounds(bounds: ArrayLike, name: str = "y_pred", n: int | None = None) -> FloatArray:
+    """Return interval bounds, shape (n, 2), lower not above upper; infinite bounds pass."""
+    array = as_float_array(bounds, name)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"`{name}` must have shape (n, 2), lower and upper bound, got {array.shape}.")
+    if n is not None and array.shape[0] != n:
+        raise ValueError(f"`{name}` must have {n} rows, one a sample, got {array.shape[0]}.")
+    check_no_nan(array, name)
+    mask = array[:, 0] > array[:, 1]
+    if mask.any():
+        row = int(np.argmax(mask))
+        raise ValueError(
+            f"`{name}` must have lower bounds (first column) not above upper bounds, "
+            f"got {array[row, 0]:g} > {array[row, 1]:g} at row {row}."
+        )
+    return array
+
+
+def check_same_length(lengths: Sequence[int], name: str) -> int:
+    """Return the one length that all parts share."""
+    if len(set(lengths)) != 1:
+        raise ValueError(f"`{name}` must all have the same number of rows, got {list(lengths)}.")
+    return lengths[0]

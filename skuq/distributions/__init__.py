@@ -1,0 +1,33 @@
+"""Predictive distributions: the central noun of skuq."""
+
+from skuq.distributions._affine import affine
+from skuq.distributions._base import Distribution
+from skuq.distributions._concatenated import Concatenated, concat
+from skuq.distributions._convert import as_distribution
+from skuq.distributions._empirical import Empirical
+from skuq.distributions._mixture import Mixture
+from skuq.distributions._normal import Normal
+from skuq.distributions._normal_mixture import NormalMixture
+from skuq.distributions._quantiles import Quantiles
+from skuq.distributions._recalibrated import LevelMap, Recalibrated
+from skuq.distributions._scipy import ScipyDistribution
+from skuq.distributions._student_t import StudentT
+from skuq.distributions._transformed import Transformed
+
+__all__ = [
+    "Concatenated",
+    "Distribution",
+    "Empirical",
+    "LevelMap",
+    "Mixture",
+    "Normal",
+    "NormalMixture",
+    "Quantiles",
+    "Recalibrated",
+    "ScipyDistribution",
+    "StudentT",
+    "Transformed",
+    "affine",
+    "as_distribution",
+    "concat",
+]

@@ -1,0 +1,208 @@
+"""Stack the rows of distributions, of one family or of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq.distributions._base import Distribution
+
+
+def concat(parts: Sequence[Distribution]) -> Distribution:
+    """Stack the rows of several distributions into one.
+
+    Parameters
+    ----------
+    parts : sequence of Distribution
+        At least one; their families may differ.
+
+    Returns
+    -------
+    dist : Distribution
+        Of the common family where the parts can merge, else `Concatenated`.
+
+    Examples
+    --------
+    >>> from skuq.distributions import Normal, StudentT, concat
+    >>> concat([Normal(0.0, 1.0), Normal([1.0, 2.0], 1.0)])
+    Normal(n=3)
+    >>> concat([Normal(0.0, 1.0), StudentT(0.0, 1.0, df=3)])
+    Concatenated(n=2)
+    """
+    parts = list(parts)
+    if not parts:
+        raise ValueError("`parts` must hold at least one distribution, got none.")
+    for part in parts:
+        if not isinstance(part, Distribution):
+            raise TypeError(f"`parts` must hold distributions, got {type(part).__name__}.")
+    if len(parts) == 1:
+        return parts[0]
+    if any(isinstance(part, Concatenated) for part in parts):
+        return Concatenated._merge(parts)
+    family = type(parts[0])
+    merged = family._merge(parts) if all(type(part) is family for part in parts) else None
+    return merged if merged is not None else Concatenated(parts, np.arange(sum(map(len, parts))))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Concatenated(Distribution):
+    """Rows of distributions that cannot merge into one family; `concat` makes it.
+
+    Parameters
+    ----------
+    parts : sequence of Distribution
+        The distributions whose rows are used.
+    order : array-like of int, shape (n,)
+        Row i is row ``order[i]`` of the stacked parts; rows may be left out or repeated.
+
+    Attributes
+    ----------
+    parts : tuple of Distribution
+        Only the rows in use, those of each part in the order in which they appear.
+    order : ndarray of shape (n,)
+        A permutation of the rows of ``parts``.
+
+    Notes
+    -----
+    Every method calls the same method of each part on its rows, so nothing is approximated and
+    the cost is that of the parts.
+
+    Examples
+    --------
+    >>> from skuq.distributions import Concatenated, Normal, StudentT
+    >>> dist = Concatenated([Normal([0.0, 1.0], 1.0), StudentT(5.0, 1.0, df=3)], [2, 0])
+    >>> dist.mean()
+    array([5., 0.])
+    """
+
+    parts: tuple[Distribution, ...]
+    order: IntArray
+
+    def __init__(self, parts: Sequence[Distribution], order: ArrayLike) -> None:
+        parts, order = _flatten(parts, np.asarray(order))
+        owner, local = _locate(parts, order)
+        rows, used = [], []
+        for index, part in enumerate(parts):
+            mine = np.flatnonzero(owner == index)
+            if mine.size:
+                rows.append(mine)
+                used.append(part._take(local[mine]))
+        permutation = np.empty(owner.size, dtype=np.intp)
+        permutation[np.concatenate(rows)] = np.arange(owner.size)
+        self._set(parts=tuple(used), order=permutation)
+
+    @cached_property
+    def _part_rows(self) -> list[IntArray]:
+        """Rows of this distribution that each part holds, ascending as in the part."""
+        owner = _locate(self.parts, self.order)[0]
+        return [np.flatnonzero(owner == index) for index in range(len(self.parts))]
+
+    def _rows(self) -> int:
+        return int(self.order.size)
+
+    def _take(self, rows: IntArray) -> Distribution:
+        selected = Concatenated(self.parts, self.order[rows])
+        return selected.parts[0] if len(selected.parts) == 1 else selected
+
+    @classmethod
+    def _merge(cls, parts: Sequence[Distribution]) -> Concatenated:
+        return cls(parts, np.arange(sum(map(len, parts))))
+
+    def _dispatch(self, method: Callable[..., FloatArray], *arrays: FloatArray) -> FloatArray:
+        """Call ``method(part, *rows of the arrays)`` on each part and put the rows back in order."""
+        out = np.empty(len(self))
+        for part, rows in zip(self.parts, self._part_rows, strict=True):
+            out[rows] = method(part, *(array[rows] if array.ndim else array for array in arrays))
+        return out
+
+    def mean(self) -> FloatArray:
+        return self._dispatch(lambda part: part.mean())
+
+    def std(self) -> FloatArray:
+        return self._dispatch(lambda part: part.std())
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return self._dispatch(lambda part, rows: part._cdf(rows), y)
+
+    def _sf(self, y: FloatArray) -> FloatArray:
+        return self._dispatch(lambda part, rows: part._sf(rows), y)
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        return self._dispatch(lambda part, rows: part._ppf(rows), p)
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return self._dispatch(lambda part, rows: part._isf(rows), q)
+
+    @property
+    def has_density(self) -> bool:
+        return all(part.has_density for part in self.parts)
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        return self._dispatch(lambda part, rows: part._logpdf(rows), y)
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        return self._dispatch(lambda part, rows: part._crps(rows), y)
+
+    def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
+        out = np.empty((len(self), m))
+        for part, rows in zip(self.parts, self._part_rows, strict=True):
+            out[rows] = part._sample(m, rng)
+        return out
+
+    def _level_breaks(self) -> FloatArray:
+        return np.unique(np.concatenate([part._level_breaks() for part in self.parts]))
+
+    def _landmarks(self) -> FloatArray:
+        points = [part._landmarks() for part in self.parts]
+        out = np.empty((len(self), max(part.shape[1] for part in points)))
+        for part, rows in zip(points, self._part_rows, strict=True):
+            out[rows] = part[:, [-1]]  # repeating a point leaves an empty panel
+            out[np.ix_(rows, np.arange(part.shape[1]))] = part
+        return out
+
+    def _standard_form(self) -> None:
+        return None
+
+    def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
+        moved = [
+            part._affine(shift[rows], factor[rows])
+            for part, rows in zip(self.parts, self._part_rows, strict=True)
+        ]
+        known = [part for part in moved if part is not None]
+        return Concatenated(known, self.order) if len(known) == len(moved) else None
+
+    def epistemic(self) -> Distribution:
+        return Concatenated([part.epistemic() for part in self.parts], self.order)
+
+    def aleatoric(self) -> Distribution:
+        return Concatenated([part.aleatoric() for part in self.parts], self.order)
+
+
+def _flatten(parts: Sequence[Distribution], order: IntArray) -> tuple[list[Distribution], IntArray]:
+    """Replace parts that are themselves concatenated by their parts."""
+    if not any(isinstance(part, Concatenated) for part in parts):
+        return list(parts), order
+    offsets = np.cumsum([0, *(len(part) for part in parts[:-1])])
+    inner = [part.order if isinstance(part, Concatenated) else np.arange(len(part)) for part in parts]
+    rows = np.concatenate([offset + rows for offset, rows in zip(offsets, inner, strict=True)])
+    flat = [piece for part in parts for piece in (part.parts if isinstance(part, Concatenated) else [part])]
+    return flat, rows[order]
+
+
+def _locate(parts: Sequence[Distribution], order: IntArray) -> tuple[IntArray, IntArray]:
+    """For each row, the part that owns it and its row there."""
+    total = sum(len(part) for part in parts)
+    if order.ndim != 1 or order.size == 0 or order.dtype.kind not in "iu":
+        raise ValueError(f"`order` must be a non-empty 1-D array of row numbers, got {order!r}.")
+    if order.min() < 0 or order.max() >= total:
+        raise ValueError(
+            f"`order` must hold rows from 0 to {total - 1} of the parts, got {order.min()} to {order.max()}."
+        )
+    ends = np.cumsum([len(part) for part in parts])
+    owner = np.searchsorted(ends, order, side="right")
+    starts = np.concatenate([[0], ends[:-1]])
+    return owner, order - starts[owner]

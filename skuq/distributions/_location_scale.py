@@ -1,0 +1,82 @@
+"""What the location-scale families share: reading parameters, standardising, decomposing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import as_float_array, check_finite, check_non_negative
+
+
+def read_rows(**parameters: ArrayLike) -> list[FloatArray]:
+    """Return finite copies of the parameters, broadcast to one common shape (n,)."""
+    arrays = []
+    for name, values in parameters.items():
+        array = as_float_array(values, name)
+        if array.ndim > 1:
+            raise ValueError(f"`{name}` must be a number or have shape (n,), got {array.shape}.")
+        arrays.append(check_finite(array, name))
+    n = max((array.shape[0] for array in arrays if array.ndim), default=1)
+    for name, array in zip(parameters, arrays, strict=True):
+        if array.ndim and array.shape[0] != n:
+            raise ValueError(f"`{name}` must have {n} rows, as the other parameters, got {array.shape[0]}.")
+    if n == 0:
+        raise ValueError("a distribution must have at least one row, got none.")
+    return [np.array(np.broadcast_to(array, (n,))) for array in arrays]
+
+
+def read_epistemic_scale(epistemic_scale: ArrayLike | None, scale: FloatArray) -> FloatArray | None:
+    """Return the scale of the regression function's distribution, which cannot exceed the whole."""
+    if epistemic_scale is None:
+        return None
+    array = as_float_array(epistemic_scale, "epistemic_scale")
+    if array.ndim > 1 or (array.ndim and array.shape != scale.shape):
+        raise ValueError(f"`epistemic_scale` must have shape {scale.shape}, got {array.shape}.")
+    array = np.array(np.broadcast_to(array, scale.shape))
+    check_non_negative(check_finite(array, "epistemic_scale"), "epistemic_scale")
+    above = array > scale * (1 + 1e-12)
+    if above.any():
+        row = int(np.argmax(above))
+        raise ValueError(
+            f"`epistemic_scale` must not exceed `scale`, of which it is a part, got {array[row]:g} > "
+            f"{scale[row]:g} at row {row}."
+        )
+    return np.minimum(array, scale)
+
+
+def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: bool) -> FloatArray:
+    """z = (y - loc) / scale; for a point mass +inf at and above it, -inf below.
+
+    The limit makes the cdf of a point mass its step. The result is a new array.
+    """
+    z = np.subtract(y, loc)
+    if not point_mass:
+        z /= scale
+        return z
+    atom = scale == 0
+    np.divide(z, scale, out=z, where=~atom)
+    z[atom] = np.where(z[atom] >= 0, np.inf, -np.inf)
+    return z
+
+
+def unstandardise(z: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: bool) -> FloatArray:
+    """Loc + scale z, where a point mass stays at its loc at infinite z too."""
+    if not point_mass:
+        y = np.multiply(scale, z)
+        y += loc
+        return y
+    with np.errstate(invalid="ignore"):
+        return np.where(scale == 0, loc, loc + scale * z)
+
+
+def noise_scale(scale: FloatArray, epistemic_scale: FloatArray) -> FloatArray:
+    """Scale of the noise: the variances of the two independent parts add up (paper 004, 5.1)."""
+    return np.sqrt((scale - epistemic_scale) * (scale + epistemic_scale))
+
+
+def merge_optional(parts: list[FloatArray | None]) -> tuple[FloatArray | None, bool]:
+    """Stack arrays that all or none of the parts have; the flag says whether that was so."""
+    present = [part for part in parts if part is not None]
+    if not present:
+        return None, True
+    return np.concatenate(present), len(present) == len(parts)

@@ -1,0 +1,194 @@
+"""Mixtures of any distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import check_same_length
+from skuq.distributions._affine import affine
+from skuq.distributions._base import Distribution
+from skuq.distributions._concatenated import concat
+from skuq.distributions._empirical import Empirical
+from skuq.distributions._members import read_weights, search_quantile
+from skuq.distributions._normal import Normal
+from skuq.distributions._normal_mixture import NormalMixture
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mixture(Distribution):
+    """Mixtures of m distributions of any families: an ensemble of probabilistic models.
+
+    Parameters
+    ----------
+    components : sequence of m Distribution
+        Each with the same n rows.
+    weights : array-like of shape (m,) or (n, m), default=None
+        Non-negative weights, rescaled to sum to one in each row; equal if None.
+
+    Returns
+    -------
+    dist : Mixture, NormalMixture or Empirical
+        A `NormalMixture` when every component is normal (or a mixture of normals) and an
+        `Empirical` when every component is one, because those are exact and faster.
+
+    Notes
+    -----
+    Mean and standard deviation follow from those of the components. The CRPS integrates the cdf
+    between quantiles of the components, about 100 m cdf passes of each. Quantiles are searched
+    between those of the components, about ten cdf passes.
+
+    Examples
+    --------
+    >>> from skuq.distributions import Mixture, Normal, StudentT
+    >>> dist = Mixture([Normal([0.0], [1.0]), StudentT([4.0], [1.0], df=5)], weights=[0.75, 0.25])
+    >>> dist.mean(), dist.cdf(0.0).round(4)
+    (array([1.]), array([0.3763]))
+    >>> Mixture([Normal([0.0], [1.0]), Normal([4.0], [1.0])])
+    NormalMixture(n=1)
+    """
+
+    components: tuple[Distribution, ...]
+    weights: FloatArray | None
+
+    def __new__(cls, components: Sequence[Distribution], weights: ArrayLike | None = None) -> Distribution:  # type: ignore[misc]
+        """Return the closed-form family where there is one; see Returns."""
+        parts = _read_components(components)
+        share = read_weights(weights, len(parts[0]), len(parts))
+        if all(isinstance(part, Normal | NormalMixture) for part in parts):
+            return _normal_mixture(parts, share)
+        if all(isinstance(part, Empirical) for part in parts):
+            return _empirical(parts, share)
+        return super().__new__(cls)
+
+    def __init__(self, components: Sequence[Distribution], weights: ArrayLike | None = None) -> None:
+        parts = _read_components(components)
+        self._set(components=parts, weights=read_weights(weights, len(parts[0]), len(parts)))
+
+    def _rows(self) -> int:
+        return len(self.components[0])
+
+    def _take(self, rows: IntArray) -> Distribution:
+        return Mixture(
+            [part[rows] for part in self.components], None if self.weights is None else self.weights[rows]
+        )
+
+    @classmethod
+    def _merge(cls, parts: Sequence[Mixture]) -> Distribution | None:
+        if len({len(part.components) for part in parts}) > 1:
+            return None
+        columns = zip(*(part.components for part in parts), strict=True)
+        return Mixture([concat(column) for column in columns], np.concatenate([part._w() for part in parts]))
+
+    def _w(self) -> FloatArray:
+        """Weights, shape (n, m)."""
+        return _weights(self.weights, len(self), len(self.components))
+
+    def _average(self, values: list[FloatArray]) -> FloatArray:
+        return np.asarray((self._w() * np.stack(values, axis=1)).sum(axis=1))
+
+    def mean(self) -> FloatArray:
+        return self._average([part.mean() for part in self.components])
+
+    def std(self) -> FloatArray:
+        centre = self.mean()
+        return np.sqrt(self._average([part.var() + (part.mean() - centre) ** 2 for part in self.components]))
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return np.minimum(self._average([part._cdf(y) for part in self.components]), 1.0)
+
+    def _sf(self, y: FloatArray) -> FloatArray:
+        return np.minimum(self._average([part._sf(y) for part in self.components]), 1.0)
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        return self._search(p, self._cdf, [part._ppf(p) for part in self.components])
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        mirrored = [-part._isf(q) for part in self.components]
+        return -self._search(q, lambda x: self._average([part._sf(-x) for part in self.components]), mirrored)
+
+    def _search(
+        self, p: FloatArray, cdf: Callable[[FloatArray], FloatArray], members: list[FloatArray]
+    ) -> FloatArray:
+        active = self._w() > 0
+        values = np.stack(members, axis=1)
+        low = np.where(active, values, np.inf).min(axis=1)
+        high = np.where(active, values, -np.inf).max(axis=1)
+        return search_quantile(cdf, np.broadcast_to(p, (len(self),)), low, high)
+
+    @property
+    def has_density(self) -> bool:
+        return all(part.has_density for part in self.components)
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        terms = np.stack([part._logpdf(y) for part in self.components], axis=1)
+        return np.asarray(logsumexp(terms, axis=1, b=self._w()))
+
+    @property
+    def _integrates_values(self) -> bool:
+        return True
+
+    def _landmarks(self) -> FloatArray:
+        return np.concatenate([part._landmarks() for part in self.components], axis=1)
+
+    def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
+        n = len(self)
+        member = (rng.uniform(size=(n, m, 1)) >= np.cumsum(self._w(), axis=1)[:, np.newaxis, :-1]).sum(axis=2)
+        draws = np.stack([part._sample(m, rng) for part in self.components])
+        return np.asarray(np.take_along_axis(draws, member[np.newaxis], axis=0)[0])
+
+    def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
+        if (factor == 0).any():
+            return None
+        return Mixture([affine(part, shift, factor) for part in self.components], self.weights)
+
+
+def _read_components(components: Sequence[Distribution]) -> tuple[Distribution, ...]:
+    parts = tuple(components)
+    if not parts:
+        raise ValueError("`components` must hold at least one distribution, got none.")
+    for part in parts:
+        if not isinstance(part, Distribution):
+            raise TypeError(f"`components` must hold distributions, got {type(part).__name__}.")
+    check_same_length([len(part) for part in parts], "components")
+    return parts
+
+
+def _weights(weights: FloatArray | None, n: int, m: int) -> FloatArray:
+    return np.broadcast_to(1.0 / m, (n, m)) if weights is None else weights
+
+
+def _member_weights(
+    parts: tuple[Distribution, ...], share: FloatArray | None, sizes: list[int]
+) -> FloatArray | None:
+    """Weights of all members of all parts, or None where all are equal."""
+    if (
+        share is None
+        and len(set(sizes)) == 1
+        and all(getattr(part, "weights", None) is None for part in parts)
+    ):
+        return None
+    n = len(parts[0])
+    outer = _weights(share, n, len(parts))
+    inner = [
+        _weights(getattr(part, "weights", None), n, size) for part, size in zip(parts, sizes, strict=True)
+    ]
+    return np.concatenate([outer[:, [k]] * weight for k, weight in enumerate(inner)], axis=1)
+
+
+def _normal_mixture(parts: tuple[Distribution, ...], share: FloatArray | None) -> NormalMixture:
+    normals = [part for part in parts if isinstance(part, Normal | NormalMixture)]
+    loc = [part.loc.reshape(len(part), -1) for part in normals]
+    scale = [part.scale.reshape(len(part), -1) for part in normals]
+    weights = _member_weights(parts, share, [part.shape[1] for part in loc])
+    return NormalMixture(np.concatenate(loc, axis=1), np.concatenate(scale, axis=1), weights)
+
+
+def _empirical(parts: tuple[Distribution, ...], share: FloatArray | None) -> Empirical:
+    members = [part.members for part in parts if isinstance(part, Empirical)]
+    weights = _member_weights(parts, share, [part.shape[1] for part in members])
+    return Empirical(np.concatenate(members, axis=1), weights)

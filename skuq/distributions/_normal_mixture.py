@@ -1,0 +1,174 @@
+"""Mixtures of normals: ensembles of probabilistic members and mixture density models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import logsumexp, ndtr, ndtri
+
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import check_non_negative
+from skuq.distributions._base import Distribution
+from skuq.distributions._location_scale import standardise, unstandardise
+from skuq.distributions._members import read_members, read_weights, search_quantile
+from skuq.distributions._normal import LOG_SQRT_2PI, Normal
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NormalMixture(Distribution):
+    """Mixtures of m normal distributions, one mixture a row.
+
+    Parameters
+    ----------
+    loc : array-like of shape (n, m)
+        Mean of each member, in the units of y.
+    scale : array-like of shape (n, m) or (n, 1) or (1, m) or float
+        Standard deviation of each member, at least 0; 0 is a point mass.
+    weights : array-like of shape (m,) or (n, m), default=None
+        Non-negative weights, rescaled to sum to one in each row; equal if None.
+
+    See Also
+    --------
+    Mixture : Members of any family.
+    Normal : Use it with `mean` and `std` of the mixture to match its moments instead.
+
+    Notes
+    -----
+    The variance is the mean of the variances plus the variance of the means. The CRPS is the
+    closed form of Grimit et al. (2006), https://doi.org/10.1256/qj.05.235, in O(n m^2) time and
+    O(n m) memory; quantiles are searched between those of the members, about ten cdf passes.
+
+    Examples
+    --------
+    >>> from skuq.distributions import NormalMixture
+    >>> dist = NormalMixture(loc=[[-1.0, 1.0]], scale=[[0.5, 0.5]])
+    >>> dist.mean(), dist.std().round(4)
+    (array([0.]), array([1.118]))
+    >>> dist.cdf(dist.ppf(0.2)).round(12)
+    array([0.2])
+    """
+
+    loc: FloatArray
+    scale: FloatArray
+    weights: FloatArray | None
+
+    def __init__(self, loc: ArrayLike, scale: ArrayLike, weights: ArrayLike | None = None) -> None:
+        location = read_members(loc, "loc")
+        try:
+            width = np.array(np.broadcast_to(np.atleast_2d(np.asarray(scale, dtype=float)), location.shape))
+        except ValueError as error:
+            message = f"`scale` must have the shape of `loc`, {location.shape}, got {np.shape(scale)}."
+            raise ValueError(message) from error
+        width = read_members(width, "scale")
+        check_non_negative(width, "scale")
+        self._set(loc=location, scale=width, weights=read_weights(weights, *location.shape))
+
+    @cached_property
+    def _point_mass(self) -> bool:
+        """Whether the scale of some row is 0."""
+        return bool(self.scale.min() == 0)
+
+    def _rows(self) -> int:
+        return len(self.loc)
+
+    def _take(self, rows: IntArray) -> NormalMixture:
+        return NormalMixture(
+            self.loc[rows], self.scale[rows], None if self.weights is None else self.weights[rows]
+        )
+
+    @classmethod
+    def _merge(cls, parts: Sequence[NormalMixture]) -> NormalMixture | None:
+        if len({part.loc.shape[1] for part in parts}) > 1:
+            return None
+        loc = np.concatenate([part.loc for part in parts])
+        scale = np.concatenate([part.scale for part in parts])
+        if all(part.weights is None for part in parts):
+            return cls(loc, scale)
+        return cls(loc, scale, np.concatenate([np.broadcast_to(part._w(), part.loc.shape) for part in parts]))
+
+    def _w(self) -> FloatArray:
+        """Weights that broadcast with (n, m)."""
+        return (
+            np.full((1, self.loc.shape[1]), 1.0 / self.loc.shape[1]) if self.weights is None else self.weights
+        )
+
+    def mean(self) -> FloatArray:
+        return np.asarray((self._w() * self.loc).sum(axis=1))
+
+    def std(self) -> FloatArray:
+        deviation = self.loc - self.mean()[:, np.newaxis]
+        return np.asarray(np.sqrt((self._w() * (self.scale**2 + deviation**2)).sum(axis=1)))
+
+    def _z(self, y: FloatArray) -> FloatArray:
+        return standardise(y[:, np.newaxis], self.loc, self.scale, self._point_mass)
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return np.asarray(np.minimum((self._w() * ndtr(self._z(y))).sum(axis=1), 1.0))
+
+    def _sf(self, y: FloatArray) -> FloatArray:
+        return np.asarray(np.minimum((self._w() * ndtr(-self._z(y))).sum(axis=1), 1.0))
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        levels = np.broadcast_to(p, (len(self),))
+        members = unstandardise(ndtri(levels)[:, np.newaxis], self.loc, self.scale, self._point_mass)
+        active = self._w() > 0
+        low = np.where(active, members, np.inf).min(axis=1)
+        high = np.where(active, members, -np.inf).max(axis=1)
+        return search_quantile(self._cdf, levels, low, high)
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return -NormalMixture(-self.loc, self.scale, self.weights)._ppf(q)
+
+    @property
+    def has_density(self) -> bool:
+        return not self._point_mass
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        z = self._z(y)
+        terms = -0.5 * z * z - np.log(self.scale) - LOG_SQRT_2PI
+        return np.asarray(logsumexp(terms, axis=1, b=self._w()))
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        n, m = self.loc.shape
+        w = np.broadcast_to(self._w(), (n, m))
+        score = (w * _mean_absolute(y[:, np.newaxis] - self.loc, self.scale)).sum(axis=1)
+        for k in range(m):
+            distance = _mean_absolute(
+                self.loc[:, k:] - self.loc[:, [k]], np.hypot(self.scale[:, k:], self.scale[:, [k]])
+            )
+            distance[:, 0] *= 0.5  # the diagonal counts once, the rest for (k, l) and (l, k)
+            score -= w[:, k] * (w[:, k:] * distance).sum(axis=1)
+        return np.asarray(score)
+
+    @property
+    def _integrates_values(self) -> bool:
+        return True
+
+    def _landmarks(self) -> FloatArray:
+        z = Normal(0.0, 1.0)._landmarks()
+        return (self.loc[:, :, np.newaxis] + self.scale[:, :, np.newaxis] * z).reshape(len(self), -1)
+
+    def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
+        n, members = self.loc.shape
+        edges = np.cumsum(np.broadcast_to(self._w(), (n, members)), axis=1)[:, :-1]
+        out = np.empty((m, n))
+        row = np.arange(n)
+        for draw in out:
+            member = (rng.uniform(size=(n, 1)) >= edges).sum(axis=1)
+            draw[:] = self.loc[row, member] + self.scale[row, member] * rng.standard_normal(n)
+        return out.T
+
+    def _affine(self, shift: FloatArray, factor: FloatArray) -> NormalMixture:
+        a, b = shift[:, np.newaxis], factor[:, np.newaxis]
+        return NormalMixture(a + b * self.loc, np.abs(b) * self.scale, self.weights)
+
+
+def _mean_absolute(mean: FloatArray, scale: FloatArray) -> FloatArray:
+    """E|X| for X normal: 2 sigma phi(mu / sigma) + mu (2 Phi(mu / sigma) - 1); |mu| at sigma = 0."""
+    z = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
+    smooth = scale * math.sqrt(2 / math.pi) * np.exp(-0.5 * z * z) + mean * (2 * ndtr(z) - 1)
+    return np.where(scale > 0, smooth, np.abs(mean))

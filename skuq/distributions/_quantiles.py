@@ -1,0 +1,214 @@
+"""Distributions given by quantiles at a few levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from skuq._validation import check_increasing, check_open_unit
+from skuq.distributions._base import Distribution
+from skuq.distributions._members import read_members
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Quantiles(Distribution):
+    """Distributions through given quantiles: what a multi-quantile regression predicts.
+
+    Between the levels the cdf is linear. Outside, exponential tails continue the cdf and its
+    slope, so that mean, standard deviation and CRPS exist in closed form.
+
+    Parameters
+    ----------
+    levels : array-like of shape (k,), k >= 2
+        Strictly increasing levels in (0, 1), the same for all rows.
+    values : array-like of shape (n, k)
+        Quantiles of each row, in the units of y. Crossing quantiles are sorted (the monotone
+        rearrangement of Chernozhukov, Fernandez-Val and Galichon, 2010,
+        https://doi.org/10.3982/ECTA7880, which never increases the pinball loss). Tied values
+        are atoms.
+
+    Attributes
+    ----------
+    levels, values : ndarray
+        As given; each row of ``values`` is sorted.
+
+    Notes
+    -----
+    Each method costs O(n k) time and memory. Below the first quantile ``v_1`` at level ``p_1`` the
+    cdf is ``p_1 exp((y - v_1) / tau)`` with ``tau = p_1 (v_2 - v_1) / (p_2 - p_1)``, and likewise
+    above the last. What lies outside the outermost levels is thus assumed, not estimated.
+
+    Examples
+    --------
+    >>> from skuq.distributions import Quantiles
+    >>> dist = Quantiles([0.1, 0.5, 0.9], [[-1.0, 0.0, 2.0]])
+    >>> dist.cdf([1.0])
+    array([0.7])
+    >>> dist.quantile([0.05, 0.5]).round(4)
+    array([[-1.1733,  0.    ]])
+    """
+
+    levels: FloatArray
+    values: FloatArray
+
+    def __init__(self, levels: ArrayLike, values: ArrayLike) -> None:
+        p = np.array(check_increasing(np.atleast_1d(check_open_unit(levels, "levels")), "levels"))
+        v = read_members(values, "values")
+        if p.size < 2:
+            raise ValueError(f"`levels` must hold at least two levels, got {p.size}.")
+        if v.shape[1] != p.size:
+            raise ValueError(f"`values` must have one column a level, {p.size}, got shape {v.shape}.")
+        v.sort(axis=1)
+        self._set(levels=p, values=v)
+
+    def _rows(self) -> int:
+        return len(self.values)
+
+    def _take(self, rows: IntArray) -> Quantiles:
+        return Quantiles(self.levels, self.values[rows])
+
+    @classmethod
+    def _merge(cls, parts: Sequence[Quantiles]) -> Quantiles | None:
+        if any(not np.array_equal(part.levels, parts[0].levels) for part in parts):
+            return None
+        return cls(parts[0].levels, np.concatenate([part.values for part in parts]))
+
+    def _tails(self) -> tuple[FloatArray, FloatArray]:
+        """Decay lengths of the lower and the upper tail, each (n,); 0 where an atom is outermost."""
+        p, v = self.levels, self.values
+        lower = p[0] * (v[:, 1] - v[:, 0]) / (p[1] - p[0])
+        upper = (1 - p[-1]) * (v[:, -1] - v[:, -2]) / (p[-1] - p[-2])
+        return lower, upper
+
+    def _moments_about(self, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """E (Y - centre) and E (Y - centre)^2."""
+        p, (lower, upper) = self.levels, self._tails()
+        v = self.values - centre[:, np.newaxis]
+        a, b, step = v[:, :-1], v[:, 1:], np.diff(p)
+        low, high, q = v[:, 0], v[:, -1], 1 - p[-1]
+        first = (a + b) @ step / 2 + p[0] * (low - lower) + q * (high + upper)
+        second = (
+            (a * a + a * b + b * b) @ step / 3
+            + p[0] * (low**2 - 2 * low * lower + 2 * lower**2)
+            + q * (high**2 + 2 * high * upper + 2 * upper**2)
+        )
+        return first, second
+
+    def mean(self) -> FloatArray:
+        centre = self.median()
+        return centre + self._moments_about(centre)[0]
+
+    def std(self) -> FloatArray:
+        first, second = self._moments_about(self.median())
+        return np.sqrt(np.maximum(second - first**2, 0.0))
+
+    def _segment(
+        self, y: FloatArray
+    ) -> tuple[BoolArray, BoolArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Where y lies: below all, above all, else the ends of its segment and their levels."""
+        k = self.levels.size
+        count = (self.values <= y[:, np.newaxis]).sum(axis=1)
+        left = np.clip(count - 1, 0, k - 2)
+        row = np.arange(len(self))
+        ends = self.values[row, left], self.values[row, left + 1]
+        return count == 0, count == k, *ends, self.levels[left], self.levels[left + 1]
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        below, above, start, stop, p, p_next = self._segment(y)
+        lower, upper = self._tails()
+        inside = p + (p_next - p) * _ratio(y - start, stop - start)
+        under = self.levels[0] * _decay(y - self.values[:, 0], lower)
+        over = 1 - (1 - self.levels[-1]) * _decay(self.values[:, -1] - y, upper)
+        return np.where(below, under, np.where(above, over, inside))
+
+    def _sf(self, y: FloatArray) -> FloatArray:
+        above = y >= self.values[:, -1]
+        over = (1 - self.levels[-1]) * _decay(self.values[:, -1] - y, self._tails()[1])
+        return np.where(above, over, 1 - self._cdf(y))
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        k = self.levels.size
+        right = np.clip(np.searchsorted(self.levels, p, side="left"), 1, k - 1)
+        row = np.arange(len(self))
+        start, stop = self.values[row, right - 1], self.values[row, right]
+        share = (p - self.levels[right - 1]) / (self.levels[right] - self.levels[right - 1])
+        inside = start + share * (stop - start)
+        return np.where(
+            p < self.levels[0],
+            self._lower_tail(p),
+            np.where(p > self.levels[-1], self._upper_tail(1 - p), inside),
+        )
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return np.where(q < 1 - self.levels[-1], self._upper_tail(q), self._ppf(1 - q))
+
+    def _lower_tail(self, p: FloatArray) -> FloatArray:
+        lower = self._tails()[0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.values[:, 0] + np.where(lower > 0, lower * np.log(p / self.levels[0]), 0.0)
+
+    def _upper_tail(self, q: FloatArray) -> FloatArray:
+        upper = self._tails()[1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.values[:, -1] - np.where(upper > 0, upper * np.log(q / (1 - self.levels[-1])), 0.0)
+
+    def _level_breaks(self) -> FloatArray:
+        return self.levels
+
+    @property
+    def has_density(self) -> bool:
+        return bool((np.diff(self.values, axis=1) > 0).all())
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        below, above, start, stop, p, p_next = self._segment(y)
+        lower, upper = self._tails()
+        with np.errstate(divide="ignore"):
+            inside = np.log((p_next - p) / (stop - start))
+            under = np.log(self.levels[0] / lower) + (y - self.values[:, 0]) / lower
+            over = np.log((1 - self.levels[-1]) / upper) + (self.values[:, -1] - y) / upper
+        return np.where(below, under, np.where(above, over, inside))
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        """Integrate F^2 below y and (1 - F)^2 above it; F is linear, then exponential."""
+        p, v, (lower, upper) = self.levels, self.values, self._tails()
+        at = np.clip(y[:, np.newaxis], v[:, :-1], v[:, 1:])  # splits the one segment that holds y
+        p_at = p[:-1] + np.diff(p) * _ratio(at - v[:, :-1], np.diff(v, axis=1))
+        s, s_at = 1 - p, 1 - p_at
+        below = (at - v[:, :-1]) * (p[:-1] ** 2 + p[:-1] * p_at + p_at**2) / 3
+        above = (v[:, 1:] - at) * (s_at**2 + s_at * s[1:] + s[1:] ** 2) / 3
+        score = (below + above).sum(axis=1)
+        score += _tail_crps(v[:, 0] - y, p[0], lower) + _tail_crps(y - v[:, -1], s[-1], upper)
+        return np.asarray(score)
+
+    def _affine(self, shift: FloatArray, factor: FloatArray) -> Quantiles | None:
+        values = shift[:, np.newaxis] + factor[:, np.newaxis] * self.values
+        if (factor > 0).all():
+            return Quantiles(self.levels, values)
+        if (factor < 0).all():
+            return Quantiles((1 - self.levels)[::-1], values[:, ::-1])
+        return None
+
+
+def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+    """part / whole, and 0 where the whole is 0."""
+    return np.divide(part, whole, out=np.zeros(np.broadcast(part, whole).shape), where=whole > 0)
+
+
+def _decay(distance: FloatArray, length: FloatArray) -> FloatArray:
+    """exp(distance / length) for distance <= 0; a tail of length 0 is gone at once."""
+    scaled = np.divide(distance, length, out=np.full(np.shape(distance), -np.inf), where=length > 0)
+    return np.asarray(np.exp(np.minimum(scaled, 0.0)))
+
+
+def _tail_crps(outside: FloatArray, mass: float, length: FloatArray) -> FloatArray:
+    """Share of the CRPS beyond the outermost quantile, with y lying ``outside`` of it by that much.
+
+    With tail probability T(x) = mass exp(-x / length) at distance x, this is the integral of
+    (1 - T)^2 from 0 to y's distance and of T^2 beyond it.
+    """
+    distance = np.maximum(outside, 0.0)
+    at = mass * _decay(-distance, length)
+    return distance - 2 * length * (mass - at) + length * (mass**2 - at**2) / 2 + length * at**2 / 2

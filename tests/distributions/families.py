@@ -1,0 +1,98 @@
+"""One distribution of every family and of every way to build one on another."""
+
+import numpy as np
+from scipy import stats
+
+from skuq.distributions import (
+    Concatenated,
+    Empirical,
+    LevelMap,
+    Mixture,
+    Normal,
+    NormalMixture,
+    Quantiles,
+    Recalibrated,
+    ScipyDistribution,
+    StudentT,
+    Transformed,
+    affine,
+    concat,
+)
+
+N = 7
+RNG = np.random.default_rng(20261120)
+LOC = RNG.normal(size=N)
+SCALE = 0.3 + RNG.random(N)
+LEVELS = np.array([0.05, 0.2, 0.5, 0.7, 0.95])
+LEVEL_MAP = LevelMap([0.1, 0.35, 0.8, 0.97], [0.04, 0.3, 0.85, 0.99])
+
+
+def reciprocal_of_shifted(x):
+    """A decreasing map that is smooth over the whole line."""
+    return -np.sinh(x)
+
+
+def inverse_of_it(y):
+    return -np.arcsinh(y)
+
+
+NORMAL = Normal(LOC, SCALE, SCALE / 2)
+STUDENT = StudentT(LOC, SCALE, 5.0, SCALE / 2)
+STUDENT_ROWS = StudentT(LOC, SCALE, 5.0 + np.arange(N))
+MIXTURE_NORMAL = NormalMixture(RNG.normal(size=(N, 3)), 0.2 + RNG.random((N, 3)), RNG.random((N, 3)))
+QUANTILES = Quantiles(LEVELS, np.sort(RNG.normal(size=(N, 5)), axis=1))
+EMPIRICAL = Empirical(RNG.normal(size=(N, 6)))
+EMPIRICAL_WEIGHTED = Empirical(RNG.normal(size=(N, 6)), [0.0, 0.1, 0.2, 0.3, 0.4, 0.0])
+GAMMA = ScipyDistribution(stats.gamma(a=1.0 + RNG.random(N), loc=LOC, scale=SCALE))
+POISSON = ScipyDistribution(stats.poisson(mu=1.0 + 3 * RNG.random(N)))
+MIXTURE = Mixture([NORMAL, STUDENT, QUANTILES], [0.5, 0.3, 0.2])
+POINT = Normal(LOC, np.where(np.arange(N) % 3 == 0, 0.0, SCALE))
+LOGNORMAL = Transformed(NORMAL, np.exp, np.log)
+
+SMOOTH = {
+    "Normal": NORMAL,
+    "StudentT": STUDENT,
+    "StudentT, one df a row": STUDENT_ROWS,
+    "NormalMixture": MIXTURE_NORMAL,
+    "Mixture": MIXTURE,
+    "Quantiles": QUANTILES,
+    "ScipyDistribution": GAMMA,
+    "Recalibrated Normal": Recalibrated(NORMAL, LEVEL_MAP),
+    "Recalibrated StudentT": Recalibrated(STUDENT, LEVEL_MAP),
+    "Recalibrated NormalMixture": Recalibrated(MIXTURE_NORMAL, LEVEL_MAP),
+    "Recalibrated Quantiles": Recalibrated(QUANTILES, LEVEL_MAP),
+    "Recalibrated Transformed": Recalibrated(LOGNORMAL, LEVEL_MAP),
+    "Transformed": LOGNORMAL,
+    "Transformed, decreasing": Transformed(NORMAL, reciprocal_of_shifted, inverse_of_it),
+    "Transformed Mixture": Transformed(MIXTURE, np.arcsinh, np.sinh),
+    "Transformed Recalibrated": Transformed(Recalibrated(NORMAL, LEVEL_MAP), np.exp, np.log),
+    "Concatenated": Concatenated(
+        [NORMAL[:3], Recalibrated(GAMMA, LEVEL_MAP)[2:4], QUANTILES, LOGNORMAL[[5]]], [3, 0, 7, 4, 12, 0, 2]
+    ),
+    "Mixture of what is built": Mixture([Recalibrated(NORMAL, LEVEL_MAP), LOGNORMAL]),
+    "Mixture of a Concatenated": Mixture([concat([NORMAL[:2], QUANTILES[2:]]), GAMMA]),
+    "affine of Transformed": affine(LOGNORMAL, LOC, -2 * SCALE),
+    "affine of Recalibrated, reversed": affine(Recalibrated(STUDENT, LEVEL_MAP), 1.0, -2.0),
+    "affine of Mixture": affine(MIXTURE, 3.0, 0.5),
+    "affine of Quantiles, reversed": affine(QUANTILES, LOC, -SCALE),
+}
+WITH_ATOMS = {
+    "Empirical": EMPIRICAL,
+    "Empirical, weighted": EMPIRICAL_WEIGHTED,
+    "Normal with point masses": POINT,
+    "StudentT with point masses": StudentT(LOC, POINT.scale, 4.0),
+    "NormalMixture with point masses": NormalMixture(
+        np.stack([LOC, LOC + 1], 1), np.stack([POINT.scale, SCALE], 1)
+    ),
+    "Quantiles with atoms": Quantiles(LEVELS, np.round(QUANTILES.values)),
+    "discrete scipy": POISSON,
+    "Recalibrated Empirical": Recalibrated(EMPIRICAL, LEVEL_MAP),
+    "Recalibrated point masses": Recalibrated(POINT, LEVEL_MAP),
+    "Transformed Empirical": Transformed(EMPIRICAL_WEIGHTED, np.exp, np.log),
+    "Transformed point masses": Transformed(POINT, np.sinh, np.arcsinh),
+    "Mixture of Empiricals": Mixture([EMPIRICAL, EMPIRICAL_WEIGHTED], [0.2, 0.8]),
+    "Mixture of Empirical and Normal": Mixture([EMPIRICAL, POINT, GAMMA]),
+    "affine of discrete": affine(POISSON, 1.0, -0.5),
+    "Concatenated with atoms": concat([EMPIRICAL[:3], GAMMA[3:]]),
+}
+ALL = {**SMOOTH, **WITH_ATOMS}

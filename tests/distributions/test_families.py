@@ -1,0 +1,387 @@
+"""What is particular to a family: closed forms, tails, parameters that are refused."""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from skuq.distributions import (
+    Concatenated,
+    Empirical,
+    LevelMap,
+    Mixture,
+    Normal,
+    NormalMixture,
+    Quantiles,
+    Recalibrated,
+    ScipyDistribution,
+    StudentT,
+    Transformed,
+    affine,
+    as_distribution,
+    concat,
+)
+from skuq.exceptions import NoDecompositionError, NoDensityError
+
+
+def test_normal_tails_are_exact():
+    mpmath = pytest.importorskip("mpmath")
+    for z in (-37.0, -20.0, -8.5):
+        expected = float(mpmath.ncdf(z))
+        assert Normal(10.0, 2.0).cdf(10 + 2 * z)[0] == pytest.approx(expected, rel=1e-12)
+        assert Normal(10.0, 2.0)._sf(np.array([10 - 2 * z]))[0] == pytest.approx(expected, rel=1e-12)
+    assert Normal(0.0, 1.0).ppf(1e-300)[0] == pytest.approx(-37.0471, abs=1e-4)
+    np.testing.assert_allclose(Normal(0.0, 1.0).cdf(Normal(0.0, 1.0).ppf(1e-300)), 1e-300, rtol=1e-9)
+    np.testing.assert_allclose(Normal(0.0, 1.0).logpdf(1e200), -np.inf)
+
+
+def test_student_tails_are_exact():
+    mpmath = pytest.importorskip("mpmath")
+    for df, t in ((3.0, -1e60), (5.0, -1e20), (30.0, -60.0), (2.5, -0.2)):
+        x = df / (df + mpmath.mpf(t) ** 2)
+        expected = float(mpmath.betainc(df / 2, 0.5, 0, x, regularized=True) / 2)
+        assert StudentT(0.0, 1.0, df).cdf(t)[0] == pytest.approx(expected, rel=1e-10)
+    for p in (1e-300, 1e-30, 0.3):
+        np.testing.assert_allclose(StudentT(1.0, 2.0, 4.0).cdf(StudentT(1.0, 2.0, 4.0).ppf(p)), p, rtol=1e-9)
+
+
+def test_tails_survive_recalibration_transformation_and_mixing():
+    level_map = LevelMap([0.2, 0.8], [0.1, 0.9])
+    base = Normal(0.0, 1.0)
+    for dist in (
+        Recalibrated(base, level_map),
+        Transformed(base, np.exp, np.log),
+        NormalMixture([[0.0, 1.0]], 1.0),
+    ):
+        np.testing.assert_allclose(dist.cdf(dist.ppf(1e-300)), 1e-300, rtol=1e-6)
+        np.testing.assert_allclose(dist._sf(dist._isf(np.asarray(1e-300))), 1e-300, rtol=1e-6)
+    assert Recalibrated(base, level_map).cdf(-20.0)[0] == pytest.approx(0.5 * special.ndtr(-20.0), rel=1e-12)
+    quantiles = Quantiles([0.1, 0.9], [[0.0, 1.0]])
+    np.testing.assert_allclose(quantiles.cdf(quantiles.ppf(1e-300)), 1e-300, rtol=1e-9)
+    np.testing.assert_allclose(quantiles._sf(quantiles._isf(np.asarray(1e-300))), 1e-300, rtol=1e-9)
+
+
+@pytest.mark.parametrize("df", [1.2, 2.0, 5.0, 400.0])
+def test_student_against_scipy_and_scoringrules(df):
+    sr = pytest.importorskip("scoringrules")
+    y = np.linspace(-30, 40, 41)
+    ours, theirs = StudentT(np.full(41, 1.0), 2.0, df), stats.t(df, 1.0, 2.0)
+    np.testing.assert_allclose(ours.cdf(y), theirs.cdf(y), rtol=1e-9)
+    np.testing.assert_allclose(ours.logpdf(y), theirs.logpdf(y), rtol=1e-9)
+    np.testing.assert_allclose(ours.std(), theirs.std())
+    np.testing.assert_allclose(ours.crps(y), sr.crps_t(y, df, 1.0, 2.0), rtol=1e-9)
+
+
+def test_student_with_heavy_tails():
+    cauchy = StudentT([0.0, 0.0], 1.0, [1.0, 3.0])
+    with pytest.raises(ValueError, match="mean only for `df` above 1, got 1 at row 0"):
+        cauchy.mean()
+    np.testing.assert_array_equal(StudentT(0.0, 1.0, 1.5).std(), np.inf)
+    # CRPS of the standard Cauchy distribution at its centre: int F^2 + (1 - F)^2 = 2 log(2) / pi
+    np.testing.assert_allclose(cauchy.crps(0.0)[0], 2 * np.log(2) / np.pi, rtol=1e-9)
+    np.testing.assert_array_equal(StudentT(0.0, 1.0, 0.4).crps(0.0), np.inf)
+
+
+def test_closed_crps_against_scoringrules():
+    sr = pytest.importorskip("scoringrules")
+    rng = np.random.default_rng(3)
+    y, loc, scale = rng.normal(size=50), rng.normal(size=(50, 4)), 0.1 + rng.random((50, 4))
+    np.testing.assert_allclose(
+        Normal(loc[:, 0], scale[:, 0]).crps(y), sr.crps_normal(y, loc[:, 0], scale[:, 0]), rtol=1e-12
+    )
+    weights = rng.dirichlet(np.ones(4), size=50)
+    np.testing.assert_allclose(
+        NormalMixture(loc, scale, weights).crps(y), sr.crps_mixnorm(y, loc, scale, weights), rtol=1e-9
+    )
+    np.testing.assert_allclose(Empirical(loc).crps(y), sr.crps_ensemble(y, loc, estimator="nrg"), rtol=1e-12)
+    np.testing.assert_allclose(
+        Empirical(loc, weights).crps(y), sr.crps_ensemble(y, loc, ens_w=weights, estimator="nrg"), rtol=1e-12
+    )
+    gamma = ScipyDistribution(stats.gamma(a=np.full(50, 2.0), scale=0.5))
+    np.testing.assert_allclose(gamma.crps(np.abs(y)), sr.crps_gamma(np.abs(y), 2.0, rate=2.0), rtol=1e-9)
+    poisson = ScipyDistribution(stats.poisson(mu=np.full(50, 3.0)))
+    np.testing.assert_allclose(
+        poisson.crps(np.round(np.abs(3 * y))), sr.crps_poisson(np.round(np.abs(3 * y)), 3.0), rtol=1e-9
+    )
+    lognormal = Transformed(Normal(loc[:, 0], scale[:, 0]), np.exp, np.log)
+    np.testing.assert_allclose(
+        lognormal.crps(np.exp(y)), sr.crps_lognormal(np.exp(y), loc[:, 0], scale[:, 0]), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("df", [None, 4.0])
+def test_recalibrated_moments_against_a_fine_integral(df):
+    base = Normal([1e6], [2.0]) if df is None else StudentT([1e6], [2.0], df)
+    level_map = LevelMap([0.05, 0.3, 0.6, 0.95], [0.1, 0.2, 0.7, 0.9])
+    dist = Recalibrated(base, level_map)
+    family = stats.norm() if df is None else stats.t(df)
+
+    def integral(power):
+        from scipy.integrate import quad
+
+        knots = [-np.inf, *family.ppf(level_map.levels[1:-1]), np.inf]
+        slopes = np.diff(level_map.values) / np.diff(level_map.levels)
+        pieces = zip(knots[:-1], knots[1:], slopes, strict=True)
+        return sum(r * quad(lambda t: t**power * family.pdf(t), a, b, epsabs=1e-13)[0] for a, b, r in pieces)
+
+    first, second = integral(1), integral(2)
+    np.testing.assert_allclose(dist.mean() - 1e6, 2 * first, rtol=1e-7)
+    np.testing.assert_allclose(dist.std(), 2 * np.sqrt(second - first**2), rtol=1e-9)
+
+
+def test_recalibrated_infinite_variance_stays_infinite():
+    dist = Recalibrated(StudentT(0.0, 1.0, 1.5), LevelMap([0.5], [0.4]))
+    np.testing.assert_array_equal(dist.std(), np.inf)
+
+
+def test_recalibrating_twice_composes_the_maps():
+    inner, outer = LevelMap([0.2, 0.7], [0.3, 0.6]), LevelMap([0.5], [0.8])
+    twice = Recalibrated(Recalibrated(Normal(0.0, 1.0), inner), outer)
+    assert isinstance(twice.base, Normal)
+    y = np.linspace(-3, 3, 13)
+    rows = Recalibrated(Recalibrated(Normal(np.zeros(13), 1.0), inner), outer)
+    np.testing.assert_allclose(rows.cdf(y), outer(inner(special.ndtr(y))), rtol=1e-12)
+
+
+def test_recalibrated_empirical_moves_the_weights():
+    dist = Recalibrated(Empirical([[1.0, 2.0, 3.0, 4.0]]), LevelMap([0.5], [0.8]))
+    assert isinstance(dist, Empirical)
+    np.testing.assert_allclose(dist.weights, [[0.4, 0.4, 0.1, 0.1]])
+
+
+def test_transformed_density_without_a_known_derivative():
+    log, exp = (np.log), (np.exp)
+    blind = Transformed(Normal([0.5], [0.8]), exp, log)
+    known = Transformed(Normal([0.5], [0.8]), np.exp, np.log)
+    given = Transformed(Normal([0.5], [0.8]), exp, log, inverse_derivative=lambda y: 1 / y)
+    for y in (1e-6, 0.1, 1.0, 1e4):
+        expected = stats.lognorm(0.8, scale=np.exp(0.5)).logpdf(y)
+        assert known.logpdf(y)[0] == pytest.approx(expected, rel=1e-12)
+        assert given.logpdf(y)[0] == pytest.approx(expected, rel=1e-12)
+        assert blind.logpdf(y)[0] == pytest.approx(expected, rel=1e-8)
+
+
+def test_transformed_outside_its_support():
+    price = Transformed(Normal([0.0], [1.0]), np.exp, np.log)
+    np.testing.assert_array_equal(price.cdf(-1.0), 0.0)
+    np.testing.assert_array_equal(price.logpdf(-1.0), -np.inf)
+    debt = Transformed(Normal([0.0], [1.0]), lambda x: -np.exp(x), lambda y: np.log(-y))
+    np.testing.assert_array_equal(debt.cdf(1.0), 1.0)
+
+
+def test_transformed_point_masses_find_their_direction():
+    falling = Transformed(Normal([1.0, 2.0], 0.0), np.reciprocal, np.reciprocal)
+    np.testing.assert_array_equal(falling.cdf([0.9, 0.6]), [0.0, 1.0])
+    np.testing.assert_allclose(falling.crps([3.0, 0.0]), [2.0, 0.5])
+
+
+def test_transformed_moments_of_a_lognormal():
+    price = Transformed(Normal([0.2], [1.5]), np.exp, np.log)
+    expected = stats.lognorm(1.5, scale=np.exp(0.2))
+    assert price.mean()[0] == pytest.approx(expected.mean(), rel=1e-9)
+    assert price.std()[0] == pytest.approx(expected.std(), rel=1e-9)
+
+
+def test_transformed_refuses_what_is_no_monotone_elementwise_map():
+    base = Normal([0.0, 1.0], [1.0, 1.0])
+    with pytest.raises(ValueError, match="`func` must be defined wherever"):
+        Transformed(Normal([0.0], [1.0]), np.sqrt, np.square).ppf(0.1)
+    with pytest.raises(ValueError, match="monotone in one direction"):
+        Transformed(Normal([-3.0, 3.0], [1.0, 1.0]), np.square, np.sqrt)
+    with pytest.raises(ValueError, match="elementwise"):
+        Transformed(base, lambda x: x[:1], lambda x: x)
+    with pytest.raises(TypeError, match="`inverse_func` must be callable"):
+        Transformed(base, np.exp, None)
+    with pytest.raises(TypeError, match="`base` must be a Distribution"):
+        Transformed([0.0], np.exp, np.log)
+    both_tails = Transformed(StudentT([0.0], [1.0], 2.0), np.sinh, np.arcsinh)
+    with pytest.raises(ValueError, match="both of its tails are too heavy"):
+        both_tails.mean()
+
+
+def test_quantiles_by_hand():
+    dist = Quantiles([0.25, 0.75], [[0.0, 2.0]])
+    np.testing.assert_allclose(dist.cdf(1.0), 0.5)
+    np.testing.assert_allclose(dist.pdf(1.0), 0.25)
+    np.testing.assert_allclose(dist.pdf(-1e-12), 0.25)  # the slope goes on into the tail
+    np.testing.assert_allclose(dist.cdf(-1.0), 0.25 * np.exp(-1.0))
+    np.testing.assert_allclose(dist.mean(), 1.0)
+    crossing = Quantiles([0.1, 0.5, 0.9], [[1.0, 0.0, 2.0]])
+    np.testing.assert_array_equal(crossing.values, [[0.0, 1.0, 2.0]])
+
+
+def test_quantiles_all_tied_is_a_point_mass():
+    dist = Quantiles([0.1, 0.5, 0.9], [[3.0, 3.0, 3.0]])
+    np.testing.assert_array_equal(dist.cdf(2.9), 0.0)
+    np.testing.assert_array_equal(dist.cdf(3.0), 1.0)
+    np.testing.assert_array_equal(dist.std(), 0.0)
+    np.testing.assert_allclose(dist.crps(5.0), 2.0)
+    np.testing.assert_array_equal(dist.quantile([0.0, 0.001, 1.0]), 3.0)
+
+
+def test_empirical_by_hand():
+    dist = Empirical([[4.0, 1.0, 2.0, 2.0]])
+    np.testing.assert_array_equal(dist.cdf([2.0]), 0.75)
+    np.testing.assert_array_equal(dist.quantile([0.0, 0.25, 0.26, 0.75, 0.76, 1.0]), [[1, 1, 2, 2, 4, 4]])
+    weighted = Empirical([[5.0, 1.0, 3.0]], [0.0, 1.0, 3.0])
+    np.testing.assert_array_equal(weighted.quantile([0.0, 0.25, 0.3, 1.0]), [[1, 1, 3, 3]])
+    np.testing.assert_allclose(weighted.mean(), 2.5)
+    repeated = Empirical([[1.0, 3.0, 3.0, 3.0]])
+    np.testing.assert_allclose(weighted.crps(2.2), repeated.crps(2.2))
+    np.testing.assert_allclose(weighted.std(), repeated.std())
+
+
+def test_point_masses():
+    for dist in (Normal([1.0, 1.0], [0.0, 1.0]), StudentT([1.0, 1.0], [0.0, 1.0], 3.0)):
+        np.testing.assert_array_equal(dist.cdf([1.0, 1.0]), [1.0, 0.5])
+        assert dist.cdf(np.nextafter(1.0, 0))[0] == 0.0
+        assert dist.crps(4.0)[0] == 3.0
+        np.testing.assert_array_equal(dist.quantile([0.0, 0.3, 1.0])[0], 1.0)
+        assert dist.std()[0] == 0.0
+        assert not dist.has_density
+
+
+def test_decomposition_adds_up():
+    normal = Normal([1.0], [5.0], epistemic_scale=[3.0])
+    np.testing.assert_array_equal(normal.epistemic().scale, 3.0)
+    np.testing.assert_array_equal(normal.epistemic().mean(), 1.0)
+    np.testing.assert_array_equal(normal.aleatoric().scale, 4.0)
+    np.testing.assert_array_equal(normal.aleatoric().mean(), 0.0)
+    student = StudentT([1.0], [5.0], 7.0, epistemic_scale=3.0)
+    np.testing.assert_array_equal(student.aleatoric().scale, 4.0)
+    np.testing.assert_array_equal(student.epistemic().df, 7.0)
+    stacked = concat([normal, student])
+    np.testing.assert_array_equal(stacked.epistemic().interval(0.9)[0], normal.epistemic().interval(0.9)[0])
+    np.testing.assert_array_equal(affine(normal, 1.0, -2.0).epistemic().scale, 6.0)
+    np.testing.assert_array_equal(normal[[0, 0]].aleatoric().scale, 4.0)
+    for lost in (
+        Normal([1.0], [5.0]),
+        concat([normal, Normal([0.0], [1.0])]),
+        Recalibrated(normal, LevelMap([0.5], [0.4])),
+        Transformed(normal, np.exp, np.log),
+        Mixture([normal, student]),
+    ):
+        with pytest.raises(NoDecompositionError, match="does not separate"):
+            lost.epistemic()
+        with pytest.raises(NoDecompositionError):
+            lost.aleatoric()
+
+
+def test_mixtures_collapse_where_a_closed_form_exists():
+    normal, student, members = Normal([0.0], [1.0]), StudentT([0.0], [1.0], 3.0), Empirical([[1.0, 2.0]])
+    nested = Mixture([normal, NormalMixture([[1.0, 2.0]], 1.0)], [0.5, 0.5])
+    assert isinstance(nested, NormalMixture)
+    np.testing.assert_allclose(nested.weights, [[0.5, 0.25, 0.25]])
+    assert isinstance(Mixture([members, members]), Empirical)
+    assert isinstance(Mixture([normal, student]), Mixture)
+
+
+def test_concat_merges_what_it_can():
+    left, right = Normal([0.0], [1.0]), Normal([1.0], [1.0], epistemic_scale=0.5)
+    assert isinstance(concat([left, left]), Normal)
+    assert isinstance(concat([left, right]), Concatenated)  # else a decomposition would be lost
+    merged = concat([concat([left, right]), right])
+    assert isinstance(merged, Concatenated)
+    np.testing.assert_array_equal(merged.mean(), [0.0, 1.0, 1.0])
+    assert concat([left]) is left
+    np.testing.assert_array_equal(merged[[2, 1]].epistemic().std(), 0.5)
+    nested = Concatenated([merged, StudentT([9.0], 1.0, 3.0)], [3, 0, 2])
+    assert not any(isinstance(part, Concatenated) for part in nested.parts)
+    np.testing.assert_array_equal(nested.mean(), [9.0, 0.0, 1.0])
+    np.testing.assert_array_equal(concat([nested, left]).mean(), [9.0, 0.0, 1.0, 0.0])
+
+
+def test_affine_with_zero_is_a_point_mass():
+    assert isinstance(affine(StudentT([1.0], [1.0], 3.0), 2.0, 0.0), Normal)
+    with pytest.raises(ValueError, match="`factor` must be nonzero in every row"):
+        affine(Transformed(Normal([0.0, 0.0], 1.0), np.exp, np.log), 0.0, [0.0, 1.0])
+    with pytest.raises(ValueError, match="`shift` must be a number or have shape"):
+        affine(Normal([0.0, 0.0], 1.0), [1.0, 2.0, 3.0], 1.0)
+
+
+def test_as_distribution_takes_three_kinds():
+    dist = Normal([0.0], [1.0])
+    assert as_distribution(dist) is dist
+    np.testing.assert_array_equal(as_distribution(([1.0, 2.0], 3.0)).scale, 3.0)
+    frozen = as_distribution(stats.gumbel_r(loc=[0.0, 1.0]))
+    np.testing.assert_allclose(frozen.ppf(0.3), stats.gumbel_r(loc=[0.0, 1.0]).ppf(0.3))
+    with pytest.raises(TypeError, match=r"got ndarray of shape \(3, 2\)"):
+        as_distribution(np.zeros((3, 2)))
+    with pytest.raises(TypeError, match="got list"):
+        as_distribution([[0.0], [1.0]])
+    with pytest.raises(ValueError, match=r"must be \(loc, scale\), got 3"):
+        as_distribution(([0.0], [1.0], [2.0]))
+
+
+def test_scipy_parameters_are_copied():
+    scale = np.array([1.0, 2.0])
+    dist = ScipyDistribution(stats.gumbel_r(0.0, scale))
+    scale[:] = 7.0
+    np.testing.assert_allclose(dist.std()[1], 2 * dist.std()[0])
+    with pytest.raises(ValueError, match="no mean"):
+        ScipyDistribution(stats.cauchy()).mean()
+
+
+BAD = [
+    (lambda: Normal([0.0, np.nan], 1.0), ValueError, "`loc` must be finite, got nan at row 1"),
+    (lambda: Normal([0.0, np.inf], 1.0), ValueError, "`loc` must be finite, got inf at row 1"),
+    (lambda: Normal([0.0, 0.0], [1.0, -0.3]), ValueError, "`scale` must be non-negative, got -0.3 at row 1"),
+    (lambda: Normal([0.0, 0.0], [1.0, 1.0, 1.0]), ValueError, "`loc` must have 3 rows"),
+    (lambda: Normal([], []), ValueError, "at least one row"),
+    (lambda: Normal(["a"], 1.0), TypeError, "`loc` must hold real numbers"),
+    (lambda: Normal([1j], 1.0), TypeError, "`loc` must hold real numbers"),
+    (lambda: Normal([[0.0]], 1.0), ValueError, "`loc` must be a number or have shape"),
+    (lambda: Normal([0.0], 1.0, 2.0), ValueError, "`epistemic_scale` must not exceed `scale`"),
+    (lambda: Normal([0.0], 1.0, [-1.0]), ValueError, "`epistemic_scale` must be non-negative"),
+    (lambda: StudentT([0.0], 1.0, 0.0), ValueError, "`df` must be positive, got 0.0 at row 0"),
+    (lambda: NormalMixture([0.0], [1.0]), ValueError, r"`loc` must have shape \(n, m\)"),
+    (
+        lambda: NormalMixture([[0.0, 1.0]], [[1.0, 1.0, 1.0]]),
+        ValueError,
+        "`scale` must have the shape of `loc`",
+    ),
+    (lambda: NormalMixture([[0.0, 1.0]], -1.0), ValueError, "`scale` must be non-negative"),
+    (lambda: NormalMixture([[0.0, 1.0]], 1.0, [1.0]), ValueError, "`weights` must have shape"),
+    (lambda: NormalMixture([[0.0, 1.0]], 1.0, [0.0, 0.0]), ValueError, "`weights` must have a positive sum"),
+    (lambda: NormalMixture([[0.0, 1.0]], 1.0, [2.0, -1.0]), ValueError, "`weights` must be non-negative"),
+    (lambda: Empirical([[np.nan]]), ValueError, "`members` must be finite"),
+    (lambda: Empirical(np.zeros((0, 3))), ValueError, r"`members` must have shape \(n, m\)"),
+    (lambda: Quantiles([0.5], [[1.0]]), ValueError, "at least two levels"),
+    (lambda: Quantiles([0.9, 0.1], [[1.0, 2.0]]), ValueError, "`levels` must be strictly increasing"),
+    (lambda: Quantiles([0.1, 1.0], [[1.0, 2.0]]), ValueError, "strictly between 0 and 1"),
+    (lambda: Quantiles([0.1, 0.9], [[1.0, 2.0, 3.0]]), ValueError, "one column a level"),
+    (lambda: Mixture([]), ValueError, "at least one distribution"),
+    (lambda: Mixture([Normal(0.0, 1.0), Normal([0.0, 1.0], 1.0)]), ValueError, "same number of rows"),
+    (lambda: Mixture([Normal(0.0, 1.0), 3]), TypeError, "`components` must hold distributions, got int"),
+    (lambda: LevelMap([0.5, 0.5], [0.2, 0.3]), ValueError, "`levels` must be strictly increasing"),
+    (lambda: LevelMap([0.4, 0.5], [0.3, 0.3]), ValueError, "`values` must be strictly increasing"),
+    (lambda: LevelMap([0.4, 0.5], [0.3]), ValueError, "equally long"),
+    (lambda: LevelMap([1.4], [0.3]), ValueError, r"`levels` must lie in \[0, 1\]"),
+    (lambda: Recalibrated(Normal(0.0, 1.0), np.sqrt), TypeError, "`level_map` must be a LevelMap"),
+    (lambda: Recalibrated(3, LevelMap([0.5], [0.5])), TypeError, "`base` must be a Distribution"),
+    (lambda: ScipyDistribution(stats.gamma), TypeError, "`frozen` must be a frozen scipy.stats distribution"),
+    (lambda: ScipyDistribution(stats.gamma(a=[1.0, -1.0])), ValueError, "scipy refuses gamma.* at row 1"),
+    (lambda: ScipyDistribution(stats.norm(0, np.ones((2, 2)))), ValueError, r"got shape \(2, 2\)"),
+    (lambda: Concatenated([Normal(0.0, 1.0)], [1]), ValueError, "`order` must hold rows from 0 to 0"),
+    (lambda: Concatenated([Normal(0.0, 1.0)], []), ValueError, "`order` must be a non-empty"),
+    (lambda: concat([]), ValueError, "at least one distribution"),
+    (lambda: concat([Normal(0.0, 1.0), "x"]), TypeError, "`parts` must hold distributions, got str"),
+]
+
+
+@pytest.mark.parametrize(("build", "error", "message"), BAD)
+def test_bad_parameters_are_named(build, error, message):
+    with pytest.raises(error, match=message):
+        build()
+
+
+def test_sparse_input_is_refused():
+    from scipy import sparse
+
+    with pytest.raises(TypeError, match="dense"):
+        Normal(sparse.csr_matrix([[0.0]]), 1.0)
+
+
+def test_no_density_error_is_also_a_value_error():
+    with pytest.raises(ValueError, match="Empirical with atoms"):
+        Empirical([[1.0]]).pdf(1.0)
+    assert issubclass(NoDensityError, ValueError)

@@ -1,0 +1,267 @@
+"""What every distribution obeys, whatever its family."""
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from scipy import integrate
+from sklearn.utils import _safe_indexing
+
+from skuq.distributions import Distribution, Mixture, Normal, affine, concat
+from skuq.exceptions import NoDensityError
+from tests.distributions.families import ALL, SMOOTH, WITH_ATOMS, N
+
+smooth = pytest.mark.parametrize("dist", SMOOTH.values(), ids=SMOOTH.keys())
+with_atoms = pytest.mark.parametrize("dist", WITH_ATOMS.values(), ids=WITH_ATOMS.keys())
+every = pytest.mark.parametrize("dist", ALL.values(), ids=ALL.keys())
+P = np.array([1e-6, 0.01, 0.2, 0.5, 0.77, 0.99, 1 - 1e-6])
+
+
+def same(left: Distribution, right: Distribution) -> None:
+    """The two distributions give equal numbers."""
+    y = np.asarray(left.ppf(0.3)) + 0.1
+    np.testing.assert_allclose(left.cdf(y), right.cdf(y), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(left.ppf(0.8), right.ppf(0.8), rtol=1e-12)
+    np.testing.assert_allclose(left.std(), right.std(), rtol=1e-9)
+    np.testing.assert_allclose(left.crps(y), right.crps(y), rtol=1e-7, atol=1e-12)
+
+
+def by_quadrature(dist, row, y):
+    """CRPS of one row from its definition, int (F - 1)^2."""
+    one = dist[row]
+
+    def cdf(x):
+        return one.cdf(x)[0]
+
+    inner = np.unique([*np.atleast_2d(one.quantile(np.linspace(0.001, 0.999, 60)))[0], y])
+    low, high = one.ppf(1e-12)[0], one.ppf(1 - 1e-12)[0]
+    edges = np.unique(
+        np.clip([min(low, y) - 1e-9, *inner, max(high, y) + 1e-9], min(low, y) - 1, max(high, y) + 1)
+    )
+    total = 0.0
+    for a, b in itertools.pairwise(edges):
+        middle = (a + b) / 2
+        goal = 0.0 if middle < y else 1.0
+        total += integrate.quad(lambda x, goal=goal: (cdf(x) - goal) ** 2, a, b, limit=60)[0]
+    return total
+
+
+@smooth
+def test_cdf_inverts_ppf(dist):
+    for level in P:
+        np.testing.assert_allclose(dist.cdf(dist.ppf(level)), level, rtol=1e-6, atol=1e-14)
+
+
+@every
+def test_ppf_is_the_smallest_value_that_reaches_the_level(dist):
+    for level in P:
+        y = dist.ppf(level)
+        step = 1e-7 * np.maximum(1.0, np.abs(y))
+        assert (dist.cdf(y + step) >= level - 1e-12).all()
+        assert (dist.cdf(y - step) <= level + 1e-5).all()
+
+
+@every
+def test_ppf_quantile_interval_and_median_agree(dist):
+    quantiles = dist.quantile(P)
+    assert quantiles.shape == (N, P.size)
+    for column, level in zip(quantiles.T, P, strict=True):
+        np.testing.assert_array_equal(column, dist.ppf(level))
+        np.testing.assert_array_equal(column, dist.ppf(np.full(N, level)))
+        np.testing.assert_array_equal(column, dist.quantile(level))
+    np.testing.assert_array_equal(dist.median(), dist.ppf(0.5))
+    bounds = dist.interval([0.5, 0.9])
+    assert bounds.shape == (N, 2, 2)
+    np.testing.assert_array_equal(bounds[:, :, 1], dist.interval())
+    np.testing.assert_allclose(dist.interval(0.9), dist.quantile([0.05, 0.95]), rtol=1e-9, atol=1e-12)
+    assert (np.diff(quantiles, axis=1) >= 0).all()
+
+
+@every
+def test_cdf_rises_from_zero_to_one(dist):
+    grid = np.sort(np.concatenate([dist.quantile(P).ravel(), [-np.inf, np.inf]]))
+    values = np.stack([dist.cdf(y) for y in grid], axis=1)
+    assert (np.diff(values, axis=1) >= -1e-15).all()
+    np.testing.assert_array_equal(values[:, 0], 0.0)
+    np.testing.assert_allclose(values[:, -1], 1.0, rtol=1e-15)
+    assert values.max() <= 1.0
+    np.testing.assert_array_equal(dist.pit(1.0), dist.cdf(1.0))
+
+
+@smooth
+def test_density_is_the_slope_of_the_cdf_and_integrates_to_it(dist):
+    assert dist.has_density
+    edges = dist.quantile(np.linspace(0.31, 0.36, 31)).T
+    middles = (np.arange(40) + 0.5) / 40  # the midpoint rule, as knots lie inside some of the ranges
+    total = sum(
+        dist.pdf(low + (high - low) * middle) * (high - low) / 40
+        for low, high in itertools.pairwise(edges)
+        for middle in middles
+    )
+    np.testing.assert_allclose(total, 0.05, rtol=2e-3)
+    low = edges[0]
+    np.testing.assert_allclose(dist.logpdf(low), np.log(dist.pdf(low)), rtol=1e-12)
+
+
+@with_atoms
+def test_atoms_have_no_density(dist):
+    assert not dist.has_density
+    with pytest.raises(NoDensityError, match="has no density"):
+        dist.logpdf(0.0)
+    with pytest.raises(NoDensityError, match="crps"):
+        dist.pdf(0.0)
+
+
+@every
+def test_moments_are_those_of_the_quantile_function(dist):
+    # midpoint rule on a fine grid of levels, an independent and crude route
+    levels = (np.arange(1_500) + 0.5) / 1_500
+    quantiles = dist.quantile(levels)
+    np.testing.assert_allclose(dist.mean(), quantiles.mean(axis=1), atol=1e-2 * dist.std().max())
+    np.testing.assert_allclose(dist.std(), quantiles.std(axis=1), rtol=0.08, atol=1e-12)
+    np.testing.assert_allclose(dist.var(), dist.std() ** 2)
+
+
+@every
+def test_crps_is_the_integral_it_is_defined_by(dist):
+    y = dist.ppf(np.linspace(0.002, 0.998, N)) + 0.05
+    score = dist.crps(y)
+    for row in (0, 3, 6):
+        assert score[row] == pytest.approx(by_quadrature(dist, row, y[row]), rel=2e-6, abs=1e-8)
+
+
+@every
+def test_crps_far_away_is_the_distance_less_a_constant(dist):
+    far = 1e6 * (1 + dist.std())
+    np.testing.assert_allclose(dist.crps(far), far - dist.mean(), rtol=1e-4)
+    np.testing.assert_array_equal(dist.crps(np.inf), np.inf)
+
+
+@every
+def test_rows_can_be_selected_in_every_way(dist):
+    y = dist.ppf(0.4)
+    mask = np.arange(N) % 2 == 0
+    for key in (slice(2, 5), mask, [3, 0, 0, 6], np.array([-1, 2]), (slice(1, None), Ellipsis), list(mask)):
+        part = dist[key]
+        rows = np.arange(N)[key[0] if isinstance(key, tuple) else key]
+        assert part.shape == (len(rows), 2)
+        np.testing.assert_allclose(part.cdf(y[rows]), dist.cdf(y)[rows], rtol=1e-12)
+        np.testing.assert_allclose(part.mean(), dist.mean()[rows], rtol=1e-12, atol=1e-12)
+    assert len(dist[2]) == 1
+    same(_safe_indexing(dist, [1, 4]), dist[[1, 4]])
+    with pytest.raises(IndexError, match="rows only"):
+        dist[:, 0]
+    with pytest.raises(IndexError):
+        dist[N]
+
+
+@every
+def test_pickle_and_copy_keep_everything(dist):
+    for twin in (pickle.loads(pickle.dumps(dist)), copy.copy(dist), copy.deepcopy(dist)):
+        assert type(twin) is type(dist)
+        same(dist, twin)
+
+
+@pytest.mark.parametrize("right", ALL.values(), ids=ALL.keys())
+@every
+def test_concat_and_mixture_work_for_every_pair(dist, right):
+    stacked = concat([dist, right])
+    assert len(stacked) == 2 * N
+    y = np.concatenate([dist.ppf(0.35), right.ppf(0.65)])
+    np.testing.assert_allclose(
+        stacked.cdf(y), np.concatenate([dist.cdf(y[:N]), right.cdf(y[N:])]), rtol=1e-12
+    )
+    order = [N + 1, 0, N, 3]
+    np.testing.assert_allclose(stacked[order].cdf(y[order]), stacked.cdf(y)[order], rtol=1e-12)
+
+    mixed = Mixture([dist, right], [0.25, 0.75])
+    y = y[:N]
+    np.testing.assert_allclose(mixed.cdf(y), 0.25 * dist.cdf(y) + 0.75 * right.cdf(y), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(mixed.mean(), 0.25 * dist.mean() + 0.75 * right.mean(), rtol=1e-9, atol=1e-12)
+    assert (mixed.cdf(mixed.ppf(0.6) + 1e-7) >= 0.6 - 1e-9).all()
+
+
+@every
+def test_concat_of_one_family_keeps_the_family(dist):
+    stacked = concat([dist[:3], dist[3:]])
+    same(stacked, dist)
+
+
+@every
+def test_affine_moves_everything(dist):
+    a, b = np.linspace(-1, 1, N), np.linspace(0.5, 2, N)
+    for factor in (b, -b):
+        moved = affine(dist, a, factor)
+        np.testing.assert_allclose(moved.mean(), a + factor * dist.mean(), rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(moved.std(), b * dist.std(), rtol=1e-7, atol=1e-12)
+        y = dist.ppf(0.3) + 0.03
+        np.testing.assert_allclose(moved.crps(a + factor * y), b * dist.crps(y), rtol=1e-6, atol=1e-9)
+        probability = dist.cdf(y) if factor is b else 1 - dist.cdf(y)
+        np.testing.assert_allclose(moved.cdf(a + factor * y), probability, rtol=1e-9, atol=1e-12)
+        again = affine(moved, -a / factor, 1 / factor)
+        np.testing.assert_allclose(again.ppf(0.2), dist.ppf(0.2), rtol=1e-9, atol=1e-9)
+
+
+@every
+def test_samples_follow_the_distribution(dist):
+    draws = dist.sample(1500, random_state=0)
+    assert draws.shape == (N, 1500)
+    np.testing.assert_array_equal(draws, dist.sample(1500, random_state=0))
+    y = dist.ppf(0.5) + 0.02
+    share = (draws <= y[:, np.newaxis]).mean(axis=1)
+    np.testing.assert_allclose(share, dist.cdf(y), atol=0.06)
+
+
+@every
+def test_array_like_as_scikit_learn_needs(dist):
+    array = np.asarray(dist)
+    assert array.shape == dist.shape == (N, 2)
+    assert dist.ndim == 2
+    assert array.dtype == dist.dtype
+    np.testing.assert_array_equal(array, np.column_stack([dist.mean(), dist.std()]))
+    assert np.asarray(dist, dtype=np.float32).dtype == np.float32
+    assert not hasattr(type(dist), "__iter__")
+    assert dist != copy.copy(dist)
+    with pytest.raises(TypeError):
+        np.exp(dist)
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(dist, copy=False)
+    assert repr(dist) == f"{type(dist).__name__}(n={N})"
+
+
+@every
+def test_immutable_and_detached_from_the_caller(dist):
+    with pytest.raises((AttributeError, TypeError)):
+        dist.new_attribute = 1
+    loc = np.zeros(3)
+    mine = Normal(loc, 1.0)
+    loc[:] = 9.0
+    np.testing.assert_array_equal(mine.loc, 0.0)
+    with pytest.raises(ValueError, match="read-only"):
+        mine.loc[0] = 1.0
+    mine.mean()[0] = 5.0
+    np.testing.assert_array_equal(mine.mean(), 0.0)
+
+
+@every
+def test_bad_input_is_named(dist):
+    with pytest.raises(ValueError, match="`y` must not contain NaN, got one at row 1"):
+        dist.cdf([0.0, np.nan, *np.zeros(N - 2)])
+    with pytest.raises(ValueError, match=f"`y` must have {N} rows"):
+        dist.crps(np.zeros(N + 1))
+    with pytest.raises(TypeError, match="`y` must hold real numbers"):
+        dist.crps(["a"] * N)
+    with pytest.raises(ValueError, match=r"`p` must lie in \[0, 1\], got 1.5"):
+        dist.ppf(1.5)
+    with pytest.raises(ValueError, match="`levels` must lie"):
+        dist.quantile([0.1, np.nan])
+    with pytest.raises(ValueError, match=r"Did you mean 0\.9"):
+        dist.interval(90)
+    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+        dist.interval(1.0)
+    with pytest.raises(ValueError, match="`m` must be at least 1"):
+        dist.sample(0)
+    with pytest.raises(TypeError, match="`m` must be an integer"):
+        dist.sample(2.5)
