@@ -1,0 +1,89 @@
+"""The only place that imports private or experimental names of scikit-learn, with their fallbacks.
+
+When a name moves in a new scikit-learn, this is the one file to change.
+"""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+from sklearn.ensemble._forest import ForestRegressor
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
+from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.validation import _check_method_params as slice_fit_params
+from sklearn.utils.validation import _num_samples as count_rows
+
+try:  # progress through scikit-learn's callbacks, experimental in 1.9
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in where scikit-learn has no callbacks."""
+
+    def with_callbacks(method: Any) -> Any:
+        """Return the method as it is."""
+        return method
+
+
+try:
+    from sklearn.metrics._scorer import _BaseScorer as BaseScorer
+except ImportError:
+
+    class BaseScorer:  # type: ignore[no-redef]
+        """Stands in should scikit-learn move the base of its scorers; costs caching and routing."""
+
+        def __init__(
+            self, score_func: Any, sign: int, kwargs: dict[str, Any], response_method: str = "predict"
+        ) -> None:
+            self._score_func = score_func
+            self._sign = sign
+            self._kwargs = kwargs
+            self._response_method = response_method
+
+        def __call__(self, estimator: Any, X: Any, y_true: Any, *, sample_weight: Any = None) -> float:
+            """Return the score of a fitted estimator."""
+            metadata = {} if sample_weight is None else {"sample_weight": sample_weight}
+            return float(self._score(None, estimator, X, y_true, **metadata))
+
+        def _score(self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **metadata: Any) -> float:
+            raise NotImplementedError
+
+        def _accept_sample_weight(self) -> bool:
+            return "sample_weight" in signature(self._score_func).parameters
+
+
+__all__ = [
+    "BaseScorer",
+    "CallbackSupportMixin",
+    "ForestRegressor",
+    "count_rows",
+    "is_pairwise",
+    "routing_enabled",
+    "safe_indexing",
+    "slice_fit_params",
+    "splitter_ignores_groups",
+    "with_callbacks",
+]
+
+safe_indexing = _safe_indexing
+
+
+def is_pairwise(estimator: Any) -> bool:
+    """Say whether the estimator's X is a square matrix between rows (a precomputed kernel)."""
+    try:
+        return bool(get_tags(estimator).input_tags.pairwise)
+    except Exception:  # other packages' estimators may have no scikit-learn tags, or broken ones
+        return False
+
+
+def splitter_ignores_groups(splitter: Any) -> bool:
+    """Say whether a splitter is known to make no use of ``groups``.
+
+    scikit-learn's own splitters say so in their metadata request; other packages' splitters are
+    taken to use what they are given.
+    """
+    if not type(splitter).__module__.startswith("sklearn."):
+        return False
+    return "groups" not in get_routing_for_object(splitter).split.requests

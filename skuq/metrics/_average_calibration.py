@@ -1,0 +1,170 @@
+"""Average calibration: whether the levels of quantiles and intervals come true over all rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_option
+from skuq.metrics._inputs import check_forecast
+from skuq.metrics._kernels import KINDS, level_grid, observed_proportions
+from skuq.metrics._spec import metric
+
+
+def regression_calibration_curve(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    levels: int | ArrayLike = 99,
+    kind: str = "quantile",
+) -> tuple[FloatArray, FloatArray]:
+    r"""Levels and the shares of targets observed at them: the calibration curve of a regressor.
+
+    Where on the scale of probabilities do the forecasts err? The diagonal is perfect. With
+    ``kind="quantile"`` a curve above it means quantiles that lie too high; with ``kind="interval"`` above is
+    underconfident, below overconfident. `mean_absolute_calibration_error` is its mean distance from the
+    diagonal.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    levels : int or array-like of shape (k,), default=99
+        Probabilities in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1).
+    kind : {"quantile", "interval"}, default="quantile"
+        Observe the share of targets not above the quantile at level p, or inside the central interval of
+        coverage p.
+
+    Returns
+    -------
+    levels : ndarray of shape (k,)
+        The nominal probabilities.
+    observed : ndarray of shape (k,)
+        The observed shares, in [0, 1].
+
+    See Also
+    --------
+    skuq.displays.CalibrationCurveDisplay : The picture.
+
+    Notes
+    -----
+    .. math:: \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
+
+    One sort, O(n log n) time and O(n) memory for any number of levels.
+
+    References
+    ----------
+    .. [1] Chung et al. (2021), Uncertainty Toolbox, section 3. https://doi.org/10.48550/arXiv.2109.10254
+    .. [2] Kuleshov et al. (2018), Accurate uncertainties for deep learning using calibrated regression.
+       https://doi.org/10.48550/arXiv.1807.00263
+
+    Examples
+    --------
+    >>> from skuq.metrics import regression_calibration_curve
+    >>> dist = ([0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0])
+    >>> regression_calibration_curve([-0.5, 0.1, 0.2, 3.0], dist, levels=3)
+    (array([0.25, 0.5 , 0.75]), array([0.  , 0.25, 0.75]))
+    """
+    check_option(kind, "kind", KINDS)
+    grid = level_grid(levels, closed=True)
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    return grid, observed_proportions(y, dist, grid, kind, weight)
+
+
+@metric(
+    "mace",
+    title="MACE",
+    units=0,
+    direction="lower",
+    optimum=0.0,
+    needs="distribution",
+    proper=False,
+    small_sample=True,
+    source="Chung et al. 2021, section 3 (ECE)",
+)
+def mean_absolute_calibration_error(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    levels: int | ArrayLike = 99,
+    kind: str = "quantile",
+) -> float:
+    r"""Mean absolute calibration error (MACE, ECE): mean distance of the calibration curve from the diagonal.
+
+    Do the stated probabilities come true on average? It says nothing about any single row and is not
+    proper: a forecast that ignores X and states the distribution of all targets is calibrated on average,
+    and beats a useful model that is slightly off (see the example). Read it beside `sharpness`, and select
+    by `crps_loss`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    levels : int or array-like of shape (k,), default=99
+        Probabilities in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1); the default is the
+        0.01, ..., 0.99 of [1]_, whose code takes ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
+    kind : {"quantile", "interval"}, default="quantile"
+        Compare the shares below quantiles, which sees bias (as in [1]_), or inside central intervals, which
+        sees only width.
+
+    Returns
+    -------
+    error : float
+        In [0, 0.5]; lower is better, at best 0. A calibrated forecast has an expected value of about
+        ``0.31 / sqrt(n)``.
+
+    Warns
+    -----
+    SmallSampleWarning
+        Below 500 rows.
+
+    See Also
+    --------
+    regression_calibration_curve : The curve itself.
+    expected_normalized_calibration_error : Calibration by the size of the predicted uncertainty.
+
+    Notes
+    -----
+    .. math:: \frac1m \sum_j |p_j - \hat p(p_j)|, \quad \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
+
+    One sort, O(n log n) time and O(n) memory for any number of levels.
+
+    References
+    ----------
+    .. [1] Chung et al. (2021), Uncertainty Toolbox, section 3. https://doi.org/10.48550/arXiv.2109.10254
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import crps_loss, mean_absolute_calibration_error
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=2000)
+    >>> y = x + rng.normal(scale=0.3, size=2000)
+    >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
+    >>> ignorant = (np.zeros(2000), np.full(2000, np.sqrt(1.09)))  # states the same for every row
+    >>> [round(mean_absolute_calibration_error(y, dist), 2) for dist in (useful, ignorant)]
+    [0.04, 0.01]
+    >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
+    [0.17, 0.59]
+    """
+    grid, observed = regression_calibration_curve(
+        y_true, y_pred, sample_weight=sample_weight, levels=levels, kind=kind
+    )
+    return calibration_error(grid, observed)
+
+
+def calibration_error(levels: FloatArray, observed: FloatArray) -> float:
+    """Return the mean of |p - p_hat| over the levels."""
+    return float(np.abs(levels - observed).mean())

@@ -1,0 +1,237 @@
+"""Prediction intervals: how often they hold and how wide they are.
+
+These take a distribution, whose central interval is formed, or bounds of shape (n, 2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import DEFAULT_COVERAGE, check_single_coverage
+from skuq.metrics._inputs import check_interval_forecast, check_interval_widths
+from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._spec import metric
+
+
+@metric(
+    "picp",
+    title="PICP",
+    units=0,
+    direction=None,
+    optimum="coverage",
+    needs="interval",
+    proper=False,
+    source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 1",
+)
+def prediction_interval_coverage(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    coverage: float = DEFAULT_COVERAGE,
+) -> float:
+    r"""Prediction interval coverage probability (PICP): the share of targets inside their interval.
+
+    Do the intervals hold as often as they say? To be compared with the nominal coverage: lower is
+    overconfident, higher wastes width. Neither direction is better and it is not proper, so it cannot select
+    a model; `interval_coverage_error` is the distance from nominal, `interval_score_loss` weighs width as
+    well.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        Forecast of every target; an array holds lower and upper bounds, which may be infinite.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    coverage : float, default=0.9
+        Nominal coverage of the central interval that is formed. Bounds are taken as they are.
+
+    Returns
+    -------
+    share : float
+        In [0, 1]; best at `coverage`. A calibrated forecast has a standard error of
+        ``sqrt(coverage * (1 - coverage) / n)``.
+
+    See Also
+    --------
+    interval_coverage_error : Distance from the nominal coverage.
+
+    Notes
+    -----
+    .. math:: \mathrm{PICP} = \frac1n \sum_i 1\{l_i \le y_i \le u_i\}
+
+    References
+    ----------
+    .. [1] Khosravi et al. (2011), Lower upper bound estimation method for construction of neural
+       network-based prediction intervals. https://doi.org/10.1109/TNN.2010.2096824
+
+    Examples
+    --------
+    >>> from skuq.metrics import prediction_interval_coverage
+    >>> prediction_interval_coverage([1.0, 2.0, 5.0, 4.0], [[0, 2], [2, 3], [3, 4], [4, 4]])
+    0.75
+    >>> prediction_interval_coverage([0.5, 2.0], ([0.0, 0.0], [1.0, 1.0]), coverage=0.8)
+    0.5
+    """
+    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
+    return interval_coverage(y, lower, upper, weight)
+
+
+def interval_coverage(
+    y: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None
+) -> float:
+    """Return the weight share of targets in their closed interval."""
+    return weighted_mean(((lower <= y) & (y <= upper)).astype(np.float64), weight)
+
+
+@metric(
+    "interval_coverage_error",
+    title="Coverage error",
+    units=0,
+    direction="lower",
+    optimum=0.0,
+    needs="interval",
+    proper=False,
+    small_sample=True,
+    source="distance of Wibbeke et al. 2025, eq. 1, from the nominal coverage",
+)
+def interval_coverage_error(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    coverage: float = DEFAULT_COVERAGE,
+) -> float:
+    r"""Absolute difference between the observed and the nominal coverage of the intervals.
+
+    How far off is the promise of the intervals? It knows nothing of width, so it is not proper: intervals
+    over the whole line for nine rows in ten and none for the tenth have no error at 90 % (see the example).
+    Use it as a constraint, and select by `interval_score_loss` or `crps_loss`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        Forecast of every target; an array holds lower and upper bounds, which may be infinite.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    coverage : float, default=0.9
+        Nominal coverage: of the central interval that is formed, or that the bounds claim.
+
+    Returns
+    -------
+    error : float
+        In [0, 1]; lower is better, at best 0. A calibrated forecast has an expected value of about
+        ``0.8 * sqrt(coverage * (1 - coverage) / n)``.
+
+    Warns
+    -----
+    SmallSampleWarning
+        Below 500 rows.
+
+    See Also
+    --------
+    prediction_interval_coverage : The observed coverage itself, with its direction.
+    mean_absolute_calibration_error : The same over many levels, with ``kind="interval"``.
+
+    Notes
+    -----
+    .. math:: |\mathrm{PICP} - \mathrm{coverage}|
+
+    References
+    ----------
+    .. [1] Wibbeke et al. (2025), Evaluating the quality of the quantified uncertainty for (re)calibration of
+       data-driven regression models, section 3.1. https://doi.org/10.48550/arXiv.2508.17761
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import interval_coverage_error
+    >>> y = np.random.default_rng(0).normal(size=1000)
+    >>> round(interval_coverage_error(y, (np.zeros(1000), np.ones(1000))), 3)
+    0.014
+
+    No error, and of no use:
+
+    >>> useless = np.tile([-np.inf, np.inf], (1000, 1))
+    >>> useless[::10] = 99.0
+    >>> round(interval_coverage_error(y, useless), 12)
+    0.0
+    """
+    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
+    return abs(interval_coverage(y, lower, upper, weight) - check_single_coverage(coverage))
+
+
+@metric(
+    "mpiw",
+    title="Mean interval width",
+    units=1,
+    direction=None,
+    optimum=None,
+    needs="interval",
+    proper=False,
+    source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 3",
+)
+def mean_interval_width(
+    y_true: ArrayLike | None,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    coverage: float = DEFAULT_COVERAGE,
+) -> float:
+    r"""Mean width of the prediction intervals (MPIW).
+
+    How precise are the intervals? A property of the forecasts alone, to be read beside their coverage:
+    among intervals that hold, narrower is better. It is not proper: intervals of no width are narrowest
+    and never hold (see the example), so do not select by it.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or None
+        Not used, only checked; there so that all metrics are called alike.
+    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        Forecast of every target; an array holds lower and upper bounds.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    coverage : float, default=0.9
+        Nominal coverage of the central interval that is formed. Bounds are taken as they are.
+
+    Returns
+    -------
+    width : float
+        In the units of y; narrower is sharper. Infinite if an interval is.
+
+    See Also
+    --------
+    sharpness : The same for standard deviations.
+    interval_score_loss : Width and coverage in one proper score.
+
+    Notes
+    -----
+    .. math:: \mathrm{MPIW} = \frac1n \sum_i (u_i - l_i)
+
+    References
+    ----------
+    .. [1] Khosravi et al. (2011), Lower upper bound estimation method for construction of neural
+       network-based prediction intervals. https://doi.org/10.1109/TNN.2010.2096824
+
+    Examples
+    --------
+    >>> from skuq.metrics import mean_interval_width
+    >>> mean_interval_width(None, [[0.0, 2.0], [1.0, 5.0]])
+    3.0
+    >>> round(mean_interval_width([0.0, 0.0], ([0.0, 0.0], [1.0, 3.0]), coverage=0.95), 4)
+    7.8399
+
+    Narrowest, and always wrong:
+
+    >>> mean_interval_width([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])
+    0.0
+    """
+    return weighted_mean(*check_interval_widths(y_true, y_pred, coverage, sample_weight))

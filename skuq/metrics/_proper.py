@@ -1,0 +1,170 @@
+"""Proper scores of the whole distribution: calibration and sharpness in one number the truth optimises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_option
+from skuq.distributions import Concatenated, Distribution, Empirical
+from skuq.metrics._inputs import check_forecast
+from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._spec import metric
+
+CRPS_ESTIMATORS = ("nrg", "fair")
+
+
+@metric(
+    "crps",
+    title="CRPS",
+    units=1,
+    direction="lower",
+    optimum=0.0,
+    needs="distribution",
+    proper=True,
+    source="Gneiting & Raftery 2007, eq. 20-21",
+)
+def crps_loss(
+    y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None, estimator: str = "nrg"
+) -> float:
+    r"""Continuous ranked probability score: the mean distance of forecast distributions from the targets.
+
+    Which model is best, all things considered? The default to select by: strictly proper, in the units of
+    y, defined for every distribution, equal to the absolute error for a point forecast. The log score
+    (`nll_loss`) punishes misses in the tails harder; `pinball_loss` looks at chosen levels.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    estimator : {"nrg", "fair"}, default="nrg"
+        How an ensemble (`skuq.distributions.Empirical`) is read. "nrg" scores the distribution that has the
+        members as its atoms. "fair" scores, without bias, the distribution the members were drawn from, so
+        that ensembles of different size compare; it needs two members. Of no effect on other distributions.
+
+    Returns
+    -------
+    loss : float
+        In the units of y; lower is better, at best 0.
+
+    See Also
+    --------
+    nll_loss : Logarithmic score.
+    interval_score_loss : Proper score of one interval.
+
+    Notes
+    -----
+    .. math:: \mathrm{CRPS}(F, y) = \int (F(t) - 1\{t \ge y\})^2 dt
+        = E|X - y| - \tfrac12 E|X - X'|, \quad X, X' \sim F,
+
+    in closed form where the family has one: O(n), ensembles of m members O(n m) once sorted.
+
+    References
+    ----------
+    .. [1] Gneiting and Raftery (2007), Strictly proper scoring rules, prediction, and estimation, eq. 20-21.
+       https://doi.org/10.1198/016214506000001437
+    .. [2] Ferro (2014), Fair scores for ensemble forecasts. https://doi.org/10.1002/qj.2270
+
+    Examples
+    --------
+    >>> from skuq.metrics import crps_loss
+    >>> round(crps_loss([1.0, 2.0], ([1.0, 1.0], [1.0, 1.0])), 4)
+    0.4181
+    >>> from skuq.distributions import Empirical
+    >>> members = Empirical([[0.0, 2.0, 4.0]])
+    >>> round(crps_loss([1.0], members), 4), round(crps_loss([1.0], members, estimator="fair"), 4)
+    (0.7778, 0.3333)
+    """
+    check_option(estimator, "estimator", CRPS_ESTIMATORS)
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    score = fair_crps(y, dist) if estimator == "fair" else dist.crps(y)
+    return weighted_mean(score, weight)
+
+
+def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
+    """CRPS per row in which ensembles are samples: E|X - X'| is taken over pairs of different members.
+
+    With member weights w two draws coincide with probability sum(w^2), that is 1/m for m equal ones.
+    """
+    if isinstance(dist, Concatenated):
+        return dist._dispatch(lambda part, rows: fair_crps(rows, part), y)
+    if not isinstance(dist, Empirical):
+        return dist.crps(y)
+    n, m = dist.members.shape
+    weights = np.full((n, m), 1 / m) if dist.weights is None else dist.weights
+    coincide = np.square(weights).sum(axis=1)
+    if (coincide > 1 - 1e-9).any():
+        row = int(np.argmax(coincide))
+        raise ValueError(
+            f"`y_pred` must have two members of positive weight for estimator='fair', got one at row "
+            f"{row}. Use estimator='nrg'."
+        )
+    return np.asarray(dist.crps(y) - dist._half_mean_difference() * coincide / (1 - coincide))
+
+
+@metric(
+    "nll",
+    title="NLL",
+    units="log",
+    direction="lower",
+    optimum=-np.inf,
+    needs="density",
+    proper=True,
+    source="Gneiting & Raftery 2007, section 4.1; Wibbeke et al. 2025, eq. 10",
+)
+def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
+    r"""Negative log-likelihood: the mean of minus the log density at the targets.
+
+    Which model gives the observed data the highest density? Strictly proper, local (only the density at
+    the target counts) and unforgiving: one target far out in a thin tail can decide. Prefer `crps_loss`
+    where outliers or distributions without a density occur.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast with a density.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+
+    Returns
+    -------
+    loss : float
+        In nats; lower is better, not bounded below. Multiplying y by c adds log(c). Infinite if a target
+        lies where the density is 0.
+
+    Raises
+    ------
+    NoDensityError
+        If the forecast has atoms: ensembles, a scale of 0.
+
+    See Also
+    --------
+    crps_loss : Defined for every distribution.
+
+    Notes
+    -----
+    .. math:: \mathrm{NLL} = -\frac1n \sum_i \log f_i(y_i)
+
+    One pass over the rows.
+
+    References
+    ----------
+    .. [1] Gneiting and Raftery (2007), Strictly proper scoring rules, prediction, and estimation.
+       https://doi.org/10.1198/016214506000001437
+
+    Examples
+    --------
+    >>> from skuq.metrics import nll_loss
+    >>> round(nll_loss([1.0, 2.0], ([1.0, 1.0], [1.0, 1.0])), 4)
+    1.1689
+    """
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    return -weighted_mean(dist.logpdf(y), weight)

@@ -1,0 +1,203 @@
+"""Proper scores of quantiles and of the intervals between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import DEFAULT_COVERAGE, check_coverage
+from skuq.distributions import Distribution
+from skuq.metrics._inputs import check_forecast, check_interval_forecast, is_bounds
+from skuq.metrics._kernels import level_grid, location_scale, weighted_mean
+from skuq.metrics._spec import metric
+
+
+@metric(
+    "pinball",
+    title="Pinball loss",
+    units=1,
+    direction="lower",
+    optimum=0.0,
+    needs="distribution",
+    proper=True,
+    source="Koenker & Bassett 1978; Chung et al. 2021, section 3 (check score)",
+)
+def pinball_loss(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    levels: int | ArrayLike = 99,
+) -> float:
+    r"""Pinball (quantile, check) loss, averaged over levels.
+
+    How good are the quantiles at the levels that matter? A proper score: with one level, the loss
+    a quantile regression minimises; over many equally spaced levels, half the CRPS.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target. An array of quantiles enters as `skuq.distributions.Quantiles`.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    levels : int, float or array-like of shape (k,), default=99
+        Quantile levels strictly between 0 and 1, averaged with equal weights. An integer m stands for
+        1/(m+1), ..., m/(m+1); the default is 0.01, ..., 0.99.
+
+    Returns
+    -------
+    loss : float
+        In the units of y; lower is better, at best 0.
+
+    See Also
+    --------
+    sklearn.metrics.mean_pinball_loss : The same at one level, for arrays of quantiles.
+    crps_loss : Twice the pinball loss integrated over all levels.
+
+    Notes
+    -----
+    .. math:: \rho_p(y, q) = \max(p (y - q), (p - 1)(y - q))
+
+    For location-scale families O(n log k) for k levels, else k quantiles a row; O(n) memory.
+
+    References
+    ----------
+    .. [1] Koenker and Bassett (1978), Regression quantiles. https://doi.org/10.2307/1913643
+
+    Examples
+    --------
+    >>> from skuq.metrics import crps_loss, pinball_loss
+    >>> dist = ([1.0, 1.0], [1.0, 1.0])
+    >>> round(pinball_loss([1.0, 2.0], dist, levels=[0.1, 0.5, 0.9]), 4)
+    0.1688
+    >>> round(2 * pinball_loss([1.0, 2.0], dist, levels=9999), 4), round(crps_loss([1.0, 2.0], dist), 4)
+    (0.4181, 0.4181)
+    """
+    grid = level_grid(levels)
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    return float(pinball_by_level(y, dist, grid, weight).mean())
+
+
+def pinball(y: FloatArray, quantile: FloatArray, level: float) -> FloatArray:
+    """Pinball loss of each row at one level."""
+    error = y - quantile
+    return np.asarray(np.maximum(level * error, (level - 1) * error))
+
+
+def pinball_by_level(
+    y: FloatArray, dist: Distribution, levels: FloatArray, weight: FloatArray | None
+) -> FloatArray:
+    """Return the mean pinball loss at each level, shape (k,), without an n-by-k array.
+
+    With y_i = loc_i + s_i z_i, sum_i rho_p = p sum(s z - s q) + sum over z_i < q of (s_i q - s_i z_i): one
+    pass that bins s and s z by the place of z among the standard quantiles q.
+    """
+    form = location_scale(dist) if levels.size > 4 else None
+    if form is None:
+        return np.array([weighted_mean(pinball(y, dist.quantile(p), p), weight) for p in levels])
+    loc, scale, standard = form
+    order = np.argsort(levels)
+    q = standard.quantile(levels[order])[0]
+    error = y - loc
+    place = np.searchsorted(q, error / scale, side="right")
+    if weight is not None:
+        scale, error = scale * weight, error * weight
+    scale_below = np.bincount(place, scale, minlength=q.size + 1)[:-1].cumsum()
+    error_below = np.bincount(place, error, minlength=q.size + 1)[:-1].cumsum()
+    total = levels[order] * (error.sum() - q * scale.sum()) + q * scale_below - error_below
+    loss: FloatArray = np.empty(levels.size)
+    loss[order] = total / (y.size if weight is None else weight.sum())
+    return loss
+
+
+@metric(
+    "interval_score",
+    title="Interval score",
+    units=1,
+    direction="lower",
+    optimum=0.0,
+    needs="interval",
+    proper=True,
+    source="Gneiting & Raftery 2007, eq. 43",
+)
+def interval_score_loss(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    coverage: ArrayLike = DEFAULT_COVERAGE,
+) -> float:
+    r"""Interval (Winkler) score: the width of central intervals plus a penalty for targets outside.
+
+    Which model gives the best prediction intervals? The proper way to trade coverage against width, where
+    `prediction_interval_coverage` and `mean_interval_width` each see one half. For the whole distribution
+    take `crps_loss`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        Forecast of every target; an array holds lower and upper bounds of central intervals.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    coverage : float or array-like of shape (k,), default=0.9
+        Nominal coverage of the interval, strictly between 0 and 1. Several are averaged with equal weights;
+        bounds have one.
+
+    Returns
+    -------
+    loss : float
+        In the units of y; lower is better, at best 0.
+
+    See Also
+    --------
+    pinball_loss : Proper score of single quantiles, of which the interval score is a sum.
+
+    Notes
+    -----
+    With :math:`\alpha = 1 - \mathrm{coverage}`,
+
+    .. math:: \mathrm{IS}_\alpha = (u - l) + \frac2\alpha (l - y)_+ + \frac2\alpha (y - u)_+ .
+
+    One coverage costs one pass. Several use :math:`\mathrm{IS}_\alpha = \frac2\alpha (\rho_{\alpha/2}(y, l) +
+    \rho_{1 - \alpha/2}(y, u))` and cost as much as `pinball_loss` at twice as many levels.
+
+    References
+    ----------
+    .. [1] Gneiting and Raftery (2007), Strictly proper scoring rules, prediction, and estimation, eq. 43.
+       https://doi.org/10.1198/016214506000001437
+
+    Examples
+    --------
+    >>> from skuq.metrics import interval_score_loss
+    >>> round(interval_score_loss([1.0, 4.0], [[0.0, 2.0], [0.0, 2.0]], coverage=0.5), 4)
+    6.0
+    >>> round(interval_score_loss([1.0, 4.0], ([1.0, 1.0], [1.0, 1.0]), coverage=[0.5, 0.9]), 4)
+    11.4206
+    """
+    coverages = check_coverage(coverage)
+    if coverages.ndim and not is_bounds(y_pred):
+        y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+        return float(interval_score_by_coverage(y, dist, coverages, weight).mean())
+    y_, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
+    return weighted_mean(interval_score(y_, lower, upper, float(coverages)), weight)
+
+
+def interval_score(y: FloatArray, lower: FloatArray, upper: FloatArray, coverage: float) -> FloatArray:
+    """Interval score of each row."""
+    alpha = 1 - coverage
+    return np.asarray(upper - lower + 2 / alpha * (np.maximum(lower - y, 0) + np.maximum(y - upper, 0)))
+
+
+def interval_score_by_coverage(
+    y: FloatArray, dist: Distribution, coverages: FloatArray, weight: FloatArray | None
+) -> FloatArray:
+    """Return the mean interval score at each coverage, shape (k,), from the pinball losses of the bounds."""
+    alpha = 1 - coverages
+    pinballs = pinball_by_level(y, dist, np.concatenate([alpha / 2, 1 - alpha / 2]), weight)
+    return 2 / alpha * (pinballs[: alpha.size] + pinballs[alpha.size :])

@@ -1,0 +1,74 @@
+"""The scorer: a metric as scikit-learn's searches and cross-validation call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from skuq._sklearn_compat import BaseScorer
+from skuq.distributions import Distribution
+from skuq.metrics._spec import MetricFunction, find_spec
+from skuq.prediction import predict_dist
+
+_CACHE_KEY = "skuq.predict_dist"
+
+
+class DistributionScorer(BaseScorer):
+    """A metric of predictive distributions with the signature ``scorer(estimator, X, y)``.
+
+    Made by `get_scorer`, `make_scorer` and `scorers`. The estimator is asked through
+    `skuq.predict_dist`, so it may be anything that function resolves; several scorers of one search
+    ask once and share the answer. Higher is better: losses come with their sign changed.
+
+    Parameters
+    ----------
+    metric : callable
+        ``metric(y_true, dist, *, sample_weight=None, **options)``.
+    sign : {1, -1}
+        -1 for a loss.
+    options : dict
+        Keyword arguments of the metric.
+    name : str
+        Becomes ``__name__``, which displays and AutoML tools read.
+    """
+
+    def __init__(self, metric: MetricFunction, sign: int, options: dict[str, Any], name: str) -> None:
+        # "predict" is what scikit-learn checks for before it scores; every regressor has it.
+        super().__init__(metric, sign, options, response_method="predict")
+        self.__name__ = name
+
+    def _score(
+        self, method_caller: Callable[..., Any], estimator: Any, X: Any, y_true: Any, **metadata: Any
+    ) -> float:
+        """Return the signed value of the metric for the estimator's distributions of X."""
+        dist = _cached_predict_dist(method_caller, estimator, X)
+        spec = find_spec(self._score_func)
+        compute = self._score_func if spec is None else spec.compute  # the warning is for people
+        return float(self._sign * compute(y_true, dist, **{**self._kwargs, **metadata}))
+
+    def __repr__(self) -> str:
+        """Show the call that makes this scorer."""
+        spec = find_spec(self._score_func)
+        metric = (
+            getattr(self._score_func, "__name__", repr(self._score_func))
+            if spec is None
+            else repr(spec.abbreviation)
+        )
+        options = dict(self._kwargs)
+        if spec is None or spec.direction is None:
+            options = {"greater_is_better": self._sign > 0, **options}
+        return f"make_scorer({', '.join([metric, *(f'{key}={value!r}' for key, value in options.items())])})"
+
+
+def _cached_predict_dist(method_caller: Callable[..., Any], estimator: Any, X: Any) -> Distribution:
+    """Return the estimator's distribution, kept in scikit-learn's cache of one multi-metric call.
+
+    The cache is the first bound argument of `method_caller`; it lives for one estimator and one X. An
+    entry under a key of our own keeps clear of what scikit-learn stores for ``predict``.
+    """
+    bound = getattr(method_caller, "args", ())
+    cache = bound[0] if bound and isinstance(bound[0], dict) else {}
+    if _CACHE_KEY not in cache:
+        cache[_CACHE_KEY] = predict_dist(estimator, X)
+    dist: Distribution = cache[_CACHE_KEY]
+    return dist

@@ -1,0 +1,92 @@
+"""Sharpness: how concentrated the forecasts are, whatever the targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_option
+from skuq.distributions import as_distribution
+from skuq.metrics._inputs import check_finite_moment, check_forecast
+from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._spec import metric
+
+SHARPNESS_KINDS = ("std", "rms", "variance")
+
+
+@metric(
+    "sharpness",
+    title="Sharpness",
+    units=1,
+    direction=None,
+    optimum=None,
+    needs="moments",
+    proper=False,
+    source="Chung et al. 2021, appendix A.3",
+)
+def sharpness(
+    y_true: ArrayLike | None, y_pred: Any, *, sample_weight: ArrayLike | None = None, kind: str = "std"
+) -> float:
+    r"""Sharpness: the mean predicted standard deviation.
+
+    How much does the model claim to know? A property of the forecasts alone, to be read beside a
+    calibration metric: among calibrated models the sharpest (smallest) is best. It is not proper: the
+    sharpest of all is the model that claims certainty, right or wrong (see the example), so do not select
+    by it.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or None
+        Not used, only checked; there so that all metrics are called alike.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecasts with a finite standard deviation.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    kind : {"std", "rms", "variance"}, default="std"
+        Mean of the standard deviations (the text of [1]_); root of the mean variance (its code); mean
+        variance, in squared units of y.
+
+    Returns
+    -------
+    sharpness : float
+        In the units of y; smaller is sharper.
+
+    See Also
+    --------
+    mean_interval_width : Sharpness in terms of intervals.
+
+    Notes
+    -----
+    .. math:: \frac1n \sum_i \sigma_i
+
+    References
+    ----------
+    .. [1] Chung et al. (2021), Uncertainty Toolbox, appendix A.3. https://doi.org/10.48550/arXiv.2109.10254
+
+    Examples
+    --------
+    >>> from skuq.metrics import sharpness
+    >>> dist = ([0.0, 0.0], [1.0, 3.0])
+    >>> sharpness([0.0, 0.0], dist), round(sharpness(None, dist, kind="rms"), 4)
+    (2.0, 2.2361)
+
+    Certainty is sharp even where it is wrong:
+
+    >>> sharpness([5.0, -3.0], ([0.0, 0.0], [0.0, 0.0]))
+    0.0
+    """
+    check_option(kind, "kind", SHARPNESS_KINDS)
+    dist = as_distribution(y_pred)
+    target = np.zeros(len(dist)) if y_true is None else y_true
+    _, dist, weight = check_forecast(target, dist, sample_weight)
+    return sharpness_kernel(check_finite_moment(dist.std(), "standard deviation"), kind, weight)
+
+
+def sharpness_kernel(std: FloatArray, kind: str, weight: FloatArray | None) -> float:
+    """Return the mean of sigma, its root mean square, or the mean of its square."""
+    if kind == "std":
+        return weighted_mean(std, weight)
+    variance = weighted_mean(np.square(std), weight)
+    return variance if kind == "variance" else float(np.sqrt(variance))

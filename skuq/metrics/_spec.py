@@ -1,0 +1,178 @@
+"""The record of a metric, and the registry of all records.
+
+A metric enters the registry by the decorator on its public function. Scorers, law tests, reports,
+tables and axis labels read the record, so that nothing about a metric is written down twice.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, ParamSpec
+
+import numpy as np
+
+from skuq._typing import ArrayLike
+from skuq.exceptions import SmallSampleWarning
+
+MetricFunction = Callable[..., float]
+P = ParamSpec("P")
+
+SMALL_SAMPLE = 500
+"""Rows below which Wibbeke et al. (2025), section 4.5, find calibration metrics unreliable."""
+
+_NOT_OPTIONS = ("y_true", "y_pred", "sample_weight")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricSpec:
+    """What is known about a metric.
+
+    Parameters
+    ----------
+    abbreviation : str
+        Short name in the literature's use; the scorer's name is built on it.
+    title : str
+        Name for tables and axis labels.
+    units : int or "log"
+        Exponent of the units of y at the default options: under ``y -> c y`` the metric is
+        multiplied by ``c ** units``, or gains ``log(c)``.
+    direction : {"lower", "higher"} or None
+        Which way is better; None for a descriptive number.
+    optimum : float, str or None
+        Value of the best possible forecast; a string names the option that holds it.
+    needs : {"distribution", "density", "interval", "moments"}
+        What the metric asks of the forecast. Interval metrics also take bounds.
+    proper : bool
+        Whether the true distribution has the best expected value among all forecasts.
+    random : bool
+        Whether the metric draws random numbers.
+    small_sample : bool
+        Whether the function warns below `SMALL_SAMPLE` rows.
+    source : str
+        Where the definition comes from.
+    function : callable
+        The public function.
+    compute : callable
+        The same without the small-sample warning; what scorers call.
+    """
+
+    abbreviation: str
+    title: str
+    units: int | Literal["log"]
+    direction: Literal["lower", "higher"] | None
+    optimum: float | str | None
+    needs: Literal["distribution", "density", "interval", "moments"]
+    proper: bool
+    source: str
+    random: bool = False
+    small_sample: bool = False
+    function: MetricFunction
+    compute: MetricFunction
+
+    @property
+    def scorer_name(self) -> str:
+        """Name in the vocabulary of scorers: losses carry the prefix ``neg_``."""
+        return f"neg_{self.abbreviation}" if self.direction == "lower" else self.abbreviation
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the function with their defaults; ``inspect.Parameter.empty`` marks a required one."""
+        parameters = inspect.signature(self.function).parameters
+        return {name: item.default for name, item in parameters.items() if name not in _NOT_OPTIONS}
+
+    @property
+    def required_options(self) -> tuple[str, ...]:
+        """Options without a default; a metric that has some comes without a ready-made scorer."""
+        return tuple(name for name, value in self.options.items() if value is inspect.Parameter.empty)
+
+    @property
+    def label(self) -> str:
+        """Title with units, for an axis."""
+        if self.units in (0, "log"):
+            return self.title
+        return f"{self.title} (units of y)" if self.units == 1 else f"{self.title} (units of y^{self.units})"
+
+
+_SPECS: dict[str, MetricSpec] = {}
+_ABBREVIATIONS: dict[object, str] = {}
+
+
+def metric(
+    abbreviation: str, *, small_sample: bool = False, **record: Any
+) -> Callable[[Callable[P, float]], Callable[P, float]]:
+    """Register the decorated public function under its record.
+
+    Parameters
+    ----------
+    abbreviation : str
+        Key of the registry.
+    small_sample : bool, default=False
+        Whether the function warns when it is given few rows.
+    **record
+        The other fields of `MetricSpec`.
+
+    Returns
+    -------
+    decorator : callable
+        Returns the function, wrapped only where it has to warn.
+    """
+
+    def register(compute: Callable[P, float]) -> Callable[P, float]:
+        function = _with_small_sample_warning(compute) if small_sample else compute
+        _SPECS[abbreviation] = MetricSpec(
+            abbreviation=abbreviation, small_sample=small_sample, function=function, compute=compute, **record
+        )
+        _ABBREVIATIONS[function] = abbreviation
+        return function
+
+    return register
+
+
+def all_specs() -> dict[str, MetricSpec]:
+    """Return the records by abbreviation, in the order of definition."""
+    return dict(_SPECS)
+
+
+def find_spec(metric: object) -> MetricSpec | None:
+    """Return the record of a metric given by function, abbreviation or scorer name, or None."""
+    if not isinstance(metric, str):
+        try:
+            name = _ABBREVIATIONS.get(metric)
+        except TypeError:  # what cannot be hashed is not one of ours
+            return None
+        return None if name is None else _SPECS[name]
+    return _SPECS.get(metric) or _SPECS.get(metric.removeprefix("neg_"))
+
+
+def _with_small_sample_warning(compute: Callable[P, float]) -> Callable[P, float]:
+    """Return the function with a warning when it is given fewer than `SMALL_SAMPLE` rows."""
+
+    @functools.wraps(compute)
+    def function(*args: P.args, **kwargs: P.kwargs) -> float:
+        value = compute(*args, **kwargs)
+        y_true: Any = args[0] if args else kwargs["y_true"]
+        weight: Any = kwargs.get("sample_weight")
+        _warn_if_small(function.__name__, y_true, weight)
+        return value
+
+    return function
+
+
+def _warn_if_small(name: str, y_true: ArrayLike, sample_weight: ArrayLike | None) -> None:
+    """Warn if the rows, or the repetitions that their weights stand for, are few."""
+    rows = float(np.shape(y_true)[0])
+    if sample_weight is not None:
+        weight = np.asarray(sample_weight, dtype=float)
+        rows = max(float(np.count_nonzero(weight)), float(weight.sum()))
+    if rows < SMALL_SAMPLE:
+        warnings.warn(
+            f"`{name}` was given {rows:g} rows. Below {SMALL_SAMPLE}, chance alone moves a calibration "
+            "metric as much as miscalibration does (Wibbeke et al. 2025, section 4.5): compare models by "
+            "`crps_loss`, or read the value beside that of a calibrated forecast of the same size.",
+            SmallSampleWarning,
+            stacklevel=3,
+        )

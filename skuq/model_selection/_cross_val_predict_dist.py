@@ -1,0 +1,110 @@
+"""Out-of-fold distributions of any probabilistic regressor."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+
+from skuq._sklearn_compat import count_rows, routing_enabled
+from skuq._typing import ArrayLike
+from skuq._validation import check_target
+from skuq.distributions import Distribution
+from skuq.prediction._cross_fit import cross_fit, resolve_cv
+
+__all__ = ["cross_val_predict_dist"]
+
+
+def cross_val_predict_dist(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    cv: Any = None,
+    groups: ArrayLike | None = None,
+    params: dict[str, Any] | None = None,
+    n_jobs: int | None = None,
+) -> Distribution:
+    """Get for every row the distribution predicted by a model that has not seen it.
+
+    What `sklearn.model_selection.cross_val_predict` is for point predictions: for pictures of
+    calibration, for fitting a recalibrator by hand, for stacking. To estimate how well a model does, use
+    `cross_validate` with skuq's scorers, which scores each fold on its own.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Anything `predict_dist` takes; cloned for every fold.
+    X : array-like of shape (n, n_features), DataFrame or Distribution
+        Passed on as it is.
+    y : array-like of shape (n,), default=None
+        The target.
+    cv : int, splitter, iterable of (train, test) or None, default=None
+        None is 5 folds. An int k is ``KFold(k, shuffle=True)`` with a fixed seed: the same folds at every
+        call, and no model left to extrapolate where the rows are sorted. Whatever it is, it must test every
+        row exactly once.
+    groups : array-like of shape (n,), default=None
+        Given to the splitter, which must be one that uses it. With metadata routing enabled, pass it
+        in ``params``.
+    params : dict, default=None
+        Given to the estimator's ``fit``; values with one entry per row are cut with the fold. With metadata
+        routing enabled they are routed to the splitter and to ``fit`` as requested.
+    n_jobs : int, default=None
+        Folds fitted at the same time; never changes a number.
+
+    Returns
+    -------
+    dist : Distribution
+        n rows in the order of X, in the units of y.
+
+    Raises
+    ------
+    ValueError
+        If ``cv`` does not test every row exactly once; `RecalibratedRegressor` takes such splitters.
+    NotProbabilisticError
+        If the fitted estimator gives no distribution.
+
+    See Also
+    --------
+    skuq.prediction.predict_dist : For a fitted estimator and new rows.
+
+    Notes
+    -----
+    Costs one fit per fold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from skuq.model_selection import cross_val_predict_dist
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> dist = cross_val_predict_dist(BayesianRidge(), X, y, cv=10)
+    >>> len(dist) == len(y)
+    True
+    """
+    n = count_rows(X)
+    target = None if y is None else check_target(y, "y", n)
+    splitter = resolve_cv(cv, random_state=0)
+    if routing_enabled():
+        splitter, params = _route(estimator, splitter, X, target, groups, params or {})
+        groups = None
+    fitted = cross_fit(estimator, X, target, cv=splitter, groups=groups, params=params, n_jobs=n_jobs)
+    return cast(Distribution, fitted.in_row_order(n))
+
+
+def _route(
+    estimator: Any, splitter: Any, X: Any, y: Any, groups: Any, params: dict[str, Any]
+) -> tuple[list[tuple[Any, Any]], dict[str, Any]]:
+    """Give the metadata to the splitter and to ``fit`` as they request it; return folds and fit params."""
+    if groups is not None:
+        raise ValueError(
+            "`groups` must be passed as `params={'groups': groups}` when metadata routing is enabled, as in "
+            "scikit-learn's cross_validate."
+        )
+    router = (
+        MetadataRouter(owner="cross_val_predict_dist")
+        .add(splitter=splitter, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        .add(estimator=estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+    )
+    routed = process_routing(router, "fit", **params)
+    return list(splitter.split(X, y, **routed.splitter.split)), dict(routed.estimator.fit)

@@ -1,0 +1,212 @@
+"""Selecting the candidate of a multi-metric search, under constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from warnings import warn
+
+import numpy as np
+
+from skuq._typing import FloatArray
+from skuq._validation import as_float_array, check_number, check_option
+from skuq.exceptions import ConstraintWarning
+from skuq.metrics._spec import find_spec
+
+_PREFIX = "mean_test_"
+_OPERATORS = ("<=", ">=")
+
+Constraint = tuple[str, str, float]
+
+
+def refit_best(
+    scorer_name: str, *, subject_to: Mapping[str, tuple[str, float]] | None = None
+) -> Callable[[Mapping[str, Any]], int]:
+    """Make the ``refit`` of a multi-metric search: the best candidate by one scorer, under constraints.
+
+    To choose by a proper score among models that are calibrated enough, narrow enough, fast enough. Without
+    constraints, ``refit="neg_crps"`` does the same and keeps more of the search.
+
+    Parameters
+    ----------
+    scorer_name : str
+        Key of the scorer to maximise, as in ``scoring``: "neg_crps".
+    subject_to : dict of str to (operator, limit), default=None
+        Constraints on the mean test value of other metrics, in the metric's own units and without ``neg_``:
+        ``{"ence": ("<=", 0.1), "picp": (">=", 0.88)}``. The operator is "<=" or ">=". A constraint on "ence"
+        reads the scorer ``neg_ence`` and changes its sign back; so does "mean_absolute_error" with
+        scikit-learn's ``neg_mean_absolute_error``. A timing such as "mean_fit_time" can be a constraint too.
+
+    Returns
+    -------
+    refit : callable
+        Takes ``cv_results_`` and returns the index of the chosen candidate. It can be pickled and cloned.
+
+    Raises
+    ------
+    ValueError
+        During the search, if a metric is not in ``cv_results_`` or every candidate has a NaN. A candidate
+        with a NaN in the score or in a constraint never wins.
+
+    Warns
+    -----
+    ConstraintWarning
+        During the search, if no candidate satisfies every constraint. Then the smallest relative violation
+        wins: of a candidate's violations, each divided by its limit (by 1 if the limit is 0), the largest
+        counts; the score decides between equals.
+
+    See Also
+    --------
+    skuq.metrics.scorers : The ``scoring`` to go with it.
+
+    Notes
+    -----
+    A callable ``refit`` costs what scikit-learn cannot do without knowing the metric: the search has no
+    ``best_score_`` (read ``cv_results_["mean_test_neg_crps"][search.best_index_]``), and ``search.score``
+    fails (call ``get_scorer("neg_crps")(search, X, y)``). ``predict``, ``best_estimator_``, ``best_params_``
+    and `skuq.predict_dist` work as always. HalvingGridSearchCV takes one metric only, so no callable.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from skuq.metrics import scorers
+    >>> from skuq.model_selection import refit_best
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> search = GridSearchCV(
+    ...     BayesianRidge(),
+    ...     {"fit_intercept": [True, False]},
+    ...     scoring=scorers("neg_crps", "neg_ence"),
+    ...     refit=refit_best("neg_crps", subject_to={"ence": ("<=", 0.3)}),
+    ... ).fit(X, y)
+    >>> search.best_params_
+    {'fit_intercept': True}
+    """
+    if not isinstance(scorer_name, str):
+        raise TypeError(f"`scorer_name` must be a string, got {type(scorer_name).__name__}.")
+    spec = find_spec(scorer_name)
+    if spec is not None and spec.direction is None and scorer_name == spec.scorer_name:
+        raise ValueError(
+            f"`scorer_name` must name a metric with a direction, got {scorer_name!r}, of which neither "
+            f"higher nor lower is better. Make it a constraint, or maximise 'neg_{scorer_name}' with "
+            f"make_scorer({scorer_name!r}, greater_is_better=False) under that key."
+        )
+    return RefitBest(scorer_name, _read_constraints({} if subject_to is None else subject_to))
+
+
+@dataclass(frozen=True)
+class RefitBest:
+    """Callable that picks a candidate from ``cv_results_``; made by `refit_best`."""
+
+    scorer_name: str
+    constraints: tuple[Constraint, ...] = ()
+
+    def __call__(self, cv_results: Mapping[str, Any]) -> int:
+        """Return the index of the chosen candidate.
+
+        Parameters
+        ----------
+        cv_results : dict
+            ``cv_results_`` of a multi-metric search.
+
+        Returns
+        -------
+        index : int
+            Position in ``cv_results["params"]``.
+        """
+        score = _score_column(cv_results, self.scorer_name)
+        violation = self._violation(cv_results, score.size)
+        valid = ~(np.isnan(score) | np.isnan(violation))
+        if not valid.any():
+            raise ValueError(
+                f"every candidate has a NaN in {self.scorer_name!r} or in a constraint, so none can be "
+                "chosen. Run the search with error_score='raise' to see why."
+            )
+        least = violation[valid].min()
+        if least > 0:
+            self._warn(least)
+        eligible = np.flatnonzero(valid & (violation == least))
+        return int(eligible[np.argmax(score[eligible])])
+
+    def _violation(self, cv_results: Mapping[str, Any], n: int) -> FloatArray:
+        """Return the largest relative violation of each candidate, 0 where every constraint holds."""
+        worst = np.zeros(n)
+        for name, operator, limit in self.constraints:
+            value = _constraint_column(cv_results, name)
+            excess = value - limit if operator == "<=" else limit - value
+            worst = np.maximum(worst, excess / (abs(limit) or 1.0))  # NaN stays NaN
+        return worst
+
+    def _warn(self, least: float) -> None:
+        """Say that no candidate satisfies all constraints."""
+        wanted = ", ".join(f"{name} {operator} {limit:g}" for name, operator, limit in self.constraints)
+        warn(
+            f"no candidate satisfies {wanted}; the one with the smallest relative violation, {least:.3g}, is "
+            "chosen.",
+            ConstraintWarning,
+            stacklevel=3,
+        )
+
+
+def _read_constraints(subject_to: Mapping[str, tuple[str, float]]) -> tuple[Constraint, ...]:
+    """Return the checked constraints."""
+    if not isinstance(subject_to, Mapping):
+        raise TypeError(
+            f"`subject_to` must be a dict such as {{'ence': ('<=', 0.1)}}, got {type(subject_to).__name__}."
+        )
+    return tuple(_read_constraint(name, condition) for name, condition in subject_to.items())
+
+
+def _read_constraint(name: Any, condition: Any) -> Constraint:
+    """Return one checked constraint (name, operator, limit)."""
+    if not isinstance(name, str):
+        raise TypeError(f"`subject_to` must have strings as keys, got {name!r}.")
+    if name.startswith("neg_"):
+        raise ValueError(
+            f"`subject_to` must name the metric itself, in its own units: {name.removeprefix('neg_')!r}, "
+            f"got {name!r}."
+        )
+    if not isinstance(condition, tuple | list) or len(condition) != 2:
+        raise ValueError(f"`subject_to[{name!r}]` must be a pair such as ('<=', 0.1), got {condition!r}.")
+    operator = check_option(condition[0], f"subject_to[{name!r}][0]", _OPERATORS)
+    return name, operator, check_number(condition[1], f"subject_to[{name!r}][1]")
+
+
+def _score_column(cv_results: Mapping[str, Any], name: str) -> FloatArray:
+    """Return the values to maximise."""
+    if _PREFIX + name not in cv_results:
+        hint = f" Did you mean 'neg_{name}'?" if f"{_PREFIX}neg_{name}" in cv_results else ""
+        raise ValueError(
+            f"`scorer_name` must be a scorer of the search ({_listing(cv_results)}), got {name!r}.{hint}"
+        )
+    return as_float_array(cv_results[_PREFIX + name], name)
+
+
+def _constraint_column(cv_results: Mapping[str, Any], name: str) -> FloatArray:
+    """Return the values of a metric in its own units."""
+    if f"{_PREFIX}neg_{name}" in cv_results:
+        return -as_float_array(cv_results[f"{_PREFIX}neg_{name}"], name)
+    if _PREFIX + name in cv_results:
+        spec = find_spec(name)
+        if spec is not None and spec.direction == "lower":
+            raise ValueError(
+                f"`scoring` has {name!r}, whose sign is not certain: name the scorer {spec.scorer_name!r} as "
+                f"scorers({spec.scorer_name!r}) does."
+            )
+        return as_float_array(cv_results[_PREFIX + name], name)
+    if name in ("mean_fit_time", "mean_score_time"):
+        return as_float_array(cv_results[name], name)
+    raise ValueError(
+        f"`subject_to` must name metrics of the search ({_listing(cv_results)}), got {name!r}. Add its "
+        "scorer to `scoring`."
+    )
+
+
+def _listing(cv_results: Mapping[str, Any]) -> str:
+    """Return the names of the scorers in the results."""
+    names = [key.removeprefix(_PREFIX) for key in cv_results if key.startswith(_PREFIX)]
+    if names == ["score"]:
+        return "it has a single metric; pass scoring=scorers(...)"
+    return ", ".join(names) or "it has none"

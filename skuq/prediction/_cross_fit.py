@@ -1,0 +1,237 @@
+"""The one cross-fitting loop of skuq.
+
+(estimator, X, y, cv, params) becomes fitted clones, the rows each was tested on, and what it predicts
+for them. ``fit_transform`` of the regressors, ``RecalibratedRegressor`` and ``cross_val_predict_dist``
+all call :func:`cross_fit`.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import KFold, check_cv
+from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
+
+from skuq._sklearn_compat import (
+    count_rows,
+    is_pairwise,
+    safe_indexing,
+    slice_fit_params,
+    splitter_ignores_groups,
+)
+from skuq._typing import IntArray
+from skuq._validation import check_integer
+from skuq.distributions import Distribution, concat
+from skuq.prediction._resolve import predict_dist
+
+__all__ = ["CrossFit", "cross_fit", "resolve_cv", "split_rows"]
+
+Split = tuple[IntArray, IntArray]
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """What cross-fitting leaves: one entry per fold.
+
+    Attributes
+    ----------
+    estimators : tuple
+        The fitted clones.
+    test_rows : tuple of ndarray
+        The rows each clone has not seen and was asked about.
+    predictions : tuple
+        What it predicts for them: a Distribution, or a 1-D array of point predictions.
+    """
+
+    estimators: tuple[Any, ...]
+    test_rows: tuple[IntArray, ...]
+    predictions: tuple[Any, ...]
+
+    def tested(self) -> tuple[IntArray, Any]:
+        """Return the tested rows and their predictions, concatenated in the order of the folds.
+
+        A row may come several times or not at all, as the splitter has it.
+        """
+        return np.concatenate(self.test_rows), _concatenate(self.predictions)
+
+    def in_row_order(self, n: int) -> Any:
+        """Return one prediction for each of the ``n`` rows, in row order.
+
+        Raises
+        ------
+        ValueError
+            If not every row is tested exactly once.
+        """
+        rows, prediction = self.tested()
+        order = np.argsort(rows, kind="stable")
+        if len(rows) != n or not np.array_equal(rows[order], np.arange(n)):
+            distinct = len(np.unique(rows))
+            raise ValueError(
+                f"`cv` must test every row exactly once here, but it tests {distinct} of {n} rows in "
+                f"{len(rows)} tests. Use a partition such as KFold or GroupKFold; for time-ordered or "
+                "repeated splits use RecalibratedRegressor, which takes any splitter."
+            )
+        return prediction[order]
+
+
+def resolve_cv(cv: Any, random_state: Any = None) -> Any:
+    """Return the splitter that ``cv`` stands for.
+
+    Parameters
+    ----------
+    cv : int, splitter, iterable of (train, test) or None
+        An int k (None is 5) gives ``KFold(k, shuffle=True)``; unshuffled folds on sorted rows ask
+        every model to extrapolate. Splitters and iterables are used as given.
+    random_state : int, RandomState or None, default=None
+        The source of the one seed drawn for the shuffle; used only where ``cv`` is an int or None.
+    """
+    if cv is None or (isinstance(cv, numbers.Integral) and not isinstance(cv, bool)):
+        folds = check_integer(5 if cv is None else cv, "cv", minimum=2)
+        seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+        return KFold(folds, shuffle=True, random_state=seed)
+    if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
+        raise TypeError(
+            "`cv` must be an int, a splitter with a `split` method or an iterable of (train, test) rows, "
+            f"got {cv!r}."
+        )
+    return check_cv(cv)
+
+
+def cross_fit(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any,
+    groups: Any = None,
+    params: Mapping[str, Any] | None = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    predict: Callable[[Any, Any], Any] = predict_dist,
+    on_fold: Callable[[int], object] | None = None,
+) -> CrossFit:
+    """Fit a clone on each fold's training rows and predict for its test rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Cloned, never modified. Where its class has ``fit_many(X, y, rows, **params)``, that one call
+        trains all folds.
+    X : array-like, DataFrame, sparse matrix or Distribution of n rows
+        Passed on as it is, only its rows are selected.
+    y : array-like of shape (n,) or None
+        The target.
+    cv : splitter, iterable of (train, test), int or None
+        See :func:`resolve_cv`; with an int or None the folds differ from call to call.
+    groups : array-like of shape (n,) or None, default=None
+        Given to the splitter.
+    params : dict or None, default=None
+        Given to ``fit``; a value with one entry per row of X is sliced with the fold.
+    n_jobs : int or None, default=None
+        Folds fitted at the same time; never changes a number.
+    verbose : int, default=0
+        As in joblib.
+    predict : callable, default=predict_dist
+        ``predict(fitted, X_test)``; gives a Distribution or a 1-D array, one entry per row.
+    on_fold : callable or None, default=None
+        Called as ``on_fold(k)`` in this process when fold k is done, in the order of the folds.
+    """
+    params = dict(params or {})
+    splits = split_rows(resolve_cv(cv), X, y, groups)
+    if hasattr(type(estimator), "fit_many"):
+        rows = [train for train, _ in splits]
+        fitted = estimator.fit_many(X, y, rows, **params)
+        results: Iterable[tuple[Any, Any]] = (
+            (one, _predict(one, X, split, predict)) for one, split in zip(fitted, splits, strict=True)
+        )
+    else:
+        tasks = (delayed(_fit_fold)(clone(estimator), X, y, split, params, predict) for split in splits)
+        # A generator keeps the order of the folds and hands each over as soon as it is its turn.
+        options = {} if on_fold is None else {"return_as": "generator"}
+        results = Parallel(n_jobs=n_jobs, verbose=verbose, **options)(tasks)
+    estimators, predictions = [], []
+    for fold, (one, prediction) in enumerate(results):
+        estimators.append(one)
+        predictions.append(prediction)
+        if on_fold is not None:
+            on_fold(fold)
+    return CrossFit(tuple(estimators), tuple(test for _, test in splits), tuple(predictions))
+
+
+def split_rows(splitter: Any, X: Any, y: Any, groups: Any) -> list[Split]:
+    """Return the folds as index arrays, with at least one row on either side."""
+    if groups is None:
+        pairs = splitter.split(X, y)
+    elif splitter_ignores_groups(splitter):
+        raise ValueError(
+            f"`groups` is given, but {type(splitter).__name__} makes no use of it. "
+            "Pass a splitter that keeps groups together, for example cv=GroupKFold(5), or leave `groups` out."
+        )
+    else:
+        pairs = splitter.split(X, y, groups)
+    n = count_rows(X)
+    splits = [(_as_rows(train, n), _as_rows(test, n)) for train, test in pairs]
+    if not splits or any(not len(train) or not len(test) for train, test in splits):
+        raise ValueError(
+            "`cv` must give at least one fold, each with training rows and test rows, got an empty one."
+        )
+    return splits
+
+
+def _as_rows(rows: Any, n: int) -> IntArray:
+    """Return row numbers between 0 and n - 1 from row numbers or a mask."""
+    index = np.asarray(rows)
+    if index.dtype == bool:
+        if index.shape != (n,):
+            raise ValueError(
+                f"`cv` must give masks of shape ({n},), one entry a row of X, got {index.shape}."
+            )
+        index = np.flatnonzero(index)
+    if index.size and (index.min() < 0 or index.max() >= n):
+        raise ValueError(f"`cv` must give row numbers from 0 to {n - 1}, got {index.min()} to {index.max()}.")
+    return index.astype(np.intp)
+
+
+def _fit_fold(
+    estimator: Any, X: Any, y: Any, split: Split, params: dict[str, Any], predict: Callable[[Any, Any], Any]
+) -> tuple[Any, Any]:
+    """Fit one clone and predict for its test rows."""
+    train = split[0]
+    X_train = _select(estimator, X, train, train)
+    fold_params = slice_fit_params(X, params, train)
+    if y is None:
+        estimator.fit(X_train, **fold_params)
+    else:
+        estimator.fit(X_train, safe_indexing(y, train), **fold_params)
+    return estimator, _predict(estimator, X, split, predict)
+
+
+def _select(estimator: Any, X: Any, rows: IntArray, train: IntArray) -> Any:
+    """Return rows of X; of a precomputed kernel also the columns that belong to the training rows."""
+    return np.asarray(X)[np.ix_(rows, train)] if is_pairwise(estimator) else safe_indexing(X, rows)
+
+
+def _predict(estimator: Any, X: Any, split: Split, predict: Callable[[Any, Any], Any]) -> Any:
+    """Predict for the test rows and check that there is one entry for each."""
+    train, test = split
+    X_test = _select(estimator, X, test, train)
+    prediction = predict(estimator, X_test)
+    if len(prediction) != len(test):
+        raise ValueError(
+            f"{type(estimator).__name__} predicts {len(prediction)} rows where X has {len(test)}; it must "
+            "give one a row."
+        )
+    return prediction
+
+
+def _concatenate(predictions: tuple[Any, ...]) -> Any:
+    """Join the folds' predictions."""
+    if isinstance(predictions[0], Distribution):
+        return concat(predictions)
+    return np.concatenate([np.asarray(prediction) for prediction in predictions])

@@ -1,0 +1,180 @@
+"""predict_dist: one function that gets a distribution out of any fitted estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skuq._sklearn_compat import count_rows
+from skuq.distributions import Distribution
+from skuq.exceptions import NotProbabilisticError
+from skuq.prediction._adapters import ADAPTERS
+from skuq.prediction._containers import CONTAINERS
+from skuq.prediction._native import NATIVES
+from skuq.prediction._registry import find_adapter, register
+
+__all__ = ["predict_dist", "register", "supports_dist"]
+
+_RULES = CONTAINERS + NATIVES
+
+for _name, _adapter in ADAPTERS.items():
+    register(_name, _adapter.predict, supports=_adapter.supports)
+
+
+def predict_dist(estimator: Any, X: Any) -> Distribution:
+    """Get the predictive distribution of a fitted estimator, whatever it is wrapped in.
+
+    Looks through Pipeline, the searches, RFE and RFECV, TransformedTargetRegressor,
+    FrozenEstimator, StackingRegressor, BaggingRegressor and VotingRegressor, down to an estimator
+    that knows its distribution: skuq's own, scikit-learn's natives (BayesianRidge, ARDRegression,
+    GaussianProcessRegressor, DummyRegressor), NGBoost, quantile-forest, skpro, what `register` has
+    been told about, and anything whose ``predict`` has the parameter ``return_std``.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted. Not modified.
+    X : array-like of shape (n, n_features), DataFrame, or Distribution
+        What ``estimator.predict`` takes; a Distribution where the estimator is a recalibrator.
+
+    Returns
+    -------
+    dist : Distribution
+        n rows, in the units of y, row i for row i of X.
+
+    Raises
+    ------
+    NotProbabilisticError
+        If no way to a distribution is known; the message names the class and what to do.
+    NotRefittedError
+        If a search was fitted with ``refit=False``.
+    sklearn.exceptions.NotFittedError
+        If the estimator is not fitted.
+
+    See Also
+    --------
+    supports_dist : Ask beforehand.
+    register : Teach it a class of another package.
+    skuq.regressors.UncertaintyRegressor : Give a distribution to a regressor that has none.
+
+    Notes
+    -----
+    What is tried, in order: the estimator's own ``predict_dist``; the adapters, by qualified class
+    name along the base classes; the containers; scikit-learn's natives.
+
+    BayesianRidge and ARDRegression separate the noise (``1 / alpha_``) from the uncertainty of the
+    coefficients, and so does GaussianProcessRegressor, whose reported std is that of the function: its
+    noise ``alpha`` is added here, and any WhiteKernel is counted as noise. DummyRegressor becomes a
+    point mass, whose CRPS is its absolute error. BaggingRegressor and VotingRegressor become the
+    mixture of their members. A TransformedTargetRegressor keeps the family of its regressor under an
+    affine scaler; under any other transformation the distribution is mapped exactly.
+
+    Costs one prediction of the inner estimator; one of each member for an ensemble.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.feature_selection import SelectKBest, f_regression
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skuq.prediction import predict_dist
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> pipeline = make_pipeline(SelectKBest(f_regression), BayesianRidge())
+    >>> search = GridSearchCV(pipeline, {"selectkbest__k": [2, 5]}).fit(X, y)
+    >>> dist = predict_dist(search, X[:2])
+    >>> dist.interval(0.9).round(0)
+    array([[123., 305.],
+           [-25., 157.]])
+    """
+    _check_estimator(estimator)
+    dist = _dispatch(estimator, X)
+    if not isinstance(dist, Distribution):
+        raise TypeError(
+            f"the distribution of {type(estimator).__name__} must be a skuq Distribution, got "
+            f"{type(dist).__name__}. Return for example skuq.distributions.Normal(loc, scale)."
+        )
+    if len(dist) != count_rows(X):
+        raise ValueError(
+            f"the distribution of {type(estimator).__name__} must have one row for each of the "
+            f"{count_rows(X)} rows of X, got {len(dist)}."
+        )
+    return dist
+
+
+def supports_dist(estimator: Any) -> bool:
+    """Say whether `predict_dist` will work, for estimators that need not be fitted yet.
+
+    Answers from the class and the parameters, before an expensive search is run. A search whose grid
+    replaces the inner estimator itself is judged by the one it was given, until it is fitted.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted or not.
+
+    Returns
+    -------
+    supported : bool
+        False for a search with ``refit=False``, which has nothing to predict with.
+
+    See Also
+    --------
+    predict_dist : Get the distribution.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import BayesianRidge, Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from skuq.prediction import supports_dist
+    >>> supports_dist(make_pipeline(StandardScaler(), BayesianRidge()))
+    True
+    >>> supports_dist(make_pipeline(StandardScaler(), Ridge()))
+    False
+    """
+    _check_estimator(estimator)
+    return _supports(estimator)
+
+
+def _dispatch(estimator: Any, X: Any) -> Distribution:
+    """Apply the first way that is known for this estimator."""
+    if callable(own := getattr(estimator, "predict_dist", None)):
+        return own(X)  # type: ignore[no-any-return]
+    if (adapter := find_adapter(type(estimator))) is not None:
+        return adapter.predict(estimator, X)
+    for rule in _RULES:
+        if rule.matches(estimator):
+            try:
+                return rule.predict(estimator, X, predict_dist)
+            except NotProbabilisticError as error:
+                error.add_note(f"It was reached through {type(estimator).__name__}.")
+                raise
+    raise NotProbabilisticError(_no_way(type(estimator)))
+
+
+def _supports(estimator: Any) -> bool:
+    """Answer as `_dispatch` would act; None and strings stand for absent steps."""
+    if estimator is None or isinstance(estimator, str):
+        return False
+    if callable(getattr(estimator, "predict_dist", None)):
+        return True
+    if (adapter := find_adapter(type(estimator))) is not None:
+        return adapter.supports is None or bool(adapter.supports(estimator))
+    rule = next((rule for rule in _RULES if rule.matches(estimator)), None)
+    return rule is not None and rule.supports(estimator, _supports)
+
+
+def _check_estimator(estimator: Any) -> None:
+    if isinstance(estimator, type):
+        raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
+    known = any(hasattr(estimator, method) for method in ("predict_dist", "predict", "fit"))
+    if not known and find_adapter(type(estimator)) is None:
+        raise TypeError(f"`estimator` must be an estimator with `fit` and `predict`, got {estimator!r}.")
+
+
+def _no_way(cls: type) -> str:
+    return (
+        f"{cls.__name__} gives no predictive distribution that skuq knows of. To give it one, wrap it before "
+        f"fitting: skuq.UncertaintyRegressor({cls.__name__}(...)). If it has one of its own, say where: "
+        f"skuq.register('{cls.__module__}.{cls.__qualname__}', adapter)."
+    )

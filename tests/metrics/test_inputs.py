@@ -1,0 +1,229 @@
+"""Bad input through every metric, and absurd but legal input."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skuq.distributions import Empirical, Normal, StudentT
+from skuq.exceptions import NoDensityError
+from skuq.metrics import (
+    auucc_gain_score,
+    crps_loss,
+    expected_normalized_calibration_error,
+    interval_coverage_error,
+    interval_score_loss,
+    mean_absolute_calibration_error,
+    mean_interval_width,
+    nll_loss,
+    pinball_loss,
+    prediction_interval_coverage,
+    regression_calibration_curve,
+    sharpness,
+)
+from skuq.metrics._spec import all_specs
+
+SPECS = list(all_specs().values())
+BOUNDED = [spec for spec in SPECS if spec.needs == "interval"]
+UNBOUNDED = [spec for spec in SPECS if spec.needs != "interval"]
+Y = np.linspace(-1, 1, 5)
+DIST = Normal(np.zeros(5), np.ones(5))
+
+
+def of(specs):
+    return pytest.mark.parametrize(
+        "metric", [spec.function for spec in specs], ids=[s.abbreviation for s in specs]
+    )
+
+
+@of(SPECS)
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        (np.where(Y == 0, np.nan, Y), ValueError, "`y_true` must be finite, got nan at row 2"),
+        (np.where(Y == 0, np.inf, Y), ValueError, "`y_true` must be finite, got inf at row 2"),
+        (Y[:4], ValueError, "`y_true` must have 5 rows, one a sample, got 4"),
+        (np.empty(0), ValueError, "`y_true` must have at least one row"),
+        (np.column_stack([Y, Y]), ValueError, "`y_true` must have one column"),
+        (["a", "b", "c", "d", "e"], TypeError, "`y_true` must hold real numbers"),
+        (sparse.csr_matrix(Y[:, np.newaxis]), TypeError, "`y_true` must be a dense array"),
+    ],
+)
+def test_bad_targets(metric, y, error, message):
+    with pytest.raises(error, match=message):
+        metric(y, DIST)
+
+
+@of(SPECS)
+@pytest.mark.parametrize(
+    ("y_pred", "message"),
+    [
+        ((np.zeros(5), np.array([1, 1, -0.3, 1, 1])), "`scale` must be non-negative, got -0.3 at row 2"),
+        ((np.zeros(5), np.array([1, 1, np.nan, 1, 1])), "`scale` must be finite"),
+        ((np.full(5, np.nan), np.ones(5)), "`loc` must be finite"),
+        ((np.zeros(5), np.ones(4)), "rows"),
+        ((np.zeros(4), np.ones(4)), "`y_true` must have 4 rows"),
+    ],
+)
+def test_bad_forecasts(metric, y_pred, message):
+    with pytest.raises(ValueError, match=message):
+        metric(Y, y_pred)
+
+
+@of(SPECS)
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.ones(4), "`sample_weight` must have 5 rows"),
+        (np.zeros(5), "`sample_weight` must have a positive sum"),
+        (np.array([1, 1, -1, 1, 1]), "`sample_weight` must be non-negative, got -1.0 at row 2"),
+        (np.array([1, 1, np.nan, 1, 1]), "`sample_weight` must be finite"),
+        (np.ones((5, 2)), "`sample_weight` must have shape"),
+    ],
+)
+def test_bad_weights(metric, weight, message):
+    with pytest.raises(ValueError, match=message):
+        metric(Y, DIST, sample_weight=weight)
+
+
+@of(UNBOUNDED)
+@pytest.mark.parametrize("y_pred", [np.zeros((5, 2)), np.zeros(5), [[0.0, 1.0]] * 5, None, "normal", 3.0])
+def test_what_is_no_distribution_is_refused_with_the_way_out(metric, y_pred):
+    with pytest.raises(TypeError, match=r"\(loc, scale\)"):
+        metric(Y, y_pred)
+
+
+@of(BOUNDED)
+@pytest.mark.parametrize(
+    ("y_pred", "message"),
+    [
+        (np.zeros(5), r"must have shape \(n, 2\)"),
+        (np.zeros((5, 3)), r"must have shape \(n, 2\)"),
+        (np.column_stack([Y, Y - 0.5]), "lower bounds .first column. not above upper bounds"),
+        (np.column_stack([Y, np.full(5, np.nan)]), "must not contain NaN"),
+        (np.zeros((4, 2)), "`y_true` must have 4 rows"),
+        (np.zeros((0, 2)), "`y_pred` must have at least one row"),
+        (np.full((5, 2), np.inf), "`y_pred` must hold intervals with a number in them"),
+        (np.full((5, 2), -np.inf), "`y_pred` must hold intervals with a number in them"),
+    ],
+)
+def test_bad_bounds(metric, y_pred, message):
+    with pytest.raises(ValueError, match=message):
+        metric(Y, y_pred)
+
+
+@of(BOUNDED)
+@pytest.mark.parametrize("y_pred", [None, "interval", 3.0])
+def test_what_is_neither_bounds_nor_distribution(metric, y_pred):
+    with pytest.raises(TypeError, match=r"\(loc, scale\)"):
+        metric(Y, y_pred)
+
+
+@of(BOUNDED)
+@pytest.mark.parametrize("coverage", [0.0, 1.0, -0.1, 90, np.nan, [[0.5]], []])
+def test_bad_coverage(metric, coverage):
+    with pytest.raises(ValueError, match="`coverage` must"):
+        metric(Y, DIST, coverage=coverage)
+
+
+def test_a_tuple_is_never_bounds(few_rows):
+    lower, upper = np.zeros(5), np.ones(5)
+    as_distribution = prediction_interval_coverage(Y, (lower, upper))
+    assert as_distribution == prediction_interval_coverage(Y, Normal(lower, upper))
+    assert as_distribution != prediction_interval_coverage(Y, np.column_stack([lower, upper]))
+
+
+@pytest.mark.parametrize("levels", [0, -1, [0.0, 0.5], [0.5, 1.0], [1.5], [], [[0.5]], [np.nan], "all", True])
+def test_bad_pinball_levels(levels):
+    with pytest.raises((ValueError, TypeError), match="`levels`"):
+        pinball_loss(Y, DIST, levels=levels)
+
+
+@pytest.mark.parametrize("metric", [mean_absolute_calibration_error, regression_calibration_curve])
+@pytest.mark.parametrize("levels", [0, [-0.1], [1.5], [], [[0.5]], [np.nan]])
+def test_bad_calibration_levels(metric, levels):
+    with pytest.raises(ValueError, match="`levels`"):
+        metric(Y, DIST, levels=levels)
+
+
+@pytest.mark.parametrize(
+    ("metric", "option", "value"),
+    [
+        (crps_loss, "estimator", "pwm"),
+        (sharpness, "kind", "mean"),
+        (mean_absolute_calibration_error, "kind", "both"),
+        (regression_calibration_curve, "kind", None),
+        (expected_normalized_calibration_error, "strategy", "kmeans"),
+        (expected_normalized_calibration_error, "n_bins", 0),
+        (auucc_gain_score, "denominator", "both"),
+    ],
+)
+def test_bad_options(metric, option, value):
+    with pytest.raises(ValueError, match=f"`{option}` must be"):
+        metric(Y, DIST, **{option: value})
+
+
+@pytest.mark.parametrize("n_bins", [2.5, "10", True])
+def test_number_of_bins_is_an_integer(n_bins):
+    with pytest.raises(TypeError, match="`n_bins` must be an integer"):
+        expected_normalized_calibration_error(Y, DIST, n_bins=n_bins)
+
+
+def test_forecasts_without_a_density_have_no_log_score():
+    for dist in (Normal(np.zeros(5), [1, 1, 0, 1, 1]), Empirical(np.zeros((5, 3)))):
+        with pytest.raises(NoDensityError, match="no density"):
+            nll_loss(Y, dist)
+
+
+@pytest.mark.parametrize("metric", [sharpness, auucc_gain_score, expected_normalized_calibration_error])
+def test_infinite_moments_are_refused(metric):
+    message = "`y_pred` must have a finite standard deviation in every row, got inf at row 1"
+    with pytest.raises(ValueError, match=message):
+        metric(Y, StudentT(np.zeros(5), np.ones(5), df=[3.0, 1.5, 3.0, 3.0, 3.0]))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.abbreviation)
+def test_few_rows_and_constant_targets_give_a_number(spec, n, few_rows):
+    for scale in (1e-150, 1.0, 1e150):
+        result = spec.function(np.ones(n), (np.zeros(n), np.full(n, scale)))
+        assert not np.isnan(result)
+
+
+@pytest.mark.parametrize(
+    "spec", [s for s in SPECS if s.needs != "density"], ids=lambda spec: spec.abbreviation
+)
+def test_point_forecasts_give_a_number(spec, few_rows):
+    point = Normal(Y, np.zeros(5))
+    assert not np.isnan(spec.function(Y, point))
+    assert not np.isnan(spec.function(Y + np.array([0, 0, 0, 1, -1]), point))
+
+
+def test_a_perfect_point_forecast_is_perfect(few_rows):
+    point = Normal(Y, np.zeros(5))
+    assert crps_loss(Y, point) == pinball_loss(Y, point) == interval_score_loss(Y, point) == 0
+    assert prediction_interval_coverage(Y, point) == 1
+    assert mean_interval_width(Y, point) == sharpness(Y, point) == 0
+    assert expected_normalized_calibration_error(Y, point) == 0
+    assert auucc_gain_score(Y, point) == 0
+
+
+def test_a_wrong_point_forecast_is_infinitely_overconfident(few_rows):
+    point = Normal(Y + 1, np.zeros(5))
+    assert expected_normalized_calibration_error(Y, point) == np.inf
+    assert auucc_gain_score(Y, point) == -np.inf
+    assert auucc_gain_score(Y, point, denominator="model") == -1
+    assert interval_coverage_error(Y, point, coverage=0.8) == pytest.approx(0.8)
+    assert crps_loss(Y, point) == pytest.approx(1)
+
+
+def test_a_target_outside_the_support_has_infinite_log_score():
+    from scipy import stats
+
+    assert nll_loss([2.0], stats.uniform([0.0], [1.0])) == np.inf
+
+
+def test_infinite_intervals():
+    bounds = np.tile([-np.inf, np.inf], (5, 1))
+    assert prediction_interval_coverage(Y, bounds) == 1
+    assert mean_interval_width(Y, bounds) == np.inf
+    assert interval_score_loss(Y, bounds) == np.inf

@@ -1,0 +1,67 @@
+"""Coverage and width of intervals."""
+
+import numpy as np
+import pytest
+
+from skuq.distributions import Empirical, Normal, StudentT
+from skuq.metrics import (
+    interval_coverage_error,
+    interval_score_loss,
+    mean_interval_width,
+    prediction_interval_coverage,
+    sharpness,
+)
+
+
+def test_bounds_belong_to_the_interval():
+    bounds = [[0.0, 1.0]] * 4
+    assert prediction_interval_coverage([0.0, 1.0, -1e-9, 1 + 1e-9], bounds) == 0.5
+
+
+def test_default_coverage_is_ninety_percent(forecast, few_rows):
+    y, dist = forecast
+    for metric in (
+        prediction_interval_coverage,
+        interval_coverage_error,
+        mean_interval_width,
+        interval_score_loss,
+    ):
+        assert metric(y, dist) == metric(y, dist, coverage=0.9) != metric(y, dist, coverage=0.8)
+
+
+def test_coverage_error_is_the_distance_either_way():
+    y = np.repeat([0.0, 5.0], [850, 150])
+    bounds = np.tile([-1.0, 1.0], (1000, 1))
+    assert interval_coverage_error(y, bounds, coverage=0.9) == pytest.approx(0.05)
+    assert interval_coverage_error(y, bounds, coverage=0.8) == pytest.approx(0.05)
+    assert prediction_interval_coverage(y, bounds, coverage=0.8) == pytest.approx(0.85)
+
+
+def test_width_of_normal_intervals():
+    assert mean_interval_width(None, ([0.0, 1.0], [1.0, 2.0])) == pytest.approx(1.5 * 2 * 1.6448536269514722)
+    assert mean_interval_width(None, Empirical([[0.0, 1.0, 2.0, 10.0]]), coverage=0.5) == 2.0
+
+
+def test_target_is_optional_for_metrics_of_the_forecast_alone(forecast):
+    y, dist = forecast
+    weight = np.arange(y.size)
+    for metric in (mean_interval_width, sharpness):
+        assert metric(None, dist, sample_weight=weight) == metric(y, dist, sample_weight=weight)
+
+
+def test_rows_of_weight_zero_may_be_infinite():
+    bounds, weight = [[0.0, 1.0], [-np.inf, np.inf]], [1.0, 0.0]
+    assert mean_interval_width(None, bounds, sample_weight=weight) == 1.0
+    assert interval_score_loss([0.5, 0.5], bounds, sample_weight=weight) == 1.0
+    student = StudentT([0.0, 0.0], [1.0, 1.0], df=[4.0, 1.5])
+    assert sharpness(None, student, sample_weight=weight) == student.std()[0]
+
+
+def test_coverage_error_has_no_fault_to_find_with_useless_intervals():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=1000)
+    useless = np.tile([-np.inf, np.inf], (1000, 1))
+    useless[::10] = 99.0
+    honest = Normal(np.zeros(1000), np.ones(1000))
+    assert interval_coverage_error(y, useless) < interval_coverage_error(y, honest)
+    assert interval_score_loss(y, honest) < interval_score_loss(y, useless)

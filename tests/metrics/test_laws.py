@@ -1,0 +1,169 @@
+"""Laws that every registered metric obeys, read off its record."""
+
+import inspect
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from skuq.distributions import Empirical, Normal, Quantiles, StudentT, affine
+from skuq.metrics._spec import all_specs
+
+SPECS = list(all_specs().values())
+FIXED = [spec for spec in SPECS if not spec.random]
+LEVELS = np.arange(1, 1000) / 1000
+
+
+def of(specs):
+    return pytest.mark.parametrize("spec", specs, ids=lambda spec: spec.abbreviation)
+
+
+def families(spec, dist):
+    """Yield the forecast in the families that the metric takes."""
+    yield dist
+    yield StudentT(dist.loc, dist.scale, df=4.0)
+    yield Quantiles(LEVELS[49::50], dist.quantile(LEVELS[49::50]))
+    if spec.needs != "density":
+        yield Empirical(dist.quantile(LEVELS[24::50]))
+
+
+def value(spec, y, dist, **options):
+    return spec.function(y, dist, **options)
+
+
+@of(SPECS)
+def test_a_float_comes_back(spec, forecast):
+    y, dist = forecast
+    for member in families(spec, dist):
+        result = value(spec, y, member)
+        assert type(result) is float
+        assert math.isfinite(result)
+
+
+@of(FIXED)
+def test_translation_changes_nothing(spec, forecast):
+    y, dist = forecast
+    for member in families(spec, dist):
+        moved = value(spec, y + 1000.0, affine(member, 1000.0, 1.0))
+        assert moved == pytest.approx(value(spec, y, member), rel=1e-9, abs=1e-12)
+
+
+@of(FIXED)
+def test_units_are_as_declared(spec, forecast):
+    y, dist = forecast
+    for member in families(spec, dist):
+        before, after = value(spec, y, member), value(spec, 8.0 * y, affine(member, 0.0, 8.0))
+        expected = before + math.log(8.0) if spec.units == "log" else before * 8.0**spec.units
+        assert after == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@of(FIXED)
+def test_order_of_rows_does_not_matter(spec, forecast):
+    y, dist = forecast
+    rows = np.random.default_rng(0).permutation(y.size)
+    for member in families(spec, dist):
+        assert value(spec, y[rows], member[rows]) == pytest.approx(
+            value(spec, y, member), rel=1e-12, abs=1e-14
+        )
+
+
+@of(FIXED)
+def test_weights_equal_repetition(spec, forecast):
+    y, dist = forecast
+    weight = np.random.default_rng(0).integers(0, 4, size=y.size)
+    rows = np.repeat(np.arange(y.size), weight)
+    for member in families(spec, dist):
+        weighted = value(spec, y, member, sample_weight=weight)
+        assert weighted == pytest.approx(value(spec, y[rows], member[rows]), rel=1e-11, abs=1e-13)
+        assert weighted != pytest.approx(value(spec, y, member), rel=1e-6)
+
+
+@of(FIXED)
+def test_equal_weights_change_nothing(spec, forecast):
+    y, dist = forecast
+    for member in families(spec, dist):
+        weighted = value(spec, y, member, sample_weight=np.full(y.size, 3.0))
+        assert weighted == pytest.approx(value(spec, y, member), rel=1e-12, abs=1e-14)
+
+
+@of(FIXED)
+def test_row_of_weight_zero_is_as_if_absent(spec, forecast):
+    y, dist = forecast
+    weight = np.ones(y.size)
+    weight[0], wild = 0.0, y.copy()
+    wild[0] = 1e300
+    assert value(spec, wild, dist, sample_weight=weight) == pytest.approx(
+        value(spec, y[1:], dist[1:]), rel=1e-12
+    )
+
+
+@of([spec for spec in SPECS if spec.proper])
+def test_truth_has_the_best_expected_value(spec):
+    rng = np.random.default_rng(0)
+    n = 40_000
+    loc, scale = rng.normal(size=n), np.exp(0.3 * rng.normal(size=n))
+    y = loc + scale * rng.normal(size=n)
+    truth = value(spec, y, Normal(loc, scale))
+    rivals = {
+        "shifted": Normal(loc + 0.1, scale),
+        "narrow": Normal(loc, 0.85 * scale),
+        "wide": Normal(loc, 1.15 * scale),
+        "homoscedastic": Normal(loc, np.full(n, np.sqrt(np.mean(scale**2)))),
+        "ignorant": Normal(np.zeros(n), np.full(n, y.std())),
+        "square root": Normal(loc, np.sqrt(scale)),
+    }
+    sign = 1 if spec.direction == "lower" else -1
+    for name, rival in rivals.items():
+        assert sign * (value(spec, y, rival) - truth) > 0, name
+
+
+@of([spec for spec in SPECS if spec.needs != "density"])
+def test_fine_ensemble_agrees_with_the_normal_it_stands_for(spec, forecast):
+    y, dist = forecast
+    ensemble = Empirical(dist.quantile((np.arange(2000) + 0.5) / 2000))
+    assert value(spec, y, ensemble) == pytest.approx(value(spec, y, dist), rel=1e-2, abs=1.2 / y.size)
+
+
+@of(FIXED)
+def test_every_way_to_pass_a_forecast_gives_the_same(spec, forecast):
+    y, dist = forecast
+    expected = value(spec, y, dist)
+    assert value(spec, y, (dist.loc, dist.scale)) == expected
+    assert value(spec, y, stats.norm(dist.loc, dist.scale)) == pytest.approx(expected, rel=1e-9)
+    for target in (list(y), y[:, np.newaxis], pd.Series(y, index=np.arange(y.size)[::-1])):
+        assert value(spec, target, dist) == expected
+    assert value(spec, y, dist, sample_weight=pd.Series(np.ones(y.size))) == pytest.approx(
+        expected, rel=1e-12
+    )
+
+
+@of([spec for spec in SPECS if spec.needs == "interval"])
+def test_bounds_stand_for_the_distribution(spec, forecast):
+    y, dist = forecast
+    for coverage in (0.5, 0.9):
+        bounds = dist.interval(coverage)
+        assert value(spec, y, bounds, coverage=coverage) == value(spec, y, dist, coverage=coverage)
+        assert value(spec, y, pd.DataFrame(bounds), coverage=coverage) == value(
+            spec, y, bounds, coverage=coverage
+        )
+
+
+@of(SPECS)
+def test_the_record_is_complete_and_documented(spec):
+    assert spec.direction in {"lower", "higher", None}
+    assert spec.needs in {"distribution", "density", "interval", "moments"}
+    assert spec.units == "log" or isinstance(spec.units, int)
+    assert spec.source
+    assert spec.function.__module__.startswith("skuq.metrics.")
+    document = inspect.getdoc(spec.function)
+    assert "proper" in document  # that it is, or why it is not
+    assert ">>>" in document
+    if spec.direction is not None:
+        assert f"{spec.direction} is better" in document
+    suffix = spec.function.__name__.rsplit("_", 1)[-1]
+    assert suffix not in {"loss", "error"} or spec.direction == "lower"
+    assert suffix != "score" or spec.direction == "higher"
+    if isinstance(spec.optimum, str):
+        assert spec.optimum in spec.options

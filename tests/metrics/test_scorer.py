@@ -1,0 +1,286 @@
+"""Scorers by themselves: names, options, signs, caching, copies."""
+
+import copy
+import importlib.util
+import pickle
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.datasets import make_regression
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import BayesianRidge, LinearRegression
+from sklearn.metrics import check_scoring
+from sklearn.metrics import get_scorer_names as sklearn_names
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skuq import _sklearn_compat
+from skuq.distributions import Normal
+from skuq.exceptions import NotProbabilisticError
+from skuq.metrics import crps_loss, get_scorer, get_scorer_names, make_scorer, mean_interval_width, scorers
+from skuq.metrics._spec import all_specs
+
+NAMES = get_scorer_names()
+VOCABULARY = [
+    "auucc_gain",
+    "mpiw",
+    "neg_crps",
+    "neg_ence",
+    "neg_interval_coverage_error",
+    "neg_interval_score",
+    "neg_mace",
+    "neg_nll",
+    "neg_pinball",
+    "picp",
+    "sharpness",
+]
+X, Y = make_regression(n_samples=90, n_features=4, noise=20.0, random_state=0)
+
+
+class Counting(RegressorMixin, BaseEstimator):
+    """Counts the calls of its ``predict_dist``, over all clones."""
+
+    calls = 0
+
+    def fit(self, X, y):
+        self.mean_, self.std_ = np.mean(y), np.std(y)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+    def predict_dist(self, X):
+        type(self).calls += 1
+        return Normal(self.predict(X), np.full(len(X), self.std_))
+
+
+@pytest.fixture
+def counting():
+    Counting.calls = 0
+    return Counting()
+
+
+def own_metric(y_true, dist, *, sample_weight=None, power=1.0):
+    return float(np.average(np.abs(y_true - dist.median()) ** power, weights=sample_weight))
+
+
+def test_vocabulary():
+    assert set(VOCABULARY) <= set(NAMES)
+    assert sorted(NAMES) == NAMES
+    assert not set(NAMES) & set(sklearn_names())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_value_is_the_signed_metric_of_the_distribution(name):
+    model = BayesianRidge().fit(X, Y)
+    mean, std = model.predict(X, return_std=True)
+    spec = next(spec for spec in all_specs().values() if spec.scorer_name == name)
+    weight = np.arange(90)
+    sign = -1 if spec.direction == "lower" else 1
+    for options in ({}, {"sample_weight": weight}):
+        score = get_scorer(name)(model, X, Y, **options)
+        assert type(score) is float
+        assert score == pytest.approx(sign * spec.compute(Y, (mean, std), **options), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_few_rows_bring_no_warning_from_a_scorer(name):
+    get_scorer(name)(BayesianRidge().fit(X, Y), X[:20], Y[:20])  # warnings are errors
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_copies_and_pickles_score_alike(name):
+    scorer, model = get_scorer(name), BayesianRidge().fit(X, Y)
+    for twin in (pickle.loads(pickle.dumps(scorer)), copy.deepcopy(scorer), copy.copy(scorer)):
+        assert twin(model, X, Y) == scorer(model, X, Y)
+        assert twin.__name__ == name
+        assert repr(twin) == repr(scorer)
+
+
+def test_every_call_gives_a_new_scorer():
+    assert get_scorer("neg_crps") is not get_scorer("neg_crps")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scikit_learn_accepts_it(name):
+    scorer = get_scorer(name)
+    assert check_scoring(BayesianRidge(), scoring=scorer) is scorer
+
+
+# ------------------------------------------------------------------------------ names and errors
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("crps", "Did you mean 'neg_crps'"),
+        ("neg_crsp", "Did you mean .*'neg_crps'"),
+        ("ence", "Did you mean 'neg_ence'"),
+        ("neg_picp", "Did you mean 'picp'"),
+        ("r2", "scikit-learn's"),
+        ("zzzzzzzz", "Known: auucc_gain, mpiw, neg_crps"),
+    ],
+)
+def test_unknown_names_are_answered_with_near_ones(name, hint):
+    with pytest.raises(ValueError, match=hint):
+        get_scorer(name)
+    with pytest.raises(ValueError, match=hint):
+        scorers("neg_crps", name)
+
+
+def test_unknown_metric_of_make_scorer():
+    with pytest.raises(ValueError, match="Did you mean 'crps'"):
+        make_scorer("crsp")
+    with pytest.raises(TypeError, match="`metric` must be a name or a function, got int"):
+        make_scorer(3)
+    with pytest.raises(TypeError, match=r"`name` must be a string.*make_scorer"):
+        get_scorer(crps_loss)
+
+
+def test_scorers_need_a_name():
+    with pytest.raises(ValueError, match="at least one"):
+        scorers()
+
+
+def test_options_are_checked_when_the_scorer_is_made():
+    with pytest.raises(
+        TypeError, match=r"`options` of 'crps' must be among its own \(estimator\), got 'coverage'"
+    ):
+        make_scorer("crps", coverage=0.5)
+    with pytest.raises(TypeError, match="got 'sample_weight'"):
+        make_scorer("crps", sample_weight=np.ones(3))
+    with pytest.raises(TypeError, match="`metric` must be callable as"):
+        make_scorer(own_metric, greater_is_better=False, colour="red")
+
+
+# --------------------------------------------------------------------------------- make_scorer
+
+
+@pytest.mark.parametrize("metric", ["crps", "neg_crps", crps_loss])
+def test_three_ways_to_name_a_metric(metric):
+    scorer, model = make_scorer(metric), BayesianRidge().fit(X, Y)
+    assert scorer(model, X, Y) == get_scorer("neg_crps")(model, X, Y)
+    assert scorer.__name__ == "neg_crps"
+    assert repr(scorer) == "make_scorer('crps')"
+
+
+def test_options_are_bound():
+    model = BayesianRidge().fit(X, Y)
+    wide, narrow = (make_scorer("mpiw", coverage=c)(model, X, Y) for c in (0.95, 0.5))
+    assert wide > 2 * narrow
+    assert repr(make_scorer("interval_score", coverage=0.5)) == "make_scorer('interval_score', coverage=0.5)"
+
+
+def test_direction_is_known_where_there_is_one():
+    make_scorer("crps", greater_is_better=False)
+    with pytest.raises(
+        ValueError, match="`greater_is_better` must be left out for 'crps', where lower is known"
+    ):
+        make_scorer("crps", greater_is_better=True)
+    narrow = make_scorer(mean_interval_width, greater_is_better=False)
+    model = BayesianRidge().fit(X, Y)
+    assert narrow(model, X, Y) == -get_scorer("mpiw")(model, X, Y) < 0
+    assert narrow.__name__ == "neg_mpiw"
+    assert repr(narrow) == "make_scorer('mpiw', greater_is_better=False)"
+
+
+def test_a_metric_of_ones_own():
+    with pytest.raises(TypeError, match="`greater_is_better` must be given"):
+        make_scorer(own_metric)
+    loss = make_scorer(own_metric, greater_is_better=False, power=2)
+    model = BayesianRidge().fit(X, Y)
+    weight = np.arange(90)
+    expected = -np.average((Y - model.predict(X)) ** 2, weights=weight)
+    assert loss(model, X, Y, sample_weight=weight) == pytest.approx(expected)
+    assert loss.__name__ == "neg_own_metric"
+    assert repr(loss) == "make_scorer(own_metric, greater_is_better=False, power=2)"
+    assert pickle.loads(pickle.dumps(loss))(model, X, Y) == loss(model, X, Y)
+    bound = make_scorer(partial(own_metric, power=2), greater_is_better=False)
+    assert bound(model, X, Y) == loss(model, X, Y)
+    assert cross_val_score(model, X, Y, scoring=bound).shape == (5,)
+
+
+# ------------------------------------------------------------------------------------- caching
+
+
+def test_eight_scorers_ask_once_a_fold(counting):
+    result = cross_validate(counting, X, Y, cv=5, scoring=scorers(*NAMES[:8]))
+    assert counting.calls == 5
+    for name in NAMES[:8]:
+        expected = cross_val_score(Counting(), X, Y, cv=5, scoring=get_scorer(name))
+        np.testing.assert_allclose(result[f"test_{name}"], expected, rtol=1e-12)
+
+
+def test_caching_stands_beside_scikit_learns_own(counting):
+    scoring = {**scorers("neg_crps", "picp"), "r2": "r2", "mae": "neg_mean_absolute_error"}
+    result = cross_validate(counting, X, Y, cv=3, scoring=scoring, return_train_score=True)
+    assert counting.calls == 6  # once for the training and once for the test rows of each fold
+    assert np.isfinite(result["test_r2"]).all()
+    assert (result["test_r2"] != result["test_neg_crps"]).all()
+
+
+def test_one_scorer_asks_once(counting):
+    cross_val_score(counting, X, Y, cv=3, scoring=get_scorer("neg_crps"))
+    assert counting.calls == 3
+
+
+def test_a_search_asks_once_a_fold_and_candidate(counting):
+    pipeline = make_pipeline(StandardScaler(), counting)
+    grid = {"standardscaler__with_mean": [True, False]}
+    GridSearchCV(pipeline, grid, scoring=scorers(*NAMES), refit="neg_crps", cv=3).fit(X, Y)
+    assert counting.calls == 6
+
+
+# ------------------------------------------------------------------- what gives no distribution
+
+
+def test_a_model_without_a_distribution_is_named():
+    with pytest.raises(NotProbabilisticError, match="LinearRegression"):
+        get_scorer("neg_crps")(LinearRegression().fit(X, Y), X, Y)
+    with pytest.raises(NotProbabilisticError):
+        cross_val_score(LinearRegression(), X, Y, scoring=get_scorer("neg_crps"), error_score="raise")
+
+
+def test_point_masses_score_by_absolute_error():
+    model = DummyRegressor().fit(X, Y)
+    try:
+        score = get_scorer("neg_crps")(model, X, Y)
+    except NotProbabilisticError:
+        return  # either is honest; a NaN is not
+    assert score == pytest.approx(-np.abs(Y - Y.mean()).mean())
+
+
+# --------------------------------------------------------------------------- the fallback base
+
+
+def test_scores_without_the_private_base_of_scikit_learn(monkeypatch):
+    """Should scikit-learn move ``_BaseScorer``, single scores and weights must go on."""
+    import sklearn.metrics._scorer as private
+
+    monkeypatch.delattr(private, "_BaseScorer")
+    found = importlib.util.spec_from_file_location("compat_without_base", _sklearn_compat.__file__)
+    compat = importlib.util.module_from_spec(found)
+    found.loader.exec_module(compat)
+    assert compat.BaseScorer.__module__ == "compat_without_base"
+
+    scorer_file = importlib.util.find_spec("skuq.metrics._scorer").origin
+    found = importlib.util.spec_from_file_location("scorer_without_base", scorer_file)
+    module = importlib.util.module_from_spec(found)
+    monkeypatch.setattr(_sklearn_compat, "BaseScorer", compat.BaseScorer)
+    found.loader.exec_module(module)
+    monkeypatch.undo()
+
+    scorer, model = module.DistributionScorer(crps_loss, -1, {}, "neg_crps"), BayesianRidge().fit(X, Y)
+    assert type(scorer).__mro__[1] is compat.BaseScorer
+    weight = np.arange(90)
+    expected = get_scorer("neg_crps")
+    assert scorer(model, X, Y) == expected(model, X, Y)
+    assert scorer(model, X, Y, sample_weight=weight) == expected(model, X, Y, sample_weight=weight)
+    assert scorer._accept_sample_weight()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cross_val_score(model, X, Y, scoring=scorer).shape == (5,)

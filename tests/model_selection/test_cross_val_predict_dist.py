@@ -1,0 +1,171 @@
+"""Out-of-fold distributions in row order, with metadata routed as cross_validate does."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.linear_model import BayesianRidge, Ridge
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    TimeSeriesSplit,
+    cross_val_predict,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skuq.distributions import Normal
+from skuq.exceptions import NotProbabilisticError
+from skuq.model_selection import cross_val_predict_dist
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    return X, X @ [2.0, -1.0, 0.5] + rng.normal(scale=0.8, size=60)
+
+
+class Local(RegressorMixin, BaseEstimator):
+    """Predicts the weighted mean of its training rows; refuses rows of a group it was trained on."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.mean_ = np.average(y, weights=sample_weight)
+        self.groups_ = set(X[:, 0])
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+    def predict_dist(self, X):
+        assert not self.groups_ & set(X[:, 0])
+        return Normal(self.predict(X), 1.0)
+
+
+def test_equals_cross_val_predict(data):
+    X, y = data
+    model = make_pipeline(StandardScaler(), BayesianRidge())
+    splitter = KFold(4, shuffle=True, random_state=1)
+    dist = cross_val_predict_dist(model, X, y, cv=splitter)
+    np.testing.assert_allclose(dist.mean(), cross_val_predict(model, X, y, cv=splitter))
+    frame, series = pd.DataFrame(X, columns=list("abc")), pd.Series(y, index=np.arange(60) + 5)
+    np.testing.assert_allclose(cross_val_predict_dist(model, frame, series, cv=splitter).mean(), dist.mean())
+
+
+def test_default_folds_are_shuffled_and_the_same_at_every_call():
+    # sorted rows: unshuffled folds would make every model extrapolate
+    X = np.arange(50.0)[:, np.newaxis]
+    y = X[:, 0] ** 2
+    first, second = (cross_val_predict_dist(BayesianRidge(), X, y) for _ in range(2))
+    np.testing.assert_array_equal(first.mean(), second.mean())
+    unshuffled = cross_val_predict_dist(BayesianRidge(), X, y, cv=KFold(5))
+    assert first.crps(y).mean() < unshuffled.crps(y).mean()
+    five = cross_val_predict_dist(BayesianRidge(), X, y, cv=5)
+    np.testing.assert_array_equal(first.mean(), five.mean())
+
+
+def test_n_jobs_changes_nothing(data):
+    X, y = data
+    one, two = (cross_val_predict_dist(BayesianRidge(), X, y, n_jobs=n) for n in (1, 2))
+    np.testing.assert_array_equal(one.std(), two.std())
+
+
+def test_search_inside(data):
+    X, y = data
+    search = GridSearchCV(BayesianRidge(), {"alpha_1": [1e-6, 1.0]}, cv=3)
+    assert len(cross_val_predict_dist(search, X, y, cv=3)) == 60
+
+
+@pytest.fixture
+def grouped():
+    groups = np.repeat(np.arange(6), 10)
+    return groups[:, np.newaxis].astype(float), np.arange(60.0), groups, np.linspace(1.0, 3.0, 60)
+
+
+def expected_means(groups, y, weight, splitter):
+    expected = np.empty(len(y))
+    for train, test in splitter.split(y, groups=groups):
+        expected[test] = np.average(y[train], weights=weight[train])
+    return expected
+
+
+def test_groups_and_params_without_routing(grouped):
+    X, y, groups, weight = grouped
+    dist = cross_val_predict_dist(
+        Local(), X, y, cv=GroupKFold(3), groups=groups, params={"sample_weight": weight}
+    )
+    np.testing.assert_allclose(dist.mean(), expected_means(groups, y, weight, GroupKFold(3)))
+
+
+def test_groups_and_params_with_routing(grouped):
+    X, y, groups, weight = grouped
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = Local().set_fit_request(sample_weight=True)
+        params = {"groups": groups, "sample_weight": weight}
+        for n_jobs in (None, 2):
+            dist = cross_val_predict_dist(model, X, y, cv=GroupKFold(3), params=params, n_jobs=n_jobs)
+            np.testing.assert_allclose(dist.mean(), expected_means(groups, y, weight, GroupKFold(3)))
+        with pytest.raises(ValueError, match="`groups` must be passed as `params="):
+            cross_val_predict_dist(model, X, y, cv=GroupKFold(3), groups=groups)
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            cross_val_predict_dist(Local(), X, y, cv=GroupKFold(3), params=params)
+        with pytest.raises(TypeError, match="groups"):
+            cross_val_predict_dist(model, X, y, cv=KFold(3), params=params)
+
+
+def test_a_generator_of_folds_with_routing(data):
+    X, y = data
+    folds = list(KFold(3).split(X))
+    with sklearn.config_context(enable_metadata_routing=True):
+        dist = cross_val_predict_dist(BayesianRidge(), X, y, cv=iter(folds))
+    np.testing.assert_allclose(dist.mean(), cross_val_predict_dist(BayesianRidge(), X, y, cv=KFold(3)).mean())
+
+
+def test_groups_that_nothing_uses(data):
+    X, y = data
+    with pytest.raises(ValueError, match="KFold makes no use of it"):
+        cross_val_predict_dist(BayesianRidge(), X, y, groups=np.zeros(60))
+
+
+def test_splitters_that_are_no_partition(data):
+    X, y = data
+    with pytest.raises(ValueError, match=r"every row exactly once.*RecalibratedRegressor"):
+        cross_val_predict_dist(BayesianRidge(), X, y, cv=TimeSeriesSplit(3))
+
+
+def test_not_probabilistic(data):
+    with pytest.raises(NotProbabilisticError, match="Ridge"):
+        cross_val_predict_dist(Ridge(), *data)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda y: y[:-1], "`y` must have 60 rows"),
+        (lambda y: np.column_stack([y, y]), "`y` must have one column"),
+        (lambda y: np.where(np.arange(60) == 3, np.nan, y), "`y` must be finite, got nan at row 3"),
+        (lambda y: np.where(np.arange(60) == 3, np.inf, y), "`y` must be finite, got inf at row 3"),
+    ],
+)
+def test_bad_y(data, change, message):
+    X, y = data
+    with pytest.raises(ValueError, match=message):
+        cross_val_predict_dist(BayesianRidge(), X, change(y))
+
+
+def test_strings_in_y(data):
+    X, _ = data
+    with pytest.raises(TypeError, match="`y` must hold real numbers"):
+        cross_val_predict_dist(BayesianRidge(), X, np.full(60, "a"))
+
+
+def test_empty_one_row_and_constant(data):
+    X, y = data
+    with pytest.raises(ValueError, match="at least one row"):
+        cross_val_predict_dist(BayesianRidge(), X[:0], y[:0])
+    with pytest.raises(ValueError, match="n_splits=5"):
+        cross_val_predict_dist(BayesianRidge(), X[:1], y[:1])
+    assert np.isfinite(cross_val_predict_dist(BayesianRidge(), X, np.ones(60)).mean()).all()

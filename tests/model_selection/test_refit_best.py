@@ -1,0 +1,226 @@
+"""Choosing a candidate under constraints."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_regression
+from sklearn.linear_model import BayesianRidge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skuq.exceptions import ConstraintWarning
+from skuq.metrics import get_scorer, make_scorer, scorers
+from skuq.model_selection import refit_best
+from skuq.prediction import predict_dist
+
+NAN = np.nan
+
+
+def results(**columns):
+    return {f"mean_test_{name}": np.array(values, dtype=float) for name, values in columns.items()}
+
+
+CV = results(
+    neg_crps=[-3, -1, -2, -4],
+    neg_ence=[-0.05, -0.4, -0.1, -0.02],
+    picp=[0.9, 0.7, 0.88, 0.95],
+    r2=[1, 2, 3, 4],
+)
+
+
+def test_without_constraints_the_highest_score_wins():
+    assert refit_best("neg_crps")(CV) == 1
+    assert refit_best("r2")(CV) == 3
+    assert refit_best("neg_crps", subject_to={})(CV) == 1
+    assert type(refit_best("neg_crps")(CV)) is int
+
+
+def test_the_best_of_those_that_satisfy_every_constraint():
+    assert refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})(CV) == 2
+    assert refit_best("neg_crps", subject_to={"ence": ("<=", 0.09)})(CV) == 0
+    assert refit_best("neg_crps", subject_to={"ence": ("<=", 0.1), "picp": (">=", 0.9)})(CV) == 0
+    assert refit_best("neg_crps", subject_to={"ence": ["<=", 0.03]})(CV) == 3
+
+
+def test_constraints_are_in_the_metrics_own_units():
+    # 0.1 is a limit on ENCE, not on its negative, which every candidate would satisfy
+    assert refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})(CV) != refit_best("neg_crps")(CV)
+    with pytest.raises(ValueError, match="name the metric itself, in its own units: 'ence', got 'neg_ence'"):
+        refit_best("neg_crps", subject_to={"neg_ence": ("<=", 0.1)})
+
+
+def test_scorers_of_scikit_learn_can_constrain():
+    cv = results(neg_crps=[-1, -2], neg_mean_absolute_error=[-5, -3], r2=[0.2, 0.9])
+    assert refit_best("neg_crps", subject_to={"mean_absolute_error": ("<=", 4.0)})(cv) == 1
+    assert refit_best("neg_crps", subject_to={"r2": (">=", 0.5)})(cv) == 1
+
+
+def test_fit_time_can_constrain():
+    cv = results(neg_crps=[-1, -2]) | {"mean_fit_time": np.array([9.0, 1.0])}
+    assert refit_best("neg_crps", subject_to={"mean_fit_time": ("<=", 5)})(cv) == 1
+
+
+def test_ties_go_to_the_first():
+    assert refit_best("neg_crps")(results(neg_crps=[-2, -1, -1])) == 1
+
+
+def test_smallest_relative_violation_wins_with_a_warning():
+    cv = results(neg_crps=[-1, -2, -3], neg_ence=[-0.4, -0.15, -0.2], picp=[0.89, 0.45, 0.85])
+    refit = refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})
+    with pytest.warns(
+        ConstraintWarning, match="no candidate satisfies ence <= 0.1.*violation, 0.5, is chosen"
+    ):
+        assert refit(cv) == 1
+    # picp misses by half of 0.9 in row 1, ence by its own size in row 2 and by three times in row 0
+    refit = refit_best("neg_crps", subject_to={"ence": ("<=", 0.1), "picp": (">=", 0.9)})
+    with pytest.warns(ConstraintWarning, match="violation, 0.5,"):
+        assert refit(cv) == 1
+    refit = refit_best("neg_crps", subject_to={"ence": ("<=", 0.15), "picp": (">=", 0.9)})
+    with pytest.warns(ConstraintWarning, match="violation, 0.333,"):
+        assert refit(cv) == 2
+
+
+def test_score_decides_between_equal_violations():
+    cv = results(neg_crps=[-3, -1, -2], neg_ence=[-0.2, -0.2, -0.9])
+    with pytest.warns(ConstraintWarning):
+        assert refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})(cv) == 1
+
+
+def test_limit_of_zero_is_violated_absolutely():
+    cv = results(neg_crps=[-1, -2], auucc_gain=[-0.3, -0.1])
+    with pytest.warns(ConstraintWarning, match="violation, 0.1,"):
+        assert refit_best("neg_crps", subject_to={"auucc_gain": (">=", 0.0)})(cv) == 1
+
+
+@pytest.mark.parametrize(
+    ("crps", "ence", "winner"),
+    [
+        ([NAN, -3, -2], [0.0, 0.0, 0.0], 2),
+        ([-1, -3, -2], [NAN, 0.0, 0.0], 2),
+        ([-1, -3, -np.inf], [NAN, NAN, 0.0], 2),
+        ([-1, NAN, -2], [-0.01, 0.0, -0.01], 0),
+    ],
+)
+def test_nan_never_wins(crps, ence, winner):
+    refit = refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})
+    assert refit(results(neg_crps=crps, neg_ence=ence)) == winner
+
+
+def test_nan_never_wins_among_violators_either():
+    refit = refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})
+    with pytest.warns(ConstraintWarning):
+        assert refit(results(neg_crps=[-1, NAN, -2], neg_ence=[NAN, -0.2, -0.3])) == 2
+
+
+def test_nothing_but_nan_is_an_error():
+    refit = refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})
+    with pytest.raises(ValueError, match=r"every candidate has a NaN.*error_score='raise'"):
+        refit(results(neg_crps=[NAN, -1], neg_ence=[-0.1, NAN]))
+
+
+@pytest.mark.parametrize(
+    ("refit", "message"),
+    [
+        (
+            refit_best("neg_nll"),
+            "`scorer_name` must be a scorer of the search .neg_crps, neg_ence, picp, r2., got",
+        ),
+        (refit_best("ence"), "got 'ence'. Did you mean 'neg_ence'"),
+        (
+            refit_best("r2", subject_to={"mace": ("<=", 1)}),
+            "`subject_to` must name metrics of the search .*got 'mace'",
+        ),
+    ],
+)
+def test_missing_metrics_are_named(refit, message):
+    with pytest.raises(ValueError, match=message):
+        refit(CV)
+
+
+def test_a_single_metric_search_is_told_what_to_do():
+    with pytest.raises(ValueError, match=r"it has a single metric; pass scoring=scorers\(...\)"):
+        refit_best("neg_crps")(results(score=[1, 2]))
+
+
+def test_a_loss_under_a_name_without_its_sign_is_refused():
+    with pytest.raises(
+        ValueError, match="`scoring` has 'ence', whose sign is not certain: name the scorer 'neg_ence'"
+    ):
+        refit_best("r2", subject_to={"ence": ("<=", 0.1)})(results(r2=[1.0], ence=[-0.3]))
+
+
+@pytest.mark.parametrize(
+    ("name", "subject_to", "error", "message"),
+    [
+        (3, None, TypeError, "`scorer_name` must be a string"),
+        ("picp", None, ValueError, "`scorer_name` must name a metric with a direction, got 'picp'"),
+        ("mpiw", None, ValueError, r"make_scorer\('mpiw', greater_is_better=False\)"),
+        ("neg_crps", [("ence", "<=", 1)], TypeError, "`subject_to` must be a dict"),
+        ("neg_crps", {3: ("<=", 1)}, TypeError, "`subject_to` must have strings as keys"),
+        ("neg_crps", {"ence": 0.1}, ValueError, r"`subject_to\['ence'\]` must be a pair such as"),
+        ("neg_crps", {"ence": "<="}, ValueError, r"`subject_to\['ence'\]` must be a pair such as"),
+        (
+            "neg_crps",
+            {"ence": ("<", 0.1)},
+            ValueError,
+            r"`subject_to\['ence'\]\[0\]` must be one of '<=', '>='",
+        ),
+        ("neg_crps", {"ence": ("<=", "0.1")}, TypeError, r"`subject_to\['ence'\]\[1\]` must be a number"),
+        ("neg_crps", {"ence": ("<=", NAN)}, ValueError, r"`subject_to\['ence'\]\[1\]` must be finite"),
+    ],
+)
+def test_bad_arguments(name, subject_to, error, message):
+    with pytest.raises(error, match=message):
+        refit_best(name, subject_to=subject_to)
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_in_a_search(pipeline):
+    X, y = make_regression(n_samples=200, n_features=3, noise=10.0, random_state=0)
+    model = (
+        make_pipeline(StandardScaler(), BayesianRidge(max_iter=1)) if pipeline else BayesianRidge(max_iter=1)
+    )
+    name = "bayesianridge__alpha_init" if pipeline else "alpha_init"
+    search = GridSearchCV(
+        model,
+        {name: [0.1, 0.01, 1.0]},
+        scoring=scorers("neg_crps", "neg_ence", "picp"),
+        refit=refit_best("neg_crps", subject_to={"picp": (">=", 0.5)}),
+        error_score="raise",
+    )
+    for each in (search, clone(search), pickle.loads(pickle.dumps(search))):
+        each.fit(X, y)
+        assert each.best_index_ == int(np.argmax(each.cv_results_["mean_test_neg_crps"]))
+        assert each.best_params_ == each.cv_results_["params"][each.best_index_]
+        assert len(predict_dist(each, X)) == 200
+        assert get_scorer("neg_crps")(each, X, y) < 0
+
+
+def test_what_a_callable_refit_costs_is_as_documented():
+    X, y = make_regression(n_samples=60, n_features=3, noise=10.0, random_state=0)
+    search = GridSearchCV(
+        BayesianRidge(),
+        {"alpha_1": [1e-6, 1e3]},
+        scoring=scorers("neg_crps", "picp"),
+        refit=refit_best("neg_crps"),
+    ).fit(X, y)
+    assert not hasattr(search, "best_score_")
+    with pytest.raises(KeyError):
+        search.score(X, y)
+
+
+def test_narrowest_intervals_that_hold():
+    X, y = make_regression(n_samples=200, n_features=3, noise=10.0, random_state=0)
+    scoring = {"neg_mpiw": make_scorer("mpiw", greater_is_better=False), **scorers("picp")}
+    search = GridSearchCV(
+        BayesianRidge(max_iter=1),
+        {"alpha_init": [1e-4, 0.01, 1.0]},
+        scoring=scoring,
+        refit=refit_best("neg_mpiw", subject_to={"picp": (">=", 0.85)}),
+    ).fit(X, y)
+    widths, coverage = -search.cv_results_["mean_test_neg_mpiw"], search.cv_results_["mean_test_picp"]
+    allowed = np.flatnonzero(coverage >= 0.85)
+    assert search.best_index_ == allowed[np.argmin(widths[allowed])]

@@ -1,0 +1,217 @@
+"""scikit-learn's own probabilistic regressors and their traps."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.dummy import DummyRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
+from sklearn.linear_model import ARDRegression, BayesianRidge
+
+from skuq.distributions import Normal
+from skuq.exceptions import NoDensityError, NotProbabilisticError
+from skuq.prediction import predict_dist, supports_dist
+
+
+class TestBayesianLinear:
+    @pytest.mark.parametrize("cls", [BayesianRidge, ARDRegression])
+    def test_equals_return_std(self, cls, data):
+        X, y = data
+        X = X - X.mean(axis=0)  # scikit-learn 1.6 forgets to centre
+        model = cls().fit(X, y)
+        loc, scale = model.predict(X, return_std=True)
+        dist = predict_dist(model, X)
+        assert isinstance(dist, Normal)
+        np.testing.assert_array_equal(dist.mean(), loc)
+        np.testing.assert_allclose(dist.std(), scale, rtol=1e-12)
+
+    def test_decomposition_is_the_posterior_of_the_coefficients_and_the_noise(self, data):
+        X, y = data
+        model = BayesianRidge().fit(X, y)
+        dist = predict_dist(model, X)
+        centred = X - X.mean(axis=0)
+        posterior = np.sqrt(np.einsum("ij,jk,ik->i", centred, model.sigma_, centred))
+        np.testing.assert_allclose(dist.epistemic().std(), posterior, rtol=1e-10)
+        np.testing.assert_allclose(dist.aleatoric().std(), model.alpha_**-0.5, rtol=1e-10)
+
+    @pytest.mark.parametrize("cls", [BayesianRidge, ARDRegression])
+    def test_does_not_depend_on_where_the_features_are(self, cls, data):
+        X, y = data
+        here, there = (predict_dist(cls().fit(X + shift, y), X + shift) for shift in (0.0, 100.0))
+        np.testing.assert_allclose(there.std(), here.std(), rtol=1e-6)
+
+    def test_decomposition_with_pruned_coefficients(self, data):
+        X, y = data
+        X = np.column_stack([X, np.random.default_rng(1).normal(size=60)])
+        model = ARDRegression(threshold_lambda=100.0).fit(X, y)
+        kept = model.lambda_ < 100.0
+        assert not kept.all()
+        centred = (X - X.mean(axis=0))[:, kept]
+        posterior = np.sqrt(np.einsum("ij,jk,ik->i", centred, model.sigma_, centred))
+        np.testing.assert_allclose(predict_dist(model, X).epistemic().std(), posterior, rtol=1e-9)
+
+    @pytest.mark.parametrize("cls", [BayesianRidge, ARDRegression])
+    def test_data_frame_and_object_columns(self, cls, data):
+        X, y = data
+        frame = pd.DataFrame(X, columns=list("abc"))
+        model = cls().fit(frame, y)
+        expected = predict_dist(model, frame)
+        assert type(expected.scale) is np.ndarray
+        mixed = predict_dist(model, frame.astype(object))
+        np.testing.assert_allclose(mixed.std(), expected.std(), rtol=1e-12)
+        plain = cls().fit(X, y)
+        np.testing.assert_allclose(predict_dist(plain, X.astype(object)).std(), expected.std())
+        np.testing.assert_allclose(predict_dist(plain, X.tolist()).std(), expected.std())
+
+    def test_unfitted(self, data):
+        with pytest.raises(NotFittedError):
+            predict_dist(BayesianRidge(), data[0])
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    def test_missing_values_in_X(self, data, bad):
+        X, y = data
+        model = BayesianRidge().fit(X, y)
+        broken = X.copy()
+        broken[3, 1] = bad
+        with pytest.raises(ValueError, match="contains"):
+            predict_dist(model, broken)
+
+    def test_strings_and_wrong_columns_in_X(self, data):
+        X, y = data
+        model = BayesianRidge().fit(X, y)
+        with pytest.raises(ValueError, match="could not convert string to float"):
+            predict_dist(model, np.full((2, 3), "a", dtype=object))
+        with pytest.raises(ValueError, match="features"):
+            predict_dist(model, X[:, :2])
+
+
+class TestGaussianProcess:
+    def fitted(self, data, kernel=None, **options):
+        X, y = data
+        kernel = RBF(1.5, "fixed") if kernel is None else kernel
+        return GaussianProcessRegressor(kernel, **options).fit(X, y)
+
+    @pytest.mark.parametrize("normalize_y", [False, True])
+    def test_scalar_alpha_is_noise_in_the_units_of_the_scaled_target(self, data, normalize_y):
+        X, y = data
+        model = self.fitted(data, alpha=0.3, normalize_y=normalize_y)
+        reported = model.predict(X, return_std=True)[1]
+        noise = 0.3 * (y.var() if normalize_y else 1.0)
+        dist = predict_dist(model, X)
+        np.testing.assert_allclose(dist.var(), reported**2 + noise, rtol=1e-12)
+        np.testing.assert_allclose(dist.epistemic().std(), reported, rtol=1e-12)
+        np.testing.assert_allclose(dist.aleatoric().var(), noise, rtol=1e-8)
+
+    @pytest.mark.parametrize("normalize_y", [False, True])
+    def test_white_kernel_is_the_same_model_as_alpha(self, data, normalize_y):
+        X, _ = data
+        by_alpha = predict_dist(self.fitted(data, alpha=0.3, normalize_y=normalize_y), X)
+        kernel = RBF(1.5, "fixed") + WhiteKernel(0.3, "fixed")
+        by_kernel = predict_dist(self.fitted(data, kernel, alpha=1e-12, normalize_y=normalize_y), X)
+        np.testing.assert_allclose(by_kernel.std(), by_alpha.std(), rtol=1e-8)
+        np.testing.assert_allclose(by_kernel.epistemic().std(), by_alpha.epistemic().std(), rtol=1e-6)
+
+    def test_white_kernel_inside_a_product(self, data):
+        X, _ = data
+        kernel = ConstantKernel(2.0, "fixed") * (RBF(1.5, "fixed") + WhiteKernel(0.15, "fixed"))
+        dist = predict_dist(self.fitted(data, kernel, alpha=1e-12), X)
+        np.testing.assert_allclose(dist.aleatoric().var(), 0.3, rtol=1e-6)
+
+    def test_without_noise_all_uncertainty_is_about_the_function(self, data):
+        X, _ = data
+        kernel = DotProduct(1.0, "fixed") + RBF(1.5, "fixed")
+        model = self.fitted(data, kernel, alpha=1e-10)
+        dist = predict_dist(model, X + 3.0)
+        np.testing.assert_allclose(dist.epistemic().std(), dist.std(), rtol=1e-6)
+
+    def test_default_kernel(self, data):
+        X, y = data
+        dist = predict_dist(GaussianProcessRegressor(alpha=0.5, optimizer=None).fit(X, y), X[:1])
+        assert dist.aleatoric().var()[0] == pytest.approx(0.5)
+
+    def test_alpha_of_one_entry_is_a_scalar(self, data):
+        X, _ = data
+        dist = predict_dist(self.fitted(data, alpha=np.array([0.3])), X)
+        np.testing.assert_allclose(dist.std(), predict_dist(self.fitted(data, alpha=0.3), X).std())
+
+    def test_alpha_per_row_raises(self, data):
+        X, _ = data
+        model = self.fitted(data, alpha=np.full(60, 0.3))
+        assert not supports_dist(model)
+        with pytest.raises(NotProbabilisticError, match="one `alpha` for each training row"):
+            predict_dist(model, X)
+
+    def test_unfitted_raises_though_scikit_learn_predicts_the_prior(self, data):
+        with pytest.raises(NotFittedError):
+            predict_dist(GaussianProcessRegressor(), data[0])
+
+    def test_several_targets(self, data):
+        X, y = data
+        model = self.fitted((X, np.column_stack([y, y])), alpha=0.3)
+        with pytest.raises(ValueError, match="one target at a time"):
+            predict_dist(model, X)
+
+    def test_one_column_target_and_data_frame(self, data):
+        X, y = data
+        frame = pd.DataFrame(X, columns=list("abc"))
+        column = predict_dist(self.fitted((frame, y[:, np.newaxis]), alpha=0.3), frame)
+        np.testing.assert_allclose(column.std(), predict_dist(self.fitted(data, alpha=0.3), X).std())
+
+
+class TestDummy:
+    @pytest.mark.parametrize(
+        "options", [{}, {"strategy": "median"}, {"strategy": "quantile", "quantile": 0.2}]
+    )
+    def test_point_mass_whose_crps_is_the_absolute_error(self, data, options):
+        X, y = data
+        model = DummyRegressor(**options).fit(X, y)
+        dist = predict_dist(model, X)
+        np.testing.assert_array_equal(dist.mean(), model.predict(X))
+        np.testing.assert_array_equal(dist.std(), 0.0)
+        np.testing.assert_allclose(dist.crps(y), np.abs(y - model.predict(X)))
+
+    def test_no_density(self, data):
+        X, y = data
+        dist = predict_dist(DummyRegressor().fit(X, y), X)
+        with pytest.raises(NoDensityError):
+            dist.logpdf(y)
+
+    def test_unfitted_and_several_targets(self, data):
+        X, y = data
+        with pytest.raises(NotFittedError):
+            predict_dist(DummyRegressor(), X)
+        with pytest.raises(ValueError, match="one target at a time"):
+            predict_dist(DummyRegressor().fit(X, np.column_stack([y, y])), X)
+
+
+class Convention(RegressorMixin, BaseEstimator):
+    """Another package's regressor that follows scikit-learn's convention."""
+
+    def fit(self, X, y):
+        self.mean_, self.std_ = np.mean(y), np.std(y)
+        return self
+
+    def predict(self, X, return_std=False):
+        loc = np.full(len(X), self.mean_)
+        return (loc, pd.Series(np.full(len(X), self.std_))) if return_std else loc
+
+
+class Swallows(Convention):
+    def predict(self, X, **params):
+        return super().predict(X, **params)
+
+
+def test_return_std_of_another_package(data):
+    X, y = data
+    assert supports_dist(Convention())
+    dist = predict_dist(Convention().fit(X, y), X)
+    np.testing.assert_allclose(dist.std(), y.std())
+
+
+def test_return_std_hidden_in_keywords_is_not_enough(data):
+    X, y = data
+    assert not supports_dist(Swallows())
+    with pytest.raises(NotProbabilisticError, match="Swallows"):
+        predict_dist(Swallows().fit(X, y), X)
