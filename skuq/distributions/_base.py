@@ -98,7 +98,14 @@ class Distribution(ABC):
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation where there is no closed form."""
-        return value_moments(self) if self._integrates_values else level_moments(self)
+        mean, std = value_moments(self) if self._integrates_values else level_moments(self)
+        if np.isnan(mean).any():
+            row = int(np.argmax(np.isnan(mean)))
+            raise ValueError(
+                f"the distribution must have a mean, but at row {row} both of its tails are too heavy; "
+                "use quantiles."
+            )
+        return mean, std
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         n = len(self)

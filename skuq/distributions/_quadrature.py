@@ -52,6 +52,7 @@ FINE, COARSE = _unit_rule(8), _unit_rule(3)
 TAIL_EDGES = np.exp(
     -np.array([690.0, 256, 128, 64, 32, 16, 8, 4, 2, 1, 0.5, 0])
 )  # shares of a tail's probability
+LADDER = 0.05 * 3.0 ** -np.arange(1, 30)
 INNER_EDGES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95])
 
 
@@ -80,7 +81,11 @@ class Grid:
 
 def make_grid(breaks: FloatArray) -> Grid:
     """Lay panels over (0, 1) so that no panel contains a break."""
-    inner = np.unique(np.concatenate([breaks[(breaks > 0) & (breaks < 1)], INNER_EDGES]))
+    inner = np.concatenate([breaks[(breaks > 0) & (breaks < 1)], INNER_EDGES])
+    # towards an extreme break, panels shrink in proportion to the tail probability
+    lowest, highest = inner.min(), 1 - inner.max()
+    rungs = [LADDER[lowest < LADDER], 1 - LADDER[highest < LADDER]]
+    inner = np.unique(np.concatenate([inner, *rungs]))
     lower_tail, upper_tail = inner[0] * TAIL_EDGES, (1 - inner[-1]) * TAIL_EDGES[::-1]
     low = np.concatenate([lower_tail[:-1], inner[:-1], upper_tail[:-1]])
     high = np.concatenate([lower_tail[1:], inner[1:], upper_tail[1:]])
@@ -132,7 +137,7 @@ def _node_quantile(dist: LevelQuantiles, at: float, upper: bool) -> FloatArray:
 def level_moments(
     dist: LevelQuantiles, level_map: LevelFunction | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of R(F(y)), each of shape (n,)."""
+    """Mean and standard deviation of R(F(y)), each (n,); a mean is NaN where both tails are endless."""
     grid = _grid_of(dist, level_map)
     upper = grid.upper[grid.panel]
     weights = grid.weights * _map_at(level_map, grid.nodes, upper)[2]
@@ -144,12 +149,6 @@ def level_moments(
             first += weight * deviation
             second += weight * deviation**2
         variance = second - first**2
-    if np.isnan(first).any():
-        row = int(np.argmax(np.isnan(first)))
-        raise ValueError(
-            f"the distribution must have a mean, but at row {row} both of its tails are too heavy; "
-            "use quantiles."
-        )
     variance[~np.isfinite(second)] = np.inf
     return centre + first, np.sqrt(np.maximum(variance, 0.0))
 
@@ -243,3 +242,28 @@ def _split_panel(
         return total
 
     return integral(low, level, True) + integral(level, high, False)
+
+
+class Winsorised:
+    """A distribution whose values beyond two extreme levels are held at the quantiles there."""
+
+    def __init__(self, dist: LevelQuantiles, tail: float) -> None:
+        self.dist, self.tail = dist, tail
+
+    def __len__(self) -> int:
+        return len(self.dist)
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return self.dist._cdf(y)
+
+    def _sf(self, y: FloatArray) -> FloatArray:
+        return self.dist._sf(y)
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        return self.dist._ppf(np.clip(p, self.tail, 1 - self.tail))
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return self.dist._isf(np.clip(q, self.tail, 1 - self.tail))
+
+    def _level_breaks(self) -> FloatArray:
+        return np.concatenate([self.dist._level_breaks(), [self.tail, 1 - self.tail]])

@@ -12,8 +12,13 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._quadrature import Winsorised, level_crps, level_moments
+from skuq.distributions._value_quadrature import value_moments
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
+
+WINSOR_LEVEL = 1e-6
+"""Where values are held for the moments of a distribution whose mean would be infinite."""
 
 DERIVATIVES: dict[Any, ElementWise] = {
     np.log: lambda y: 1 / y,
@@ -59,7 +64,10 @@ class Transformed(Distribution):
     -----
     cdf, quantiles and density are exact push-forwards. Mean, standard deviation and CRPS
     integrate the quantile function (about 250 evaluations of ``func`` a row) or, where the base
-    is a mixture, the cdf.
+    is a mixture, the cdf. The exponential of a Student t variable has no finite mean, and so an
+    infinite CRPS, on account of levels such as 1e-30 that no data inform. Such rows get the mean,
+    standard deviation and CRPS of the distribution winsorised at the levels 1e-6 and 1 - 1e-6;
+    cdf, quantiles and density remain as they are.
 
     Examples
     --------
@@ -180,6 +188,21 @@ class Transformed(Distribution):
             return np.asarray(known(np.array(y)), dtype=float)
         spread = np.abs(self.base._isf(np.asarray(0.25)) - self.base._ppf(np.asarray(0.25)))
         return 1.0 / _central_difference(self.func, x, 0.01 * spread)
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        moments = value_moments(self) if self._integrates_values else level_moments(self)
+        endless = ~np.isfinite(moments[0])
+        if not endless.any():
+            return moments
+        held = level_moments(Winsorised(self, WINSOR_LEVEL))
+        return np.where(endless, held[0], moments[0]), np.where(endless, held[1], moments[1])
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        score = super()._crps(y)
+        endless = ~np.isfinite(score)
+        if not endless.any():
+            return score
+        return np.where(endless, level_crps(Winsorised(self, WINSOR_LEVEL), y), score)
 
     @property
     def _integrates_values(self) -> bool:
