@@ -1,0 +1,333 @@
+"""The intervals of single rows beside what was observed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from skuq._validation import (
+    DEFAULT_COVERAGE,
+    check_bounds,
+    check_option,
+    check_sample_weight,
+    check_single_coverage,
+    check_target,
+)
+from skuq.displays._drawing import (
+    BLUE,
+    INK,
+    RED,
+    Style,
+    check_matplotlib,
+    choose_rows,
+    get_axes,
+    merge_style,
+    percent,
+)
+from skuq.distributions import as_distribution
+from skuq.prediction import predict_dist
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SortBy = Literal["observed", "predicted", "width"]
+
+_ORDERS = {"observed": "observed value", "predicted": "predicted value", "width": "width of the interval"}
+
+
+class IntervalDisplay:
+    """Prediction intervals of single rows, sorted, those that miss in another colour.
+
+    It answers where the intervals fail: at the low or the high end, on one side only, or anywhere
+    alike, and whether wide intervals are given where they are needed. Of many rows a part is drawn,
+    evenly spaced in the sorted order; the coverage in the legend is that of all rows.
+
+    Create it with `from_estimator` or `from_predictions`.
+
+    Parameters
+    ----------
+    y_true : ndarray of shape (n,)
+        Observed target.
+    bounds : ndarray of shape (n, 2)
+        Lower and upper bound of each interval.
+    y_pred : ndarray of shape (n,)
+        Point predictions, to sort by.
+    coverage : float or None, default=None
+        Nominal coverage of the intervals, in (0, 1), where known.
+    sample_weight : ndarray of shape (n,), default=None
+        How many observations each row stands for.
+    target_name : str, default="Target"
+        What is predicted, with its unit, for the axis.
+    name : str, default=None
+        Title of the axes.
+
+    Attributes
+    ----------
+    covered_lines_, missed_lines_ : matplotlib.collections.LineCollection
+        The intervals that hold the observed value, and those that do not.
+    scatter_ : matplotlib.collections.PathCollection
+        The observed values.
+    observed_coverage_ : float
+        Share of all rows inside their interval, bounds included.
+    rows_ : ndarray of shape (m,)
+        The rows drawn, from left to right.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure they belong to.
+
+    See Also
+    --------
+    PredictionBandDisplay : The intervals as a band over the prediction or over a feature.
+    CalibrationCurveDisplay : Every level at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import IntervalDisplay
+    >>> y = np.random.default_rng(0).normal(size=500)
+    >>> display = IntervalDisplay.from_predictions(y, (np.zeros(500), np.ones(500)), coverage=0.9)
+    >>> round(display.observed_coverage_, 2)
+    0.92
+    """
+
+    def __init__(
+        self,
+        *,
+        y_true: FloatArray,
+        bounds: FloatArray,
+        y_pred: FloatArray,
+        coverage: float | None = None,
+        sample_weight: FloatArray | None = None,
+        target_name: str = "Target",
+        name: str | None = None,
+    ) -> None:
+        self.y_true = y_true
+        self.bounds = bounds
+        self.y_pred = y_pred
+        self.coverage = coverage
+        self.sample_weight = sample_weight
+        self.target_name = target_name
+        self.name = name
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        sort_by: SortBy = "observed",
+        max_rows: int | None = 150,
+        line_kwargs: Style = None,
+        missed_kwargs: Style = None,
+        scatter_kwargs: Style = None,
+    ) -> Self:
+        """Draw the intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Title; None takes the one stored.
+        sort_by : {"observed", "predicted", "width"}, default="observed"
+            What the rows are sorted by, from left to right. Sorted by width they are drawn relative to
+            the prediction.
+        max_rows : int or None, default=150
+            At most so many rows are drawn, evenly spaced in the sorted order; None draws all.
+        line_kwargs, missed_kwargs : dict, default=None
+            Keywords for the intervals, as ``Axes.vlines`` takes them; those that miss take
+            `line_kwargs` first and `missed_kwargs` on top.
+        scatter_kwargs : dict, default=None
+            Keywords for the observed values, as ``Axes.scatter`` takes them.
+
+        Returns
+        -------
+        display : IntervalDisplay
+            Itself.
+        """
+        check_matplotlib("IntervalDisplay.plot")
+        inside = (self.bounds[:, 0] <= self.y_true) & (self.y_true <= self.bounds[:, 1])
+        self.observed_coverage_ = float(np.average(inside, weights=self.sample_weight))
+        order = self._order(sort_by)
+        position = choose_rows(len(order), max_rows)
+        self.rows_ = order[position]
+        centre = self.y_pred[self.rows_] if sort_by == "width" else np.zeros(len(position))
+        self.ax_ = get_axes(ax, (8.0, 4.5))
+        self.figure_ = self.ax_.figure
+        bounds = self.bounds[self.rows_] - centre[:, np.newaxis]
+        y = self.y_true[self.rows_] - centre
+        self._draw_intervals(
+            position, finite_bounds(bounds, y), inside[self.rows_], line_kwargs, missed_kwargs
+        )
+        default = {"color": INK, "s": 7.0, "zorder": 3, "linewidths": 0.0, "label": "Observed value"}
+        self.scatter_ = self.ax_.scatter(
+            position + 1,
+            y,
+            **merge_style("collections.PathCollection", default, scatter_kwargs, "scatter_kwargs"),
+        )
+        self._decorate(sort_by, self.name if name is None else name)
+        return self
+
+    def _order(self, sort_by: SortBy) -> IntArray:
+        check_option(sort_by, "sort_by", list(_ORDERS))
+        if sort_by == "width":
+            key = self.bounds[:, 1] - self.bounds[:, 0]
+        else:
+            key = self.y_true if sort_by == "observed" else self.y_pred
+        return np.argsort(key, kind="stable")
+
+    def _draw_intervals(
+        self, position: IntArray, bounds: FloatArray, inside: BoolArray, covered: Style, missed: Style
+    ) -> None:
+        base = {"linewidth": 1.6, "alpha": 0.75}
+        common = merge_style("collections.LineCollection", base, covered, "line_kwargs")
+        level = "" if self.coverage is None else f"{percent(self.coverage)} "
+        blue = {"color": BLUE, **common, "label": f"{level}interval, value inside"}
+        red = {"color": RED, **common, "alpha": 1.0, "label": f"{level}interval, value missed"}
+        if missed is not None:
+            red = merge_style("collections.LineCollection", red, missed, "missed_kwargs")
+        lines = [
+            self.ax_.vlines(position[rows] + 1, bounds[rows, 0], bounds[rows, 1], **style)
+            for rows, style in ((inside, blue), (~inside, red))
+        ]
+        self.covered_lines_, self.missed_lines_ = lines
+
+    def _decorate(self, sort_by: SortBy, title: str | None) -> None:
+        n, shown = len(self.y_true), len(self.rows_)
+        part = "" if shown == n else f" ({shown} of {n} shown)"
+        self.ax_.set_xlabel(f"Row, sorted by {_ORDERS[sort_by]}{part}")
+        relative = ", minus prediction" if sort_by == "width" else ""
+        self.ax_.set_ylabel(self.target_name + relative)
+        if title is not None:
+            self.ax_.set_title(title, loc="left")
+        asked = "" if self.coverage is None else f" ({percent(self.coverage)} asked)"
+        self.ax_.legend(
+            title=f"{percent(self.observed_coverage_)} of {n} rows inside{asked}",
+            loc="best",
+            frameon=False,
+            alignment="left",
+        )
+        self.ax_.spines[["top", "right"]].set_visible(False)
+        self.ax_.margins(x=0.01)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        coverage: float = DEFAULT_COVERAGE,
+        sample_weight: ArrayLike | None = None,
+        target_name: str = "Target",
+        name: str | None = None,
+        ax: Axes | None = None,
+        sort_by: SortBy = "observed",
+        max_rows: int | None = 150,
+        line_kwargs: Style = None,
+        missed_kwargs: Style = None,
+        scatter_kwargs: Style = None,
+    ) -> Self:
+        """Draw the intervals of given predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Observed target, of rows that the model was not trained on.
+        y_pred : Distribution, tuple (loc, scale), frozen scipy distribution or array-like (n, 2)
+            Predictions for the same rows; a bare array holds lower and upper bounds.
+        coverage : float, default=0.9
+            Nominal coverage of the central interval, in (0, 1); of bounds, what they were made for.
+        sample_weight : array-like of shape (n,), default=None
+            How many observations each row stands for, for the coverage in the legend.
+        target_name : str, default="Target"
+            What is predicted, with its unit, for the axis.
+        name : str, default=None
+            Title of the axes.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        sort_by : {"observed", "predicted", "width"}, default="observed"
+            What the rows are sorted by, from left to right. Sorted by width they are drawn relative to
+            the prediction.
+        max_rows : int or None, default=150
+            At most so many rows are drawn, evenly spaced in the sorted order; None draws all.
+        line_kwargs, missed_kwargs, scatter_kwargs : dict, default=None
+            Keywords for the intervals, for those that miss, and for the observed values.
+
+        Returns
+        -------
+        display : IntervalDisplay
+            The display, drawn.
+        """
+        check_matplotlib("IntervalDisplay.from_predictions")
+        target = check_target(y_true, "y_true")
+        level = check_single_coverage(coverage)
+        bounds, point = interval_and_point(y_pred, len(target), level)
+        display = cls(
+            y_true=target,
+            bounds=bounds,
+            y_pred=point,
+            coverage=level,
+            sample_weight=check_sample_weight(sample_weight, len(target)),
+            target_name=target_name,
+            name=name,
+        )
+        return display.plot(
+            ax,
+            sort_by=sort_by,
+            max_rows=max_rows,
+            line_kwargs=line_kwargs,
+            missed_kwargs=missed_kwargs,
+            scatter_kwargs=scatter_kwargs,
+        )
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Axes | None = None, **kwargs: Any
+    ) -> Self:
+        """Draw the intervals of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted estimator that `skuq.predict_dist` understands.
+        X : array-like of shape (n, p)
+            Features of rows that it was not trained on.
+        y : array-like of shape (n,)
+            Observed target.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `from_predictions`.
+
+        Returns
+        -------
+        display : IntervalDisplay
+            The display, drawn.
+        """
+        check_matplotlib("IntervalDisplay.from_estimator")
+        return cls.from_predictions(y, predict_dist(estimator, X), ax=ax, **kwargs)
+
+
+def interval_and_point(y_pred: Any, n: int, coverage: float) -> tuple[FloatArray, FloatArray]:
+    """Return (n, 2) bounds and (n,) point predictions; of bare bounds the point is the middle."""
+    try:
+        dist = as_distribution(y_pred)
+    except TypeError:
+        bounds = check_bounds(y_pred, "y_pred", n)
+        return bounds, finite_bounds(bounds, np.zeros(0)).mean(axis=1)
+    if len(dist) != n:
+        raise ValueError(f"`y_pred` must have {n} rows, as many as `y_true`, got {len(dist)}.")
+    return dist.interval(coverage), dist.mean()
+
+
+def finite_bounds(bounds: FloatArray, others: FloatArray) -> FloatArray:
+    """Return the bounds with infinite ones moved just outside everything finite, to be drawn."""
+    if np.isfinite(bounds).all():
+        return bounds
+    finite = np.concatenate([bounds[np.isfinite(bounds)], others])
+    if not finite.size:
+        return np.clip(bounds, -1.0, 1.0)
+    margin = 0.1 * (np.ptp(finite) or 1.0)
+    return np.clip(bounds, finite.min() - margin, finite.max() + margin)

@@ -1,0 +1,34 @@
+"""The recalibrator that changes nothing."""
+
+from __future__ import annotations
+
+from skuq._typing import FloatArray
+from skuq.distributions import Distribution
+from skuq.recalibration._base import BaseRecalibrator
+
+
+class IdentityRecalibrator(BaseRecalibrator):
+    """Leave every predictive distribution as it is.
+
+    It answers whether recalibration helps at all: put it into a grid beside the real methods. (A
+    last Pipeline step "passthrough" would take ``predict`` away.)
+
+    See Also
+    --------
+    StdScalingRecalibrator : One factor for every standard deviation.
+    IsotonicRecalibrator : A monotone map of the probability levels.
+
+    Examples
+    --------
+    >>> from skuq.distributions import Normal
+    >>> from skuq.recalibration import IdentityRecalibrator
+    >>> dist = Normal([0.0, 1.0], [1.0, 2.0])
+    >>> IdentityRecalibrator().fit(dist, [0.5, 1.5]).transform(dist) is dist
+    True
+    """
+
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        pass
+
+    def _transform(self, dist: Distribution) -> Distribution:
+        return dist

@@ -1,0 +1,261 @@
+"""What holds for every recalibrator; a new one is added to the list and to nothing else."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from skuq.distributions import Empirical, Mixture, Normal, Quantiles, StudentT, affine
+from skuq.metrics import get_scorer
+from skuq.prediction import predict_dist
+from skuq.recalibration import IdentityRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
+
+RECALIBRATORS = [
+    IdentityRecalibrator(),
+    StdScalingRecalibrator(),
+    IsotonicRecalibrator(),
+    IsotonicRecalibrator(n_knots=None),
+]
+every_recalibrator = pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=repr)
+LEVELS = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
+
+
+def quantiles_after(recalibrator, dist, y, new, sample_weight=None):
+    fitted = clone(recalibrator).fit(dist, y, sample_weight=sample_weight)
+    return fitted.transform(new).quantile(LEVELS)
+
+
+@every_recalibrator
+def test_calibrated_data_are_left_alone(recalibrator):
+    rng = np.random.default_rng(0)
+    loc, scale = rng.normal(size=20_000), 0.3 + rng.random(20_000)
+    dist = Normal(loc, scale)
+    after = quantiles_after(recalibrator, dist, rng.normal(loc, scale), dist[:50])
+    # the standard error of the mapped level is at most .5 / sqrt(20000) = .0035
+    for level, column in zip(LEVELS, after.T, strict=True):
+        assert_allclose(dist[:50].cdf(column), level, atol=0.011)
+
+
+@every_recalibrator
+@pytest.mark.parametrize("unit", [1e-3, 1e3, -1.0])
+@pytest.mark.parametrize("offset", [0.0, 5.0])
+def test_units_of_y_do_not_matter(recalibrator, calibration_rows, unit, offset):
+    dist, y = calibration_rows
+    other = affine(dist, offset, unit)
+    levels = LEVELS if unit > 0 else 1 - LEVELS
+    expected = offset + unit * clone(recalibrator).fit(dist, y).transform(dist[:20]).quantile(levels)
+    assert_allclose(
+        quantiles_after(recalibrator, other, offset + unit * y, other[:20]),
+        expected,
+        rtol=1e-7,
+        atol=1e-9 * abs(unit),
+    )
+
+
+@every_recalibrator
+def test_order_of_the_rows_does_not_matter(recalibrator, calibration_rows):
+    dist, y = calibration_rows
+    rows = np.random.default_rng(1).permutation(len(y))
+    assert_allclose(
+        quantiles_after(recalibrator, dist[rows], y[rows], dist[:20]),
+        quantiles_after(recalibrator, dist, y, dist[:20]),
+        rtol=1e-12,
+    )
+
+
+@every_recalibrator
+def test_weights_count_repetitions(recalibrator, calibration_rows):
+    dist, y = calibration_rows
+    weight = np.random.default_rng(1).integers(0, 4, size=len(y))
+    rows = np.repeat(np.arange(len(y)), weight)
+    assert_allclose(
+        quantiles_after(recalibrator, dist, y, dist[:20], sample_weight=weight),
+        quantiles_after(recalibrator, dist[rows], y[rows], dist[:20]),
+        rtol=1e-12,
+    )
+
+
+@every_recalibrator
+def test_a_row_of_weight_zero_is_absent(recalibrator, calibration_rows):
+    dist, y = calibration_rows
+    weight = np.ones(len(y))
+    weight[0] = 0
+    y = y.copy()
+    y[0] = 1e30
+    assert_allclose(
+        quantiles_after(recalibrator, dist, y, dist[:20], sample_weight=weight),
+        quantiles_after(recalibrator, dist[1:], y[1:], dist[:20]),
+        rtol=1e-12,
+    )
+
+
+@every_recalibrator
+def test_tied_rows_are_no_trouble(recalibrator):
+    y = np.repeat([-1.0, 0.5, 2.0], 20)
+    dist = Normal(np.zeros(60), np.ones(60))
+    after = quantiles_after(recalibrator, dist, y, dist[:2])
+    assert np.isfinite(after).all()
+    assert (np.diff(after, axis=1) > 0).all()
+
+
+@every_recalibrator
+def test_one_standard_deviation_for_all_rows(recalibrator):
+    y = np.random.default_rng(0).normal(scale=2.0, size=300)
+    dist = Normal(np.zeros(300), np.ones(300))
+    recalibrated = clone(recalibrator).fit(dist, y).transform(dist)
+    assert_allclose(recalibrated.std(), recalibrated.std()[0])
+
+
+@every_recalibrator
+def test_two_rows_suffice(recalibrator):
+    dist = Normal([0.0, 1.0], [1.0, 1.0])
+    after = quantiles_after(recalibrator, dist, [0.5, 0.2], dist)
+    assert np.isfinite(after).all()
+    assert (np.diff(after, axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("recalibrator", RECALIBRATORS[1:], ids=repr)
+def test_held_out_calibration_improves(recalibrator, calibration_rows):
+    dist, y = calibration_rows
+    recalibrated = clone(recalibrator).fit(dist[:400], y[:400]).transform(dist[400:])
+
+    def miss(candidate):
+        bounds = candidate.interval(0.9)
+        return abs(np.mean((bounds[:, 0] <= y[400:]) & (y[400:] <= bounds[:, 1])) - 0.9)
+
+    assert miss(dist[400:]) > 0.15
+    assert miss(recalibrated) < 0.05
+    assert recalibrated.crps(y[400:]).mean() < dist[400:].crps(y[400:]).mean()
+
+
+@every_recalibrator
+@pytest.mark.parametrize("family", ["StudentT", "Empirical", "Quantiles", "Mixture"])
+def test_every_family_can_be_recalibrated(recalibrator, family):
+    rng = np.random.default_rng(0)
+    n = 200
+    loc, one = rng.normal(size=n), np.ones(n)
+    levels = np.linspace(0.05, 0.95, 19)
+    dist = {
+        "StudentT": lambda: StudentT(loc, one, 5),
+        "Empirical": lambda: Empirical(loc[:, np.newaxis] + rng.normal(size=(n, 50))),
+        "Quantiles": lambda: Quantiles(levels, Normal(loc, one).quantile(levels)),
+        "Mixture": lambda: Mixture([StudentT(loc, one, 5), Normal(loc, 2 * one)]),
+    }[family]()
+    recalibrated = clone(recalibrator).fit(dist, rng.normal(loc, 1.1)).transform(dist[:7])
+    assert len(recalibrated) == 7
+    assert np.isfinite(recalibrated.crps(loc[:7])).all()
+    assert_allclose(recalibrated.mean(), loc[:7], atol=1.0)
+
+
+@every_recalibrator
+def test_transform_rows_are_independent(recalibrator, calibration_rows):
+    dist, y = calibration_rows
+    fitted = clone(recalibrator).fit(dist, y)
+    assert_allclose(
+        fitted.transform(dist)[5:9].quantile(LEVELS), fitted.transform(dist[5:9]).quantile(LEVELS)
+    )
+    assert_allclose(fitted.predict(dist)[5:9], fitted.predict(dist[5:9]), rtol=1e-12)
+
+
+@every_recalibrator
+def test_two_columns_are_loc_and_scale(recalibrator, calibration_rows):
+    dist, y = calibration_rows
+    columns = np.asarray(dist)
+    from_columns = clone(recalibrator).fit(columns, y).transform(columns)
+    from_dist = clone(recalibrator).fit(dist, y).transform(dist)
+    assert_allclose(from_columns.quantile(LEVELS), from_dist.quantile(LEVELS), rtol=1e-12)
+    assert clone(recalibrator).fit(columns, y).n_features_in_ == 2
+
+
+@every_recalibrator
+def test_predict_is_the_mean_of_predict_dist(recalibrator, calibration_rows):
+    dist, y = calibration_rows
+    fitted = clone(recalibrator).fit(dist, y)
+    prediction = fitted.predict(dist)
+    assert prediction.shape == y.shape
+    assert_allclose(prediction, fitted.predict_dist(dist).mean(), rtol=1e-12)
+    assert fitted.score(dist, y) == pytest.approx(1 - np.mean((y - prediction) ** 2) / np.var(y))
+
+
+@every_recalibrator
+def test_fit_transform_is_fit_and_transform(recalibrator, calibration_rows):
+    dist, y = calibration_rows
+    assert_allclose(
+        clone(recalibrator).fit_transform(dist, y).quantile(LEVELS),
+        clone(recalibrator).fit(dist, y).transform(dist).quantile(LEVELS),
+    )
+
+
+@every_recalibrator
+def test_clone_pickle_and_copy(recalibrator, calibration_rows):
+    dist, y = calibration_rows
+    fitted = clone(recalibrator).fit(dist, y)
+    expected = fitted.transform(dist).quantile(LEVELS)
+    for other in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted)):
+        assert_array_equal(other.transform(dist).quantile(LEVELS), expected)
+    with pytest.raises(NotFittedError):
+        clone(fitted).transform(dist)
+
+
+@every_recalibrator
+@pytest.mark.parametrize("method", ["transform", "predict", "predict_dist"])
+def test_unfitted_raises(recalibrator, method):
+    with pytest.raises(NotFittedError):
+        getattr(clone(recalibrator), method)(Normal([0.0], [1.0]))
+
+
+@every_recalibrator
+def test_fit_returns_self_and_leaves_the_input_alone(recalibrator):
+    columns, y = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.0, 2.5])
+    before = columns.copy(), y.copy()
+    model = clone(recalibrator)
+    assert model.fit(columns, y) is model
+    model.transform(columns)
+    assert_array_equal(columns, before[0])
+    assert_array_equal(y, before[1])
+
+
+@every_recalibrator
+def test_scikit_learn_sees_a_regressor_that_transforms(recalibrator):
+    assert is_regressor(recalibrator)
+    assert not recalibrator.__sklearn_tags__().input_tags.two_d_array
+    assert recalibrator.__sklearn_tags__().transformer_tags is not None
+    assert recalibrator.get_feature_names_out().tolist() == ["mean", "std"]
+    assert recalibrator.set_output(transform="pandas") is recalibrator
+
+
+@every_recalibrator
+def test_cross_validation_on_a_distribution(recalibrator, calibration_rows):
+    dist, y = calibration_rows
+    assert cross_val_score(recalibrator, dist, y, cv=3, error_score="raise").shape == (3,)
+    assert cross_val_predict(recalibrator, dist, y, cv=3).shape == y.shape
+
+
+def test_search_over_recalibrators_alone(calibration_rows):
+    dist, y = calibration_rows
+    grid = [
+        {"recalibrator": [IdentityRecalibrator(), StdScalingRecalibrator()]},
+        {"recalibrator": [IsotonicRecalibrator()], "recalibrator__n_knots": ["auto", None]},
+    ]
+    pipeline = Pipeline([("first", IdentityRecalibrator()), ("recalibrator", IdentityRecalibrator())])
+    search = GridSearchCV(pipeline, grid, scoring=get_scorer("neg_crps"), cv=3, error_score="raise").fit(
+        dist, y
+    )
+    assert np.argmin(search.cv_results_["mean_test_score"]) == 0  # the model is 1.6 times too narrow
+    assert isinstance(search.predict(dist), np.ndarray)
+    assert predict_dist(search, dist).crps(y).mean() < dist.crps(y).mean()
+
+
+def test_recalibrators_chain(calibration_rows):
+    dist, y = calibration_rows
+    chain = make_pipeline(StdScalingRecalibrator(), IsotonicRecalibrator()).fit(dist, y)
+    recalibrated = chain.transform(dist)
+    assert recalibrated.crps(y).mean() < dist.crps(y).mean()
+    chain.set_output(transform="pandas")
+    assert len(chain.transform(dist)) == len(y)
