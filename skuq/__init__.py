@@ -1,0 +1,29 @@
+"""A calibrated predictive distribution for every scikit-learn regressor.
+
+Only the names of the quick start are here; all else is imported from its room:
+
+- ``skuq.prediction``: any fitted estimator to a distribution
+- ``skuq.regressors``: regressors that give a distribution
+- ``skuq.recalibration``: distributions to better ones
+- ``skuq.metrics``: metrics and scorers
+- ``skuq.model_selection``: out-of-fold distributions, choice under constraints
+- ``skuq.displays``: pictures
+- ``skuq.distributions``: the distributions themselves
+- ``skuq.exceptions``: errors and warnings
+"""
+
+from skuq.metrics import get_scorer
+from skuq.prediction import predict_dist, register, supports_dist
+from skuq.regressors import RecalibratedRegressor, UncertaintyRegressor
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "RecalibratedRegressor",
+    "UncertaintyRegressor",
+    "__version__",
+    "get_scorer",
+    "predict_dist",
+    "register",
+    "supports_dist",
+]

@@ -1,0 +1,19 @@
+"""Regressors that give a predictive distribution: anything that needs X and a model."""
+
+from skuq.regressors._base import BaseUncertaintyRegressor
+from skuq.regressors._bootstrap import BootstrapRegressor
+from skuq.regressors._least_squares import LeastSquaresRegressor
+from skuq.regressors._multi_quantile import MultiQuantileRegressor
+from skuq.regressors._recalibrated import RecalibratedRegressor
+from skuq.regressors._residual import ResidualRegressor
+from skuq.regressors._uncertainty import UncertaintyRegressor
+
+__all__ = [
+    "BaseUncertaintyRegressor",
+    "BootstrapRegressor",
+    "LeastSquaresRegressor",
+    "MultiQuantileRegressor",
+    "RecalibratedRegressor",
+    "ResidualRegressor",
+    "UncertaintyRegressor",
+]

@@ -1,0 +1,351 @@
+"""What every skuq regressor shares: from ``predict_dist`` follows the rest of the interface."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import DEFAULT_COVERAGE
+from skuq.distributions import Distribution
+from skuq.prediction._cross_fit import cross_fit, resolve_cv
+from skuq.regressors._progress import Progress
+from skuq.regressors._training import TrainingData, read_training, router_for
+
+__all__ = ["BaseUncertaintyRegressor"]
+
+
+class BaseUncertaintyRegressor(  # type: ignore[call-arg]
+    CallbackSupportMixin,
+    RegressorMixin,
+    TransformerMixin,
+    BaseEstimator,
+    metaclass=ABCMeta,
+    auto_wrap_output_keys=None,
+):
+    """Base class of every regressor that gives a predictive distribution.
+
+    A subclass stores its parameters, among them ``estimator`` if it wraps one, and writes
+    ``_fit(data, progress)``, which learns from checked data, and ``_predict_dist(X)``. Point predictions,
+    intervals, quantiles, the place in a Pipeline, metadata routing and scikit-learn's tags follow.
+    ``_n_tasks`` and ``_fit_transform`` may be overridden where the honest distributions of the
+    training rows cost less than refitting on folds.
+
+    See Also
+    --------
+    UncertaintyRegressor : The ready-made front door.
+
+    Examples
+    --------
+    A model that predicts the mean and the spread of the target whatever X is:
+
+    >>> import numpy as np
+    >>> from skuq.distributions import Normal
+    >>> from skuq.regressors import BaseUncertaintyRegressor
+    >>> class MarginalRegressor(BaseUncertaintyRegressor):
+    ...     def __init__(self, cv=5, random_state=None):
+    ...         self.cv = cv
+    ...         self.random_state = random_state
+    ...     def _fit(self, data, progress):
+    ...         self.loc_, self.scale_ = data.y.mean(), data.y.std()
+    ...     def _predict_dist(self, X):
+    ...         return Normal(np.full(len(X), self.loc_), self.scale_)
+    >>> X, y = np.zeros((4, 1)), np.array([0.0, 1.0, 2.0, 3.0])
+    >>> MarginalRegressor().fit(X, y).predict_interval(X[:1]).round(2)
+    array([[-0.34,  3.34]])
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep scikit-learn from wrapping `transform`, whose result is no array or frame."""
+        kwargs["auto_wrap_output_keys"] = None
+        super().__init_subclass__(**kwargs)
+
+    # -------------------------------------------------------------- what a subclass writes
+
+    @abstractmethod
+    def _fit(self, data: TrainingData, progress: Progress) -> None:
+        """Learn from checked data, reporting tasks as they are done."""
+
+    @abstractmethod
+    def _predict_dist(self, X: Any) -> Distribution:
+        """Return the predictive distribution of each row of checked X."""
+
+    def _n_tasks(self) -> int | None:
+        """Return how many tasks are reported; None if that is not known beforehand."""
+        return None
+
+    def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
+        """Fit, and return the distributions of the training rows by models that have not seen them."""
+        dist = self._out_of_fold(data, progress)
+        self._fit(data, progress)
+        return dist
+
+    def _routes_weight(self) -> bool:
+        """Say whether the wrapped estimator is given the weights; not where rows are resampled by them."""
+        return True
+
+    def _point(self, X: Any) -> FloatArray | None:
+        """Return the wrapped model's own point prediction, or None where it has none."""
+        return None
+
+    # ------------------------------------------------------------------------------- fitting
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
+        """Learn the predictive distribution of y given X.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Training features; given to the wrapped estimator as they are.
+        y : array-like of shape (n,)
+            Target.
+        sample_weight : array-like of shape (n,), default=None
+            How many observations each row stands for.
+        **fit_params : dict
+            ``groups`` goes to the splitter, everything else to the wrapped estimator's ``fit``;
+            values with one entry a row are sliced with the fold.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor.
+        """
+        data = self._read(X, y, sample_weight, fit_params, "fit")
+        progress = Progress(self, self._n_tasks())
+        self._fit(data, progress)
+        progress.close()
+        return self
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit_transform(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Distribution:
+        """Fit on all rows, and return honest predictive distributions of these rows.
+
+        Each row's distribution comes from models that have not seen it, so that a recalibrator that
+        follows in a Pipeline learns how far off new rows will be. The result is therefore not
+        ``fit(X, y).transform(X)``.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Training features.
+        y : array-like of shape (n,)
+            Target.
+        sample_weight : array-like of shape (n,), default=None
+            How many observations each row stands for.
+        **fit_params : dict
+            As in `fit`.
+
+        Returns
+        -------
+        dist : Distribution of n rows
+            In row order.
+        """
+        data = self._read(X, y, sample_weight, fit_params, "fit_transform")
+        progress = Progress(self, self._n_tasks())
+        dist = self._fit_transform(data, progress)
+        progress.close()
+        return dist
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
+    ) -> TrainingData:
+        return read_training(
+            self, X, y, sample_weight, fit_params, caller, route_weight=self._routes_weight()
+        )
+
+    def _out_of_fold(self, data: TrainingData, progress: Progress) -> Distribution:
+        """Return out-of-fold distributions from refitted clones of this regressor, in row order."""
+        result = cross_fit(
+            self._fold_estimator(),
+            data.X,
+            data.y,
+            cv=resolve_cv(getattr(self, "cv", None), getattr(self, "random_state", None)),
+            groups=data.groups,
+            params=data.metadata,
+            n_jobs=getattr(self, "n_jobs", None),
+            verbose=getattr(self, "verbose", 0),
+            on_fold=progress.teller("fold"),
+        )
+        dist: Distribution = result.in_row_order(len(data))
+        return dist
+
+    def _fold_estimator(self) -> Any:
+        """Return the estimator that is refitted on each fold; its own progress is not told."""
+        estimator = clone(self)
+        return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
+
+    # ---------------------------------------------------------------------------- prediction
+
+    def predict_dist(self, X: Any) -> Distribution:
+        """Return the predictive distribution of each row.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+
+        Returns
+        -------
+        dist : Distribution of n rows
+            In the units of y.
+        """
+        self._check_new(X)
+        return self._predict_dist(X)
+
+    def transform(self, X: Any) -> Distribution:
+        """Return the predictive distribution of each row, for the next step of a Pipeline.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+
+        Returns
+        -------
+        dist : Distribution of n rows
+            The same as `predict_dist`.
+        """
+        return self.predict_dist(X)
+
+    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return point predictions, and with `return_std` their standard deviations.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+        return_std : bool, default=False
+            Whether to return the standard deviation of the predictive distribution too.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n,)
+            The wrapped model's own prediction where there is one, else the distribution's mean; in
+            the units of y.
+        y_std : ndarray of shape (n,)
+            Only with `return_std`; in the units of y.
+        """
+        self._check_new(X)
+        point = self._point(X)
+        if point is not None and not return_std:
+            return point
+        dist = self._predict_dist(X)
+        if point is None:
+            point = dist.mean()
+        return (point, dist.std()) if return_std else point
+
+    def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
+        """Return central prediction intervals.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+        coverage : float or array-like of shape (k,), default=0.9
+            Probability of the interval, strictly between 0 and 1.
+
+        Returns
+        -------
+        bounds : ndarray of shape (n, 2), or (n, 2, k) for k coverages
+            ``bounds[:, 0]`` is the lower bound; in the units of y.
+        """
+        return self.predict_dist(X).interval(coverage)
+
+    def predict_quantiles(self, X: Any, levels: ArrayLike) -> FloatArray:
+        """Return quantiles of the predictive distribution.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+        levels : float or array-like of shape (k,)
+            Levels in [0, 1].
+
+        Returns
+        -------
+        quantiles : ndarray of shape (n,), or (n, k) for k levels
+            In the units of y.
+        """
+        return self.predict_dist(X).quantile(levels)
+
+    def _check_new(self, X: Any) -> None:
+        """Check that the regressor is fitted and that X has the columns of the training data."""
+        check_is_fitted(self)
+        if hasattr(self, "n_features_in_") and len(getattr(X, "shape", (0, 0))) == 1:
+            raise ValueError(
+                f"`X` must be 2-dimensional, got shape {X.shape}. Reshape your data: X.reshape(-1, 1) "
+                "if it is one feature, X.reshape(1, -1) if it is one sample."
+            )
+        validate_data(self, X, reset=False, skip_check_array=True)
+
+    # ------------------------------------------------------------------------- scikit-learn
+
+    def set_output(self, *, transform: Any = None) -> Self:
+        """Accept scikit-learn's request for a container and change nothing.
+
+        `transform` returns a Distribution whatever is asked; the method exists so that
+        ``Pipeline.set_output`` works.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The regressor itself.
+        """
+        return self
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names of the two columns of a Distribution seen as an array.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Ignored.
+
+        Returns
+        -------
+        names : ndarray of shape (2,)
+            "mean" and "std".
+        """
+        return np.array(["mean", "std"], dtype=object)
+
+    def get_metadata_routing(self) -> Any:
+        """Say who gets which metadata: ``groups`` the splitter, the rest the wrapped estimator's ``fit``.
+
+        Returns
+        -------
+        routing : MetadataRouter, or MetadataRequest where no estimator is wrapped
+            See scikit-learn's user guide on metadata routing.
+        """
+        return router_for(self) if hasattr(self, "estimator") else super().get_metadata_routing()
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say what the wrapped estimator takes; X is passed on to it as it is."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        if not hasattr(self, "estimator"):
+            return tags
+        try:
+            child = get_tags(self.estimator)
+        except Exception:  # other packages' estimators may have no scikit-learn tags, or broken ones
+            return tags
+        tags.input_tags = child.input_tags
+        tags.target_tags.positive_only = child.target_tags.positive_only
+        tags.non_deterministic = child.non_deterministic
+        if child.regressor_tags is not None:
+            tags.regressor_tags = child.regressor_tags
+        return tags

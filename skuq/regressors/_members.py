@@ -1,0 +1,158 @@
+"""The members of an ensemble: fitting them on bootstrap rows, and finding them in a fitted forest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import BaggingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skuq._sklearn_compat import ForestRegressor, safe_indexing
+from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._validation import effective_rows
+from skuq.regressors._random import MAX_SEED, seed_everything
+from skuq.regressors._scale_model import point_predict
+from skuq.regressors._training import TrainingData
+
+__all__ = [
+    "MemberPredictions",
+    "fit_members",
+    "has_own_members",
+    "own_member_predictions",
+    "predict_members",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class MemberPredictions:
+    """What each member predicts for each row it may be asked about.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, M)
+        Anything where not asked.
+    asked : ndarray of bool of shape (n, M)
+        Which members a row may ask: those it was not in the bag of, or all of them for new rows.
+    """
+
+    values: FloatArray
+    asked: BoolArray
+
+    @property
+    def count(self) -> IntArray:
+        """How many members each row asks."""
+        count: IntArray = self.asked.sum(axis=1)
+        return count
+
+    def mean_and_variance(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance over members, the latter with divisor count - 1 (algorithm 1)."""
+        count = self.count
+        mean = np.where(self.asked, self.values, 0.0).sum(axis=1) / np.maximum(count, 1)
+        deviation = np.where(self.asked, self.values - mean[:, np.newaxis], 0.0)
+        return mean, np.einsum("ij,ij->i", deviation, deviation) / np.maximum(count - 1, 1)
+
+    def take(self, rows: IntArray | BoolArray) -> MemberPredictions:
+        """Return the given rows."""
+        return MemberPredictions(self.values[rows], self.asked[rows])
+
+
+# ------------------------------------------------------------------- members of one's own making
+
+
+def fit_members(
+    estimator: Any,
+    data: TrainingData,
+    seeds: Sequence[int],
+    *,
+    n_jobs: int | None,
+    verbose: int,
+    on_member: Callable[..., object] | None,
+) -> tuple[list[Any], MemberPredictions]:
+    """Fit one clone a seed on rows drawn with replacement, and predict the rows it has not seen.
+
+    A row is drawn with probability proportional to its weight, as often in all as the weights sum
+    to: the bootstrap of the repeated rows.
+    """
+    n_draws = round(effective_rows(data.sample_weight, len(data)))
+    tasks = (delayed(_fit_member)(clone(estimator), data, int(seed), n_draws) for seed in seeds)
+    options = {} if on_member is None else {"return_as": "generator"}
+    results: Iterable[Any] = Parallel(n_jobs=n_jobs, verbose=verbose, **options)(tasks)
+    values = np.zeros((len(data), len(seeds)))
+    asked = np.zeros(values.shape, dtype=bool)
+    members = []
+    for column, (member, rows, prediction) in enumerate(results):
+        members.append(member)
+        values[rows, column] = prediction
+        asked[rows, column] = True
+        if on_member is not None:
+            on_member()
+    return members, MemberPredictions(values, asked)
+
+
+def _fit_member(
+    estimator: Any, data: TrainingData, seed: int, n_draws: int
+) -> tuple[Any, IntArray, FloatArray]:
+    rng = np.random.RandomState(seed)
+    n = len(data)
+    if data.sample_weight is None:
+        rows = rng.randint(0, n, n_draws)
+    else:
+        rows = rng.choice(n, n_draws, p=data.sample_weight / data.sample_weight.sum())
+    drawn = data.take(rows)
+    seed_everything(estimator, int(rng.randint(MAX_SEED))).fit(drawn.X, drawn.y, **drawn.params)
+    unseen = np.setdiff1d(np.arange(n), rows)
+    if not len(unseen):
+        return estimator, unseen, np.zeros(0)
+    return estimator, unseen, point_predict(estimator, safe_indexing(data.X, unseen))
+
+
+def predict_members(members: Sequence[Any], X: Any, n_jobs: int | None) -> FloatArray:
+    """Return what each member predicts for each row, shape (n, M)."""
+    columns = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(point_predict)(member, X) for member in members
+    )
+    return np.column_stack(list(columns))
+
+
+# ----------------------------------------------------------------- members of a fitted ensemble
+
+
+def has_own_members(estimator: Any) -> bool:
+    """Say whether one fit of the estimator gives an ensemble whose members can be asked one by one."""
+    if isinstance(estimator, FrozenEstimator):
+        inner = estimator.estimator
+        return has_own_members(inner.steps[-1][1] if isinstance(inner, Pipeline) else inner)
+    return isinstance(estimator, ForestRegressor | BaggingRegressor)
+
+
+def own_member_predictions(ensemble: Any, X: Any, n_jobs: int | None) -> FloatArray:
+    """Return what each member of a fitted ensemble predicts for each row, shape (n, M)."""
+    if isinstance(ensemble, FrozenEstimator):
+        return own_member_predictions(ensemble.estimator, X, n_jobs)
+    if isinstance(ensemble, Pipeline):
+        return own_member_predictions(ensemble.steps[-1][1], ensemble[:-1].transform(X), n_jobs)
+    check_is_fitted(ensemble)
+    # As the ensemble's own predict does: its members were fitted on an array, without column names.
+    forest = isinstance(ensemble, ForestRegressor)
+    array = validate_data(
+        ensemble,
+        X,
+        accept_sparse=["csr"] if forest else ["csr", "csc"],
+        dtype=np.float32 if forest else None,
+        ensure_all_finite=False,
+        reset=False,
+    )
+    if forest:
+        return predict_members(ensemble.estimators_, array, n_jobs)
+    columns = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(point_predict)(member, array[:, features])
+        for member, features in zip(ensemble.estimators_, ensemble.estimators_features_, strict=True)
+    )
+    return np.column_stack(list(columns))

@@ -1,0 +1,181 @@
+"""Quantile regression at many levels, joined to one distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
+
+from skuq._typing import FloatArray
+from skuq._validation import check_increasing, check_open_unit
+from skuq.distributions import Distribution, Quantiles
+from skuq.regressors._base import BaseUncertaintyRegressor
+from skuq.regressors._progress import Progress
+from skuq.regressors._quantile_loss import (
+    QuantileLoss,
+    find_quantile_loss,
+    last_step,
+    predict_many,
+    with_prefix,
+)
+from skuq.regressors._random import MAX_SEED, seeded_clone
+from skuq.regressors._scale_model import point_predict
+from skuq.regressors._training import TrainingData
+
+__all__ = ["MultiQuantileRegressor"]
+
+DEFAULT_LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""Ends at the bounds of the default interval, so that none of it is extrapolated."""
+
+
+class MultiQuantileRegressor(BaseUncertaintyRegressor):
+    """A distribution from quantile regression at several levels.
+
+    It answers how the whole distribution changes with x, width, skewness and tails, without an
+    assumed shape. Prefer `ResidualRegressor` with few rows, since the outer levels rest on few, and
+    where far tails or a density matter.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Anything with a quantile loss; cloned, and its loss and level set. Known are scikit-learn's
+        QuantileRegressor, GradientBoostingRegressor and HistGradientBoostingRegressor, LightGBM,
+        CatBoost, XGBoost and quantile-forest, and a Pipeline that ends in one; others by a parameter
+        named ``quantile``, or by `quantile_param`.
+    levels : array-like of shape (k,), default=(0.05, 0.1, 0.2, ..., 0.9, 0.95)
+        At least two levels in (0, 1), increasing. Outside the outermost ones, tails are assumed.
+    quantile_param : str or None, default=None
+        The estimator's parameter that takes the level, as in ``set_params``; ``<step>__<name>``
+        inside a Pipeline. None finds it. The estimator's loss must then be set already.
+    cv : int, splitter or iterable of (train, test), default=5
+        Folds of `fit_transform`.
+    n_jobs : int or None, default=None
+        Levels, or folds, fitted at the same time; never changes a number.
+    random_state : int, RandomState instance or None, default=None
+        An integer makes everything reproducible: folds, and estimators without a seed of their own.
+    verbose : int, default=0
+        As in joblib.
+
+    Attributes
+    ----------
+    estimators_ : list
+        One fitted clone a level; a single one where one fit predicts all levels (CatBoost, XGBoost,
+        quantile-forest).
+    levels_ : ndarray of shape (k,)
+        The levels.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    See Also
+    --------
+    ResidualRegressor : A mean model and a model of the spread.
+    UncertaintyRegressor : The front door.
+
+    Notes
+    -----
+    Quantiles fitted one by one may cross; each row is sorted, which never makes the pinball loss
+    worse [1]_. Between the levels the distribution function is linear, outside it has exponential
+    tails; see `Quantiles`. The point prediction is the mean of that distribution.
+
+    A target transformed by TransformedTargetRegressor belongs outside:
+    ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``.
+
+    Cost: one fit a level, unless one predicts all.
+
+    References
+    ----------
+    .. [1] V. Chernozhukov, I. Fernandez-Val, A. Galichon, "Quantile and probability curves without
+       crossing", Econometrica 78(3), 2010, doi:10.3982/ECTA7880.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import QuantileRegressor
+    >>> from skuq.regressors import MultiQuantileRegressor
+    >>> X = np.linspace(0, 1, 101).reshape(-1, 1)
+    >>> y = X[:, 0] * np.tile([-1.0, 0.0, 1.0], 34)[:101]
+    >>> model = MultiQuantileRegressor(QuantileRegressor(alpha=0), levels=[0.1, 0.5, 0.9]).fit(X, y)
+    >>> model.predict_quantiles([[0.5], [1.0]], [0.1, 0.9]).round(2) + 0.0
+    array([[-0.5,  0.5],
+           [-1. ,  1. ]])
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        levels: Sequence[float] = DEFAULT_LEVELS,
+        *,
+        quantile_param: str | None = None,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.levels = levels
+        self.quantile_param = quantile_param
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(self, data: TrainingData, progress: Progress) -> None:
+        self.levels_ = self._check_levels()
+        prefix, loss = self._find_loss(self.estimator)
+        levels = self.levels_.tolist()
+        settings = [loss.one(level) for level in levels] if loss.many is None else [loss.many(levels)]
+        seed = int(check_random_state(self.random_state).randint(MAX_SEED))
+        tasks = (
+            delayed(_fit_one)(
+                seeded_clone(self.estimator, seed, self.random_state).set_params(
+                    **with_prefix(prefix, setting)
+                ),
+                data,
+            )
+            for setting in settings
+        )
+        tell = progress.teller("level")
+        options = {} if tell is None else {"return_as": "generator"}
+        self.estimators_ = []
+        for fitted in Parallel(n_jobs=self.n_jobs, verbose=self.verbose, **options)(tasks):
+            self.estimators_.append(fitted)
+            if tell is not None:
+                tell()
+
+    def _check_levels(self) -> FloatArray:
+        levels = np.atleast_1d(check_open_unit(self.levels, "levels"))
+        if levels.size < 2:
+            raise ValueError(f"`levels` must hold at least two levels, got {levels.size}.")
+        return check_increasing(levels, "levels")
+
+    def _find_loss(self, estimator: Any) -> tuple[str, QuantileLoss]:
+        found = find_quantile_loss(estimator, self.quantile_param)
+        if found is None:
+            name = type(last_step(estimator)).__name__
+            raise ValueError(
+                f"`estimator` must have a quantile loss, and none is known for {name}. Use one that "
+                "has, such as HistGradientBoostingRegressor(), name the parameter that takes the level by "
+                "`quantile_param`, or use ResidualRegressor, which takes any regressor."
+            )
+        prefix, loss = found
+        if self.quantile_param is not None and self.quantile_param not in estimator.get_params():
+            raise ValueError(
+                f"`quantile_param` must be a parameter of {type(estimator).__name__}, got "
+                f"{self.quantile_param!r}; it has {sorted(estimator.get_params())}."
+            )
+        return prefix, loss
+
+    def _predict_dist(self, X: Any) -> Distribution:
+        loss = self._find_loss(self.estimators_[0])[1]
+        if loss.many is not None:
+            values = predict_many(self.estimators_[0], loss, X, self.levels_.tolist())
+        else:
+            values = np.column_stack([point_predict(fitted, X) for fitted in self.estimators_])
+        return Quantiles(self.levels_, values)
+
+
+def _fit_one(estimator: Any, data: TrainingData) -> Any:
+    return estimator.fit(data.X, data.y, **data.fit_params)

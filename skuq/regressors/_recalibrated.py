@@ -1,0 +1,214 @@
+"""A probabilistic regressor and its recalibrator, fitted on rows the model has not seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_random_state
+
+from skuq._typing import FloatArray, IntArray
+from skuq.distributions import Distribution, Mixture, concat
+from skuq.exceptions import NotProbabilisticError
+from skuq.prediction import predict_dist, supports_dist
+from skuq.prediction._cross_fit import CrossFit, cross_fit, resolve_cv, split_rows
+from skuq.recalibration import StdScalingRecalibrator
+from skuq.regressors._base import BaseUncertaintyRegressor
+from skuq.regressors._progress import Progress
+from skuq.regressors._random import MAX_SEED, seeded_clone
+from skuq.regressors._scale_model import point_predict
+from skuq.regressors._training import TrainingData
+
+__all__ = ["RecalibratedRegressor"]
+
+
+class RecalibratedRegressor(BaseUncertaintyRegressor):
+    """A probabilistic regressor, recalibrated on its own out-of-fold predictions.
+
+    It answers how to trust the intervals of a model that is too sure, or not sure enough, of itself,
+    in one object and with all rows used for training. Prefer ``make_pipeline(regressor,
+    recalibrator)`` with a skuq regressor whose `fit_transform` is honest for less than the cost of
+    folds.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Anything that `predict_dist` takes; cloned. Wrap a plain regressor in `UncertaintyRegressor`.
+        A FrozenEstimator is not refitted: the rows given to `fit` must be new to it, and only the
+        recalibrator learns from them.
+    recalibrator : recalibrator or None, default=None
+        Cloned. None takes `StdScalingRecalibrator`.
+    cv : int, splitter or iterable of (train, test), default=5
+        Folds that give the calibration pairs; any splitter, time-ordered or repeated ones too. An
+        int k is ``KFold(k, shuffle=True)``.
+    ensemble : bool, default=False
+        False fits one model on all rows and one recalibrator on the pairs of all folds. True keeps the
+        model of each fold, calibrates it on its test rows, and predicts the mixture.
+    n_jobs : int or None, default=None
+        Folds fitted at the same time; never changes a number.
+    random_state : int, RandomState instance or None, default=None
+        An integer makes everything reproducible: folds, and estimators without a seed of their own.
+    verbose : int, default=0
+        As in joblib.
+
+    Attributes
+    ----------
+    estimators_ : list
+        The fitted models: one, or with ``ensemble=True`` one a fold.
+    recalibrators_ : list
+        Their fitted recalibrators.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    See Also
+    --------
+    UncertaintyRegressor : A predictive distribution for any regressor.
+    StdScalingRecalibrator : One factor for every standard deviation.
+    IsotonicRecalibrator : A monotone map of the probability levels.
+
+    Notes
+    -----
+    `predict` is the model's own point prediction, moved by as much as the recalibrator moves the
+    mean: not at all with `StdScalingRecalibrator`, to the last bit.
+
+    `fit_transform` gives each row the out-of-fold distribution of its fold's model, recalibrated by
+    the pairs of the other folds. It needs a ``cv`` that tests every row once.
+
+    Cost: the number of folds plus one fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process import GaussianProcessRegressor
+    >>> from skuq.prediction import predict_dist
+    >>> from skuq.regressors import RecalibratedRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(200, 1))
+    >>> y = X[:, 0] + 0.5 * rng.normal(size=200)
+    >>> too_sure = GaussianProcessRegressor(alpha=0.01, optimizer=None)
+    >>> predict_dist(too_sure.fit(X, y), [[0.5]]).std().round(1)
+    array([0.1])
+    >>> model = RecalibratedRegressor(too_sure, random_state=0).fit(X, y)
+    >>> model.predict([[0.5]], return_std=True)[1].round(1)
+    array([0.5])
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        recalibrator: Any = None,
+        *,
+        cv: Any = 5,
+        ensemble: bool = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.recalibrator = recalibrator
+        self.cv = cv
+        self.ensemble = ensemble
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(self, data: TrainingData, progress: Progress) -> None:
+        if isinstance(self.estimator, FrozenEstimator):
+            self._fit_frozen(data, progress)
+        else:
+            self._learn(data, progress)
+
+    def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        folds = self._fold_frozen(data, progress) if frozen else self._learn(data, progress)
+        folds.in_row_order(len(data))  # raises unless each row is tested once
+        rows, pooled = folds.tested()
+        ends = np.cumsum([len(part) for part in folds.test_rows])
+        parts = []
+        for part, end in zip(folds.test_rows, ends, strict=True):
+            inside = np.zeros(len(rows), dtype=bool)
+            inside[end - len(part) : end] = True
+            if inside.all():
+                raise ValueError("`fit_transform` needs at least 2 folds, got one from `cv`.")
+            recalibrator = self._calibrate(pooled[~inside], data, rows[~inside])
+            parts.append(recalibrator.transform(pooled[inside]))
+        return concat(parts)[np.argsort(rows, kind="stable")]
+
+    def _learn(self, data: TrainingData, progress: Progress) -> CrossFit:
+        """Fit models and recalibrators; return what models predict for rows they have not seen."""
+        self._check_estimator()
+        fold_seed, model_seed = check_random_state(self.random_state).randint(MAX_SEED, size=2).tolist()
+        estimator = seeded_clone(self.estimator, model_seed, self.random_state)
+        folds = cross_fit(
+            estimator,
+            data.X,
+            data.y,
+            cv=resolve_cv(self.cv, fold_seed),
+            groups=data.groups,
+            params=data.fit_params,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+            on_fold=progress.teller("fold"),
+        )
+        if self.ensemble:
+            self.estimators_ = list(folds.estimators)
+            parts = zip(folds.predictions, folds.test_rows, strict=True)
+            self.recalibrators_ = [self._calibrate(dist, data, rows) for dist, rows in parts]
+            return folds
+        rows, dist = folds.tested()
+        self.recalibrators_ = [self._calibrate(dist, data, rows)]
+        with progress.task("model", estimator):
+            self.estimators_ = [estimator.fit(data.X, data.y, **data.fit_params)]
+        return folds
+
+    def _check_estimator(self) -> None:
+        if not supports_dist(self.estimator):
+            name = type(self.estimator).__name__
+            raise NotProbabilisticError(
+                f"`estimator` must give a predictive distribution, and {name} gives none. Wrap it: "
+                f"RecalibratedRegressor(UncertaintyRegressor({name}(...)), ...)."
+            )
+
+    def _fit_frozen(self, data: TrainingData, progress: Progress) -> Distribution:
+        """Calibrate a finished model on rows that are all new to it."""
+        self._check_estimator()
+        dist: Distribution = predict_dist(self.estimator, data.X)
+        self.estimators_ = [self.estimator]
+        self.recalibrators_ = [self._calibrate(dist, data, np.arange(len(data)))]
+        progress.done("recalibrator")
+        return dist
+
+    def _fold_frozen(self, data: TrainingData, progress: Progress) -> CrossFit:
+        """Do so, and divide the rows into folds, each of which the others can recalibrate."""
+        dist = self._fit_frozen(data, progress)
+        splitter = resolve_cv(self.cv, self.random_state)
+        tests = tuple(test for _, test in split_rows(splitter, data.X, data.y, data.groups))
+        return CrossFit((self.estimator,) * len(tests), tests, tuple(dist[test] for test in tests))
+
+    def _calibrate(self, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
+        """Return a recalibrator fitted on predictions for the given rows."""
+        recalibrator = StdScalingRecalibrator() if self.recalibrator is None else clone(self.recalibrator)
+        if data.sample_weight is None:
+            return recalibrator.fit(dist, data.y[rows])
+        return recalibrator.fit(dist, data.y[rows], sample_weight=data.sample_weight[rows])
+
+    # ---------------------------------------------------------------------------- prediction
+
+    def _predict_dist(self, X: Any) -> Distribution:
+        pairs = zip(self.estimators_, self.recalibrators_, strict=True)
+        parts = [recalibrator.transform(predict_dist(estimator, X)) for estimator, recalibrator in pairs]
+        return parts[0] if len(parts) == 1 else Mixture(parts)
+
+    def _point(self, X: Any) -> FloatArray:
+        pairs = zip(self.estimators_, self.recalibrators_, strict=True)
+        points: FloatArray = np.mean([_moved_point(*pair, X) for pair in pairs], axis=0)
+        return points
+
+
+def _moved_point(estimator: Any, recalibrator: Any, X: Any) -> FloatArray:
+    """Return the model's own point prediction, moved by as much as the recalibrator moves the mean."""
+    dist = predict_dist(estimator, X)
+    shift: FloatArray = recalibrator.predict(dist) - dist.mean()
+    return point_predict(estimator, X) + shift

@@ -1,0 +1,139 @@
+"""A model of how the spread of residuals varies with X, trained on their logarithms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import Pipeline
+
+from skuq._typing import FloatArray
+from skuq.prediction._native import single_output
+
+__all__ = ["ScaleModel", "log_residuals", "point_predict", "scale_estimator_like", "shrunk_scale_model"]
+
+_SMALLEST = 1e-3
+"""Residuals count as at least this share of their mean: a chance hit says little about the spread."""
+
+
+def point_predict(estimator: Any, X: Any) -> FloatArray:
+    """Return an estimator's point prediction as floats, one a row."""
+    return single_output(estimator.predict(X), estimator)
+
+
+def log_residuals(
+    residual: FloatArray, weight: FloatArray | None = None, *, positive: bool = False
+) -> tuple[FloatArray, float]:
+    """Return log(abs(residual) / unit) and the unit, of the size of the mean of abs(residual).
+
+    The logarithm makes every prediction a positive scale whatever the model, bounds the pull of
+    outliers, and turns units into a constant (Harvey 1976, doi:10.2307/1913974); the unit takes that
+    constant out, so that a regularised model sees the same target in every unit. Residuals that are
+    all zero give unit 0.
+
+    Parameters
+    ----------
+    residual : ndarray of shape (n,)
+        In the units of y.
+    weight : ndarray of shape (n,) or None
+        How many observations each row stands for.
+    positive : bool
+        Take a unit so small that all logarithms are at least 1, for models that were chosen for a
+        non-negative y and may take no other (a Poisson or gamma loss).
+    """
+    size = np.abs(residual)
+    mean = float(np.average(size, weights=weight))
+    if mean == 0:
+        return np.ones_like(size), 0.0
+    logarithm = np.log(np.maximum(size / mean, _SMALLEST))
+    shift = 1.0 - np.log(_SMALLEST) if positive else 0.0
+    return logarithm + shift, mean * float(np.exp(-shift))
+
+
+def scale_estimator_like(estimator: Any) -> Any:
+    """Return an unfitted estimator that takes the same X, to model the size of the estimator's residuals.
+
+    The estimator itself, without what is about its own target: a transformation of y, or that it is
+    frozen.
+    """
+    if isinstance(estimator, FrozenEstimator):
+        return scale_estimator_like(estimator.estimator)
+    if isinstance(estimator, TransformedTargetRegressor):
+        return (
+            LinearRegression() if estimator.regressor is None else scale_estimator_like(estimator.regressor)
+        )
+    if isinstance(estimator, Pipeline):
+        like = clone(estimator)
+        name, last = like.steps[-1]
+        like.steps[-1] = (name, scale_estimator_like(last))
+        return like
+    return estimator
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleModel:
+    """The scale ``unit * exp(intercept + slope * model(x))``, held to the range of the residuals seen.
+
+    Attributes
+    ----------
+    model : estimator
+        Fitted to the logarithms of residuals.
+    intercept, slope : float
+        The shrinkage: a slope of 0 is one scale for all rows.
+    unit : float
+        In the units of y.
+    bounds : tuple of float
+        The range of the logarithms seen.
+    """
+
+    model: Any
+    intercept: float
+    slope: float
+    unit: float
+    bounds: tuple[float, float]
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the scale of each row."""
+        return self.from_logarithm(point_predict(self.model, X))
+
+    def from_logarithm(self, logarithm: FloatArray) -> FloatArray:
+        """Return the scale from what the model predicts."""
+        shrunk = np.clip(self.intercept + self.slope * logarithm, *self.bounds)
+        scale: FloatArray = self.unit * np.exp(shrunk)
+        return scale
+
+
+def shrunk_scale_model(
+    model: Any, target: FloatArray, out_of_fold: FloatArray, unit: float, weight: FloatArray | None
+) -> ScaleModel:
+    """Return the scale model with its predictions shrunk to what they were worth out of fold.
+
+    The least-squares line through (out-of-fold prediction, target), its slope held to [0, 1]: a model
+    without skill, such as a fully grown tree on pure noise, becomes one constant scale instead of a
+    random one.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted to all targets.
+    target, out_of_fold : ndarray of shape (n,)
+        Logarithms of residuals, and their predictions by models that have not seen them.
+    unit : float
+        Of the residuals.
+    weight : ndarray of shape (n,) or None
+        How many observations each row stands for.
+    """
+    centre = np.average(out_of_fold, weights=weight)
+    level = np.average(target, weights=weight)
+    spread = out_of_fold - centre
+    variance = np.average(spread**2, weights=weight)
+    slope = 0.0 if variance == 0 else float(np.average(spread * (target - level), weights=weight) / variance)
+    slope = min(max(slope, 0.0), 1.0)
+    seen = target if weight is None else target[weight > 0]
+    bounds = (float(seen.min()), float(seen.max()))
+    return ScaleModel(model, float(level - slope * centre), slope, unit, bounds)

@@ -1,0 +1,178 @@
+"""The front door: a predictive distribution for any regressor."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.dummy import DummyRegressor
+from sklearn.utils import check_random_state
+
+from skuq._typing import FloatArray
+from skuq._validation import check_option
+from skuq.distributions import Distribution
+from skuq.exceptions import NotProbabilisticError
+from skuq.prediction import predict_dist, supports_dist
+from skuq.regressors._base import BaseUncertaintyRegressor
+from skuq.regressors._bootstrap import BootstrapRegressor
+from skuq.regressors._multi_quantile import MultiQuantileRegressor
+from skuq.regressors._progress import Progress
+from skuq.regressors._quantile_loss import is_configured, last_step
+from skuq.regressors._random import MAX_SEED, seeded_clone
+from skuq.regressors._residual import ResidualRegressor
+from skuq.regressors._scale_model import point_predict
+from skuq.regressors._training import TrainingData
+
+__all__ = ["UncertaintyRegressor"]
+
+_METHODS = ("auto", "native", "quantile", "bootstrap", "residual")
+
+
+class UncertaintyRegressor(BaseUncertaintyRegressor):
+    """A predictive distribution for any regressor: the front door.
+
+    It answers how far off the predictions of any scikit-learn regressor may be, and chooses the
+    method by what the regressor offers. It adds nothing of its own: for every option of a method,
+    use its class.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any regressor, or a Pipeline that ends in one; cloned. Supervised steps, such as a feature
+        selector, belong inside, where each fold fits them anew.
+    method : {"auto", "native", "quantile", "bootstrap", "residual"}, default="auto"
+        "native" uses the distribution that the estimator gives itself, "quantile" is
+        `MultiQuantileRegressor`, "bootstrap" `BootstrapRegressor` and "residual"
+        `ResidualRegressor`. "auto" is "native" if the estimator gives a distribution, "quantile" if
+        it is configured for a quantile loss, else "residual".
+    method_params : dict or None, default=None
+        More parameters of the method's class, such as ``{"n_estimators": 100}``; none with "native".
+    cv : int, splitter or iterable of (train, test), default=5
+        Folds of the method; the bootstrap has none and uses its out-of-bag rows. An int k is
+        ``KFold(k, shuffle=True)``.
+    n_jobs : int or None, default=None
+        Fits at the same time; never changes a number.
+    random_state : int, RandomState instance or None, default=None
+        An integer makes everything reproducible.
+    verbose : int, default=0
+        As in joblib.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted method, or with "native" the fitted clone of ``estimator``.
+    method_ : str
+        The method that was used.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    See Also
+    --------
+    RecalibratedRegressor : Calibrate what comes out, in one object.
+    skuq.prediction.predict_dist : The distribution of a model that gives one already.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from skuq.regressors import UncertaintyRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = UncertaintyRegressor(RandomForestRegressor(20, min_samples_leaf=5), random_state=0)
+    >>> dist = model.fit(X[:300], y[:300]).predict_dist(X[300:])
+    >>> dist.interval(0.9).shape
+    (142, 2)
+    >>> model.method_
+    'residual'
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        method: Literal["auto", "native", "quantile", "bootstrap", "residual"] = "auto",
+        *,
+        method_params: dict[str, Any] | None = None,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.method_params = method_params
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _routes_weight(self) -> bool:
+        return self._resolve() == "native" or bool(self._wrapper(self._resolve())._routes_weight())
+
+    def _resolve(self) -> str:
+        """Return the method that "auto" stands for."""
+        method: str = self.method
+        if method == "conformal":
+            raise ValueError(
+                "`method` 'conformal' is not available yet. Use 'residual', or RecalibratedRegressor around "
+                "this regressor to calibrate it."
+            )
+        check_option(method, "method", _METHODS)
+        if method == "native" and not supports_dist(self.estimator):
+            raise NotProbabilisticError(
+                "`method` 'native' needs an estimator that gives a distribution, and "
+                f"{type(self.estimator).__name__} gives none. Use method='auto'."
+            )
+        if method != "auto":
+            return method
+        # DummyRegressor's own distribution is a point mass; as a baseline it needs its residuals.
+        if supports_dist(self.estimator) and not isinstance(last_step(self.estimator), DummyRegressor):
+            return "native"
+        return "quantile" if is_configured(self.estimator) else "residual"
+
+    def _wrapper(self, method: str) -> BaseUncertaintyRegressor:
+        """Return the unfitted class behind a method."""
+        options: dict[str, Any] = {
+            "n_jobs": self.n_jobs,
+            "random_state": self.random_state,
+            "verbose": self.verbose,
+            **(self.method_params or {}),
+        }
+        if method == "bootstrap":
+            return BootstrapRegressor(self.estimator, **options)
+        if method == "quantile":
+            return MultiQuantileRegressor(self.estimator, **{"cv": self.cv, **options})
+        return ResidualRegressor(self.estimator, **{"cv": self.cv, **options})
+
+    def _make(self) -> tuple[Any, bool]:
+        """Return the unfitted method, and whether it is a skuq regressor that takes all metadata."""
+        self.method_ = self._resolve()
+        if self.method_ != "native":
+            return self._wrapper(self.method_), True
+        if self.method_params:
+            raise ValueError(
+                f"`method_params` must be empty with method 'native', got {sorted(self.method_params)}."
+            )
+        seed = int(check_random_state(self.random_state).randint(MAX_SEED))
+        estimator = seeded_clone(self.estimator, seed, self.random_state)
+        return estimator, False
+
+    def _fit(self, data: TrainingData, progress: Progress) -> None:
+        estimator, own = self._make()
+        with progress.task("fit", estimator):
+            self.estimator_ = estimator.fit(data.X, data.y, **(data.metadata if own else data.fit_params))
+
+    def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
+        estimator, own = self._make()
+        if not isinstance(estimator, BaseUncertaintyRegressor):
+            return super()._fit_transform(data, progress)
+        with progress.task("fit", estimator):
+            params = data.metadata if own else data.fit_params
+            dist: Distribution = estimator.fit_transform(data.X, data.y, **params)
+        self.estimator_ = estimator
+        return dist
+
+    def _point(self, X: Any) -> FloatArray:
+        return point_predict(self.estimator_, X)
+
+    def _predict_dist(self, X: Any) -> Distribution:
+        dist: Distribution = predict_dist(self.estimator_, X)
+        return dist

@@ -1,0 +1,52 @@
+"""Real data, clean figures and reproducible property tests for all of the suite."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import settings
+
+WANT_OF_DATA = "needs real data"
+
+# A slow machine is no defect, so no deadline; in continuous integration the examples are always the same.
+settings.register_profile("skuq", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("skuq")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Callable[[str], pd.DataFrame]:
+    """Return ``load(name)``, which reads ``$SKUQ_DATA/<name>.csv.gz`` (target last) or skips the test."""
+
+    def load(name: str) -> pd.DataFrame:
+        folder = os.environ.get("SKUQ_DATA")
+        if not folder:
+            pytest.skip(f"{WANT_OF_DATA}: set SKUQ_DATA to the folder that holds {name}.csv.gz")
+        path = Path(folder) / f"{name}.csv.gz"
+        if not path.is_file():
+            pytest.skip(f"{WANT_OF_DATA}: no {name}.csv.gz in SKUQ_DATA")
+        return (
+            pd.read_csv(path, keep_default_na=False) if name == "other/metro_traffic" else pd.read_csv(path)
+        )
+
+    return load
+
+
+@pytest.fixture(autouse=True)
+def _close_figures() -> Iterator[None]:
+    """Close what a test drew, so that matplotlib does not warn of many open figures."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests did not run because their data is not there."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    count = sum(WANT_OF_DATA in str(report.longrepr) for report in skipped)
+    place = os.environ.get("SKUQ_DATA", "not set")
+    terminalreporter.write_line(f"Tests skipped for want of data: {count} (SKUQ_DATA: {place})")

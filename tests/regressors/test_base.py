@@ -1,0 +1,337 @@
+"""Laws that hold for every regressor."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone, is_regressor
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import get_tags
+
+from skuq.distributions import Distribution, Normal
+from skuq.prediction import predict_dist, supports_dist
+from skuq.recalibration import StdScalingRecalibrator
+from skuq.regressors import (
+    BaseUncertaintyRegressor,
+    BootstrapRegressor,
+    LeastSquaresRegressor,
+    MultiQuantileRegressor,
+    RecalibratedRegressor,
+    ResidualRegressor,
+    UncertaintyRegressor,
+)
+
+LEVELS = [0.05, 0.5, 0.95]
+
+
+def numbers(dist):
+    return dist.quantile(LEVELS)
+
+
+def test_everything_follows_from_the_distribution(regressor, small):
+    X, y = small
+    model = clone(regressor).fit(X, y)
+    dist = model.predict_dist(X)
+    assert isinstance(dist, Distribution)
+    assert len(dist) == len(X)
+    assert np.array_equal(numbers(model.transform(X)), numbers(dist))
+    assert np.array_equal(numbers(predict_dist(model, X)), numbers(dist))
+    assert np.array_equal(model.predict_interval(X), dist.interval(0.9))
+    assert np.array_equal(model.predict_interval(X, [0.5, 0.8]), dist.interval([0.5, 0.8]))
+    assert np.array_equal(model.predict_quantiles(X, LEVELS), numbers(dist))
+    point, std = model.predict(X, return_std=True)
+    assert point.dtype == np.float64
+    assert np.array_equal(point, model.predict(X))
+    assert np.array_equal(std, dist.std())
+    assert model.score(X, y) > 0.3
+    assert is_regressor(model)
+    assert supports_dist(regressor)
+    assert list(model.get_feature_names_out()) == ["mean", "std"]
+
+
+def test_fit_transform_is_honest_and_fits_on_all_rows(regressor, small):
+    X, y = small
+    model = clone(regressor)
+    honest = model.fit_transform(X, y)
+    assert len(honest) == len(X)
+    plain = clone(regressor).fit(X, y)
+    assert np.array_equal(numbers(model.predict_dist(X)), numbers(plain.predict_dist(X)))
+    in_sample = np.mean((y - plain.predict_dist(X).mean()) ** 2)
+    assert np.mean((y - honest.mean()) ** 2) > in_sample
+
+
+def test_fit_transform_of_a_row_does_not_depend_on_its_target(regressor, small):
+    X, y = small
+    moved = y.copy()
+    moved[7] += 3.0
+    before = clone(regressor).fit_transform(X, y)[[7]].mean()
+    after = clone(regressor).fit_transform(X, moved)[[7]].mean()
+    seen = clone(regressor).fit(X, moved).predict_dist(X[[7]]).mean()
+    # what is common to all rows (a shape, a level of noise, a recalibrator) moves a little with any row
+    assert abs(after - before) < 0.25 * abs(seen - before) + 0.02
+
+
+def test_n_jobs_never_changes_a_number(regressor, small):
+    X, y = small
+    if "n_jobs" not in regressor.get_params():
+        pytest.skip("fits in one step")
+    one = clone(regressor)
+    two = clone(regressor).set_params(n_jobs=2)
+    assert np.array_equal(numbers(one.fit_transform(X, y)), numbers(two.fit_transform(X, y)))
+    assert np.array_equal(numbers(one.predict_dist(X)), numbers(two.predict_dist(X)))
+
+
+def test_an_integer_random_state_makes_everything_bit_equal(regressor, small):
+    X, y = small
+    first, second = clone(regressor), clone(regressor)
+    assert np.array_equal(numbers(first.fit_transform(X, y)), numbers(second.fit_transform(X, y)))
+    assert np.array_equal(numbers(first.predict_dist(X)), numbers(second.predict_dist(X)))
+
+
+def test_pickle_and_clone(regressor, small):
+    X, y = small
+    model = clone(regressor).fit(X, y)
+    copy = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(numbers(copy.predict_dist(X)), numbers(model.predict_dist(X)))
+    with pytest.raises(NotFittedError):
+        clone(model).predict_dist(X)
+
+
+def test_the_wrapped_estimator_is_not_modified(regressor, small):
+    X, y = small
+    if not hasattr(regressor, "estimator"):
+        pytest.skip("wraps nothing")
+    model = clone(regressor)
+    before = model.estimator.get_params()
+    model.fit(X, y)
+    assert model.estimator.get_params() == before
+    with pytest.raises(NotFittedError):
+        model.estimator.predict(X)
+
+
+def test_units(regressor, small):
+    X, y = small
+    factor = 1024  # a power of two, so that no tree breaks a tie the other way by rounding
+    model = clone(regressor).fit(X, factor * y)
+    wanted = factor * numbers(clone(regressor).fit(X, y).predict_dist(X))
+    assert np.allclose(numbers(model.predict_dist(X)), wanted, rtol=1e-5, atol=1e-3)
+
+
+def test_a_constant_target(regressor, small):
+    X, y = small
+    constant = np.full(len(y), 3.0)
+    dist = clone(regressor).fit(X, constant).predict_dist(X)
+    assert np.allclose(dist.mean(), 3.0)
+    assert np.isfinite(dist.interval()).all()
+
+
+def test_a_data_frame_keeps_its_names(regressor, small):
+    X, y = small
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = clone(regressor).fit(frame, pd.Series(y))
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    assert model.n_features_in_ == 3
+    wanted = numbers(clone(regressor).fit(X, y).predict_dist(X))
+    assert np.allclose(numbers(model.predict_dist(frame)), wanted, rtol=1e-10, atol=1e-10)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict_dist(frame[["b", "a", "c"]])
+
+
+def test_it_sits_in_a_pipeline_before_a_recalibrator(regressor, small):
+    X, y = small
+    pipeline = make_pipeline(StandardScaler(), clone(regressor), StdScalingRecalibrator())
+    pipeline.set_output(transform="pandas")
+    pipeline.fit(X, y)
+    assert len(predict_dist(pipeline, X)) == len(X)
+    assert pipeline.predict(X).shape == (len(X),)
+
+
+def test_global_transform_output_changes_nothing(regressor, small):
+    from sklearn import config_context
+
+    X, y = small
+    with config_context(transform_output="pandas"):
+        model = clone(regressor)
+        assert isinstance(model.fit_transform(X, y), Distribution)
+        assert isinstance(model.transform(X), Distribution)
+
+
+# ---------------------------------------------------------------------------------- X untouched
+
+
+def mixed_frame(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "kind": pd.Categorical(rng.choice(["red", "green", "blue"], size=n)),
+            "size": rng.normal(size=n),
+        }
+    )
+    y = frame["size"].to_numpy() + frame["kind"].cat.codes.to_numpy() + 0.3 * rng.normal(size=n)
+    return frame, y
+
+
+def wrappers(child):
+    return {
+        "bootstrap": BootstrapRegressor(child, 10, random_state=0),
+        "heteroscedastic": BootstrapRegressor(child, 10, noise="heteroscedastic", random_state=0),
+        "residual": ResidualRegressor(child, cv=3, random_state=0),
+        "uncertainty": UncertaintyRegressor(child, cv=3, random_state=0),
+        "recalibrated": RecalibratedRegressor(UncertaintyRegressor(child, cv=3), cv=3, random_state=0),
+    }
+
+
+@pytest.mark.parametrize("name", wrappers(None))
+def test_categorical_columns_reach_a_column_transformer(name):
+    X, y = mixed_frame()
+    encoder = ColumnTransformer(
+        [("kind", OneHotEncoder(handle_unknown="ignore"), ["kind"])], remainder="passthrough"
+    )
+    model = wrappers(make_pipeline(encoder, LinearRegression()))[name]
+    dist = model.fit(X, y).predict_dist(X)
+    assert np.corrcoef(dist.mean(), y)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("name", wrappers(None))
+def test_missing_values_reach_the_child(name):
+    X, y = mixed_frame()
+    X = X.assign(size=X["size"].mask(X["size"] > 1.5))
+    child = HistGradientBoostingRegressor(max_iter=10, categorical_features="from_dtype", min_samples_leaf=5)
+    model = wrappers(child)[name].fit(X, y)
+    assert np.isfinite(model.predict_dist(X).interval()).all()
+    assert get_tags(model).input_tags.allow_nan
+
+
+def test_missing_values_reach_a_quantile_child():
+    X, y = mixed_frame()
+    X = X.assign(size=X["size"].mask(X["size"] > 1.5))
+    child = HistGradientBoostingRegressor(max_iter=10, categorical_features="from_dtype", min_samples_leaf=5)
+    model = MultiQuantileRegressor(child, [0.1, 0.9]).fit(X, y)
+    assert np.isfinite(model.predict_interval(X)).all()
+
+
+def test_text_reaches_the_child():
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    rng = np.random.default_rng(0)
+    count = rng.integers(1, 9, size=60)
+    X = np.array(["word " * k + "end" for k in count], dtype=object)
+    child = make_pipeline(CountVectorizer(), LinearRegression())
+    model = ResidualRegressor(child, cv=3, random_state=0).fit(X, count + rng.normal(size=60))
+    assert np.allclose(model.predict(["word word word end"]), 3, atol=0.5)
+
+
+# ------------------------------------------------------------------------------------ bad input
+
+
+def test_bad_targets(regressor, small):
+    X, y = small
+    model = clone(regressor)
+    broken = y.copy()
+    broken[3] = np.nan
+    with pytest.raises(ValueError, match=r"Input y contains NaN.*row 3"):
+        model.fit(X, broken)
+    broken[3] = np.inf
+    with pytest.raises(ValueError, match=r"infinity.*row 3"):
+        model.fit(X, broken)
+    with pytest.raises(ValueError, match="one column, got 2"):
+        model.fit(X, np.column_stack([y, y]))
+    with pytest.raises(TypeError, match="real numbers"):
+        model.fit(X, ["high"] * len(X))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(X, y[:-1])
+    with pytest.raises(ValueError, match="requires y"):
+        model.fit(X, None)
+    with pytest.raises(ValueError, match="1 sample"):
+        model.fit(X[:1], y[:1])
+    with pytest.raises(ValueError, match=r"minimum of|at least"):
+        model.fit(X[:0], y[:0])
+
+
+def test_a_column_target_is_ravelled_with_a_warning(regressor, small):
+    X, y = small
+    with pytest.warns(DataConversionWarning):
+        column = clone(regressor).fit(X, y[:, np.newaxis])
+    assert np.array_equal(column.predict(X), clone(regressor).fit(X, y).predict(X))
+
+
+def test_bad_features(regressor, small):
+    X, y = small
+    model = clone(regressor).fit(X, y)
+    with pytest.raises(ValueError, match="X has 2 features"):
+        model.predict_dist(X[:, :2])
+    with pytest.raises(ValueError, match="Reshape your data"):
+        model.predict(X[0])
+    broken = X.copy()
+    broken[2, 1] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
+        clone(regressor).fit(broken, y)
+
+
+def test_bad_weights(regressor, small):
+    X, y = small
+    with pytest.raises(ValueError, match="non-negative"):
+        clone(regressor).fit(X, y, sample_weight=np.full(len(y), -1.0))
+    with pytest.raises(ValueError, match="80 rows"):
+        clone(regressor).fit(X, y, sample_weight=np.ones(3))
+    with pytest.raises(ValueError, match="positive sum"):
+        clone(regressor).fit(X, y, sample_weight=np.zeros(len(y)))
+
+
+def test_bad_coverage_and_levels(regressor, small):
+    X, y = small
+    model = clone(regressor).fit(X, y)
+    with pytest.raises(ValueError, match=r"Did you mean 0\.9"):
+        model.predict_interval(X, 90)
+    with pytest.raises(ValueError, match=r"\[0, 1\]"):
+        model.predict_quantiles(X, [0.5, 1.5])
+
+
+def test_an_unused_parameter_raises(regressor, small):
+    X, y = small
+    with pytest.raises((TypeError, ValueError), match="nonsense"):
+        clone(regressor).fit(X, y, nonsense=1)
+
+
+# ------------------------------------------------------------------------------- own subclasses
+
+
+class MarginalRegressor(BaseUncertaintyRegressor):
+    """Ignores X; its `fit_transform` is the one that the base gives."""
+
+    def __init__(self, cv=5, random_state=None):
+        self.cv = cv
+        self.random_state = random_state
+
+    def _fit(self, data, progress):
+        self.loc_, self.scale_ = data.y.mean(), data.y.std()
+
+    def _predict_dist(self, X):
+        return Normal(np.full(len(X), self.loc_), self.scale_)
+
+
+def test_a_subclass_gets_honest_folds_and_search(small):
+    X, y = small
+    folds = [(np.arange(40, 80), np.arange(40)), (np.arange(40), np.arange(40, 80))]
+    honest = MarginalRegressor(folds).fit_transform(X, y)
+    assert np.allclose(honest.mean(), np.repeat([y[40:].mean(), y[:40].mean()], 40))
+    search = GridSearchCV(MarginalRegressor(random_state=0), {"cv": [2, 3]}, cv=2, error_score="raise")
+    assert search.fit(X, y).predict(X).shape == (80,)
+    with pytest.raises(ValueError, match="exactly once"):
+        MarginalRegressor(folds[:1]).fit_transform(X, y)
+    with pytest.raises(TypeError, match="nonsense"):
+        MarginalRegressor().fit(X, y, nonsense=1)
+
+
+def test_score_stays_r2(small):
+    X, y = small
+    assert cross_val_score(LeastSquaresRegressor(), X, y, cv=3).mean() == pytest.approx(
+        cross_val_score(LinearRegression(), X, y, cv=3).mean()
+    )

@@ -1,0 +1,304 @@
+"""The naive bootstrap against algorithm 1 and equation 9 of paper 004, written by hand."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.ensemble import (
+    BaggingRegressor,
+    ExtraTreesRegressor,
+    GradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+from skuq.distributions import Empirical
+from skuq.exceptions import NoDecompositionError, NoDensityError
+from skuq.regressors import BootstrapRegressor
+from tests.regressors.worlds import heteroscedastic_world, linear_world
+
+
+class RecordingRegressor(LinearRegression):
+    """Remembers the rows it was given; the first column of X is the row number."""
+
+    def fit(self, X, y):
+        self.rows_ = X[:, 0].astype(int)
+        return super().fit(X, y)
+
+
+def numbered_world(n=12, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.arange(n), rng.normal(size=n)])
+    return X, X[:, 1] + rng.normal(size=n)
+
+
+def by_hand(model, X, y):
+    """Lines 4 and 5 of algorithm 1 and equation 9, row by row, on out-of-bag rows."""
+    variances, excess = {}, []
+    for j in range(len(y)):
+        members = [member for member in model.estimators_ if j not in member.rows_]
+        if len(members) < 2:
+            continue
+        predictions = [float(member.predict(X[[j]])[0]) for member in members]
+        mean = sum(predictions) / len(predictions)
+        variance = sum((p - mean) ** 2 for p in predictions) / (len(predictions) - 1)
+        variances[j] = (mean, variance, len(members))
+        excess.append(max((y[j] - mean) ** 2 - variance, 0.0))
+    return variances, sum(excess) / len(excess)
+
+
+def test_algorithm_1_and_equation_9_by_hand():
+    X, y = numbered_world()
+    model = BootstrapRegressor(RecordingRegressor(), 25, random_state=0).fit(X, y)
+    _, noise = by_hand(model, X, y)
+    assert model.noise_scale_**2 == pytest.approx(noise, rel=1e-12)
+    new = np.array([[3.0, 0.5], [40.0, -1.0]])
+    predictions = np.column_stack([member.predict(new) for member in model.estimators_])
+    mean, variance = predictions.mean(axis=1), predictions.var(axis=1, ddof=1)
+    half = stats.t.ppf(0.95, 25) * np.sqrt(variance + noise)
+    assert np.allclose(model.predict_interval(new), np.column_stack([mean - half, mean + half]))
+    half = stats.t.ppf(0.95, 25) * np.sqrt(variance)
+    confidence = model.predict_dist(new).epistemic().interval()
+    assert np.allclose(confidence, np.column_stack([mean - half, mean + half]))
+    assert np.allclose(model.predict_dist(new).aleatoric().scale, np.sqrt(noise))
+    assert np.allclose(model.predict(new), mean)
+
+
+def test_fit_transform_asks_the_members_that_have_not_seen_a_row():
+    X, y = numbered_world()
+    model = BootstrapRegressor(RecordingRegressor(), 40, random_state=1)
+    dist = model.fit_transform(X, y)
+    rows, noise = by_hand(model, X, y)
+    assert len(rows) == len(y)
+    for j, (mean, variance, count) in rows.items():
+        epistemic = variance * (1 + 1 / count - 1 / 40)  # the mean of few is less certain than that of 40
+        assert dist.loc[j] == pytest.approx(mean)
+        assert dist.scale[j] == pytest.approx(np.sqrt(epistemic + noise))
+        assert dist.df[j] == max(count, 5)
+
+
+def test_members_draw_as_many_rows_with_replacement():
+    X, y = numbered_world(200)
+    model = BootstrapRegressor(RecordingRegressor(), 30, random_state=0).fit(X, y)
+    assert all(len(member.rows_) == 200 for member in model.estimators_)
+    share = np.mean([len(np.unique(member.rows_)) / 200 for member in model.estimators_])
+    assert share == pytest.approx(1 - np.exp(-1), abs=0.01)
+
+
+def test_no_noise_is_the_plain_spread_of_members():
+    X, y = numbered_world(60)
+    model = BootstrapRegressor(RecordingRegressor(), 40, noise=None, random_state=0).fit(X, y)
+    dist = model.predict_dist(X)
+    members = np.column_stack([member.predict(X) for member in model.estimators_])
+    assert isinstance(dist, Empirical)
+    assert np.allclose(
+        dist.quantile([0.025, 0.975]), np.quantile(members, [0.025, 0.975], axis=1, method="inverted_cdf").T
+    )
+    assert np.allclose(dist.mean(), members.mean(axis=1))
+    with pytest.raises(NoDensityError):
+        dist.logpdf(y)
+    with pytest.raises(NoDecompositionError):
+        dist.aleatoric()
+
+
+def test_no_noise_out_of_bag_members_by_hand():
+    X, y = numbered_world(30)
+    model = BootstrapRegressor(RecordingRegressor(), 60, noise=None, random_state=0)
+    dist = model.fit_transform(X, y)
+    for j in range(30):
+        unseen = [member.predict(X[[j]])[0] for member in model.estimators_ if j not in member.rows_]
+        assert dist[j].mean() == pytest.approx(np.mean(unseen))
+        assert dist[j].ppf(0.01) == pytest.approx(min(unseen))
+
+
+def test_heteroscedastic_noise_follows_x_at_the_level_of_equation_9():
+    X, y = heteroscedastic_world(600)
+    tree = DecisionTreeRegressor(min_samples_leaf=10)
+    model = BootstrapRegressor(tree, 25, noise="heteroscedastic", random_state=0).fit(X, y)
+    same = BootstrapRegressor(tree, 25, random_state=0).fit(X, y)
+    assert model.noise_scale_ == same.noise_scale_
+    probe = np.zeros((2, 3))
+    probe[1, 0] = 1.9
+    quiet, loud = model.predict_dist(probe).aleatoric().scale
+    assert loud > 1.8 * quiet
+    assert 0 < model.noise_model_.slope <= 1
+    assert np.sqrt(np.mean(model.predict_dist(X).aleatoric().scale ** 2)) == pytest.approx(
+        same.noise_scale_, rel=0.2
+    )
+
+
+def test_heteroscedastic_noise_with_its_own_estimator():
+    X, y = heteroscedastic_world(400)
+    tree = DecisionTreeRegressor(min_samples_leaf=10)
+    noise_estimator = GradientBoostingRegressor(max_depth=2, n_estimators=30)
+    model = BootstrapRegressor(
+        tree, 20, noise="heteroscedastic", noise_estimator=noise_estimator, random_state=0
+    )
+    dist = model.fit_transform(X, y)
+    loud = np.abs(X[:, 0]) > 1.5
+    quiet = np.abs(X[:, 0]) < 0.5
+    assert dist.aleatoric().scale[loud].mean() > 1.3 * dist.aleatoric().scale[quiet].mean()
+
+
+def test_noise_that_does_not_vary_is_left_alone():
+    X, y = linear_world(400)
+    tree = DecisionTreeRegressor()
+    model = BootstrapRegressor(tree, 25, noise="heteroscedastic", random_state=0).fit(X, y)
+    assert model.noise_model_.slope < 0.5
+
+
+# -------------------------------------------------------------------- ensembles with own members
+
+ENSEMBLES = [
+    RandomForestRegressor(40, min_samples_leaf=3),
+    ExtraTreesRegressor(40, bootstrap=True, min_samples_leaf=3),
+    BaggingRegressor(DecisionTreeRegressor(min_samples_leaf=3), n_estimators=40),
+    BaggingRegressor(LinearRegression(), n_estimators=40, max_features=2, max_samples=0.8),
+]
+
+
+def own_members(ensemble, X):
+    features = getattr(ensemble, "estimators_features_", [slice(None)] * len(ensemble.estimators_))
+    return np.column_stack(
+        [
+            member.predict(X[:, columns])
+            for member, columns in zip(ensemble.estimators_, features, strict=True)
+        ]
+    )
+
+
+@pytest.mark.parametrize("ensemble", ENSEMBLES, ids=lambda ensemble: type(ensemble).__name__)
+def test_a_forest_is_fitted_once_and_its_members_used(ensemble):
+    X, y = heteroscedastic_world(150)
+    model = BootstrapRegressor(ensemble, random_state=0)
+    honest = model.fit_transform(X, y)
+    assert model.estimators_ == []
+    assert len(model.model_.estimators_) == 40
+    members = own_members(model.model_, X)
+    excess = []
+    for j, target in enumerate(y):
+        unseen = [k for k, rows in enumerate(model.model_.estimators_samples_) if j not in rows]
+        mean, variance = members[j, unseen].mean(), members[j, unseen].var(ddof=1)
+        excess.append(max((target - mean) ** 2 - variance, 0))
+        assert honest.loc[j] == pytest.approx(mean)
+        factor = 1 + 1 / len(unseen) - 1 / 40
+        assert honest.epistemic_scale[j] == pytest.approx(np.sqrt(variance * factor))
+    assert model.noise_scale_**2 == pytest.approx(np.mean(excess))
+    dist = model.predict_dist(X)
+    assert np.allclose(dist.loc, model.model_.predict(X))
+    assert np.allclose(dist.scale**2, members.var(axis=1, ddof=1) + model.noise_scale_**2)
+    assert np.all(dist.df == 40)
+
+
+def test_the_out_of_bag_rows_agree_with_the_forest_itself():
+    X, y = heteroscedastic_world(150)
+    forest = RandomForestRegressor(60, oob_score=True, random_state=0)
+    dist = BootstrapRegressor(forest).fit_transform(X, y)
+    assert np.allclose(dist.loc, forest.fit(X, y).oob_prediction_)
+
+
+def test_a_forest_without_bootstrap_is_cross_fitted():
+    X, y = heteroscedastic_world(100)
+    forest = ExtraTreesRegressor(20, random_state=0)
+    model = BootstrapRegressor(forest, random_state=0)
+    honest = model.fit_transform(X, y)
+    error = y - honest.mean()
+    assert np.mean(error**2) > 0.3
+    assert np.mean((y - model.predict(X)) ** 2) < 1e-20
+    assert model.noise_scale_**2 == pytest.approx(np.maximum(error**2 - honest.epistemic_scale**2, 0).mean())
+    assert BootstrapRegressor(forest, random_state=0).fit(X, y).noise_scale_ == model.noise_scale_
+    members = BootstrapRegressor(forest, noise=None, random_state=0).fit_transform(X, y)
+    assert np.mean((y - members.mean()) ** 2) > 0.3
+
+
+@pytest.mark.parametrize("child", [BaggingRegressor(DecisionTreeRegressor()), DecisionTreeRegressor()])
+@pytest.mark.parametrize("noise", ["homoscedastic", "heteroscedastic", None])
+def test_rows_that_too_few_members_left_out_get_a_second_opinion(child, noise):
+    X, y = heteroscedastic_world(150)
+    model = BootstrapRegressor(child, 10, noise=noise, random_state=0)
+    honest = model.fit_transform(X, y)
+    plain = BootstrapRegressor(child, 10, noise=noise, random_state=0).fit(X, y)
+    assert np.array_equal(model.predict_interval(X), plain.predict_interval(X))
+    if noise is None:
+        return
+    needy = np.flatnonzero(honest.df == 10)  # asked all members of the second set
+    assert 0 < len(needy) < 30
+    assert np.abs((y - honest.loc)[needy]).mean() > 3 * np.abs((y - plain.predict(X))[needy]).mean()
+    moved = y.copy()
+    moved[needy[0]] += 50
+    after = BootstrapRegressor(child, 10, noise=noise, random_state=0).fit_transform(X, moved)
+    assert after.loc[needy[0]] == pytest.approx(honest.loc[needy[0]])
+
+
+def test_a_finished_forest_learns_its_noise_from_new_rows():
+    X, y = heteroscedastic_world(400)
+    forest = RandomForestRegressor(30, min_samples_leaf=5, random_state=0).fit(X[:200], y[:200])
+    for frozen in (
+        FrozenEstimator(forest),
+        FrozenEstimator(make_pipeline(StandardScaler(), forest).fit(X[:200], y[:200])),
+    ):
+        inner = frozen.estimator[-1] if hasattr(frozen.estimator, "steps") else frozen.estimator
+        inner_X = frozen.estimator[:-1].transform(X) if hasattr(frozen.estimator, "steps") else X
+        model = BootstrapRegressor(frozen).fit(X[200:], y[200:])
+        members = own_members(inner, inner_X[200:])
+        excess = np.maximum((y[200:] - members.mean(axis=1)) ** 2 - members.var(axis=1, ddof=1), 0)
+        assert model.noise_scale_**2 == pytest.approx(excess.mean())
+        assert np.allclose(model.predict(X), own_members(inner, inner_X).mean(axis=1))
+    with pytest.raises(NotFittedError):
+        BootstrapRegressor(FrozenEstimator(RandomForestRegressor())).fit(X, y)
+
+
+# --------------------------------------------------------------------------------------- weights
+
+
+def test_weights_are_repetitions_for_any_estimator():
+    X, y = numbered_world(50)
+    weight = np.where(np.arange(50) < 10, 6.0, 0.0)
+    weight[20:25] = 2.0
+    model = BootstrapRegressor(RecordingRegressor(), 200, random_state=0).fit(X, y, sample_weight=weight)
+    drawn = np.concatenate([member.rows_ for member in model.estimators_])
+    assert all(len(member.rows_) == 70 for member in model.estimators_)
+    share = np.bincount(drawn, minlength=50) / len(drawn)
+    assert np.allclose(share, weight / 70, atol=0.01)
+    assert share[weight == 0].sum() == 0
+    neighbours = BootstrapRegressor(KNeighborsRegressor(), 10, random_state=0)
+    assert np.isfinite(neighbours.fit(X, y, sample_weight=weight).predict_interval(X)).all()
+
+
+def test_weighted_noise_is_the_noise_of_repeated_rows():
+    X, y = linear_world(300)
+    weight = np.random.default_rng(0).integers(1, 4, size=300)
+    repeated = np.repeat(np.arange(300), weight)
+    weighted = BootstrapRegressor(LinearRegression(), 100, random_state=0).fit(X, y, sample_weight=weight)
+    spelled = BootstrapRegressor(LinearRegression(), 100, random_state=0).fit(X[repeated], y[repeated])
+    assert weighted.noise_scale_ == pytest.approx(spelled.noise_scale_, rel=0.03)
+    one, other = (model.predict_dist(X).epistemic().scale.mean() for model in (weighted, spelled))
+    assert one == pytest.approx(other, rel=0.1)
+
+
+def test_relative_weights_raise():
+    X, y = linear_world(30)
+    with pytest.raises(ValueError, match="counts repetitions"):
+        BootstrapRegressor(LinearRegression(), 5).fit(X, y, sample_weight=np.full(30, 0.01))
+
+
+# ------------------------------------------------------------------------------------- bad input
+
+
+def test_bad_parameters():
+    X, y = linear_world(30)
+    with pytest.raises(ValueError, match="`noise` must be one of"):
+        BootstrapRegressor(LinearRegression(), noise="gaussian").fit(X, y)
+    with pytest.raises(ValueError, match="`n_estimators` must be at least 2"):
+        BootstrapRegressor(LinearRegression(), 1).fit(X, y)
+    with pytest.raises(TypeError, match="`n_estimators` must be an integer"):
+        BootstrapRegressor(LinearRegression(), 2.5).fit(X, y)
+    with pytest.raises(ValueError, match="at least two members, got one"):
+        BootstrapRegressor(RandomForestRegressor(1)).fit(X, y)
+    with pytest.raises(ValueError, match="GroupKFold"):
+        BootstrapRegressor(LinearRegression(), 5).fit(X, y, groups=np.arange(30))

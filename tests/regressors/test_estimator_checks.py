@@ -1,0 +1,53 @@
+"""scikit-learn's own checks for every regressor, with the expected failures by name and reason."""
+
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor, Ridge
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skuq.recalibration import IsotonicRecalibrator
+from skuq.regressors import (
+    BootstrapRegressor,
+    LeastSquaresRegressor,
+    MultiQuantileRegressor,
+    RecalibratedRegressor,
+    ResidualRegressor,
+    UncertaintyRegressor,
+)
+
+HONEST = dict.fromkeys(
+    ("check_transformer_general", "check_transformer_data_not_an_array"),
+    "fit_transform gives predictions by models that have not seen the row, transform those of the final one",
+)
+RESAMPLED = dict.fromkeys(
+    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+    "rows are drawn by their weights, so that weights equal repetition in distribution, not in each draw",
+)
+SPLIT = {"check_sample_weight_equivalence_on_dense_data": "repeated rows have other folds than weighted rows"}
+
+# Trees predict the separated clusters of the transformer checks exactly, seen or not, so those pass.
+CASES = [
+    (LeastSquaresRegressor(), HONEST),
+    (BootstrapRegressor(LinearRegression(), 20, random_state=0), HONEST | RESAMPLED),
+    (BootstrapRegressor(RandomForestRegressor(20), random_state=0), RESAMPLED),
+    (BootstrapRegressor(DecisionTreeRegressor(), 30, noise=None, random_state=0), RESAMPLED),
+    (BootstrapRegressor(DecisionTreeRegressor(), 20, noise="heteroscedastic", random_state=0), RESAMPLED),
+    (MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.1, 0.5, 0.9], random_state=0), HONEST),
+    (ResidualRegressor(LinearRegression(), random_state=0), HONEST),
+    (RecalibratedRegressor(LeastSquaresRegressor(), random_state=0), HONEST),
+    (
+        RecalibratedRegressor(BayesianRidge(), IsotonicRecalibrator(), ensemble=True, random_state=0),
+        HONEST | SPLIT,
+    ),
+    (UncertaintyRegressor(Ridge(), random_state=0), HONEST),
+    (UncertaintyRegressor(LeastSquaresRegressor(), random_state=0), HONEST),
+]
+
+
+def expected_failed_checks(estimator):
+    return next(failures for case, failures in CASES if case is estimator)
+
+
+@parametrize_with_checks([case for case, _ in CASES], expected_failed_checks=expected_failed_checks)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

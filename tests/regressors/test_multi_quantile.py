@@ -1,0 +1,176 @@
+"""Quantile regression at many levels: every package, one fit where that is enough."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression, QuantileRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skuq.distributions import Quantiles
+from skuq.prediction import predict_dist
+from skuq.regressors import MultiQuantileRegressor
+from tests.regressors.worlds import heteroscedastic_world, linear_world
+
+LEVELS = [0.1, 0.5, 0.9]
+
+
+def lightgbm(**options):
+    return pytest.importorskip("lightgbm").LGBMRegressor(n_estimators=20, verbose=-1, n_jobs=1, **options)
+
+
+def catboost(**options):
+    package = pytest.importorskip("catboost")
+    return package.CatBoostRegressor(
+        iterations=20, verbose=False, allow_writing_files=False, thread_count=1, **options
+    )
+
+
+def quantile_forest():
+    return pytest.importorskip("quantile_forest").RandomForestQuantileRegressor(20, random_state=0)
+
+
+CHILDREN = {
+    "sklearn linear": lambda: QuantileRegressor(alpha=0),
+    "sklearn boosting": lambda: GradientBoostingRegressor(n_estimators=20, random_state=0),
+    "sklearn histogram": lambda: HistGradientBoostingRegressor(max_iter=20),
+    "lightgbm": lightgbm,
+    "catboost": catboost,
+    "quantile forest": quantile_forest,
+}
+NATIVE = ("catboost", "quantile forest")
+
+
+@pytest.mark.parametrize("name", CHILDREN)
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_every_package_with_a_quantile_loss(name, in_pipeline):
+    X, y = heteroscedastic_world(300)
+    child = CHILDREN[name]()
+    if in_pipeline:
+        child = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), child))
+    model = MultiQuantileRegressor(child, LEVELS, random_state=0).fit(X, y)
+    assert len(model.estimators_) == (1 if name in NATIVE else 3)
+    X, y = heteroscedastic_world(1000, 1)
+    dist = model.predict_dist(X)
+    assert isinstance(dist, Quantiles)
+    assert np.all(np.diff(dist.values, axis=1) >= 0)
+    assert np.mean(y < dist.ppf(0.1)) == pytest.approx(0.1, abs=0.08)
+    assert np.mean(y < dist.ppf(0.9)) == pytest.approx(0.9, abs=0.08)
+
+
+def test_each_level_is_its_own_fit():
+    X, y = linear_world(100)
+    model = MultiQuantileRegressor(QuantileRegressor(alpha=0), LEVELS).fit(X, y)
+    for level, fitted in zip(LEVELS, model.estimators_, strict=True):
+        assert np.array_equal(
+            fitted.predict(X), QuantileRegressor(quantile=level, alpha=0).fit(X, y).predict(X)
+        )
+    assert np.array_equal(model.predict(X), model.predict_dist(X).mean())
+
+
+def test_catboost_learns_all_levels_at_once():
+    X, y = linear_world(100)
+    native = MultiQuantileRegressor(catboost(), LEVELS).fit(X, y)
+    reference = catboost(loss_function="MultiQuantile:alpha=0.1,0.5,0.9")
+    assert np.allclose(native.predict_dist(X).values, np.sort(reference.fit(X, y).predict(X), axis=1))
+
+
+def test_quantile_forest_is_asked_for_our_levels():
+    X, y = linear_world(100)
+    child = quantile_forest()
+    model = MultiQuantileRegressor(child, LEVELS).fit(X, y)
+    assert np.allclose(model.predict_quantiles(X, LEVELS), child.fit(X, y).predict(X, quantiles=LEVELS))
+
+
+def test_the_dummy_gives_the_marginal_quantiles():
+    X, y = linear_world(50)
+    model = MultiQuantileRegressor(DummyRegressor(), LEVELS).fit(X, y)
+    assert np.allclose(model.predict_quantiles(X[:1], LEVELS), np.quantile(y, LEVELS))
+
+
+def test_crossing_quantiles_are_sorted():
+    class Crossing(RegressorMixin, BaseEstimator):
+        def __init__(self, quantile=0.5):
+            self.quantile = quantile
+
+        def fit(self, X, y):
+            self.n_features_in_ = X.shape[1]
+            return self
+
+        def predict(self, X):
+            return np.full(len(X), -self.quantile)
+
+    X, y = linear_world(20)
+    dist = MultiQuantileRegressor(Crossing(), LEVELS).fit(X, y).predict_dist(X[:1])
+    assert np.allclose(dist.quantile(LEVELS), [[-0.9, -0.5, -0.1]])
+
+
+def test_the_user_names_the_parameter():
+    class Expectile(RegressorMixin, BaseEstimator):
+        def __init__(self, tau=0.5):
+            self.tau = tau
+
+        def fit(self, X, y):
+            self.value_ = np.quantile(y, self.tau)
+            return self
+
+        def predict(self, X):
+            return np.full(len(X), self.value_)
+
+    X, y = linear_world(50)
+    model = MultiQuantileRegressor(Expectile(), LEVELS, quantile_param="tau").fit(X, y)
+    assert np.allclose(model.predict_quantiles(X[:1], LEVELS), np.quantile(y, LEVELS))
+    pipeline = make_pipeline(StandardScaler(), Expectile())
+    model = MultiQuantileRegressor(pipeline, LEVELS, quantile_param="expectile__tau").fit(X, y)
+    assert np.allclose(model.predict_quantiles(X[:1], LEVELS), np.quantile(y, LEVELS))
+    with pytest.raises(ValueError, match="none is known for Expectile"):
+        MultiQuantileRegressor(Expectile(), LEVELS).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"`quantile_param` must be a parameter of Expectile, got 'alpha'.*'tau'"
+    ):
+        MultiQuantileRegressor(Expectile(), LEVELS, quantile_param="alpha").fit(X, y)
+
+
+def test_a_transformed_target_belongs_outside():
+    X, y = linear_world(200)
+    y = np.exp(y / 2)
+    inner = MultiQuantileRegressor(QuantileRegressor(alpha=0), LEVELS)
+    model = TransformedTargetRegressor(inner, func=np.log, inverse_func=np.exp).fit(X, y)
+    plain = MultiQuantileRegressor(QuantileRegressor(alpha=0), LEVELS).fit(X, np.log(y))
+    assert np.allclose(predict_dist(model, X).quantile(LEVELS), np.exp(plain.predict_quantiles(X, LEVELS)))
+
+
+def test_sample_weights_reach_every_level():
+    X, y = linear_world(60)
+    weight = np.random.default_rng(0).integers(0, 3, size=60)
+    repeated = np.repeat(np.arange(60), weight)
+    model = MultiQuantileRegressor(QuantileRegressor(alpha=0), LEVELS)
+    weighted = model.fit(X, y, sample_weight=weight).predict_quantiles(X, LEVELS)
+    assert np.allclose(weighted, model.fit(X[repeated], y[repeated]).predict_quantiles(X, LEVELS), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("levels", "message"),
+    [
+        ([0.5], "at least two levels"),
+        ([0.1, 1.0], "strictly between 0 and 1"),
+        ([0.9, 0.1], "strictly increasing"),
+        ([0.1, 0.1], "strictly increasing"),
+        ([10, 90], "Did you mean"),
+    ],
+)
+def test_bad_levels(levels, message):
+    X, y = linear_world(20)
+    with pytest.raises(ValueError, match=message):
+        MultiQuantileRegressor(QuantileRegressor(), levels).fit(X, y)
+
+
+def test_an_estimator_without_quantile_loss_is_named():
+    X, y = linear_world(20)
+    with pytest.raises(
+        ValueError, match=r"none is known for LinearRegression.*quantile_param.*ResidualRegressor"
+    ):
+        MultiQuantileRegressor(make_pipeline(StandardScaler(), LinearRegression())).fit(X, y)

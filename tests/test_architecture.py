@@ -1,0 +1,413 @@
+"""The house rules of docs/explanation/architecture.rst, checked on the syntax tree of every module.
+
+`violations` walks a package and returns one line for each breach. The tests run it on skuq itself, where
+it must find nothing, and on small trees that break one rule each, where it must find just that.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MAX_MODULE_LINES = 500
+MAX_FUNCTION_LINES = 60
+
+BASE = {"exceptions", "_typing", "_sklearn_compat"}
+CHECKED = BASE | {"_validation"}
+ALL_BUT_NEURAL = CHECKED | {"distributions", "prediction", "metrics", "recalibration", "regressors"}
+EVERYTHING = ALL_BUT_NEURAL | {"neural", "model_selection", "simulation", "displays", "datasets"}
+
+# The rooms that each room may import; a room may always import itself.
+ALLOWED = {
+    "exceptions": set(),
+    "_typing": set(),
+    "_sklearn_compat": set(),
+    "_validation": BASE,
+    "distributions": CHECKED,
+    "prediction": CHECKED | {"distributions"},
+    "metrics": CHECKED | {"distributions", "prediction"},
+    "recalibration": CHECKED | {"distributions", "metrics"},
+    "regressors": CHECKED | {"distributions", "prediction", "recalibration", "metrics"},
+    "neural": ALL_BUT_NEURAL,
+    "model_selection": ALL_BUT_NEURAL,
+    "simulation": ALL_BUT_NEURAL,
+    "displays": CHECKED | {"distributions", "prediction", "metrics"},
+    "datasets": {"_validation", "exceptions"},
+    "integrations": EVERYTHING,
+    "__init__": EVERYTHING - {"neural"},
+}
+# In metrics, only what needs a model may ask for its prediction.
+METRICS_THAT_PREDICT = {"_scorer", "_report", "_significance"}
+# Rooms that calibrate or fit use the formulas of metrics, not what is built around them.
+ROOMS_OF_KERNELS = {"recalibration", "regressors", "neural"}
+NOT_KERNELS = METRICS_THAT_PREDICT | {"_spec"}
+
+CORE = {"numpy", "scipy", "sklearn", "pandas", *sys.stdlib_module_names}
+# Optional packages and the one room each may be imported in; None means any room, inside a function.
+OPTIONAL = {
+    "torch": "neural",
+    "skorch": "neural",
+    "gpytorch": "neural",
+    "matplotlib": "displays",
+    "rich": None,
+    "dask": "integrations",
+    "distributed": "integrations",
+    "flaml": "integrations",
+    "autogluon": "integrations",
+}
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+EXPERIMENTAL = {"sklearn.experimental", "sklearn.callback"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name: ``from module import name``, or ``import module`` where name is empty."""
+
+    line: int
+    module: str
+    name: str
+    in_function: bool
+    for_types: bool
+
+
+@dataclass(frozen=True)
+class Module:
+    """A parsed module: its dotted name, its path in the package and its syntax tree."""
+
+    name: str
+    path: str
+    lines: int
+    tree: ast.Module
+
+    @property
+    def room(self) -> str:
+        parts = self.name.split(".")
+        return parts[1] if len(parts) > 1 else "__init__"
+
+    @property
+    def file(self) -> str:
+        return self.name.rsplit(".", 1)[-1]
+
+
+def read(root: Path) -> dict[str, Module]:
+    """Parse every module of the package in ``root / "skuq"``, by dotted name."""
+    modules = {}
+    for path in sorted((root / "skuq").rglob("*.py")):
+        relative = path.relative_to(root)
+        parts = list(relative.with_suffix("").parts)
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        text = path.read_text(encoding="utf-8")
+        modules[name] = Module(name, relative.as_posix(), len(text.splitlines()), ast.parse(text))
+    return modules
+
+
+def below(module: Module, kind: Callable[[ast.AST], bool]) -> set[int]:
+    """Return the identities of all nodes under nodes of a kind."""
+    return {id(child) for node in ast.walk(module.tree) if kind(node) for child in ast.walk(node)}
+
+
+def imports(module: Module) -> Iterator[Import]:
+    """Yield every import of a module, wherever it stands."""
+    functions = below(module, lambda node: isinstance(node, FUNCTION))
+    types = below(module, lambda node: isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    for node in ast.walk(module.tree):
+        where = id(node) in functions, id(node) in types
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(node.lineno, alias.name, "", *where)
+        elif isinstance(node, ast.ImportFrom):
+            source = "." * node.level + (node.module or "")
+            for alias in node.names:
+                yield Import(node.lineno, source, alias.name, *where)
+
+
+def target(found: Import, modules: dict[str, Module]) -> str:
+    """Return the module that an import reaches: skuq.metrics._crps for ``from skuq.metrics import _crps``."""
+    full = f"{found.module}.{found.name}"
+    return full if full in modules else found.module
+
+
+def rule_imports_of_skuq(module: Module, modules: dict[str, Module]) -> Iterator[tuple[int, str]]:
+    for found in imports(module):
+        if found.module.startswith("."):
+            yield found.line, "relative import"
+        if found.module.split(".")[0] != "skuq":
+            continue
+        reached = target(found, modules)
+        if found.in_function:
+            yield found.line, f"imports {reached} inside a function"
+        if reached == "skuq":
+            yield found.line, "imports from the top of skuq"
+            continue
+        room = reached.split(".")[1]
+        if room == module.room:
+            continue
+        if room not in ALLOWED.get(module.room, set()):
+            yield found.line, f"{module.room} may not import {room}"
+        elif module.room == "metrics" and room == "prediction" and module.file not in METRICS_THAT_PREDICT:
+            yield (
+                found.line,
+                f"metrics may import prediction only in {', '.join(sorted(METRICS_THAT_PREDICT))}",
+            )
+        elif module.room in ROOMS_OF_KERNELS and room == "metrics":
+            kernel = reached.split(".")[2] if reached.count(".") > 1 else "__init__"
+            if kernel == "__init__" or kernel in NOT_KERNELS:
+                yield found.line, f"{module.room} may import only kernels of metrics, not {kernel}"
+
+
+def rule_other_packages(module: Module, modules: dict[str, Module]) -> Iterator[tuple[int, str]]:
+    for found in imports(module):
+        package = found.module.split(".")[0]
+        if package in ("", "skuq"):
+            continue
+        if package == "joblib":
+            yield found.line, "joblib is reached through sklearn.utils.parallel"
+        elif package in OPTIONAL:
+            home = OPTIONAL[package]
+            if home not in (None, module.room):
+                yield found.line, f"{package} may be imported only in {home}"
+            elif not (found.in_function or found.for_types or home == "neural"):
+                yield found.line, f"the optional {package} must be imported inside a function"
+        elif package not in CORE:
+            yield found.line, f"{package} is no dependency"
+        elif found.in_function:
+            yield found.line, f"imports {package} inside a function"
+
+
+def is_private(found: Import) -> bool:
+    """Tell whether an import of scikit-learn reaches a private or experimental name."""
+    full = f"{found.module}.{found.name}" if found.name else found.module
+    private = any(part.startswith("_") and not part.startswith("__") for part in full.split("."))
+    return private or any(full == name or full.startswith(name + ".") for name in EXPERIMENTAL)
+
+
+def rule_private_scikit_learn(module: Module, modules: dict[str, Module]) -> Iterator[tuple[int, str]]:
+    if module.room == "_sklearn_compat":
+        return
+    bound = set()
+    for found in imports(module):
+        if found.module.split(".")[0] == "sklearn":
+            bound.add(found.name or "sklearn")
+            if is_private(found):
+                yield found.line, "private or experimental names of scikit-learn belong into _sklearn_compat"
+    for node in ast.walk(module.tree):
+        # sklearn.utils._name, or _name of a module imported from scikit-learn
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            owner: ast.expr = node.value
+            while isinstance(owner, ast.Attribute):
+                owner = owner.value
+            lower = isinstance(owner, ast.Name) and owner.id in bound and owner.id.islower()
+            if lower:
+                yield node.lineno, "private or experimental names of scikit-learn belong into _sklearn_compat"
+
+
+def rule_statements(module: Module, modules: dict[str, Module]) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Assert):
+            yield node.lineno, "assert statement"
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            yield node.lineno, "print"
+
+
+def rule_length(module: Module, modules: dict[str, Module]) -> Iterator[tuple[int, str]]:
+    if module.lines > MAX_MODULE_LINES:
+        yield module.lines, f"more than {MAX_MODULE_LINES} lines"
+    for node in ast.walk(module.tree):
+        if isinstance(node, FUNCTION):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+            if lines > MAX_FUNCTION_LINES:
+                yield node.lineno, f"{node.name} has {lines} lines, more than {MAX_FUNCTION_LINES}"
+
+
+def cycles(modules: dict[str, Module]) -> Iterator[str]:
+    """Yield each chain of modules that ends where it began."""
+    edges = {
+        name: sorted({target(found, modules) for found in imports(module)} & set(modules))
+        for name, module in modules.items()
+    }
+    done: set[str] = set()
+
+    def visit(name: str, chain: list[str]) -> Iterator[str]:
+        if name in chain:
+            yield "cycle: " + " -> ".join([*chain[chain.index(name) :], name])
+        elif name not in done:
+            for reached in edges[name]:
+                yield from visit(reached, [*chain, name])
+            done.add(name)
+
+    for name in modules:
+        yield from visit(name, [])
+
+
+RULES = (
+    rule_imports_of_skuq,
+    rule_other_packages,
+    rule_private_scikit_learn,
+    rule_statements,
+    rule_length,
+)
+
+
+def violations(root: Path) -> list[str]:
+    """Return one line for each breach of the rules in the package ``root / "skuq"``."""
+    modules = read(root)
+    found = [
+        f"{module.path}:{line}: {message}"
+        for module in modules.values()
+        for rule in RULES
+        for line, message in rule(module, modules)
+    ]
+    unknown = sorted({module.room for module in modules.values()} - set(ALLOWED))
+    return found + [f"no rule for the room {room}" for room in unknown] + list(cycles(modules))
+
+
+def test_skuq_keeps_the_rules():
+    assert violations(ROOT) == []
+
+
+def test_the_tree_is_really_read():
+    names = set(read(ROOT))
+    assert {"skuq", "skuq.exceptions", "skuq.distributions", "skuq.metrics", "skuq.prediction"} <= names
+
+
+def grow(root: Path, files: dict[str, str]) -> Path:
+    """Write a small package in which all rooms exist, and ``files`` in it."""
+    for room in ALLOWED:
+        path = (
+            root
+            / "skuq"
+            / (f"{room}.py" if room.startswith("_") or room == "exceptions" else f"{room}/__init__.py")
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    for name, text in files.items():
+        (root / "skuq" / name).write_text(text)
+    return root
+
+
+def test_a_clean_tree_passes(tmp_path):
+    files = {
+        "_validation.py": "from skuq.exceptions import SkuqError\nfrom skuq import _typing\n",
+        "distributions/_base.py": "import abc\nimport numpy as np\nfrom skuq._validation import check\n",
+        "distributions/_normal.py": "from skuq.distributions._base import Distribution\n",
+        "distributions/__init__.py": "from skuq.distributions._normal import Normal\n",
+        "metrics/_scorer.py": "from skuq.prediction import predict_dist\n",
+        "metrics/_crps.py": "from sklearn.utils.validation import check_is_fitted\n",
+        "metrics/__init__.py": "from skuq.metrics._crps import loss\nfrom skuq.metrics import _scorer\n",
+        "recalibration/_isotonic.py": "from skuq.metrics._crps import kernel\n",
+        "regressors/_base.py": "from sklearn.utils.parallel import Parallel\nimport skuq.recalibration\n",
+        "displays/_curve.py": "def draw():\n    import matplotlib.pyplot as plt\n    return plt\n",
+        "displays/_band.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import matplotlib\n",
+        "neural/_net.py": "import torch\nfrom skuq.regressors import Base\n",
+        "_sklearn_compat.py": "from sklearn.utils._tags import x\nimport sklearn.callback\n",
+        "__init__.py": "from skuq.prediction import predict_dist\n",
+    }
+    assert violations(grow(tmp_path, files)) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("exceptions.py", "import skuq._typing", "exceptions may not import _typing"),
+        ("_sklearn_compat.py", "from skuq import exceptions", "_sklearn_compat may not import exceptions"),
+        (
+            "_validation.py",
+            "from skuq.distributions import Normal",
+            "_validation may not import distributions",
+        ),
+        ("distributions/a.py", "import skuq.prediction", "distributions may not import prediction"),
+        ("prediction/a.py", "from skuq.metrics import crps_loss", "prediction may not import metrics"),
+        ("prediction/a.py", "from skuq import recalibration", "prediction may not import recalibration"),
+        ("metrics/_crps.py", "import skuq.prediction", "metrics may import prediction only in"),
+        ("metrics/a.py", "import skuq.regressors", "metrics may not import regressors"),
+        ("recalibration/a.py", "import skuq.prediction", "recalibration may not import prediction"),
+        ("recalibration/a.py", "from skuq.metrics import crps_loss", "only kernels of metrics, not __init__"),
+        (
+            "regressors/a.py",
+            "from skuq.metrics._scorer import get_scorer",
+            "only kernels of metrics, not _scorer",
+        ),
+        ("regressors/a.py", "import skuq.neural", "regressors may not import neural"),
+        ("model_selection/a.py", "import skuq.neural", "model_selection may not import neural"),
+        ("displays/a.py", "import skuq.regressors", "displays may not import regressors"),
+        ("datasets/a.py", "import skuq.distributions", "datasets may not import distributions"),
+        ("simulation/a.py", "import skuq.integrations", "simulation may not import integrations"),
+        ("__init__.py", "import skuq.neural", "__init__ may not import neural"),
+        ("metrics/a.py", "from skuq import __version__", "imports from the top of skuq"),
+        ("metrics/a.py", "from . import b", "relative import"),
+        ("metrics/a.py", "def f():\n    from skuq.distributions import Normal", "inside a function"),
+        (
+            "metrics/a.py",
+            "class A:\n    def f(self):\n        import numpy",
+            "imports numpy inside a function",
+        ),
+        ("regressors/a.py", "import torch", "torch may be imported only in neural"),
+        (
+            "regressors/a.py",
+            "def f():\n    from skorch import NeuralNet",
+            "skorch may be imported only in neural",
+        ),
+        ("metrics/a.py", "def f():\n    import matplotlib", "matplotlib may be imported only in displays"),
+        ("displays/a.py", "import matplotlib.pyplot", "matplotlib must be imported inside a function"),
+        (
+            "metrics/a.py",
+            "if TYPE_CHECKING:\n    import skuq.regressors",
+            "metrics may not import regressors",
+        ),
+        ("regressors/a.py", "import lightgbm", "lightgbm is no dependency"),
+        (
+            "regressors/a.py",
+            "from joblib import Parallel",
+            "joblib is reached through sklearn.utils.parallel",
+        ),
+        ("metrics/a.py", "from sklearn.metrics._scorer import _BaseScorer", "belong into _sklearn_compat"),
+        ("metrics/a.py", "from sklearn.utils import _safe_indexing", "belong into _sklearn_compat"),
+        (
+            "metrics/a.py",
+            "from sklearn.experimental import enable_iterative_imputer",
+            "belong into _sklearn_compat",
+        ),
+        ("metrics/a.py", "from sklearn import callback", "belong into _sklearn_compat"),
+        ("metrics/a.py", "import sklearn\nx = sklearn.utils._tags", "belong into _sklearn_compat"),
+        (
+            "metrics/a.py",
+            "from sklearn import utils\nx = utils._safe_indexing",
+            "belong into _sklearn_compat",
+        ),
+        ("metrics/a.py", "assert True", "assert statement"),
+        ("metrics/a.py", "print(1)", "print"),
+        ("metrics/a.py", "x = 1\n" * 501, "more than 500 lines"),
+        ("metrics/a.py", "def f():\n" + "    x = 1\n" * 61, "f has 61 lines, more than 60"),
+        ("metrics/a.py", "import skuq.metrics.a", "cycle: skuq.metrics.a -> skuq.metrics.a"),
+        ("attic.py", "", "no rule for the room attic"),
+    ],
+)
+def test_a_breach_is_found(tmp_path, file, text, message):
+    found = violations(grow(tmp_path, {file: text}))
+    assert len(found) == 1
+    assert message in found[0]
+
+
+def test_a_long_cycle_is_found(tmp_path):
+    files = {
+        "metrics/a.py": "from skuq.metrics.b import f",
+        "metrics/b.py": "from skuq.metrics import c",
+        "metrics/c.py": "import skuq.metrics.a",
+    }
+    found = violations(grow(tmp_path, files))
+    assert found == ["cycle: skuq.metrics.a -> skuq.metrics.b -> skuq.metrics.c -> skuq.metrics.a"]
+
+
+def test_a_module_that_imports_its_own_package_is_a_cycle(tmp_path):
+    files = {
+        "metrics/__init__.py": "from skuq.metrics.a import f",
+        "metrics/a.py": "from skuq.metrics import g",
+    }
+    assert violations(grow(tmp_path, files)) == ["cycle: skuq.metrics -> skuq.metrics.a -> skuq.metrics"]

@@ -1,0 +1,228 @@
+"""The public names of skuq, pinned: what is here is documented, works as documented and stays."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import skuq
+
+ROOT = Path(__file__).resolve().parent.parent
+
+PUBLIC = {
+    "skuq": [
+        "RecalibratedRegressor",
+        "UncertaintyRegressor",
+        "__version__",
+        "get_scorer",
+        "predict_dist",
+        "register",
+        "supports_dist",
+    ],
+    "skuq.displays": ["CalibrationCurveDisplay", "IntervalDisplay", "PredictionBandDisplay"],
+    "skuq.distributions": [
+        "Concatenated",
+        "Distribution",
+        "Empirical",
+        "LevelMap",
+        "Mixture",
+        "Normal",
+        "NormalMixture",
+        "Quantiles",
+        "Recalibrated",
+        "ScipyDistribution",
+        "StudentT",
+        "Transformed",
+        "affine",
+        "as_distribution",
+        "concat",
+    ],
+    "skuq.exceptions": [
+        "ConstraintWarning",
+        "NoDecompositionError",
+        "NoDensityError",
+        "NotProbabilisticError",
+        "NotRefittedError",
+        "SkuqError",
+        "SkuqWarning",
+        "SmallSampleWarning",
+    ],
+    "skuq.metrics": [
+        "auucc_gain_score",
+        "crps_loss",
+        "expected_normalized_calibration_error",
+        "get_scorer",
+        "get_scorer_names",
+        "interval_coverage_error",
+        "interval_score_loss",
+        "make_scorer",
+        "mean_absolute_calibration_error",
+        "mean_interval_width",
+        "nll_loss",
+        "pinball_loss",
+        "prediction_interval_coverage",
+        "regression_calibration_curve",
+        "scorers",
+        "sharpness",
+    ],
+    "skuq.model_selection": ["cross_val_predict_dist", "refit_best"],
+    "skuq.prediction": ["predict_dist", "register", "supports_dist"],
+    "skuq.recalibration": [
+        "BaseRecalibrator",
+        "IdentityRecalibrator",
+        "IsotonicRecalibrator",
+        "StdScalingRecalibrator",
+    ],
+    "skuq.regressors": [
+        "BaseUncertaintyRegressor",
+        "BootstrapRegressor",
+        "LeastSquaresRegressor",
+        "MultiQuantileRegressor",
+        "RecalibratedRegressor",
+        "ResidualRegressor",
+        "UncertaintyRegressor",
+    ],
+}
+
+# What numpydoc must not find: https://numpydoc.readthedocs.io/en/latest/validation.html
+FORBIDDEN = {
+    "GL05",  # tabs
+    "GL06",  # a section of unknown name
+    "GL07",  # sections out of order
+    "GL08",  # no docstring
+    "SS01",  # no summary
+    "SS03",  # a summary without its period
+    "SS06",  # a summary of several lines
+    "PR01",  # a parameter that is not documented
+    "PR02",  # a documented parameter that does not exist
+    "PR03",  # parameters in another order
+    "PR04",  # a parameter without its type
+    "PR07",  # a parameter without a description
+    "PR10",  # no space before the colon
+    "RT01",  # no Returns
+    "RT03",  # a return value without a description
+}
+FORBIDDEN_AT_THE_TOP = FORBIDDEN | {"EX01"}  # functions and classes have an example, methods need none
+
+NAMES = [(module, name) for module, names in PUBLIC.items() if module != "skuq" for name in names]
+
+
+def load(module: str) -> ModuleType:
+    return importlib.import_module(module)
+
+
+def public_modules() -> set[str]:
+    """Return every module of skuq whose name and parents do not start with an underscore."""
+    found = {"skuq"}
+    for info in pkgutil.walk_packages(skuq.__path__, "skuq."):
+        if not any(part.startswith("_") for part in info.name.split(".")):
+            found.add(info.name)
+    return found
+
+
+def methods(cls: type) -> list[str]:
+    """Return the public methods and properties that a class takes from skuq."""
+    return sorted(
+        name
+        for name in dir(cls)
+        if not name.startswith("_")
+        for owner in [next((c for c in cls.__mro__ if name in vars(c)), object)]
+        if owner.__module__.startswith("skuq.")
+        and (inspect.isfunction(inspect.getattr_static(cls, name)) or is_method_like(cls, name))
+    )
+
+
+def is_method_like(cls: type, name: str) -> bool:
+    return isinstance(inspect.getattr_static(cls, name), classmethod | staticmethod | property)
+
+
+def documenting_class(cls: type, method: str) -> type:
+    """Return the first class along the MRO that documents a method; an override need not say it again."""
+    return next((c for c in cls.__mro__ if getattr(vars(c).get(method), "__doc__", None)), cls)
+
+
+def test_every_public_module_is_pinned():
+    assert public_modules() == set(PUBLIC)
+
+
+@pytest.mark.parametrize("module", sorted(PUBLIC))
+def test_the_public_names_are_these(module):
+    assert sorted(load(module).__all__) == PUBLIC[module]
+
+
+@pytest.mark.parametrize("module", sorted(PUBLIC))
+def test_nothing_else_looks_public(module):
+    """What a module imports for itself does not show, so that tab completion gives only what is meant."""
+    if module == "skuq.exceptions":
+        visible = {name for name in vars(load(module)) if not name.startswith("_")} - {"NotFittedError"}
+    else:
+        visible = {
+            name
+            for name, value in vars(load(module)).items()
+            if not name.startswith("_") and not (inspect.ismodule(value) and value.__name__ in PUBLIC)
+        }
+    assert visible == set(PUBLIC[module]) - {"__version__"}
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC["skuq"] if name != "__version__"])
+def test_a_name_of_the_quick_start_is_that_of_its_module(name):
+    homes = [module for module, names in PUBLIC.items() if module != "skuq" and name in names]
+    assert [getattr(load(module), name) for module in homes] == [getattr(skuq, name)]
+
+
+def test_the_version_is_that_of_the_project():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'version = "{skuq.__version__}"' in text
+    assert f"version: {skuq.__version__}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def complaints(path: str, forbidden: set[str]) -> list[str]:
+    validate = pytest.importorskip("numpydoc.validate")
+    return [f"{path}: {code} {text}" for code, text in validate.validate(path)["errors"] if code in forbidden]
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_the_docstring_is_complete(module, name):
+    value = getattr(load(module), name)
+    if inspect.isclass(value) and issubclass(value, Exception):
+        assert (inspect.getdoc(value) or "").endswith(".")
+        return
+    found = complaints(f"{module}.{name}", FORBIDDEN_AT_THE_TOP)
+    if inspect.isclass(value):
+        for method in methods(value):
+            owner = documenting_class(value, method)
+            found += complaints(f"{owner.__module__}.{owner.__qualname__}.{method}", FORBIDDEN)
+    assert found == []
+
+
+def documented() -> dict[str, set[str]]:
+    """Return the names that docs/reference/api.rst lists, by module."""
+    found: dict[str, set[str]] = {}
+    module = ""
+    for line in (ROOT / "docs" / "reference" / "api.rst").read_text(encoding="utf-8").splitlines():
+        if match := re.match(r"\.\. currentmodule:: (\S+)", line):
+            module = match[1]
+        elif match := re.match(r"    (\w+)$", line):
+            found.setdefault(module, set()).add(match[1])
+    return found
+
+
+def test_the_reference_lists_every_public_name():
+    expected = {module: set(names) for module, names in PUBLIC.items() if module != "skuq"}
+    assert documented() == expected
+
+
+def test_the_reference_tells_where_the_names_of_the_quick_start_come_from():
+    text = (ROOT / "docs" / "reference" / "api.rst").read_text(encoding="utf-8")
+    for name in PUBLIC["skuq"]:
+        assert name == "__version__" or f"``skuq.{name}``" in text
+
+
+def test_types_are_shipped():
+    assert (Path(skuq.__file__).parent / "py.typed").is_file()
