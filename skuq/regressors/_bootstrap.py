@@ -120,10 +120,10 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     sum to, so that any estimator can be used with weights; a forest or a BaggingRegressor is given them.
 
     `fit_transform` uses the k out-of-bag members of each row, max(k, 5) degrees of freedom, and adds
-    :math:`\hat\sigma_\omega^2 (1/k - 1/M)` to the variance, by which a mean of k members is less certain than
-    that of all M. It costs nothing beyond `fit`, except that rows left out by fewer than two members get a second
-    set of members, fitted without them: with 50 members there are none, with 10 a few, and with a
-    forest of ``bootstrap=False`` all, ten folds in all.
+    :math:`\hat\sigma_\omega^2 (1/k - 1/M)` to the variance, by which a mean of k members is less certain
+    than that of all M. It costs nothing beyond `fit`, except that rows left out by fewer than two
+    members get a second set of members, fitted without them: with 50 members there are none, with 10 a
+    few, and with a forest of ``bootstrap=False`` all, in ten folds.
 
     Cost: `n_estimators` fits, twice that with "heteroscedastic"; prediction takes O(n M) memory.
 

@@ -399,3 +399,14 @@ def test_no_density_error_is_also_a_value_error():
     with pytest.raises(ValueError, match="Empirical with atoms"):
         Empirical([[1.0]]).pdf(1.0)
     assert issubclass(NoDensityError, ValueError)
+
+
+@pytest.mark.parametrize("df", [1.5, 3.0, 6.0, 9.0, 40.0])
+def test_student_quantiles_far_in_the_tail(df):
+    # scipy's stdtrit is infinite at 1e-300 for some df, so the tail has its own formula
+    mpmath = pytest.importorskip("mpmath")
+    for p in (1e-300, 1e-150, 1e-100):
+        t = StudentT(0.0, 1.0, df).ppf(p)[0]
+        x = df / (df + mpmath.mpf(t) ** 2)
+        back = mpmath.betainc(df / 2, 0.5, 0, x, regularized=True) / 2
+        assert float(back / mpmath.mpf(p)) == pytest.approx(1.0, rel=1e-9)

@@ -184,8 +184,8 @@ def test_a_finished_model_is_left_alone():
 )
 def test_models_that_take_no_negative_target(child):
     rng = np.random.default_rng(0)
-    X = rng.uniform(0, 2, size=(300, 1))
-    y = np.exp(X[:, 0] + 0.2 * (1 + X[:, 0]) * rng.normal(size=300))
+    X = rng.uniform(0, 2, size=(200, 1))
+    y = np.exp(X[:, 0] + 0.2 * (1 + X[:, 0]) * rng.normal(size=200))
     for wrap in (
         ResidualRegressor,
         lambda child, **_: BootstrapRegressor(child, 10, noise="heteroscedastic"),
