@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
@@ -26,6 +25,7 @@ from skuq._validation import (
     check_target,
 )
 from skuq.distributions import Distribution, Normal
+from skuq.distributions._transformer import DistributionTransformerMixin
 
 _EXPECTED = "`dist` must be a skuq Distribution or an array of exactly two columns, loc and scale"
 _NOT_METADATA = {"dist": UNUSED}
@@ -62,7 +62,7 @@ def _from_columns(dist: Any) -> Normal:
     return Normal(columns[:, 0], columns[:, 1])
 
 
-class BaseRecalibrator(RegressorMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseRecalibrator(RegressorMixin, DistributionTransformerMixin, BaseEstimator, metaclass=ABCMeta):
     """Base class of every recalibrator.
 
     A subclass writes ``_fit(dist, y, weight)``, which stores what it learns under names ending in an
@@ -95,11 +95,6 @@ class BaseRecalibrator(RegressorMixin, TransformerMixin, BaseEstimator, metaclas
     __metadata_request__fit: Mapping[str, str] = _NOT_METADATA
     __metadata_request__transform: Mapping[str, str] = _NOT_METADATA
     __metadata_request__predict: Mapping[str, str] = _NOT_METADATA
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep scikit-learn from wrapping `transform`, whose result is no array or frame."""
-        kwargs["auto_wrap_output_keys"] = None
-        super().__init_subclass__(**kwargs)
 
     @abstractmethod
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
@@ -193,42 +188,8 @@ class BaseRecalibrator(RegressorMixin, TransformerMixin, BaseEstimator, metaclas
         """
         return self.transform(dist).mean()
 
-    def set_output(self, *, transform: Any = None) -> Self:
-        """Accept scikit-learn's request for a container and change nothing.
-
-        `transform` returns a Distribution whatever is asked; the method exists so that
-        ``Pipeline.set_output`` works.
-
-        Parameters
-        ----------
-        transform : {"default", "pandas", "polars"} or None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-            The recalibrator itself.
-        """
-        return self
-
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Return the names of the two columns of a Distribution seen as an array.
-
-        Parameters
-        ----------
-        input_features : array-like of str, default=None
-            Ignored.
-
-        Returns
-        -------
-        names : ndarray of shape (2,)
-            "mean" and "std".
-        """
-        return np.array(["mean", "std"], dtype=object)
-
     def __sklearn_tags__(self) -> Tags:
         """Say that the input is a distribution and not a feature matrix."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
-        tags.transformer_tags.preserves_dtype = []
         return tags

@@ -5,9 +5,7 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -15,6 +13,7 @@ from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE
 from skuq.distributions import Distribution
+from skuq.distributions._transformer import DistributionTransformerMixin
 from skuq.prediction._cross_fit import cross_fit, resolve_cv
 from skuq.regressors._progress import Progress
 from skuq.regressors._training import TrainingData, read_training, router_for
@@ -22,13 +21,12 @@ from skuq.regressors._training import TrainingData, read_training, router_for
 __all__ = ["BaseUncertaintyRegressor"]
 
 
-class BaseUncertaintyRegressor(  # type: ignore[call-arg]
+class BaseUncertaintyRegressor(
     CallbackSupportMixin,
     RegressorMixin,
-    TransformerMixin,
+    DistributionTransformerMixin,
     BaseEstimator,
     metaclass=ABCMeta,
-    auto_wrap_output_keys=None,
 ):
     """Base class of every regressor that gives a predictive distribution.
 
@@ -61,11 +59,6 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     >>> MarginalRegressor().fit(X, y).predict_interval(X[:1]).round(2)
     array([[-0.34,  3.34]])
     """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep scikit-learn from wrapping `transform`, whose result is no array or frame."""
-        kwargs["auto_wrap_output_keys"] = None
-        super().__init_subclass__(**kwargs)
 
     # -------------------------------------------------------------- what a subclass writes
 
@@ -290,39 +283,6 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
     # ------------------------------------------------------------------------- scikit-learn
 
-    def set_output(self, *, transform: Any = None) -> Self:
-        """Accept scikit-learn's request for a container and change nothing.
-
-        `transform` returns a Distribution whatever is asked; the method exists so that
-        ``Pipeline.set_output`` works.
-
-        Parameters
-        ----------
-        transform : {"default", "pandas", "polars"} or None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-            The regressor itself.
-        """
-        return self
-
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Return the names of the two columns of a Distribution seen as an array.
-
-        Parameters
-        ----------
-        input_features : array-like of str, default=None
-            Ignored.
-
-        Returns
-        -------
-        names : ndarray of shape (2,)
-            "mean" and "std".
-        """
-        return np.array(["mean", "std"], dtype=object)
-
     def get_metadata_routing(self) -> Any:
         """Say who gets which metadata: ``groups`` the splitter, the rest the wrapped estimator's ``fit``.
 
@@ -336,7 +296,6 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def __sklearn_tags__(self) -> Tags:
         """Say what the wrapped estimator takes; X is passed on to it as it is."""
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
         if not hasattr(self, "estimator"):
             return tags
         try:
