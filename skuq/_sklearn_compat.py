@@ -59,11 +59,13 @@ __all__ = [
     "CallbackSupportMixin",
     "ForestRegressor",
     "count_rows",
+    "is_classifying",
     "is_pairwise",
     "routing_enabled",
     "safe_indexing",
     "slice_fit_params",
     "splitter_ignores_groups",
+    "splitter_needs_groups",
     "with_callbacks",
 ]
 
@@ -78,6 +80,14 @@ def is_pairwise(estimator: Any) -> bool:
         return False
 
 
+def is_classifying(estimator: Any) -> bool:
+    """Say whether the estimator calls itself a classifier."""
+    try:
+        return bool(get_tags(estimator).estimator_type == "classifier")
+    except Exception:  # other packages' estimators may have no scikit-learn tags, or broken ones
+        return False
+
+
 def splitter_ignores_groups(splitter: Any) -> bool:
     """Say whether a splitter is known to make no use of ``groups``.
 
@@ -87,3 +97,9 @@ def splitter_ignores_groups(splitter: Any) -> bool:
     if not type(splitter).__module__.startswith("sklearn."):
         return False
     return "groups" not in get_routing_for_object(splitter).split.requests
+
+
+def splitter_needs_groups(splitter: Any) -> bool:
+    """Say whether a splitter is one of scikit-learn's that cannot split without ``groups``."""
+    known = type(splitter).__module__.startswith("sklearn.")
+    return known and bool(get_routing_for_object(splitter).split.requests.get("groups"))

@@ -95,6 +95,10 @@ def check_rows(array: FloatArray, name: str, n: int) -> FloatArray:
 
 def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> FloatArray:
     """Return a target as a finite float array of shape (n,); a column (n, 1) is flattened."""
+    if y is None:
+        raise ValueError(f"`{name}` must hold observed values, one a row, got None.")
+    if hasattr(y, "interval") and hasattr(y, "ppf"):
+        raise TypeError(f"`{name}` must be observed values, got the distribution {y!r}. It comes second.")
     array = as_float_array(y, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

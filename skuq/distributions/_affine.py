@@ -38,6 +38,8 @@ def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribut
     >>> affine(Normal([20.0], [5.0]), shift=32.0, factor=1.8).interval(0.9).round(2)
     array([[53.2, 82.8]])
     """
+    if not isinstance(dist, Distribution):
+        raise TypeError(f"`dist` must be a Distribution, got {type(dist).__name__}.")
     n = len(dist)
     a, b = _read(shift, "shift", n), _read(factor, "factor", n)
     zero = b == 0

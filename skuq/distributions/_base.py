@@ -453,7 +453,7 @@ class Distribution(ABC):
 
     def _no_density(self) -> str:
         return (
-            f"a {type(self).__name__} with atoms (point masses, tied values) has no density, so `pdf`, "
+            f"this {type(self).__name__} with atoms (point masses, tied values) has no density, so `pdf`, "
             "`logpdf` and the log score are undefined. Use `crps`, which always exists, or a family with "
             "a density."
         )

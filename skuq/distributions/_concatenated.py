@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,12 +33,7 @@ def concat(parts: Sequence[Distribution]) -> Distribution:
     >>> concat([Normal(0.0, 1.0), StudentT(0.0, 1.0, df=3)])
     Concatenated(n=2)
     """
-    parts = list(parts)
-    if not parts:
-        raise ValueError("`parts` must hold at least one distribution, got none.")
-    for part in parts:
-        if not isinstance(part, Distribution):
-            raise TypeError(f"`parts` must hold distributions, got {type(part).__name__}.")
+    parts = read_parts(parts, "parts")
     if len(parts) == 1:
         return parts[0]
     if any(isinstance(part, Concatenated) for part in parts):
@@ -83,7 +78,7 @@ class Concatenated(Distribution):
     order: IntArray
 
     def __init__(self, parts: Sequence[Distribution], order: ArrayLike) -> None:
-        parts, order = _flatten(parts, np.asarray(order))
+        parts, order = _flatten(read_parts(parts, "parts"), np.asarray(order))
         owner, local = _locate(parts, order)
         rows, used = [], []
         for index, part in enumerate(parts):
@@ -180,6 +175,19 @@ class Concatenated(Distribution):
 
     def aleatoric(self) -> Distribution:
         return Concatenated([part.aleatoric() for part in self.parts], self.order)
+
+
+def read_parts(parts: Sequence[Distribution], name: str) -> list[Distribution]:
+    """Return a list of at least one distribution."""
+    if isinstance(parts, Distribution) or not isinstance(parts, Iterable):
+        raise TypeError(f"`{name}` must be a sequence of distributions, got {type(parts).__name__}.")
+    listed = list(parts)
+    if not listed:
+        raise ValueError(f"`{name}` must hold at least one distribution, got none.")
+    for part in listed:
+        if not isinstance(part, Distribution):
+            raise TypeError(f"`{name}` must hold distributions, got {type(part).__name__}.")
+    return listed
 
 
 def _flatten(parts: Sequence[Distribution], order: IntArray) -> tuple[list[Distribution], IntArray]:

@@ -43,6 +43,8 @@ def as_distribution(y_pred: Any, name: str = "y_pred") -> Distribution:
         return Normal(*y_pred)
     if is_frozen_scipy(y_pred):
         return ScipyDistribution(y_pred)
+    if isinstance(y_pred, type):
+        raise TypeError(f"`{name}` must be a Distribution, got the class {y_pred.__name__} itself.")
     shape = getattr(y_pred, "shape", None)
     came = type(y_pred).__name__ if shape is None else f"{type(y_pred).__name__} of shape {tuple(shape)}"
     raise TypeError(

@@ -9,7 +9,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._members import read_members, read_weights
+from skuq.distributions._members import read_members, read_weights, root_mean_square
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,7 +94,7 @@ class Empirical(Distribution):
 
     def std(self) -> FloatArray:
         deviation = self.members - self.mean()[:, np.newaxis]
-        return np.asarray(np.sqrt((self._w() * deviation**2).sum(axis=1)))
+        return root_mean_square(self._w(), deviation)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         count = (self.members <= y[:, np.newaxis]).sum(axis=1)

@@ -60,9 +60,9 @@ def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: b
 
 
 def unstandardise(z: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: bool) -> FloatArray:
-    """Loc + scale z, where a point mass stays at its loc at infinite z too."""
+    """Loc + scale z, where a point mass stays at its loc at infinite z too; ``z`` may be overwritten."""
     if not point_mass:
-        y = np.multiply(scale, z)
+        y = np.multiply(scale, z, out=z if np.shape(z) == scale.shape else None)
         y += loc
         return y
     with np.errstate(invalid="ignore"):

@@ -38,6 +38,17 @@ def read_members(values: ArrayLike, name: str) -> FloatArray:
     return np.array(check_finite(array, name))
 
 
+def root_mean_square(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """Root of the weighted mean of squares of each row, shape (n,), in a unit that keeps squares in range.
+
+    What has no weight does not count, though it be infinite.
+    """
+    size = np.where(weights > 0, np.abs(values), 0.0)
+    unit = size.max(axis=1)
+    scaled = size / np.where((unit > 0) & np.isfinite(unit), unit, 1.0)[:, np.newaxis]
+    return np.asarray(unit * np.sqrt((weights * np.square(scaled)).sum(axis=1)))
+
+
 def search_quantile(
     cdf: Callable[[FloatArray], FloatArray], p: FloatArray, low: FloatArray, high: FloatArray
 ) -> FloatArray:

@@ -12,9 +12,9 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_same_length
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import concat
+from skuq.distributions._concatenated import concat, read_parts
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._members import read_weights, search_quantile
+from skuq.distributions._members import read_weights, root_mean_square, search_quantile
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
 
@@ -89,14 +89,17 @@ class Mixture(Distribution):
         return _weights(self.weights, len(self), len(self.components))
 
     def _average(self, values: list[FloatArray]) -> FloatArray:
-        return np.asarray((self._w() * np.stack(values, axis=1)).sum(axis=1))
+        weights = self._w()
+        members = np.where(weights > 0, np.stack(values, axis=1), 0.0)  # what has no weight may be infinite
+        return np.asarray((weights * members).sum(axis=1))
 
     def mean(self) -> FloatArray:
         return self._average([part.mean() for part in self.components])
 
     def std(self) -> FloatArray:
         centre = self.mean()
-        return np.sqrt(self._average([part.var() + (part.mean() - centre) ** 2 for part in self.components]))
+        spread = [np.hypot(part.std(), part.mean() - centre) for part in self.components]
+        return root_mean_square(self._w(), np.stack(spread, axis=1))
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         return np.minimum(self._average([part._cdf(y) for part in self.components]), 1.0)
@@ -148,12 +151,7 @@ class Mixture(Distribution):
 
 
 def _read_components(components: Sequence[Distribution]) -> tuple[Distribution, ...]:
-    parts = tuple(components)
-    if not parts:
-        raise ValueError("`components` must hold at least one distribution, got none.")
-    for part in parts:
-        if not isinstance(part, Distribution):
-            raise TypeError(f"`components` must hold distributions, got {type(part).__name__}.")
+    parts = tuple(read_parts(components, "components"))
     check_same_length([len(part) for part in parts], "components")
     return parts
 

@@ -11,10 +11,10 @@ import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import check_non_negative
+from skuq._validation import as_float_array, check_non_negative
 from skuq.distributions._base import Distribution
 from skuq.distributions._location_scale import standardise, unstandardise
-from skuq.distributions._members import read_members, read_weights, search_quantile
+from skuq.distributions._members import read_members, read_weights, root_mean_square, search_quantile
 from skuq.distributions._normal import LOG_SQRT_2PI, Normal
 
 
@@ -58,8 +58,9 @@ class NormalMixture(Distribution):
 
     def __init__(self, loc: ArrayLike, scale: ArrayLike, weights: ArrayLike | None = None) -> None:
         location = read_members(loc, "loc")
+        width = np.atleast_2d(as_float_array(scale, "scale"))
         try:
-            width = np.array(np.broadcast_to(np.atleast_2d(np.asarray(scale, dtype=float)), location.shape))
+            width = np.array(np.broadcast_to(width, location.shape))
         except ValueError as error:
             message = f"`scale` must have the shape of `loc`, {location.shape}, got {np.shape(scale)}."
             raise ValueError(message) from error
@@ -101,7 +102,7 @@ class NormalMixture(Distribution):
 
     def std(self) -> FloatArray:
         deviation = self.loc - self.mean()[:, np.newaxis]
-        return np.asarray(np.sqrt((self._w() * (self.scale**2 + deviation**2)).sum(axis=1)))
+        return root_mean_square(self._w(), np.hypot(self.scale, deviation))
 
     def _z(self, y: FloatArray) -> FloatArray:
         return standardise(y[:, np.newaxis], self.loc, self.scale, self._point_mass)

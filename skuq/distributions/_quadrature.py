@@ -142,15 +142,17 @@ def level_moments(
     upper = grid.upper[grid.panel]
     weights = grid.weights * _map_at(level_map, grid.nodes, upper)[2]
     centre = np.array(dist._ppf(np.asarray(0.5)))  # deviations from it, so that a large mean costs no digits
+    unit = dist._isf(np.asarray(0.05)) - dist._ppf(np.asarray(0.05))  # keeps squares within a float's range
+    unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
     first, second = np.zeros_like(centre), np.zeros_like(centre)
     with np.errstate(over="ignore", invalid="ignore"):
         for at, is_upper, weight in zip(grid.nodes, upper, weights, strict=True):
-            deviation = _node_quantile(dist, at, is_upper) - centre
+            deviation = (_node_quantile(dist, at, is_upper) - centre) / unit
             first += weight * deviation
             second += weight * deviation**2
         variance = second - first**2
     variance[~np.isfinite(second)] = np.inf
-    return centre + first, np.sqrt(np.maximum(variance, 0.0))
+    return centre + unit * first, unit * np.sqrt(np.maximum(variance, 0.0))
 
 
 def level_crps(dist: LevelQuantiles, y: FloatArray, level_map: LevelFunction | None = None) -> FloatArray:

@@ -83,10 +83,10 @@ class Quantiles(Distribution):
         upper = (1 - p[-1]) * (v[:, -1] - v[:, -2]) / (p[-1] - p[-2])
         return lower, upper
 
-    def _moments_about(self, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """E (Y - centre) and E (Y - centre)^2."""
-        p, (lower, upper) = self.levels, self._tails()
-        v = self.values - centre[:, np.newaxis]
+    def _moments_about(self, centre: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """E Z and E Z^2 of Z = (Y - centre) / unit."""
+        p, (lower, upper) = self.levels, (length / unit for length in self._tails())
+        v = (self.values - centre[:, np.newaxis]) / unit[:, np.newaxis]
         a, b, step = v[:, :-1], v[:, 1:], np.diff(p)
         low, high, q = v[:, 0], v[:, -1], 1 - p[-1]
         first = (a + b) @ step / 2 + p[0] * (low - lower) + q * (high + upper)
@@ -98,12 +98,18 @@ class Quantiles(Distribution):
         return first, second
 
     def mean(self) -> FloatArray:
-        centre = self.median()
-        return centre + self._moments_about(centre)[0]
+        centre, unit = self.median(), self._unit()
+        return centre + unit * self._moments_about(centre, unit)[0]
 
     def std(self) -> FloatArray:
-        first, second = self._moments_about(self.median())
-        return np.sqrt(np.maximum(second - first**2, 0.0))
+        unit = self._unit()
+        first, second = self._moments_about(self.median(), unit)
+        return unit * np.sqrt(np.maximum(second - first**2, 0.0))
+
+    def _unit(self) -> FloatArray:
+        """Width of each row, in which squares are neither too large nor too small for a float."""
+        width = self.values[:, -1] - self.values[:, 0]
+        return np.where(width > 0, width, 1.0)
 
     def _segment(
         self, y: FloatArray

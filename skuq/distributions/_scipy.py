@@ -13,6 +13,9 @@ from scipy import stats
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 
+_MOST_ATOMS = 300
+"""Beyond, the steps of a cdf are so small that it may pass for a smooth one."""
+
 
 def is_frozen_scipy(value: Any) -> bool:
     """Tell whether ``value`` is what calling a scipy.stats distribution returns."""
@@ -52,6 +55,12 @@ class ScipyDistribution(Distribution):
                 f"got {frozen!r}."
             )
         family, parameters = frozen.dist, _parameters(frozen)
+        atoms = np.asarray(getattr(family, "xk", 0.0))
+        if (atoms != np.round(atoms)).any():
+            raise ValueError(
+                "the atoms of a discrete `frozen` must be integers, as scipy asks for. Use "
+                "skuq.distributions.Empirical(members, weights) for others."
+            )
         shape = np.broadcast_shapes(*(np.shape(value) for value in parameters.values()))
         if len(shape) > 1 or 0 in shape:
             raise ValueError(
@@ -113,7 +122,9 @@ class ScipyDistribution(Distribution):
         return self._moment(self.frozen.mean(), "mean")
 
     def std(self) -> FloatArray:
-        return self._moment(self.frozen.std(), "standard deviation")
+        scale = self._parameters.get("scale", 1.0)  # apart, as scipy squares it
+        shapes = {name: value for name, value in self._parameters.items() if name not in {"loc", "scale"}}
+        return self._moment(scale * self.frozen.dist.std(**shapes), "standard deviation")
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         return np.asarray(self.frozen.cdf(y), dtype=float)
@@ -125,7 +136,11 @@ class ScipyDistribution(Distribution):
         return np.asarray(self.frozen.ppf(p), dtype=float)
 
     def _isf(self, q: FloatArray) -> FloatArray:
-        return np.asarray(self.frozen.isf(q), dtype=float)
+        if not self._discrete:
+            return np.asarray(self.frozen.isf(q), dtype=float)
+        # scipy takes 1 - q, which is 1 for small q, and there the end of the support, infinite or NaN
+        quantile = self.frozen.isf(np.maximum(q, 2.0**-53))
+        return np.asarray(np.where(q > 0, quantile, self.frozen.support()[1]), dtype=float)
 
     @property
     def has_density(self) -> bool:
@@ -137,15 +152,36 @@ class ScipyDistribution(Distribution):
     def _crps(self, y: FloatArray) -> FloatArray:
         return self._crps_by_sum(y) if self._discrete else super()._crps(y)
 
+    @property
+    def _integrates_values(self) -> bool:
+        return self._discrete
+
+    def _landmarks(self) -> FloatArray:
+        """Quantiles, but in rows of few atoms all of these, between which the cdf is constant."""
+        points = super()._landmarks()
+        low, high = self._ppf(np.asarray(1e-13)), self._isf(np.asarray(1e-13))
+        few = self._discrete & (high - low <= _MOST_ATOMS)
+        if not few.any():
+            return points
+        atoms = np.minimum(
+            low[few, np.newaxis] + np.arange(np.max((high - low)[few]) + 1), high[few, np.newaxis]
+        )
+        width = max(points.shape[1], atoms.shape[1])
+        out = np.repeat(points[:, [-1]], width, axis=1)  # repeating a point leaves an empty panel
+        out[:, : points.shape[1]] = points
+        out[few] = high[few, np.newaxis]
+        out[np.ix_(few, np.arange(atoms.shape[1]))] = atoms
+        return out
+
     def _crps_by_sum(self, y: FloatArray) -> FloatArray:
         """Sum (F(k) - 1{y <= k})^2 over unit steps; beyond the support the step cdf is 0 or 1."""
-        low, high = np.floor(self._ppf(np.asarray(1e-15))), np.ceil(self._isf(np.asarray(1e-15)))
+        low, high = self._ppf(np.asarray(1e-15)), self._isf(np.asarray(1e-15))
         inside = np.clip(y, low, high)
         score = np.abs(y - inside)
         for step in range(int(np.max(high - low)) + 1):
             k = low + step
             cdf = self._cdf(k)
-            split = np.clip(inside - k, 0.0, 1.0)  # y may lie between two integers
+            split = np.clip(inside - k, 0.0, 1.0)  # y may lie between two atoms
             score += np.where(k < high, split * cdf**2 + (1 - split) * (1 - cdf) ** 2, 0.0)
         return score
 

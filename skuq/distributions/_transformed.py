@@ -11,6 +11,7 @@ import numpy as np
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat
+from skuq.distributions._differences import derivative
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._quadrature import Winsorised, level_crps, level_moments
 from skuq.distributions._value_quadrature import value_moments
@@ -179,15 +180,16 @@ class Transformed(Distribution):
     def _logpdf(self, y: FloatArray) -> FloatArray:
         x, side = self._back(y)
         with np.errstate(all="ignore"):
-            density = self.base._logpdf(x) + np.log(np.abs(self._inverse_slope(y, x)))
-        return np.where(side == 0, density, -np.inf)
+            density = self.base._logpdf(x)
+            outside = (side != 0) | (density == -np.inf)  # whose slope may be infinite or unknown
+            return np.where(outside, -np.inf, density + np.log(np.abs(self._inverse_slope(y, x))))
 
     def _inverse_slope(self, y: FloatArray, x: FloatArray) -> FloatArray:
         known = self.inverse_derivative or _known_derivative(self.inverse_func)
         if known is not None:
             return np.asarray(known(np.array(y)), dtype=float)
         spread = np.abs(self.base._isf(np.asarray(0.25)) - self.base._ppf(np.asarray(0.25)))
-        return 1.0 / _central_difference(self.func, x, 0.01 * spread)
+        return 1.0 / derivative(lambda z: np.asarray(self.func(z), dtype=float), x, 0.01 * spread)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         moments = value_moments(self) if self._integrates_values else level_moments(self)
@@ -244,13 +246,3 @@ def _known_derivative(function: ElementWise) -> ElementWise | None:
         return DERIVATIVES.get(function)
     except TypeError:  # an unhashable callable is none of numpy's
         return None
-
-
-def _central_difference(function: ElementWise, x: FloatArray, step: FloatArray) -> FloatArray:
-    """Derivative by central differences of order eight."""
-    step = (x + step) - x  # a step that is exact in floating point
-    total = np.zeros_like(x)
-    for k, coefficient in enumerate((4 / 5, -1 / 5, 4 / 105, -1 / 280), start=1):
-        ahead = np.asarray(function(x + k * step), dtype=float)
-        total += coefficient * (ahead - np.asarray(function(x - k * step), dtype=float))
-    return total / step

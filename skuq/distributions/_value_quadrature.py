@@ -62,13 +62,14 @@ def value_moments(dist: Cumulative) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation, each of shape (n,)."""
     edges = np.sort(dist._landmarks(), axis=1)
     middle = edges.shape[1] // 2
-    centre = edges[:, middle]
+    centre, unit = edges[:, middle], edges[:, -1] - edges[:, 0]
+    unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)  # keeps squares within a float's range
     first, second = np.zeros(len(dist)), np.zeros(len(dist))
     for k, x, weight in _panels(edges):
-        mass = weight * (dist._sf(x) if k >= middle else -dist._cdf(x))
+        mass = weight / unit * (dist._sf(x) if k >= middle else -dist._cdf(x))
         first += mass
-        second += 2 * mass * (x - centre)
-    return centre + first, np.sqrt(np.maximum(second - first**2, 0.0))
+        second += 2 * mass * ((x - centre) / unit)
+    return centre + unit * first, unit * np.sqrt(np.maximum(second - first**2, 0.0))
 
 
 def value_crps(dist: Cumulative, y: FloatArray) -> FloatArray:

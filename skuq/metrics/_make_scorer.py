@@ -202,7 +202,11 @@ def _unknown_scorer(name: str, known: list[str]) -> str:
     if spec is not None and spec.required_options:
         wanted = ", ".join(f"{option}=..." for option in spec.required_options)
         return f"`name` {name!r} has no ready-made scorer: use make_scorer({spec.abbreviation!r}, {wanted})."
-    near = [spec.scorer_name] if spec is not None else difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    near = (
+        [spec.scorer_name]
+        if spec is not None
+        else difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    )
     if near:
         hint = f" Did you mean {' or '.join(map(repr, near))}?"
     elif name in sklearn_scorer_names():
@@ -219,7 +223,7 @@ def _require_spec(name: str) -> MetricSpec:
     spec = find_spec(name)
     if spec is None:
         known = list(all_specs())
-        near = difflib.get_close_matches(name.removeprefix("neg_"), known, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name.lower().removeprefix("neg_"), known, n=3, cutoff=0.5)
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise ValueError(
             f"`metric` must be a metric of skuq, got {name!r}.{hint} Known: {', '.join(sorted(known))}."

@@ -24,6 +24,7 @@ from skuq._sklearn_compat import (
     safe_indexing,
     slice_fit_params,
     splitter_ignores_groups,
+    splitter_needs_groups,
 )
 from skuq._typing import IntArray
 from skuq._validation import check_integer
@@ -167,6 +168,12 @@ def cross_fit(
 def split_rows(splitter: Any, X: Any, y: Any, groups: Any) -> list[Split]:
     """Return the folds as index arrays, with at least one row on either side."""
     if groups is None:
+        if splitter_needs_groups(splitter):
+            raise ValueError(
+                f"`groups` must be given, as {type(splitter).__name__} splits by it: pass `groups=...`. "
+                "Inside cross_validate or a search it arrives only with metadata routing: "
+                "sklearn.set_config(enable_metadata_routing=True)."
+            )
         pairs = splitter.split(X, y)
     elif splitter_ignores_groups(splitter):
         raise ValueError(

@@ -32,7 +32,8 @@ def single_output(values: Any, estimator: Any) -> FloatArray:
     if array.ndim != 1:
         raise ValueError(
             f"{type(estimator).__name__} predicts an array of shape {array.shape}; skuq handles one target "
-            "at a time. Fit it on a y with one column, one estimator for each target."
+            "at a time. Fit it on a y with one column, one estimator for each target; if the columns are the "
+            "parameters of a distribution, teach skuq to read them with skuq.register."
         )
     return array
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skuq._sklearn_compat import count_rows
+from skuq._sklearn_compat import count_rows, is_classifying
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._adapters import ADAPTERS
@@ -15,6 +15,9 @@ from skuq.prediction._registry import find_adapter, register
 __all__ = ["predict_dist", "register", "supports_dist"]
 
 _RULES = CONTAINERS + NATIVES
+
+_LONG = 80
+"""Characters of a repr that an error message still shows."""
 
 for _name, _adapter in ADAPTERS.items():
     register(_name, _adapter.predict, supports=_adapter.supports)
@@ -149,7 +152,7 @@ def _dispatch(estimator: Any, X: Any) -> Distribution:
             except NotProbabilisticError as error:
                 error.add_note(f"It was reached through {type(estimator).__name__}.")
                 raise
-    raise NotProbabilisticError(_no_way(type(estimator)))
+    raise NotProbabilisticError(_no_way(estimator))
 
 
 def _supports(estimator: Any) -> bool:
@@ -169,10 +172,16 @@ def _check_estimator(estimator: Any) -> None:
         raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
     known = any(hasattr(estimator, method) for method in ("predict_dist", "predict", "fit"))
     if not known and find_adapter(type(estimator)) is None:
-        raise TypeError(f"`estimator` must be an estimator with `fit` and `predict`, got {estimator!r}.")
+        shown = repr(estimator)
+        if len(shown) > _LONG:
+            shown = f"an object of class {type(estimator).__name__}"
+        raise TypeError(f"`estimator` must be an estimator with `fit` and `predict`, got {shown}.")
 
 
-def _no_way(cls: type) -> str:
+def _no_way(estimator: Any) -> str:
+    cls = type(estimator)
+    if is_classifying(estimator):
+        return f"{cls.__name__} is a classifier, and skuq gives distributions of regressors only."
     return (
         f"{cls.__name__} gives no predictive distribution that skuq knows of. To give it one, wrap it before "
         f"fitting: skuq.UncertaintyRegressor({cls.__name__}(...)). If it has one of its own, say where: "

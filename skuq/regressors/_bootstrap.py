@@ -114,7 +114,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 
     ``noise=None`` is an `Empirical` distribution of the members, as the ensembles of [2]_, whose intervals
     are quantiles of members. It has no density, and a recalibrator of levels cannot go beyond its
-    outermost members: follow it by `StdScalingRecalibrator`.
+    outermost members: follow it by `StdScalingRecalibrator`, and take 50 members or more. Few fully grown
+    trees agree in some rows, and a distribution without spread cannot be scaled.
 
     A row is drawn with probability proportional to its ``sample_weight``, as often in all as the weights
     sum to, so that any estimator can be used with weights; a forest or a BaggingRegressor is given them.
@@ -122,8 +123,9 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     `fit_transform` uses the k out-of-bag members of each row, max(k, 5) degrees of freedom, and adds
     :math:`\hat\sigma_\omega^2 (1/k - 1/M)` to the variance, by which a mean of k members is less certain
     than that of all M. It costs nothing beyond `fit`, except that rows left out by fewer than two
-    members get a second set of members, fitted without them: with 50 members there are none, with 10 a
-    few, and with a forest of ``bootstrap=False`` all, in ten folds.
+    members, and with ``noise=None`` rows on which these few agree and are wrong, get a second set of
+    members, fitted without them: with 50 members there are hardly any, with 10 a few, and with a forest
+    of ``bootstrap=False`` all, in ten folds.
 
     Cost: `n_estimators` fits, twice that with "heteroscedastic"; prediction takes O(n M) memory.
 
@@ -240,12 +242,12 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return MemberPredictions(values, asked)
 
     def _second_opinion(self, data: TrainingData, unseen: MemberPredictions, seed: int) -> MemberPredictions:
-        """Ask other members, fitted without them, for the rows that fewer than two members left out.
+        """Ask other members, fitted without them, for the rows that too few members left out.
 
         At most a tenth of the rows is left out at a time, so that few members, or a forest without
         bootstrap, end up as cross-fitting on ten folds.
         """
-        needy = np.flatnonzero(unseen.count < 2)
+        needy = np.flatnonzero(self._is_needy(data, unseen))
         if not len(needy):
             return unseen
         rng = np.random.RandomState(seed)
@@ -259,6 +261,18 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             values[rows] = helper._members(safe_indexing(data.X, rows)).values
             asked[rows] = True
         return MemberPredictions(values, asked)
+
+    def _is_needy(self, data: TrainingData, unseen: MemberPredictions) -> BoolArray:
+        """Say which rows the members at hand say too little about.
+
+        Without noise, members that agree and are wrong give a point mass, which nothing can recalibrate;
+        the few that have left a row out do so now and then, all that a new row gets hardly ever.
+        """
+        needy: BoolArray = unseen.count < 2
+        if self.noise is None:
+            mean, variance = unseen.mean_and_variance()
+            needy |= (variance == 0) & (mean != data.y)
+        return needy
 
     def _helper(self, estimator: Any, seed: int) -> BootstrapRegressor:
         """Return another bootstrap of the same size, whose members alone are of interest."""

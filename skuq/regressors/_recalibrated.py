@@ -39,7 +39,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         A FrozenEstimator is not refitted: the rows given to `fit` must be new to it, and only the
         recalibrator learns from them.
     recalibrator : recalibrator or None, default=None
-        Cloned. None takes `StdScalingRecalibrator`.
+        Cloned. None takes `StdScalingRecalibrator`; quantile models want `IsotonicRecalibrator`.
     cv : int, splitter or iterable of (train, test), default=5
         Folds that give the calibration pairs; any splitter, time-ordered or repeated ones too. An
         int k is ``KFold(k, shuffle=True)``.
@@ -164,6 +164,12 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return folds
 
     def _check_estimator(self) -> None:
+        known = all(hasattr(self.recalibrator, name) for name in ("fit", "transform", "predict"))
+        if self.recalibrator is not None and (isinstance(self.recalibrator, type) or not known):
+            raise TypeError(
+                "`recalibrator` must be a recalibrator, such as IsotonicRecalibrator(), or None, got "
+                f"{self.recalibrator!r}."
+            )
         if not supports_dist(self.estimator):
             name = type(self.estimator).__name__
             raise NotProbabilisticError(

@@ -21,6 +21,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import has_fit_parameter, validate_data
 
 from skuq._sklearn_compat import (
+    is_classifying,
     routing_enabled,
     safe_indexing,
     slice_fit_params,
@@ -28,6 +29,7 @@ from skuq._sklearn_compat import (
 )
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_sample_weight
+from skuq.prediction import supports_dist
 
 __all__ = [
     "TrainingData",
@@ -180,6 +182,8 @@ def read_training(
     route_weight : bool
         Whether the wrapped estimator is given the weights; False where the rows are resampled by them.
     """
+    if hasattr(owner, "estimator"):
+        _check_wrapped(owner.estimator)
     target = check_y(y, owner)
     validate_data(owner, X, skip_check_array=True)
     (X,) = indexable(X)  # rows can be selected; nothing else changes
@@ -195,6 +199,20 @@ def read_training(
     else:
         params, weight_params, groups = _split_plain(owner, routed_weight, fit_params)
     return TrainingData(X, target, weight, params, weight_params, groups, metadata)
+
+
+def _check_wrapped(estimator: Any) -> None:
+    """Raise unless the wrapped estimator is an instance of something that predicts numbers."""
+    if isinstance(estimator, type):
+        raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
+    name = type(estimator).__name__
+    if is_classifying(estimator):
+        raise ValueError(f"`estimator` must be a regressor, got the classifier {name}.")
+    if not hasattr(estimator, "predict") and not supports_dist(estimator):
+        raise TypeError(
+            f"`estimator` must be a regressor with `fit` and `predict`, got {name}. A transformer goes in a "
+            "Pipeline in front of a regressor."
+        )
 
 
 def _split_routed(

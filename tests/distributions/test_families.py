@@ -168,6 +168,29 @@ def test_transformed_outside_its_support():
     np.testing.assert_array_equal(debt.cdf(1.0), 1.0)
 
 
+def test_transformed_density_at_the_end_of_its_support():
+    base = Normal([0.0], [1.0])
+    for func, inverse, end in (
+        (np.exp, np.log, 0.0),
+        (np.expm1, np.log1p, -1.0),
+        (np.log, np.exp, np.inf),
+        (np.cbrt, lambda y: y**3, np.inf),
+    ):
+        dist = Transformed(Normal([9.0], [0.1]) if func is np.log else base, func, inverse)
+        np.testing.assert_array_equal(dist.logpdf(end), -np.inf)
+
+
+def test_transformed_density_where_the_function_ends_close_by():
+    # the step of the derivative must not leave the domain of a function without a known derivative
+    dist = Transformed(ScipyDistribution(stats.gamma(2.0)), np.sqrt, lambda y: y * y)
+    for y in (1e-3, 0.5):
+        expected = stats.gamma(2.0).logpdf(y * y) + np.log(2 * y)
+        assert dist.logpdf(y)[0] == pytest.approx(expected, abs=1e-6)
+    arc = Transformed(ScipyDistribution(stats.uniform()), np.arcsin, np.sin)
+    assert arc.logpdf(1.57)[0] == pytest.approx(np.log(np.cos(1.57)), abs=1e-4)
+    assert arc.logpdf(np.pi / 2)[0] < -5  # at the very end the difference is one-sided
+
+
 def test_transformed_point_masses_find_their_direction():
     falling = Transformed(Normal([1.0, 2.0], 0.0), np.reciprocal, np.reciprocal)
     np.testing.assert_array_equal(falling.cdf([0.9, 0.6]), [0.0, 1.0])
@@ -379,6 +402,23 @@ BAD = [
     (lambda: Concatenated([Normal(0.0, 1.0)], []), ValueError, "`order` must be a non-empty"),
     (lambda: concat([]), ValueError, "at least one distribution"),
     (lambda: concat([Normal(0.0, 1.0), "x"]), TypeError, "`parts` must hold distributions, got str"),
+    (lambda: concat(3), TypeError, "`parts` must be a sequence of distributions, got int"),
+    (lambda: concat(Normal([0.0, 1.0], 1.0)), TypeError, "`parts` must be a sequence of distributions"),
+    (lambda: Concatenated([3], [0]), TypeError, "`parts` must hold distributions, got int"),
+    (lambda: Mixture(None), TypeError, "`components` must be a sequence of distributions, got NoneType"),
+    (lambda: NormalMixture([[0.0, 1.0]], {}), TypeError, "`scale` must hold real numbers, got dict"),
+    (
+        lambda: NormalMixture([[0.0]], np.array(["2020"], "M8[Y]")),
+        TypeError,
+        "`scale` must hold real numbers",
+    ),
+    (lambda: affine([0.0], 1.0, 1.0), TypeError, "`dist` must be a Distribution, got list"),
+    (lambda: as_distribution(Normal), TypeError, "got the class Normal itself"),
+    (
+        lambda: ScipyDistribution(stats.rv_discrete(values=([0.1, 0.5], [0.5, 0.5]))()),
+        ValueError,
+        "must be integers.*Empirical",
+    ),
 ]
 
 
@@ -410,3 +450,64 @@ def test_student_quantiles_far_in_the_tail(df):
         x = df / (df + mpmath.mpf(t) ** 2)
         back = mpmath.betainc(df / 2, 0.5, 0, x, regularized=True) / 2
         assert float(back / mpmath.mpf(p)) == pytest.approx(1.0, rel=1e-9)
+
+
+def _one_of_each(unit: float) -> list:
+    loc, scale = unit * np.array([-1.0, 2.0]), unit * np.array([0.5, 3.0])
+    normal, student = Normal(loc, scale), StudentT(loc, scale, [3.0, 5.0])
+    level_map = LevelMap([0.2, 0.7], [0.1, 0.8])
+    return [
+        normal,
+        student,
+        Empirical(unit * np.array([[1.0, 2.0, 4.0], [0.0, -1.0, 5.0]])),
+        NormalMixture(np.column_stack([loc, 2 * loc]), np.column_stack([scale, 3 * scale])),
+        Quantiles([0.1, 0.5, 0.9], unit * np.array([[-1.0, 0.0, 2.0], [1.0, 2.0, 3.0]])),
+        Mixture([normal, student]),
+        ScipyDistribution(stats.gamma(a=[2.0, 3.0], scale=scale)),
+        Recalibrated(student, level_map),
+        Recalibrated(Mixture([normal, student]), level_map),
+    ]
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_std_in_extreme_units(unit):
+    # squares of such values are 0 or infinite
+    for small, plain in zip(_one_of_each(unit), _one_of_each(1.0), strict=True):
+        np.testing.assert_allclose(small.std() / unit, plain.std(), rtol=1e-9, err_msg=repr(plain))
+        np.testing.assert_allclose(small.mean() / unit, plain.mean(), rtol=1e-9, err_msg=repr(plain))
+
+
+def test_a_component_without_weight_does_not_count():
+    for idle in (StudentT(0.0, 1.0, 1.5), Normal(0.0, 1e300)):
+        mixed = Mixture([Normal(3.0, 2.0), idle], [1.0, 0.0])
+        np.testing.assert_allclose([mixed.mean()[0], mixed.std()[0]], [3.0, 2.0])
+
+
+def test_discrete_distributions_are_integrated_exactly():
+    # scipy's isf of a Poisson distribution is infinite or NaN at 1e-17
+    base = ScipyDistribution(stats.poisson([3.0, 40.0]))
+    same = LevelMap([0.5], [0.5])
+    y = [2.0, 33.2]
+    for dist in (Recalibrated(base, same), Mixture([base, base])):
+        np.testing.assert_allclose(dist.crps(y), base.crps(y), rtol=1e-9)
+        np.testing.assert_allclose(dist.mean(), base.mean(), rtol=1e-9)
+        np.testing.assert_allclose(dist.std(), base.std(), rtol=1e-9)
+    coin = ScipyDistribution(stats.rv_discrete(values=([1, 5], [0.5, 0.5]))())
+    bent = LevelMap([0.5], [0.3])
+    expected = Recalibrated(Empirical([[1.0, 5.0]]), bent)
+    np.testing.assert_allclose(Recalibrated(coin, bent).crps(2.0), expected.crps(2.0))
+    np.testing.assert_allclose(Recalibrated(coin, bent).mean(), expected.mean())
+
+
+def test_discrete_rows_do_not_depend_on_their_neighbours():
+    level_map = LevelMap([0.2, 0.7], [0.1, 0.8])
+    both = Recalibrated(ScipyDistribution(stats.poisson([3.0, 1e6])), level_map)
+    np.testing.assert_array_equal(both.crps([2.0, 1e6])[:1], both[:1].crps([2.0]))
+    assert both.mean()[1] == pytest.approx(
+        1e6 + 1e3 * Recalibrated(Normal(0.0, 1.0), level_map).mean()[0], rel=1e-6
+    )
+
+
+def test_discrete_crps_with_a_shift_between_the_integers():
+    shifted = ScipyDistribution(stats.poisson(3.0, loc=0.5))
+    np.testing.assert_allclose(shifted.crps(2.25), ScipyDistribution(stats.poisson(3.0)).crps(1.75))

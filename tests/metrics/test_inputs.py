@@ -227,3 +227,16 @@ def test_infinite_intervals():
     assert prediction_interval_coverage(Y, bounds) == 1
     assert mean_interval_width(Y, bounds) == np.inf
     assert interval_score_loss(Y, bounds) == np.inf
+
+
+@of(SPECS)
+def test_a_distribution_in_the_place_of_the_target_is_named(metric):
+    with pytest.raises(TypeError, match=r"`y_true` must be observed values, got the distribution Normal"):
+        metric(DIST, DIST)
+    with pytest.raises((TypeError, ValueError), match=r"`y_pred` must"):
+        metric(DIST, Y)
+
+
+def test_a_target_that_is_none_is_named():
+    with pytest.raises(ValueError, match="`y_true` must hold observed values, one a row, got None"):
+        crps_loss(None, DIST)

@@ -120,6 +120,7 @@ def test_scikit_learn_accepts_it(name):
     [
         ("crps", "Did you mean 'neg_crps'"),
         ("neg_crsp", "Did you mean .*'neg_crps'"),
+        ("neg_CRPS", "Did you mean 'neg_crps'"),
         ("ence", "Did you mean 'neg_ence'"),
         ("neg_picp", "Did you mean 'picp'"),
         ("r2", "scikit-learn's"),

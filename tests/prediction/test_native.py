@@ -215,3 +215,19 @@ def test_return_std_hidden_in_keywords_is_not_enough(data):
     assert not supports_dist(Swallows())
     with pytest.raises(NotProbabilisticError, match="Swallows"):
         predict_dist(Swallows().fit(X, y), X)
+
+
+def test_a_model_that_predicts_parameters_is_told_of_register(data):
+    X, y = data
+
+    class MeanAndVariance(RegressorMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.fitted_ = True
+            return self
+
+        def predict(self, X, return_std=False):
+            both = np.ones((len(X), 2))
+            return (both, both) if return_std else both
+
+    with pytest.raises(ValueError, match=r"shape \(\d+, 2\).*parameters of a distribution.*skuq.register"):
+        predict_dist(MeanAndVariance().fit(X, y), X)

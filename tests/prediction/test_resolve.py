@@ -1,6 +1,7 @@
 """skuq's own regressors and recalibrators through the containers: the lines users will remember."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import BaggingRegressor, RandomForestRegressor, StackingRegressor, VotingRegressor
@@ -8,12 +9,13 @@ from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - makes 
 from sklearn.feature_selection import RFECV
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq.distributions import Distribution, StudentT
+from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import get_scorer
 from skuq.prediction import predict_dist, register, supports_dist
 from skuq.recalibration import IdentityRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
@@ -135,3 +137,16 @@ def test_public_names():
     assert skuq.predict_dist is predict_dist
     assert skuq.supports_dist is supports_dist
     assert skuq.register is register
+
+
+def test_a_classifier_is_not_told_to_wrap_itself(data):
+    X, y = data
+    with pytest.raises(NotProbabilisticError, match="LogisticRegression is a classifier"):
+        predict_dist(LogisticRegression().fit(X, y > np.median(y)), X)
+
+
+def test_swapped_arguments_are_not_printed_in_full(data):
+    X, y = data
+    with pytest.raises(TypeError, match="`fit` and `predict`, got an object of class DataFrame") as raised:
+        predict_dist(pd.DataFrame(X), BayesianRidge().fit(X, y))
+    assert len(str(raised.value)) < 120

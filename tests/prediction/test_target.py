@@ -366,3 +366,14 @@ class TestRefusals:
         model.fit(X, np.column_stack([y, y]))
         with pytest.raises(ValueError, match="maps y to 2 columns"):
             predict_dist(model, X)
+
+
+def test_log_density_at_the_end_of_the_range_is_not_nan():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 1))
+    y = np.exp(X[:, 0] + 0.3 * rng.normal(size=100))
+    for func, inverse, end in ((np.log, np.exp, 0.0), (np.log1p, np.expm1, -1.0)):
+        model = TransformedTargetRegressor(BayesianRidge(), func=func, inverse_func=inverse).fit(X, y)
+        np.testing.assert_array_equal(predict_dist(model, X[:3]).logpdf(end), -np.inf)
+    root = TransformedTargetRegressor(BayesianRidge(), func=np.sqrt, inverse_func=np.square)
+    assert not np.isnan(predict_dist(root.fit(X, (X[:, 0] + 20) ** 2), X[:3]).logpdf(0.0)).any()

@@ -302,3 +302,16 @@ def test_bad_parameters():
         BootstrapRegressor(RandomForestRegressor(1)).fit(X, y)
     with pytest.raises(ValueError, match="GroupKFold"):
         BootstrapRegressor(LinearRegression(), 5).fit(X, y, groups=np.arange(30))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_noise_few_agreeing_out_of_bag_members_are_not_the_last_word(seed):
+    # the handful of trees that left a row out may agree by chance; a point mass beside y stops StdScaling
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(300, 3))
+    y = np.sin(2 * X[:, 0]) + (0.1 + np.abs(X[:, 1])) * rng.normal(size=300)
+    bagged = BaggingRegressor(DecisionTreeRegressor(), 20, random_state=seed)
+    dist = BootstrapRegressor(bagged, noise=None, random_state=seed).fit_transform(X, y)
+    assert dist.std().min() > 0
+    constant = BootstrapRegressor(bagged, noise=None, random_state=seed).fit_transform(X, 0 * y)
+    np.testing.assert_array_equal(constant.interval(), 0.0)  # exact, and no reason to ask anybody else

@@ -172,3 +172,14 @@ def test_missing_and_sparse_input_raise():
         LeastSquaresRegressor().fit(X, y)
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         LeastSquaresRegressor().fit(sparse.csr_array(linear_world(20)[0]), y)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_extreme_units_of_the_target(unit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    y = X[:, 0] + rng.normal(size=30)
+    expected, scaled = (LeastSquaresRegressor().fit(X, y * factor) for factor in (1.0, unit))
+    np.testing.assert_allclose(scaled.predict_interval(X) / unit, expected.predict_interval(X), rtol=1e-9)
+    loo, loo_scaled = (LeastSquaresRegressor().fit_transform(X, y * factor) for factor in (1.0, unit))
+    np.testing.assert_allclose(loo_scaled.interval() / unit, loo.interval(), rtol=1e-9)

@@ -6,6 +6,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, TimeSeriesSplit
+from sklearn.preprocessing import StandardScaler
 
 from skuq.distributions import Mixture
 from skuq.exceptions import NotProbabilisticError
@@ -115,3 +116,11 @@ def test_a_grid_over_recalibrators():
         error_score="raise",
     ).fit(X, y)
     assert not isinstance(search.best_params_["recalibrator"], IdentityRecalibrator)
+
+
+@pytest.mark.parametrize("wrong", ["isotonic", IsotonicRecalibrator, StandardScaler(), BayesianRidge()])
+def test_the_recalibrator_must_be_one(wrong):
+    X, y = linear_world(40)
+    for estimator in (BayesianRidge(), FrozenEstimator(BayesianRidge().fit(X, y))):
+        with pytest.raises(TypeError, match=r"`recalibrator` must be a recalibrator, such as Isotonic"):
+            RecalibratedRegressor(estimator, wrong).fit(X, y)

@@ -5,9 +5,9 @@ import pytest
 from sklearn import config_context
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import make_scorer, r2_score
-from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -191,3 +191,30 @@ def test_by_which_keyword_an_estimator_takes_weights():
     assert weight_keyword(make_pipeline(KNeighborsRegressor())) is None
     assert weight_keyword(GridSearchCV(make_pipeline(Ridge()), {})) == "ridge__sample_weight"
     assert weight_keyword(TransformedTargetRegressor(Ridge())) == "sample_weight"
+
+
+@pytest.mark.parametrize("wrapper", [UncertaintyRegressor, ResidualRegressor, BootstrapRegressor])
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (LogisticRegression(), "must be a regressor, got the classifier LogisticRegression"),
+        (make_pipeline(StandardScaler(), LogisticRegression()), "must be a regressor, got the classifier"),
+        (StandardScaler(), "must be a regressor with `fit` and `predict`, got StandardScaler"),
+        (Ridge, "must be an instance, got the class Ridge"),
+    ],
+)
+def test_what_is_wrapped_must_be_a_regressor(wrapper, estimator, message):
+    X, y = linear_world(N)
+    with pytest.raises((TypeError, ValueError), match=f"`estimator` {message}"):
+        wrapper(estimator).fit(X, y > 0)
+
+
+def test_a_splitter_by_groups_says_where_the_groups_come_from():
+    X, y = linear_world(N)
+    model = ResidualRegressor(Ridge(), cv=GroupKFold(3))
+    with pytest.raises(ValueError, match=r"GroupKFold splits by it: pass `groups=...`.*metadata routing"):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match="metadata routing"):
+        cross_validate(model, X, y, groups=GROUPS, cv=GroupKFold(3), error_score="raise")
+    with config_context(enable_metadata_routing=True):
+        cross_validate(model, X, y, params={"groups": GROUPS}, cv=GroupKFold(3), error_score="raise")
