@@ -19,6 +19,9 @@ Between 1 - 1e-16 and 1 there are no more floating-point numbers: nearer to 1 th
 no levels left to lie on, and the lower tail is treated alike so that mirrored data give mirrored maps.
 """
 
+_DECIMALS = 12
+"""PIT values that agree so far differ by rounding alone: the same row twice may give them."""
+
 
 class IsotonicRecalibrator(BaseRecalibrator):
     r"""Map the probability levels so that each level holds as often as it says.
@@ -116,7 +119,8 @@ def _plotting_positions(
     pit: FloatArray, weight: FloatArray | None, n: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the distinct PIT values, their mean rank over n + 1, and the weight on each."""
-    levels, group = np.unique(np.clip(pit, _LEVEL_FLOOR, 1 - _LEVEL_FLOOR), return_inverse=True)
+    inside = np.clip(pit, _LEVEL_FLOOR, 1 - _LEVEL_FLOOR)
+    levels, group = np.unique(np.round(inside, _DECIMALS), return_inverse=True)
     masses = np.bincount(group, weights=weight, minlength=len(levels)).astype(np.float64)
     ranks = np.cumsum(masses) - masses / 2 + 0.5  # the mean of the ranks that a tie group takes up
     return levels, ranks / (n + 1), masses

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from skuq._sklearn_compat import safe_indexing
-from skuq._typing import BoolArray, FloatArray
+from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution, Empirical, StudentT
 from skuq.prediction._cross_fit import cross_fit, resolve_cv
@@ -39,13 +39,6 @@ __all__ = ["BootstrapRegressor"]
 
 _MIN_DF = 3
 """Below, the predictive variance would be infinite; only an ensemble of two gets there."""
-
-_FEW = 5
-"""Rows left out by fewer members get this many degrees of freedom.
-
-The variance of Student t grows so fast below that a recalibrator would put too much on these rows: with
-10 members, 90 % intervals behind StdScalingRecalibrator would cover 87 % (with this 90 %).
-"""
 
 Noise = Literal["homoscedastic", "heteroscedastic"] | None
 
@@ -120,7 +113,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     A row is drawn with probability proportional to its ``sample_weight``, as often in all as the weights
     sum to, so that any estimator can be used with weights; a forest or a BaggingRegressor is given them.
 
-    `fit_transform` uses the k out-of-bag members of each row, max(k, 5) degrees of freedom, and adds
+    `fit_transform` uses the k out-of-bag members of each row, and adds
     :math:`\hat\sigma_\omega^2 (1/k - 1/M)` to the variance, by which a mean of k members is less certain
     than that of all M. It costs nothing beyond `fit`, except that rows left out by fewer than two
     members, and with ``noise=None`` rows on which these few agree and are wrong, get a second set of
@@ -365,6 +358,25 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         count, n_members = members.count, members.values.shape[1]
         # A mean of few members is less certain than the one of all that new rows get, by this much.
         epistemic = variance * (1.0 + 1.0 / count - 1.0 / n_members)
-        # Paper 004 has as many degrees of freedom as members: a spread estimated from few is uncertain too.
-        df = np.maximum(count, min(_FEW, max(n_members, _MIN_DF)))
-        return StudentT(mean, np.sqrt(epistemic + noise_variance), df, epistemic_scale=np.sqrt(epistemic))
+        total = epistemic + noise_variance
+        share = np.divide(epistemic, total, out=np.zeros_like(total), where=total > 0)
+        df = _degrees_of_freedom(count, n_members, share)
+        return StudentT(mean, np.sqrt(total), df, epistemic_scale=np.sqrt(epistemic))
+
+
+def _degrees_of_freedom(count: IntArray, n_members: int, share: FloatArray) -> FloatArray:
+    """Return M for rows that asked all M members (paper 004), and fewer for those that asked fewer.
+
+    The squared standardised error of a row is larger than 1 on average because its spread is estimated,
+    by nu / (nu - 2) with nu = (k - 1) / share^2 for k members and an epistemic share of the variance
+    (Welch and Satterthwaite). Fewer members make it larger still, and the variance of Student t grows
+    by as much. So a recalibrator finds for these rows the factor that new rows need.
+    """
+
+    def excess(nu: FloatArray | np.float64) -> FloatArray:
+        return np.asarray(nu / (nu - 2))
+
+    full = np.float64(max(n_members, _MIN_DF))
+    nu, nu_full = (np.maximum((k - 1) / np.maximum(share, 1e-3) ** 2, 3.0) for k in (count, n_members))
+    variance = np.maximum(excess(full) * excess(nu) / excess(nu_full), 1 + 1e-9)
+    return np.where(count >= n_members, full, np.maximum(2 * variance / (variance - 1), _MIN_DF))

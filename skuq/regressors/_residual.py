@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import gammaln
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
 from skuq._typing import FloatArray, IntArray
@@ -24,11 +25,20 @@ from skuq.regressors._scale_model import (
     shrunk_scale_model,
 )
 from skuq.regressors._training import TrainingData, weights_for
+from skuq.regressors._unseen_scale import unseen_log_scale
 
 __all__ = ["ResidualRegressor"]
 
 _DF_GRID = (3.0, 4.0, 6.0, 9.0, 15.0, 30.0, 100.0)
 """From the heaviest tail with a finite variance to one that is Gaussian for all purposes."""
+
+_UNSETTLED = 0.02
+"""How far the standard deviation of a sample may typically stay behind that of the family.
+
+For n draws from Student t with df degrees of freedom that is about n^(2/df - 1). A family whose standard
+deviation is ruled by values that no sample of this size holds would lead a recalibrator that scales by
+it astray: 90 % intervals of 300 rows behind StdScalingRecalibrator would cover 87 %.
+"""
 
 
 class ResidualRegressor(BaseUncertaintyRegressor):
@@ -68,8 +78,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         What became of the scale model; its ``slope`` in [0, 1] says how much of the differences it
         predicts between rows holds on rows it has not seen (0: one scale for all rows).
     df_ : float
-        Degrees of freedom of the Student t family that fits the standardised residuals best;
-        infinite with ``shape="normal"``.
+        Degrees of freedom of the Student t family that fits the standardised residuals best, among
+        those whose standard deviation so many rows can tell; infinite with ``shape="normal"``.
     shape_ : IsotonicRecalibrator or None
         The departure of the standardised residuals from that family.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -84,9 +94,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     -----
     1. Each row's residual comes from a mean model that has not seen it.
     2. The scale model learns :math:`\log |r|`: any regressor then gives a positive scale, one wild
-       residual does little, and units do not matter [1]_. It is cross-fitted on the same folds, and
-       its predictions are shrunk to a constant as far as they do not hold out of fold. A new row's
-       scale stays within the sizes of the residuals seen.
+       residual does little, and units do not matter [1]_. Its predictions are shrunk to a constant as
+       far as they do not hold for rows that it knows nothing of: for each fold, it learns from
+       residuals of mean models that have not seen that fold either. Otherwise a row's own error
+       would show in its neighbours' residuals, and 90 % intervals around fully grown trees in one
+       dimension would cover 73 %. A new row's scale stays within the sizes of the residuals seen.
     3. The standardised residuals :math:`z = r / s(x)`, out of fold in both models, are fitted by a
        Student t distribution centred at 0, and their departure from it, skewness for one, by
        `IsotonicRecalibrator`. The result has a density, tails beyond the largest residual and exact
@@ -95,7 +107,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     `fit_transform` gives the out-of-fold location and scale; the shape, which is common to all rows,
     comes from all of them. It needs a ``cv`` that tests every row once.
 
-    Cost: twice the number of folds, plus two fits.
+    Cost: with 5 folds 16 fits of the mean model and 6 of the scale model, never more than 10 beyond
+    twice the number of folds and two.
 
     References
     ----------
@@ -167,29 +180,48 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         progress.done("mean model")
         rows, loc = mean_fit.tested()
         pairs = data.take(rows)
-        pair_folds = _folds_of_pairs(folds, mean_fit.test_rows) or resolve_cv(None, fold_seed)
-        tested, scale = self._fit_scale(pairs, pairs.y - loc, pair_folds, scale_seed, progress)
+        tested, scale = self._fit_scale(estimator, data, folds, pairs, pairs.y - loc, scale_seed, progress)
         self._fit_shape(pairs.take(tested), loc[tested], scale)
         return mean_fit, tested, scale
 
     def _fit_scale(
-        self, pairs: TrainingData, residual: FloatArray, folds: Any, seed: int, progress: Progress
+        self,
+        estimator: Any,
+        data: TrainingData,
+        folds: list[tuple[IntArray, IntArray]],
+        pairs: TrainingData,
+        residual: FloatArray,
+        seed: int,
+        progress: Progress,
     ) -> tuple[IntArray, FloatArray]:
         """Fit the scale model to all residuals; return the pairs it was tested on and their scales."""
-        target, unit = log_residuals(residual, pairs.sample_weight, positive=bool(pairs.y.min() >= 0))
+        positive = bool(pairs.y.min() >= 0)
+        target, unit = log_residuals(residual, pairs.sample_weight, positive=positive)
         model, params = self._scale_model(pairs, seed)
-        scale_fit = cross_fit(
-            model,
-            pairs.X,
-            target,
-            cv=folds,
-            params=params,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-            predict=point_predict,
-            on_fold=progress.teller("scale fold"),
-        )
-        tested, predicted = scale_fit.tested()
+        tested = np.empty(0, dtype=np.intp)
+        if unit > 0 and not isinstance(estimator, FrozenEstimator):
+            tested, predicted = unseen_log_scale(
+                estimator,
+                model,
+                data,
+                folds,
+                lambda other: log_residuals(other, positive=positive, unit=unit)[0],
+                self._scale_model(data, seed)[1],
+                n_jobs=self.n_jobs,
+                verbose=self.verbose,
+                on_fold=progress.teller("mean of two folds"),
+            )
+        if not len(tested):  # one fold, or a finished model: no mean model knows any of the pairs
+            tested, predicted = cross_fit(
+                model,
+                pairs.X,
+                target,
+                cv=_folds_of_pairs(folds) or KFold(5, shuffle=True, random_state=seed),
+                params=params,
+                n_jobs=self.n_jobs,
+                predict=point_predict,
+                on_fold=progress.teller("scale fold"),
+            ).tested()
         weight = None if pairs.sample_weight is None else pairs.sample_weight[tested]
         model.fit(pairs.X, target, **params)
         progress.done("scale model")
@@ -240,16 +272,14 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         return self._shaped(self._point(X), self.scale_model_.predict(X))
 
 
-def _folds_of_pairs(
-    folds: list[tuple[IntArray, IntArray]], test_rows: tuple[IntArray, ...]
-) -> list[tuple[IntArray, IntArray]]:
+def _folds_of_pairs(folds: list[tuple[IntArray, IntArray]]) -> list[tuple[IntArray, IntArray]]:
     """Return the folds as positions among the tested pairs; without those that have nothing to train on.
 
     The pairs a fold may train on are those of its training rows, so that groups stay together and
     time stays ordered.
     """
-    rows = np.concatenate(test_rows)
-    ends = np.cumsum([len(part) for part in test_rows])
+    rows = np.concatenate([test for _, test in folds])
+    ends = np.cumsum([len(test) for _, test in folds])
     pair_folds = []
     for (train, test), end in zip(folds, ends, strict=True):
         trainable = np.flatnonzero(np.isin(rows, train))
@@ -262,8 +292,10 @@ def _fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float
     """Return degrees of freedom and scale of the likeliest Student t distribution centred at 0."""
     squared = np.square(z)
     share = np.full(len(z), 1 / len(z)) if weight is None else weight / weight.sum()
+    n = len(z) if weight is None else float(weight.sum())
+    settled = [df for df in _DF_GRID if n ** (2 / df - 1) <= _UNSETTLED]
     best = (-np.inf, np.inf, 1.0)
-    for df in _DF_GRID:
+    for df in settled or _DF_GRID[-1:]:
         variance = float(share @ squared)
         for _ in range(20):  # EM: rows far out count for less
             variance = float(share @ (squared * (df + 1) / (df + squared / variance)))

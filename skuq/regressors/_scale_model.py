@@ -27,7 +27,11 @@ def point_predict(estimator: Any, X: Any) -> FloatArray:
 
 
 def log_residuals(
-    residual: FloatArray, weight: FloatArray | None = None, *, positive: bool = False
+    residual: FloatArray,
+    weight: FloatArray | None = None,
+    *,
+    positive: bool = False,
+    unit: float | None = None,
 ) -> tuple[FloatArray, float]:
     """Return log(abs(residual) / unit) and the unit, of the size of the mean of abs(residual).
 
@@ -45,14 +49,16 @@ def log_residuals(
     positive : bool
         Take a unit so small that all logarithms are at least 1, for models that were chosen for a
         non-negative y and may take no other (a Poisson or gamma loss).
+    unit : float, default=None
+        The unit that other residuals gave; None takes that of these.
     """
     size = np.abs(residual)
-    mean = float(np.average(size, weights=weight))
-    if mean == 0:
+    lowest = float(np.e) if positive else _SMALLEST
+    if unit is None:
+        unit = float(np.average(size, weights=weight)) * _SMALLEST / lowest
+    if unit == 0:
         return np.ones_like(size), 0.0
-    logarithm = np.log(np.maximum(size / mean, _SMALLEST))
-    shift = 1.0 - np.log(_SMALLEST) if positive else 0.0
-    return logarithm + shift, mean * float(np.exp(-shift))
+    return np.log(np.maximum(size / unit, lowest)), unit
 
 
 def scale_estimator_like(estimator: Any) -> Any:

@@ -79,7 +79,11 @@ def test_fit_transform_asks_the_members_that_have_not_seen_a_row():
         epistemic = variance * (1 + 1 / count - 1 / 40)  # the mean of few is less certain than that of 40
         assert dist.loc[j] == pytest.approx(mean)
         assert dist.scale[j] == pytest.approx(np.sqrt(epistemic + noise))
-        assert dist.df[j] == max(count, 5)
+        share = epistemic / (epistemic + noise)
+        nu, nu_full = (count - 1) / share**2, 39 / share**2  # Welch and Satterthwaite
+        grown = 40 / 38 * (nu / (nu - 2)) / (nu_full / (nu_full - 2))
+        assert dist.df[j] == pytest.approx(2 * grown / (grown - 1))
+    assert dist.df.max() < 40
 
 
 def test_members_draw_as_many_rows_with_replacement():

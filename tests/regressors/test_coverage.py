@@ -32,6 +32,24 @@ def mean_coverage(make, world=heteroscedastic_world, n=300, **params):
     return np.mean(covered)
 
 
+def noisy_line(n, seed):
+    """One column, in which neighbours predict each other, and noise that varies."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 1))
+    return X, np.sin(4 * X[:, 0]) + (0.2 + 2 * X[:, 0]) * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("recalibrator", [None, IsotonicRecalibrator(), StdScalingRecalibrator()])
+@pytest.mark.parametrize("method", ["residual", "bootstrap"])
+def test_trees_that_follow_every_row_do_not_flatter_themselves(method, recalibrator):
+    def make(seed):
+        model = UncertaintyRegressor(DecisionTreeRegressor(random_state=0), method, random_state=seed)
+        return model if recalibrator is None else make_pipeline(model, recalibrator)
+
+    low, high = (0.88, 0.94) if recalibrator is None and method == "bootstrap" else (0.88, 0.92)
+    assert low < mean_coverage(make, noisy_line) < high
+
+
 PIPELINES = {
     "bootstrap, std": lambda seed: make_pipeline(
         UncertaintyRegressor(BAGGED, "bootstrap", random_state=seed), StdScalingRecalibrator()

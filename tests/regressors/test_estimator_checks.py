@@ -23,7 +23,6 @@ RESAMPLED = dict.fromkeys(
     ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
     "rows are drawn by their weights, so that weights equal repetition in distribution, not in each draw",
 )
-SPLIT = {"check_sample_weight_equivalence_on_dense_data": "repeated rows have other folds than weighted rows"}
 
 # Trees predict the separated clusters of the transformer checks exactly, seen or not, so those pass.
 CASES = [
@@ -37,7 +36,7 @@ CASES = [
     (RecalibratedRegressor(LeastSquaresRegressor(), random_state=0), HONEST),
     (
         RecalibratedRegressor(BayesianRidge(), IsotonicRecalibrator(), ensemble=True, random_state=0),
-        HONEST | SPLIT,
+        HONEST,
     ),
     (UncertaintyRegressor(Ridge(), random_state=0), HONEST),
     (UncertaintyRegressor(LeastSquaresRegressor(), random_state=0), HONEST),
