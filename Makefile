@@ -51,6 +51,8 @@ docs: $(VENV)/.installed-docs
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/ucc.py
 
 test-minimum: $(MINIMUM)/.installed
 	$(MINIMUM)/bin/python $(PYTEST) $(ARGS)

@@ -1,11 +1,15 @@
 """Configuration of the Sphinx documentation; `make docs` builds it with warnings as errors."""
 
 import os
+import sys
 import warnings
 from pathlib import Path
 
 import skuq
 from skuq.metrics._spec import all_specs
+
+sys.path.insert(0, str(Path(__file__).parent))
+import metric_tables
 
 os.environ["MPLBACKEND"] = "Agg"
 
@@ -86,3 +90,4 @@ def write_metrics_table(app):
 def setup(app):
     """Hook the table into the build."""
     app.connect("builder-inited", write_metrics_table)
+    app.connect("builder-inited", metric_tables.write_tables)

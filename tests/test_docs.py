@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import runpy
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from skuq.metrics._spec import all_specs
 
 ROOT = Path(__file__).resolve().parent.parent
 RST_BLOCK = re.compile(r"^\.\. code-block:: python\n(?P<code>(?:\n|[ \t]+.*\n?)+)", re.MULTILINE)
@@ -18,6 +21,76 @@ PAGES = sorted([*(ROOT / "docs").glob("*.rst"), *(ROOT / "docs").glob("[!_a]*/*.
 # What a page claims of its own results.
 CLAIMS = {
     "docs/tutorials/getting-started.rst": ["0.85 < coverage < 0.95", "crps > 0", "len(best) == len(y_test)"],
+    "docs/explanation/calibrated-and-sharp.rst": [
+        "table['the truth'] == [0.9, 0.008, 0.5, 0.284]",
+        "table['one width for all'] == [0.9, 0.018, 0.53, 0.293]",
+        "table['ignores x'] == [0.91, 0.016, 0.84, 0.483]",
+        "table['too narrow'] == [0.59, 0.105, 0.25, 0.307]",
+        "table['too wide'] == [1.0, 0.103, 1.0, 0.329]",
+        "one_width['coverage'].round(2).tolist() == [1.0, 0.96, 0.86, 0.78]",
+        "truth['coverage'].round(2).tolist() == [0.9, 0.9, 0.89, 0.9]",
+    ],
+    "docs/explanation/proper-scores.rst": [
+        "(round(crps, 2), round(nll, 2), round(interval, 2)) == (1.13, 2.11, 8.27)",
+        "nlls == [1.6, 1.58] and crpss == [0.569, 0.582]",
+        "crps_of_two == [3.5, 3.38] and nll_of_two == [1.63, 1.76]",
+    ],
+    "docs/explanation/average-calibration.rst": [
+        "round(mean_null, 3) == 0.010 and round(high_null, 3) == 0.019",
+        "maces == [0.04, 0.01] and crpss == [0.17, 0.59]",
+        "(round(overall, 3), round(first, 2), round(second, 2)) == (0.006, 0.12, 0.13)",
+        "(round(by_quantile, 2), round(by_interval, 2)) == (0.09, 0.02)",
+    ],
+    "docs/explanation/group-calibration.rst": [
+        "(round(mace, 3), round(ence, 2)) == (0.018, 0.56)",
+        "table['rmv'].round(2).tolist() == [0.63, 0.88, 1.13, 1.38]",
+        "table['rmse'].round(2).tolist() == [1.38, 1.1, 0.88, 0.62]",
+        "table['coverage'].round(2).tolist() == [0.52, 0.81, 0.95, 1.0]",
+        "by_bins == [0.015, 0.024, 0.049, 0.096] and floor == [0.023, 0.033, 0.056, 0.103]",
+        "round(ence_of_one, 4) == 0.0001",
+        "by_x['coverage'].round(3).tolist() == [0.989, 0.903, 0.806]",
+        "(round(equal_width, 2), round(equal_count, 2)) == (0.24, 0.06) and rows.min() <= 2",
+    ],
+    "docs/explanation/prediction-intervals.rst": [
+        "abs(width - 3.29) < 0.001 and abs(short - 0.042) < 0.001 and abs(spare - 0.888) < 0.002",
+        "abs(same) < 1e-12 and round(covered, 12) == 0.9",
+        "spread == [0.47, 0.57, 1.73]",
+        "by_range == [0.76, 0.47, 0.45, 0.36] and by_std == [3.42, 3.37, 3.3, 3.29]",
+    ],
+    "docs/explanation/sharpness.rst": [
+        "(round(mean_std, 2), round(root_mean_square, 2), round(rmse, 2)) == (1.13, 1.28, 1.26)",
+        "sharp == [1.13, 0.0] and crps == [0.63, 6.97]",
+    ],
+    "docs/explanation/uncertainty-characteristics.rst": [
+        "models['best_share'].round(2).to_dict() == {'truth': 0.15, 'constant': 0.85}",
+        "front['model'].tolist() == ['constant', 'truth']",
+        "front['miss_rate_low'].round(2).tolist() == [0.15, 0.0]",
+        "gains == [-0.01, 0.21] and crps == [0.91, 0.97]",
+        "np.round(few_misses, 2).tolist() == [0.16, 0.2, 0.49]",
+        "np.round(in_distance, 2).tolist() == [0.46, 0.77, 2.26]",
+    ],
+    "docs/explanation/significance.rst": [
+        "(round(interval_one.low, 3), round(interval_one.high, 3)) == (0.557, 0.606)",
+        "(round(interval_other.low, 3), round(interval_other.high, 3)) == (0.563, 0.613)",
+        "(round(test.difference, 3), round(test.p_value, 3)) == (-0.006, 0.001)",
+        "rejected == {0.0: 0.048, 0.9: 0.532} and rejected_by_blocks == 0.036",
+        "round(by_ence.p_value, 3) == 0.001 and [round(v, 3) for v in by_ence.values] == [0.023, 0.033]",
+        "((both['calibrated_low'] < both['value']) & (both['value'] < both['calibrated_high'])).all()",
+    ],
+    "docs/how-to/choose-a-metric.rst": [
+        "round(overall, 2) == 0.9",
+        "by_feature['coverage'].round(3).tolist() == [0.982, 0.892, 0.826]",
+        "by_feature['standard_error'].round(3).tolist() == [0.013, 0.013, 0.013]",
+    ],
+    "docs/how-to/compare-two-models.rst": [
+        "[round(v, 3) for v in test.values] == [0.227, 0.238] and round(test.difference, 3) == -0.011",
+        "by_second == {'spline': [1.0, 0.96, 0.87, 0.84], 'trees': [1.0, 0.96, 0.92, 0.88]}",
+        "round(test.p_value, 3) == 0.001 and 'difference -0.011' in sentence",
+        "round(skill['spline'].low, 2) == 0.46 and round(skill['trees'].high, 2) == 0.48",
+        "[round(v, 3) for v in report.loc['ence', 'value']] == [0.153, 0.119]",
+        "(report.loc[['crps', 'nll']].xs('spline', level=1)['value']"
+        " < report.loc[['crps', 'nll']].xs('trees', level=1)['value']).all()",
+    ],
     "docs/explanation/honest-calibration.rst": ["unseen > 2 * seen"],
     "docs/explanation/reaching-through.rst": ["(lower > 0).all()"],
     "docs/how-to/wrap-your-own.rst": ["len(dist) == 100", "len(gamma) == 2"],
@@ -64,3 +137,12 @@ def test_every_block_is_found():
 def test_claims_belong_to_pages():
     assert set(CLAIMS) <= set(WITH_CODE)
     assert "README.md" in WITH_CODE
+
+
+def test_reference_table_has_every_metric():
+    tables = runpy.run_path(str(ROOT / "docs" / "metric_tables.py"))
+    text = tables["metric_tables"]()
+    for spec in all_specs().values():
+        assert f":func:`~skuq.metrics.{spec.function.__name__}` | {tables['scorer_of'](spec)} |" in text
+    for _, page, _ in tables["FAMILIES"]:
+        assert (ROOT / "docs" / "explanation" / f"{page}.rst").is_file()

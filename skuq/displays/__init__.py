@@ -1,7 +1,21 @@
 """Pictures of predictive distributions; they need the extra ``plot`` (matplotlib)."""
 
+from skuq.displays._adversarial_group_calibration import AdversarialGroupCalibrationDisplay
 from skuq.displays._calibration_curve import CalibrationCurveDisplay
 from skuq.displays._interval import IntervalDisplay
 from skuq.displays._prediction_band import PredictionBandDisplay
+from skuq.displays._reliability import ReliabilityDisplay
+from skuq.displays._residual_scale import ResidualScaleDisplay
+from skuq.displays._sharpness import SharpnessDisplay
+from skuq.displays._uncertainty_characteristics import UncertaintyCharacteristicsDisplay
 
-__all__ = ["CalibrationCurveDisplay", "IntervalDisplay", "PredictionBandDisplay"]
+__all__ = [
+    "AdversarialGroupCalibrationDisplay",
+    "CalibrationCurveDisplay",
+    "IntervalDisplay",
+    "PredictionBandDisplay",
+    "ReliabilityDisplay",
+    "ResidualScaleDisplay",
+    "SharpnessDisplay",
+    "UncertaintyCharacteristicsDisplay",
+]

@@ -13,6 +13,7 @@ from skuq._validation import as_float_array, check_integer, check_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import AxLine
 
 BLUE = "#3b6fb6"
 RED = "#d1495b"
@@ -20,6 +21,11 @@ GREY = "#8a8f98"
 INK = "#22262b"
 CURVES = (BLUE, "#d9822b", "#3f8f5f", "#8a5aa8", RED, "#4aa3b5")
 """Colours of the curves on one axes, in the order they are drawn."""
+
+CURVE, REFERENCE = "skuq-curve", "skuq-reference"
+"""Marks (gid) of what is drawn on an axes: the first curve of a model, and what models are compared with."""
+
+PERFECT = "Perfectly calibrated"
 
 Style = Mapping[str, Any] | None
 
@@ -69,6 +75,81 @@ def has_label(ax: Axes, label: str) -> bool:
     return label in ax.get_legend_handles_labels()[1]
 
 
+def next_colour(ax: Axes) -> str:
+    """Return the colour of the next curve on the axes."""
+    earlier = sum(artist.get_gid() == CURVE for artist in ax.get_children())
+    return CURVES[earlier % len(CURVES)]
+
+
+def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
+    """Draw the line y = x from edge to edge, unless it is there already."""
+    if has_label(ax, PERFECT):
+        return None
+    default = {
+        "color": INK,
+        "linestyle": (0, (4, 3)),
+        "linewidth": 1.0,
+        "label": PERFECT,
+        "gid": REFERENCE,
+        "zorder": 1.5,
+    }
+    return draw_endless_line(
+        ax, (0.0, 0.0), 1.0, merge_style("lines.Line2D", default, style, "ref_line_kwargs")
+    )
+
+
+def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style: Mapping[str, Any]) -> AxLine:
+    """Draw a line through a point from edge to edge, without a say in where the edges are."""
+    from matplotlib.lines import AxLine
+
+    line = AxLine(point, None, slope, **style)
+    ax.add_artist(line)
+    return line
+
+
+def draw_legend(ax: Axes, **options: Any) -> None:
+    """Draw a legend, what models are compared with last, though it is drawn under them."""
+    handles, labels = ax.get_legend_handles_labels()
+    order = sorted(range(len(labels)), key=lambda i: handles[i].get_gid() == REFERENCE)
+    if order:
+        options = {"loc": "best", "fontsize": "small", "edgecolor": "none", **options}
+        legend = ax.legend([handles[i] for i in order], [labels[i] for i in order], **options)
+        for i, handle in zip(order, legend.legend_handles, strict=True):
+            if handles[i].get_gid() == REFERENCE:
+                _make_neutral(handle, ax)
+            if handle is not None and hasattr(handle, "get_offsets"):  # points, faint because there are many
+                handle.set_alpha(1.0)
+
+
+def _make_neutral(handle: Any, ax: Axes) -> None:
+    """Take the colour of a model off the legend's entry for what each model has."""
+    from matplotlib.colors import to_rgb, to_rgba
+
+    kind = "edgecolor" if hasattr(handle, "get_edgecolor") else "color"
+    colour = np.ravel(handle.get_edgecolor() if kind == "edgecolor" else to_rgba(handle.get_color()))
+    models: list[Any] = [line for line in ax.get_lines() if line.get_gid() == CURVE]
+    if any(np.allclose(to_rgb(line.get_color()), colour[:3]) for line in models):
+        handle.set(**{kind: (*to_rgb(INK), colour[3])})
+
+
+def scatter_style(shown: int, n: int, label: str, style: Style) -> dict[str, Any]:
+    """Return the keywords of a cloud of points, of which not all may be shown."""
+    many = shown > 300
+    default = {
+        "color": INK,
+        "s": 9.0 if many else 16.0,
+        "alpha": 0.35 if many else 0.6,
+        "linewidths": 0.0,
+        "label": label if shown == n else f"{label} ({shown} of {n} rows)",
+    }
+    return merge_style("collections.PathCollection", default, style, "scatter_kwargs")
+
+
+def with_unit(text: str, unit: str | None) -> str:
+    """Return the label of an axis with its unit, where known."""
+    return text if unit is None else f"{text} ({unit})"
+
+
 def choose_rows(n: int, max_rows: int | None) -> IntArray:
     """Return at most `max_rows` of n row numbers, evenly spaced, the first and the last among them."""
     if max_rows is not None:
@@ -83,14 +164,14 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
 
 
+def rows_that_count(sample_weight: FloatArray | None, n: int) -> IntArray:
+    """Return the rows whose weight is not 0."""
+    return np.arange(n) if sample_weight is None else np.flatnonzero(sample_weight > 0)
+
+
 def check_column(values: ArrayLike, name: str, n: int) -> FloatArray:
     """Return a float array of n rows without NaN."""
     array = check_rows(as_float_array(values, name), name, n)
     if np.isnan(array).any():
         raise ValueError(f"`{name}` must not contain NaN, got one at row {int(np.argmax(np.isnan(array)))}.")
     return array
-
-
-def estimator_name(estimator: object, name: str | None) -> str:
-    """Return the name given, or the class of the estimator."""
-    return type(estimator).__name__ if name is None else name

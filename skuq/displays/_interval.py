@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from skuq._validation import (
     check_single_coverage,
     check_target,
 )
+from skuq.displays._display import Display
 from skuq.displays._drawing import (
     BLUE,
     INK,
@@ -22,12 +24,10 @@ from skuq.displays._drawing import (
     Style,
     check_matplotlib,
     choose_rows,
-    get_axes,
     merge_style,
     percent,
 )
 from skuq.distributions import as_distribution
-from skuq.prediction import predict_dist
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,14 +37,15 @@ SortBy = Literal["observed", "predicted", "width"]
 _ORDERS = {"observed": "observed value", "predicted": "predicted value", "width": "width of the interval"}
 
 
-class IntervalDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class IntervalDisplay(Display):
     """Prediction intervals of single rows, sorted, those that miss in another colour.
 
     It answers where the intervals fail: at the low or the high end, on one side only, or anywhere
     alike, and whether wide intervals are given where they are needed. Of many rows a part is drawn,
     evenly spaced in the sorted order; the coverage in the legend is that of all rows.
 
-    Create it with `from_estimator` or `from_predictions`.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
 
     Parameters
     ----------
@@ -93,24 +94,13 @@ class IntervalDisplay:
     0.92
     """
 
-    def __init__(
-        self,
-        *,
-        y_true: FloatArray,
-        bounds: FloatArray,
-        y_pred: FloatArray,
-        coverage: float | None = None,
-        sample_weight: FloatArray | None = None,
-        target_name: str = "Target",
-        name: str | None = None,
-    ) -> None:
-        self.y_true = y_true
-        self.bounds = bounds
-        self.y_pred = y_pred
-        self.coverage = coverage
-        self.sample_weight = sample_weight
-        self.target_name = target_name
-        self.name = name
+    y_true: FloatArray
+    bounds: FloatArray
+    y_pred: FloatArray
+    coverage: float | None = None
+    sample_weight: FloatArray | None = None
+    target_name: str = "Target"
+    name: str | None = None
 
     def plot(
         self,
@@ -147,15 +137,13 @@ class IntervalDisplay:
         display : IntervalDisplay
             Itself.
         """
-        check_matplotlib("IntervalDisplay.plot")
+        self._use_axes(ax, (8.0, 4.5))
         inside = (self.bounds[:, 0] <= self.y_true) & (self.y_true <= self.bounds[:, 1])
         self.observed_coverage_ = float(np.average(inside, weights=self.sample_weight))
         order = self._order(sort_by)
         position = choose_rows(len(order), max_rows)
         self.rows_ = order[position]
         centre = self.y_pred[self.rows_] if sort_by == "width" else np.zeros(len(position))
-        self.ax_ = get_axes(ax, (8.0, 4.5))
-        self.figure_ = self.ax_.figure
         bounds = self.bounds[self.rows_] - centre[:, np.newaxis]
         y = self.y_true[self.rows_] - centre
         self._draw_intervals(
@@ -200,8 +188,7 @@ class IntervalDisplay:
         self.ax_.set_xlabel(f"Row, sorted by {_ORDERS[sort_by]}{part}")
         relative = ", minus prediction" if sort_by == "width" else ""
         self.ax_.set_ylabel(self.target_name + relative)
-        if title is not None:
-            self.ax_.set_title(title, loc="left")
+        self._draw_title(title)
         asked = "" if self.coverage is None else f" ({percent(self.coverage)} asked)"
         self.ax_.legend(
             title=f"{percent(self.observed_coverage_)} of {n} rows inside{asked}",
@@ -209,7 +196,6 @@ class IntervalDisplay:
             frameon=False,
             alignment="left",
         )
-        self.ax_.spines[["top", "right"]].set_visible(False)
         self.ax_.margins(x=0.01)
 
     @classmethod
@@ -223,11 +209,7 @@ class IntervalDisplay:
         target_name: str = "Target",
         name: str | None = None,
         ax: Axes | None = None,
-        sort_by: SortBy = "observed",
-        max_rows: int | None = 150,
-        line_kwargs: Style = None,
-        missed_kwargs: Style = None,
-        scatter_kwargs: Style = None,
+        **kwargs: Any,
     ) -> Self:
         """Draw the intervals of given predictions.
 
@@ -247,13 +229,8 @@ class IntervalDisplay:
             Title of the axes.
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
-        sort_by : {"observed", "predicted", "width"}, default="observed"
-            What the rows are sorted by, from left to right. Sorted by width they are drawn relative to
-            the prediction.
-        max_rows : int or None, default=150
-            At most so many rows are drawn, evenly spaced in the sorted order; None draws all.
-        line_kwargs, missed_kwargs, scatter_kwargs : dict, default=None
-            Keywords for the intervals, for those that miss, and for the observed values.
+        **kwargs : dict
+            The other keywords of `plot`.
 
         Returns
         -------
@@ -264,7 +241,7 @@ class IntervalDisplay:
         target = check_target(y_true, "y_true")
         level = check_single_coverage(coverage)
         bounds, point = interval_and_point(y_pred, len(target), level)
-        display = cls(
+        return cls(
             y_true=target,
             bounds=bounds,
             y_pred=point,
@@ -272,42 +249,7 @@ class IntervalDisplay:
             sample_weight=check_sample_weight(sample_weight, len(target)),
             target_name=target_name,
             name=name,
-        )
-        return display.plot(
-            ax,
-            sort_by=sort_by,
-            max_rows=max_rows,
-            line_kwargs=line_kwargs,
-            missed_kwargs=missed_kwargs,
-            scatter_kwargs=scatter_kwargs,
-        )
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Axes | None = None, **kwargs: Any
-    ) -> Self:
-        """Draw the intervals of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted estimator that `skuq.predict_dist` understands.
-        X : array-like of shape (n, p)
-            Features of rows that it was not trained on.
-        y : array-like of shape (n,)
-            Observed target.
-        ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
-        **kwargs : dict
-            The other keywords of `from_predictions`.
-
-        Returns
-        -------
-        display : IntervalDisplay
-            The display, drawn.
-        """
-        check_matplotlib("IntervalDisplay.from_estimator")
-        return cls.from_predictions(y, predict_dist(estimator, X), ax=ax, **kwargs)
+        ).plot(ax, **kwargs)
 
 
 def interval_and_point(y_pred: Any, n: int, coverage: float) -> tuple[FloatArray, FloatArray]:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from skuq._sklearn_compat import safe_indexing
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import DEFAULT_COVERAGE, check_coverage, check_integer, check_target
+from skuq._validation import (
+    DEFAULT_COVERAGE,
+    check_coverage,
+    check_integer,
+    check_sample_weight,
+    check_target,
+)
+from skuq.displays._display import Display, Fold
 from skuq.displays._drawing import (
     BLUE,
     INK,
@@ -16,29 +25,31 @@ from skuq.displays._drawing import (
     check_column,
     check_matplotlib,
     choose_rows,
-    get_axes,
+    draw_legend,
     merge_style,
     percent,
+    rows_that_count,
+    scatter_style,
 )
 from skuq.displays._interval import finite_bounds
 from skuq.distributions import as_distribution
-from skuq.prediction import predict_dist
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class PredictionBandDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class PredictionBandDisplay(Display):
     """Observed values against predicted ones, with prediction intervals as bands.
 
     It answers how good the predictions are and whether the band follows the scatter: a band that is
     too narrow at one end and too wide at the other shows here and in no average. Over a feature it
     shows what the model makes of that feature.
 
-    The band at a place is the mean of the bounds over neighbouring rows, at most `max_bins` groups of
-    equal size; with fewer rows than that it is the interval of each row.
+    The band at a place is the mean of the bounds over neighbouring rows, at most `max_bins` groups of about
+    equal size that keep rows at the same place together; with fewer rows it is the interval of each row.
 
-    Create it with `from_estimator` or `from_predictions`.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
 
     Parameters
     ----------
@@ -52,6 +63,8 @@ class PredictionBandDisplay:
         Nominal coverages, in (0, 1).
     x : ndarray of shape (n,), default=None
         Where the rows lie on the horizontal axis; None takes the predictions.
+    sample_weight : ndarray of shape (n,), default=None
+        How many observations each row stands for, all positive.
     target_name : str, default="target"
         What is predicted, with its unit, for the axes.
     x_name : str, default=None
@@ -89,26 +102,15 @@ class PredictionBandDisplay:
     2
     """
 
-    def __init__(
-        self,
-        *,
-        y_true: FloatArray,
-        y_pred: FloatArray,
-        bounds: FloatArray,
-        coverages: FloatArray,
-        x: FloatArray | None = None,
-        target_name: str = "target",
-        x_name: str | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.y_true = y_true
-        self.y_pred = y_pred
-        self.bounds = bounds
-        self.coverages = coverages
-        self.x = x
-        self.target_name = target_name
-        self.x_name = x_name
-        self.name = name
+    y_true: FloatArray
+    y_pred: FloatArray
+    bounds: FloatArray
+    coverages: FloatArray
+    x: FloatArray | None = None
+    sample_weight: FloatArray | None = None
+    target_name: str = "target"
+    x_name: str | None = None
+    name: str | None = None
 
     def plot(
         self,
@@ -146,17 +148,15 @@ class PredictionBandDisplay:
         display : PredictionBandDisplay
             Itself.
         """
-        check_matplotlib("PredictionBandDisplay.plot")
+        self._use_axes(ax, (6.4, 5.4))
         check_integer(max_bins, "max_bins", minimum=2)
-        self.ax_ = get_axes(ax, (6.4, 5.4))
-        self.figure_ = self.ax_.figure
         x = self.y_pred if self.x is None else self.x
         order = np.argsort(x, kind="stable")
-        groups = np.array_split(order, min(max_bins, len(order)))
+        groups = neighbours(x[order], order, max_bins)
         # The band reaches to the outermost rows, with the distances from the prediction of their groups.
         ends = order[[0, -1]] if len(order) > max_bins else np.empty(0, dtype=np.intp)
-        places = _with_ends(local_means(x, groups), x[ends])
-        line = local_means(self.y_pred, groups)
+        places = _with_ends(local_means(x, groups, self.sample_weight), x[ends])
+        line = local_means(self.y_pred, groups, self.sample_weight)
         line = _with_ends(line, self.y_pred[ends] if self.x is None else line[[0, -1]][: len(ends)])
         self._draw_bands(places, line, groups, fill_kwargs)
         self._draw_points(x, order[choose_rows(len(order), max_rows)], scatter_kwargs)
@@ -171,7 +171,7 @@ class PredictionBandDisplay:
         widest_first = np.argsort(-self.coverages, kind="stable")
         for depth, column in enumerate(widest_first):
             distance = finite_bounds(self.bounds[:, :, column], self.y_true) - self.y_pred[:, np.newaxis]
-            mean = np.column_stack([local_means(side, groups) for side in distance.T])
+            mean = np.column_stack([local_means(side, groups, self.sample_weight) for side in distance.T])
             if len(line) > len(mean):
                 mean = mean[[0, *range(len(mean)), -1]]
             default = {
@@ -184,15 +184,7 @@ class PredictionBandDisplay:
             self.bands_.append(self.ax_.fill_between(places, line + mean[:, 0], line + mean[:, 1], **merged))
 
     def _draw_points(self, x: FloatArray, rows: IntArray, style: Style) -> None:
-        shown = "" if len(rows) == len(x) else f" ({len(rows)} of {len(x)} rows)"
-        default = {
-            "color": INK,
-            "s": 9.0 if len(rows) > 300 else 16.0,
-            "alpha": 0.35 if len(rows) > 300 else 0.6,
-            "linewidths": 0.0,
-            "label": f"Observed{shown}",
-        }
-        merged = merge_style("collections.PathCollection", default, style, "scatter_kwargs")
+        merged = scatter_style(len(rows), len(x), "Observed", style)
         self.scatter_ = self.ax_.scatter(x[rows], self.y_true[rows], **merged)
 
     def _decorate(self, title: str | None) -> None:
@@ -201,13 +193,8 @@ class PredictionBandDisplay:
         else:
             self.ax_.set_xlabel(self.x_name or "x")
         self.ax_.set_ylabel(f"Observed {self.target_name}")
-        if title is not None:
-            self.ax_.set_title(title, loc="left")
-        legend = self.ax_.legend(loc="best", frameon=False)
-        for handle in legend.legend_handles:
-            if handle is not None and str(handle.get_label()).startswith("Observed"):
-                handle.set_alpha(1.0)
-        self.ax_.spines[["top", "right"]].set_visible(False)
+        self._draw_title(title)
+        draw_legend(self.ax_, frameon=False)
         self.ax_.margins(x=0.02)
 
     @classmethod
@@ -220,13 +207,10 @@ class PredictionBandDisplay:
         x: ArrayLike | None = None,
         target_name: str = "target",
         x_name: str | None = None,
+        sample_weight: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
-        max_rows: int | None = 1000,
-        max_bins: int = 40,
-        line_kwargs: Style = None,
-        scatter_kwargs: Style = None,
-        fill_kwargs: Style = None,
+        **kwargs: Any,
     ) -> Self:
         """Draw the bands of given predictions.
 
@@ -244,16 +228,14 @@ class PredictionBandDisplay:
             What is predicted, with its unit, for the axes.
         x_name : str, default=None
             Name of `x`, with its unit, for the axis.
+        sample_weight : array-like of shape (n,), default=None
+            How many observations each row stands for, for the means that make up the bands.
         name : str, default=None
             Title of the axes.
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
-        max_rows : int or None, default=1000
-            At most so many observed values are drawn, evenly spaced from left to right.
-        max_bins : int, default=40
-            At most so many groups of neighbouring rows make up the bands.
-        line_kwargs, scatter_kwargs, fill_kwargs : dict, default=None
-            Keywords for the prediction, the observed values and the bands.
+        **kwargs : dict
+            The other keywords of `plot`.
 
         Returns
         -------
@@ -266,35 +248,27 @@ class PredictionBandDisplay:
         if len(dist) != len(target):
             raise ValueError(f"`y_pred` must have {len(target)} rows, as many as `y_true`, got {len(dist)}.")
         coverages = np.atleast_1d(check_coverage(coverage))
-        display = cls(
+        weight = check_sample_weight(sample_weight, len(target))
+        place = None if x is None else check_column(x, "x", len(target))
+        if weight is not None:
+            counts = rows_that_count(weight, len(weight))
+            target, dist, weight = target[counts], dist[counts], weight[counts]
+            place = None if place is None else place[counts]
+        return cls(
             y_true=target,
             y_pred=dist.mean(),
             bounds=dist.interval(coverages),
             coverages=coverages,
-            x=None if x is None else check_column(x, "x", len(target)),
+            x=place,
+            sample_weight=weight,
             target_name=target_name,
             x_name=x_name,
             name=name,
-        )
-        return display.plot(
-            ax,
-            max_rows=max_rows,
-            max_bins=max_bins,
-            line_kwargs=line_kwargs,
-            scatter_kwargs=scatter_kwargs,
-            fill_kwargs=fill_kwargs,
-        )
+        ).plot(ax, **kwargs)
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        feature: int | str | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
+        cls, estimator: Any, X: Any, y: ArrayLike, *, feature: int | str | None = None, **kwargs: Any
     ) -> Self:
         """Draw the bands of a fitted estimator.
 
@@ -308,21 +282,62 @@ class PredictionBandDisplay:
             Observed target.
         feature : int or str, default=None
             Column of `X` for the horizontal axis; None takes the predictions.
-        ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; None makes a new figure.
         **kwargs : dict
-            The other keywords of `from_predictions`.
+            The other keywords of `from_predictions`, among them `sample_weight`, `name` and `ax`.
 
         Returns
         -------
         display : PredictionBandDisplay
             The display, drawn.
         """
-        check_matplotlib("PredictionBandDisplay.from_estimator")
-        if feature is not None:
-            kwargs.setdefault("x", safe_indexing(X, feature, axis=1))
-            kwargs.setdefault("x_name", feature if isinstance(feature, str) else f"Feature {feature}")
-        return cls.from_predictions(y, predict_dist(estimator, X), ax=ax, **kwargs)
+        return super().from_estimator(estimator, X, y, **{**over_feature(X, feature), **kwargs})
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        cv_results: Mapping[str, Any],
+        X: Any,
+        y: ArrayLike,
+        *,
+        feature: int | str | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the bands of a cross-validation, over the tested rows of all folds together.
+
+        Parameters
+        ----------
+        cv_results : dict
+            What ``cross_validate(..., return_estimator=True, return_indices=True)`` of scikit-learn returns.
+        X : array-like of shape (n, p)
+            The features given to it.
+        y : array-like of shape (n,)
+            The target given to it.
+        feature : int or str, default=None
+            Column of `X` for the horizontal axis; None takes the predictions.
+        **kwargs : dict
+            The other keywords of `from_predictions`, among them `sample_weight`, `name` and `ax`; an `x` has
+            the rows of `X`.
+
+        Returns
+        -------
+        display : PredictionBandDisplay
+            The display, drawn.
+        """
+        return super().from_cv_results(cv_results, X, y, **{**over_feature(X, feature), **kwargs})
+
+    @classmethod
+    def _from_folds(cls, folds: Sequence[Fold], **kwargs: Any) -> Self:
+        if kwargs.get("x") is not None:
+            kwargs["x"] = safe_indexing(kwargs["x"], np.concatenate([fold.rows for fold in folds]))
+        return super()._from_folds(folds, **kwargs)
+
+
+def over_feature(X: Any, feature: int | str | None) -> dict[str, Any]:
+    """Return the keywords that put a column of X on the horizontal axis."""
+    if feature is None:
+        return {}
+    name = feature if isinstance(feature, str) else f"Feature {feature}"
+    return {"x": safe_indexing(X, feature, axis=1), "x_name": name}
 
 
 def _with_ends(values: FloatArray, ends: FloatArray) -> FloatArray:
@@ -330,6 +345,19 @@ def _with_ends(values: FloatArray, ends: FloatArray) -> FloatArray:
     return np.concatenate([ends[:1], values, ends[1:]])
 
 
-def local_means(values: FloatArray, groups: list[IntArray]) -> FloatArray:
-    """Return the mean of the values over each group of rows."""
-    return np.array([values[rows].mean() for rows in groups])
+def neighbours(places: FloatArray, rows: IntArray, max_bins: int) -> list[IntArray]:
+    """Split rows, sorted by their places, into groups of about equal size, those at one place together."""
+    even = [part[0] for part in np.array_split(np.arange(len(rows)), min(max_bins, len(rows)))]
+    least = len(rows) / len(even) / 2
+    starts = [0]
+    for start in np.unique(np.searchsorted(places, places[even])):
+        if min(start - starts[-1], len(rows) - start) >= least:
+            starts.append(int(start))
+    return np.split(rows, starts[1:])
+
+
+def local_means(values: FloatArray, groups: list[IntArray], weight: FloatArray | None = None) -> FloatArray:
+    """Return the weighted mean of the values over each group of rows."""
+    return np.array(
+        [np.average(values[rows], weights=None if weight is None else weight[rows]) for rows in groups]
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,9 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._members import read_members, read_weights, root_mean_square
+
+CACHED = 1 << 15
+"""Numbers that are worked on together, so that what is computed of them stays in the cache."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,14 +118,35 @@ class Empirical(Distribution):
 
     def _crps(self, y: FloatArray) -> FloatArray:
         """E|X - y| - E|X - X'| / 2, the second term from the order of the members alone."""
-        distance = (self._w() * np.abs(self.members - y[:, np.newaxis])).sum(axis=1)
-        return np.asarray(distance - self._half_mean_difference())
+        score = self._half_mean_difference()
+        np.negative(score, out=score)
+        for rows in self._blocks():
+            distance = self.members[rows] - y[rows, np.newaxis]
+            np.abs(distance, out=distance)
+            if self.weights is None:
+                score[rows] += distance.mean(axis=1)
+            else:
+                score[rows] += np.einsum("ij,ij->i", distance, self.weights[rows])
+        return score
 
     def _half_mean_difference(self) -> FloatArray:
         """E|X - X'| / 2 of two independent draws."""
-        w = self._w()
-        deviation = self.members - self.members[:, [0]]
-        return np.asarray((w * deviation * (2 * self._cumulative() - w - 1)).sum(axis=1))
+        n, m = self.members.shape
+        if self.weights is not None:
+            w, deviation = self.weights, self.members - self.members[:, [0]]
+            return np.asarray((w * deviation * (2 * self._cumulative() - w - 1)).sum(axis=1))
+        rank_weight = (2.0 * np.arange(1, m + 1) - m - 1) / m**2
+        half = np.empty(n)
+        for rows in self._blocks():
+            half[rows] = (self.members[rows] - self.members[rows, :1]) @ rank_weight
+        return half
+
+    def _blocks(self) -> Iterator[slice]:
+        """Yield the rows in parts whose members stay in the cache."""
+        n, m = self.members.shape
+        step = max(1, CACHED // m)
+        for start in range(0, n, step):
+            yield slice(start, start + step)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         if self.weights is not None:

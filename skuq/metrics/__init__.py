@@ -1,17 +1,66 @@
 """Metrics of predictive distributions and the scorers built on them."""
 
-from skuq.metrics._average_calibration import mean_absolute_calibration_error, regression_calibration_curve
-from skuq.metrics._group_calibration import expected_normalized_calibration_error
+from skuq.metrics._adversarial import adversarial_group_calibration_curve, adversarial_group_calibration_error
+from skuq.metrics._average_calibration import (
+    mean_absolute_calibration_error,
+    regression_calibration_curve,
+    root_mean_squared_calibration_error,
+)
+from skuq.metrics._calibration_area import miscalibration_area
+from skuq.metrics._calibration_scores import calibration_score_loss, expected_coverage_probability_error
+from skuq.metrics._group_calibration import (
+    expected_normalized_calibration_error,
+    uncertainty_calibration_error,
+)
+from skuq.metrics._interval_bands import bandwidth, deficit, excess, miss_rate
+from skuq.metrics._interval_width import coverage_width_loss, normalized_mean_interval_width
 from skuq.metrics._intervals import interval_coverage_error, mean_interval_width, prediction_interval_coverage
 from skuq.metrics._make_scorer import get_scorer, get_scorer_names, make_scorer, scorers
 from skuq.metrics._proper import crps_loss, nll_loss
-from skuq.metrics._quantile_scores import interval_score_loss, pinball_loss
+from skuq.metrics._quantile_calibration import quantile_calibration_error
+from skuq.metrics._quantile_scores import interval_score_loss, pinball_loss, weighted_interval_score_loss
+from skuq.metrics._reliability import conditional_coverage, reliability_table
+from skuq.metrics._report import uncertainty_report
+from skuq.metrics._report_table import UncertaintyReport
 from skuq.metrics._sharpness import sharpness
-from skuq.metrics._ucc import auucc_gain_score
+from skuq.metrics._significance import (
+    BootstrapInterval,
+    PermutationTest,
+    bootstrap_interval,
+    paired_permutation_test,
+)
+from skuq.metrics._skill import crps_skill_score, mean_standardized_log_loss
+from skuq.metrics._ucc import auucc_gain_score, auucc_loss
+from skuq.metrics._ucc_compare import compare_characteristics_curves
+from skuq.metrics._ucc_curve import (
+    CostOptimum,
+    OperatingPoint,
+    UncertaintyCharacteristicsCurve,
+    uncertainty_characteristics_curve,
+)
 
 __all__ = [
+    "BootstrapInterval",
+    "CostOptimum",
+    "OperatingPoint",
+    "PermutationTest",
+    "UncertaintyCharacteristicsCurve",
+    "UncertaintyReport",
+    "adversarial_group_calibration_curve",
+    "adversarial_group_calibration_error",
     "auucc_gain_score",
+    "auucc_loss",
+    "bandwidth",
+    "bootstrap_interval",
+    "calibration_score_loss",
+    "compare_characteristics_curves",
+    "conditional_coverage",
+    "coverage_width_loss",
     "crps_loss",
+    "crps_skill_score",
+    "deficit",
+    "excess",
+    "expected_coverage_probability_error",
     "expected_normalized_calibration_error",
     "get_scorer",
     "get_scorer_names",
@@ -20,10 +69,22 @@ __all__ = [
     "make_scorer",
     "mean_absolute_calibration_error",
     "mean_interval_width",
+    "mean_standardized_log_loss",
+    "miscalibration_area",
+    "miss_rate",
     "nll_loss",
+    "normalized_mean_interval_width",
+    "paired_permutation_test",
     "pinball_loss",
     "prediction_interval_coverage",
+    "quantile_calibration_error",
     "regression_calibration_curve",
+    "reliability_table",
+    "root_mean_squared_calibration_error",
     "scorers",
     "sharpness",
+    "uncertainty_calibration_error",
+    "uncertainty_characteristics_curve",
+    "uncertainty_report",
+    "weighted_interval_score_loss",
 ]

@@ -57,7 +57,8 @@ def regression_calibration_curve(
     -----
     .. math:: \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
 
-    One sort, O(n log n) time and O(n) memory for any number of levels.
+    One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
+    levels, O(n log k) for more or where the distribution has atoms, and O(n) memory.
 
     References
     ----------
@@ -78,6 +79,12 @@ def regression_calibration_curve(
     return grid, observed_proportions(y, dist, grid, kind, weight)
 
 
+def calibrated_mace(n: float, *, levels: int | ArrayLike = 99, kind: str = "quantile") -> float:
+    """Return the mean over the levels of the mean absolute deviation of a binomial share."""
+    grid = level_grid(levels, closed=True)
+    return float(np.mean(np.sqrt(2 / np.pi * grid * (1 - grid) / n)))
+
+
 @metric(
     "mace",
     title="MACE",
@@ -88,6 +95,8 @@ def regression_calibration_curve(
     proper=False,
     small_sample=True,
     source="Chung et al. 2021, section 3 (ECE)",
+    calibrated=calibrated_mace,
+    meaning="the stated probabilities are off by {value} on average",
 )
 def mean_absolute_calibration_error(
     y_true: ArrayLike,
@@ -139,7 +148,8 @@ def mean_absolute_calibration_error(
     -----
     .. math:: \frac1m \sum_j |p_j - \hat p(p_j)|, \quad \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
 
-    One sort, O(n log n) time and O(n) memory for any number of levels.
+    One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
+    levels, O(n log k) for more or where the distribution has atoms, and O(n) memory.
 
     References
     ----------
@@ -168,3 +178,96 @@ def mean_absolute_calibration_error(
 def calibration_error(levels: FloatArray, observed: FloatArray) -> float:
     """Return the mean of |p - p_hat| over the levels."""
     return float(np.abs(levels - observed).mean())
+
+
+@metric(
+    "rmsce",
+    title="RMSCE",
+    units=0,
+    direction="lower",
+    optimum=0.0,
+    needs="distribution",
+    proper=False,
+    small_sample=True,
+    source="Zelikman et al. 2020; Wibbeke et al. 2025, eq. 13; Chung et al. 2021",
+    meaning="the stated probabilities are off by {value}, root mean square",
+)
+def root_mean_squared_calibration_error(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    levels: int | ArrayLike = 99,
+    kind: str = "quantile",
+) -> float:
+    r"""Root mean squared calibration error (RMSCE): the calibration curve's distance from the diagonal.
+
+    Do the stated probabilities come true on average, without being far off anywhere? As
+    `mean_absolute_calibration_error`, but large gaps at few levels count more. Not proper for the same
+    reason: a forecast that ignores X and states the distribution of all targets is calibrated on average,
+    and beats a useful model that is slightly off (see the example). Select by `crps_loss`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    levels : int or array-like of shape (k,), default=99
+        Probabilities in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1). Uncertainty Toolbox takes
+        ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
+    kind : {"quantile", "interval"}, default="quantile"
+        Compare the shares below quantiles (eq. 13 of [2]_), which sees bias, or inside central intervals,
+        which sees only width.
+
+    Returns
+    -------
+    error : float
+        In [0, 0.58]; lower is better, at best 0. A calibrated forecast has an expected value of about
+        ``0.37 / sqrt(n)``.
+
+    Warns
+    -----
+    SmallSampleWarning
+        Below 500 rows.
+
+    See Also
+    --------
+    mean_absolute_calibration_error : Large and small gaps count alike.
+    calibration_score_loss : The sum of the squares.
+
+    Notes
+    -----
+    .. math:: \sqrt{\frac1m \sum_j (p_j - \hat p(p_j))^2},
+        \quad \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
+
+    One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
+    levels, O(n log k) for more or where the distribution has atoms, and O(n) memory.
+
+    References
+    ----------
+    .. [1] Zelikman et al. (2020), CRUDE: calibrating regression uncertainty distributions empirically.
+       https://doi.org/10.48550/arXiv.2005.12496
+    .. [2] Wibbeke et al. (2025), Evaluating the quality of the quantified uncertainty for (re)calibration of
+       data-driven regression models, eq. 13. https://doi.org/10.48550/arXiv.2508.17761
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import crps_loss, root_mean_squared_calibration_error
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=2000)
+    >>> y = x + rng.normal(scale=0.3, size=2000)
+    >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
+    >>> ignorant = (np.zeros(2000), np.full(2000, np.std(y)))  # states the same for every row
+    >>> [round(root_mean_squared_calibration_error(y, dist), 2) for dist in (useful, ignorant)]
+    [0.05, 0.01]
+    >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
+    [0.17, 0.59]
+    """
+    grid, observed = regression_calibration_curve(
+        y_true, y_pred, sample_weight=sample_weight, levels=levels, kind=kind
+    )
+    return float(np.sqrt(np.mean(np.square(grid - observed))))

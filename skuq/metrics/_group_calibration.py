@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
+from skuq.metrics._binning import STRATEGIES, bin_means
 from skuq.metrics._inputs import check_moments
 from skuq.metrics._spec import metric
 
-STRATEGIES = ("quantile", "uniform")
+ON = ("std", "variance")
 
-SAME = 1e-9
-"""Keys that differ relatively by less are one: what tells them apart may be rounding alone."""
+
+def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -> float:
+    """Return the expected ENCE of calibrated Gaussian forecasts whose sigmas are alike inside a bin."""
+    return float(np.sqrt(n_bins / (np.pi * n)))
 
 
 @metric(
@@ -27,6 +31,8 @@ SAME = 1e-9
     proper=False,
     small_sample=True,
     source="Levi et al. 2022; Wibbeke et al. 2025, eq. 14-16",
+    meaning="errors are {percent} larger or smaller than predicted on average",
+    calibrated=calibrated_ence,
 )
 def expected_normalized_calibration_error(
     y_true: ArrayLike,
@@ -109,7 +115,7 @@ def expected_normalized_calibration_error(
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
     y, mean, std, weight = check_moments(y_true, y_pred, sample_weight)
-    _, mean_square = bin_means(std, (np.square(std), np.square(y - mean)), n_bins, strategy, weight)
+    _, mean_square = bin_means(std, squares(y, mean, std), n_bins, strategy, weight)
     return normalized_calibration_error(*np.sqrt(mean_square))
 
 
@@ -122,51 +128,111 @@ def normalized_calibration_error(rmv: FloatArray, rmse: FloatArray) -> float:
     return float(relative.mean())
 
 
-def bin_means(
-    key: FloatArray, columns: tuple[FloatArray, ...], n_bins: int, strategy: str, weight: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the weight of each bin of `key`, shape (b,), and the means of the columns in it, shape (c, b).
+@metric(
+    "uce",
+    title="UCE",
+    units=2,
+    direction="lower",
+    optimum=0.0,
+    needs="moments",
+    proper=False,
+    small_sample=True,
+    source="Laves et al. 2020; Wibbeke et al. 2025, eq. 18-20",
+    meaning="mean squared errors are off the predicted variances by {value} on average",
+)
+def uncertainty_calibration_error(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    n_bins: int = 10,
+    strategy: str = "uniform",
+    on: str = "variance",
+) -> float:
+    r"""Gap between predicted variance and squared error, bin by bin (UCE).
 
-    Bins without rows are left out.
+    Where the model predicts a variance, are squared errors of that size? The uncertainty calibration error,
+    in squared units of y and weighted by the rows of each bin, so that bins of large variance and single
+    large errors decide; `expected_normalized_calibration_error` is relative and even-handed. It is not
+    proper: a forecast that ignores X is calibrated and beats a useful model that is a little off (see the
+    example). Use it as a constraint, and select by `crps_loss`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecasts with finite mean and standard deviation.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    n_bins : int, default=10
+        Number of bins; about 100 rows a bin suffice [2]_.
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width over the range of the predicted uncertainty, as in [1]_ and the package netcal; or
+        of equal total weight, as in `expected_normalized_calibration_error`. A constant sigma is one bin
+        either way.
+    on : {"variance", "std"}, default="variance"
+        What bins of equal width are laid over; of no effect on those of equal weight.
+
+    Returns
+    -------
+    error : float
+        Non-negative, in squared units of y; lower is better, at best 0.
+
+    Warns
+    -----
+    SmallSampleWarning
+        Below 500 rows.
+
+    See Also
+    --------
+    expected_normalized_calibration_error : The same relative to the predicted size.
+    reliability_table : The bins themselves.
+
+    Notes
+    -----
+    .. math:: \mathrm{UCE} = \sum_b \frac{n_b}{n}
+        \Big|\frac1{n_b} \sum_{i \in b} (y_i - \mu_i)^2 - \frac1{n_b} \sum_{i \in b} \sigma_i^2\Big|
+
+    O(n) for equal widths, else one sort.
+
+    References
+    ----------
+    .. [1] Laves et al. (2020), Well-calibrated regression uncertainty in medical imaging with deep learning.
+       https://proceedings.mlr.press/v121/laves20a.html
+    .. [2] Wibbeke et al. (2025), Evaluating the quality of the quantified uncertainty for (re)calibration of
+       data-driven regression models, eq. 18-20 and section 5. https://doi.org/10.48550/arXiv.2508.17761
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import crps_loss, uncertainty_calibration_error
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=2000)
+    >>> y = x + rng.normal(scale=0.3, size=2000)
+    >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
+    >>> ignorant = (np.zeros(2000), np.full(2000, np.std(y)))  # states the same for every row
+    >>> [round(uncertainty_calibration_error(y, dist), 2) for dist in (useful, ignorant)]
+    [0.07, 0.0]
+    >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
+    [0.17, 0.59]
     """
-    if key.max() - key.min() <= SAME * np.abs(key).max():
-        n_bins = 1
-    binned = _equal_count_sums if strategy == "quantile" else _equal_width_sums
-    total, sums = binned(key, columns, n_bins, np.ones_like(key) if weight is None else weight)
-    occupied = total > 0
-    return total[occupied], sums[:, occupied] / total[occupied]
+    check_integer(n_bins, "n_bins")
+    check_option(strategy, "strategy", STRATEGIES)
+    check_option(on, "on", ON)
+    y, mean, std, weight = check_moments(y_true, y_pred, sample_weight)
+    key = bin_key(std, strategy, on)
+    total, (mean_variance, mean_square) = bin_means(key, squares(y, mean, std), n_bins, strategy, weight)
+    return float(total @ np.abs(mean_square - mean_variance) / total.sum())
 
 
-def _equal_width_sums(
-    key: FloatArray, columns: tuple[FloatArray, ...], n_bins: int, weight: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return weight and weighted sums in bins of equal width; the last bin holds its right edge."""
-    edges = np.linspace(key.min(), key.max(), n_bins + 1)
-    place = np.searchsorted(edges[1:-1], key, side="right")
-    total = np.bincount(place, weight, n_bins)
-    sums = [np.bincount(place, weight * column, n_bins) for column in columns]
-    return np.asarray(total, dtype=np.float64), np.asarray(sums, dtype=np.float64)
+def squares(
+    y: FloatArray, mean: FloatArray, std: FloatArray
+) -> Callable[[Any], tuple[FloatArray, FloatArray]]:
+    """Return a function that gives the variance and the squared error of some rows."""
+    return lambda rows: (np.square(std[rows]), np.square(y[rows] - mean[rows]))
 
 
-def _equal_count_sums(
-    key: FloatArray, columns: tuple[FloatArray, ...], n_bins: int, weight: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return weight and weighted sums in bins of equal total weight.
-
-    On the axis of cumulative weight every distinct key is a stretch as long as its weight. The edges of the
-    bins cut some stretches; each piece lies in one bin and carries its key's means in proportion.
-    """
-    order = np.argsort(key)
-    ordered = key[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-np.inf) > SAME * np.abs(ordered))
-    group_weight = np.add.reduceat(weight[order], starts)
-    ends = np.cumsum(group_weight)
-    edges = ends[-1] * (np.arange(1, n_bins) / n_bins)
-    cuts = np.sort(np.concatenate([ends, edges]))
-    pieces = np.diff(cuts, prepend=0.0)
-    group = np.minimum(np.searchsorted(ends, cuts, side="left"), ends.size - 1)
-    place = np.searchsorted(edges, cuts, side="left")
-    means = [np.add.reduceat((weight * column)[order], starts) / group_weight for column in columns]
-    total = np.bincount(place, pieces, n_bins)
-    sums = [np.bincount(place, pieces * mean[group], n_bins) for mean in means]
-    return np.asarray(total, dtype=np.float64), np.asarray(sums, dtype=np.float64)
+def bin_key(std: FloatArray, strategy: str, on: str) -> FloatArray:
+    """Return what the rows are binned by; bins of equal weight need only the order."""
+    return np.square(std) if on == "variance" and strategy == "uniform" else std

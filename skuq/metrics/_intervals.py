@@ -5,6 +5,7 @@ These take a distribution, whose central interval is formed, or bounds of shape 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,17 @@ from skuq.metrics._kernels import weighted_mean
 from skuq.metrics._spec import metric
 
 
+def coverage_rows(y_true: ArrayLike, y_pred: Any, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
+    """Return 1 for each row whose interval holds, else 0."""
+    y, lower, upper, _ = check_interval_forecast(y_true, y_pred, coverage, None)
+    return ((lower <= y) & (y <= upper)).astype(np.float64)
+
+
+def nominal_coverage(n: float, *, coverage: float = DEFAULT_COVERAGE) -> float:
+    """Return the expected coverage of calibrated intervals."""
+    return coverage
+
+
 @metric(
     "picp",
     title="PICP",
@@ -25,6 +37,8 @@ from skuq.metrics._spec import metric
     needs="interval",
     proper=False,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 1",
+    rows=coverage_rows,
+    calibrated=nominal_coverage,
 )
 def prediction_interval_coverage(
     y_true: ArrayLike,
@@ -89,6 +103,16 @@ def interval_coverage(
     return weighted_mean(((lower <= y) & (y <= upper)).astype(np.float64), weight)
 
 
+def coverage_error_of_mean(mean: FloatArray, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
+    """Return the distance of a share of targets from the nominal coverage."""
+    return np.abs(mean - coverage)
+
+
+def calibrated_coverage_error(n: float, *, coverage: float = DEFAULT_COVERAGE) -> float:
+    """Return the mean absolute deviation of a binomial share, in the limit of many rows."""
+    return math.sqrt(2 / math.pi * coverage * (1 - coverage) / n)
+
+
 @metric(
     "interval_coverage_error",
     title="Coverage error",
@@ -98,7 +122,11 @@ def interval_coverage(
     needs="interval",
     proper=False,
     small_sample=True,
-    source="distance of Wibbeke et al. 2025, eq. 1, from the nominal coverage",
+    source="Wibbeke et al. 2025, eq. 1, as a distance from the nominal coverage",
+    rows=coverage_rows,
+    combine=coverage_error_of_mean,
+    calibrated=calibrated_coverage_error,
+    meaning="the coverage of the intervals is off by {value}",
 )
 def interval_coverage_error(
     y_true: ArrayLike,
@@ -168,6 +196,11 @@ def interval_coverage_error(
     return abs(interval_coverage(y, lower, upper, weight) - check_single_coverage(coverage))
 
 
+def width_rows(y_true: ArrayLike | None, y_pred: Any, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
+    """Return the width of each interval."""
+    return check_interval_widths(y_true, y_pred, coverage, None)[0]
+
+
 @metric(
     "mpiw",
     title="Mean interval width",
@@ -177,6 +210,8 @@ def interval_coverage_error(
     needs="interval",
     proper=False,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 3",
+    rows=width_rows,
+    meaning="the intervals are {value} wide on average",
 )
 def mean_interval_width(
     y_true: ArrayLike | None,

@@ -7,13 +7,29 @@ standard quantiles so that no n-fold cdf is needed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_integer, check_option
 from skuq.distributions import Distribution
 
+Places = NDArray[np.integer[Any]]
+"""Small whole numbers, of whichever integer type is at hand."""
+
 KINDS = ("quantile", "interval")
+
+BLOCK = 1 << 15
+"""Rows that are worked on together, so that what is computed of them stays in the cache."""
+
+FEW = 16
+"""Thresholds up to which comparing with each in turn is the fastest."""
+
+CELLS = 1 << 12
+"""Cells of the table by which values are placed among more thresholds."""
 
 
 def weighted_mean(values: FloatArray, weight: FloatArray | None) -> float:
@@ -43,6 +59,118 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
     return grid
 
 
+def count_passed(thresholds: FloatArray, values: FloatArray, side: str = "right") -> Places:
+    """Return for each value how many of the increasing thresholds lie below it, or at it (``side="right"``).
+
+    The same as ``np.searchsorted(thresholds, values, side)``, in a small integer type where that is faster.
+    """
+    finite = np.isfinite(thresholds)
+    if not finite.all() and np.isfinite(values).all():
+        passed_by_all = int(np.count_nonzero(thresholds == -np.inf))
+        return count_passed(thresholds[finite], values, side) + passed_by_all
+    count = _counter(thresholds, side) if finite.all() and values.size >= 1000 else None
+    if count is None:
+        return np.asarray(np.searchsorted(thresholds, values, side="left" if side == "left" else "right"))
+    kind: Any = np.uint8 if thresholds.size < 256 else np.uint16
+    passed: Places = np.empty(values.size, dtype=kind)
+    for start in range(0, values.size, BLOCK):
+        part = slice(start, start + BLOCK)
+        count(values[part], passed[part])
+    return passed
+
+
+def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, Places], None] | None:
+    """Return a function that counts passed thresholds into an array, or None where a search is better."""
+    compare = np.greater_equal if side == "right" else np.greater
+    if thresholds.size <= FEW:
+
+        def by_comparison(values: FloatArray, out: Places) -> None:
+            out[:] = 0
+            for threshold in thresholds:
+                out += compare(values, threshold)
+
+        return by_comparison
+    if thresholds.size > CELLS:
+        return None
+    low = thresholds[0]
+    with np.errstate(all="ignore"):
+        factor = (CELLS - 1) / (thresholds[-1] - low)
+    if not np.isfinite(factor):
+        return None
+
+    def cell_of(values: FloatArray) -> IntArray:
+        with np.errstate(over="ignore"):
+            position = (values - low) * factor
+        return np.asarray(np.clip(position, 0, CELLS - 1, out=position).astype(np.intp))
+
+    # Rounding keeps the order of values, so only a threshold in its own cell needs comparing with.
+    occupied = cell_of(thresholds)
+    if (np.diff(occupied) == 0).any():
+        return None
+    before = np.searchsorted(occupied, np.arange(CELLS)).astype(np.uint16)
+    inside = np.full(CELLS, np.inf)
+    inside[occupied] = thresholds
+
+    def by_cell(values: FloatArray, out: Places) -> None:
+        cell = cell_of(values)
+        out[:] = before[cell]
+        out += compare(values, inside[cell])
+
+    return by_cell
+
+
+def first_levels(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Places:
+    """Return for each row the first of the increasing levels that takes the target in, else their number.
+
+    ``kind="quantile"`` takes in y <= Q(p), ``kind="interval"`` Q((1-p)/2) <= y <= Q((1+p)/2); what a level
+    takes in, every higher one does.
+    """
+    check_option(kind, "kind", KINDS)
+    if kind == "quantile":
+        return _first_quantile(y, dist, levels)
+    if not dist.has_density:
+        above = _first_level_above(y, dist, (1 + levels) / 2, strict=False)
+        under = _first_level_above(y, dist, (1 - levels[::-1]) / 2, strict=True)
+        return np.asarray(np.maximum(above, levels.size - under))
+    form = location_scale(dist)
+    if form is None:
+        place, lower, upper = dist.cdf(y), (1 - levels) / 2, (1 + levels) / 2
+    else:
+        place = standardised(y, form[0], form[1])
+        lower, upper = central_bounds(form[2], levels)
+        if np.array_equal(lower, -upper):
+            return count_passed(upper, np.abs(place, out=place), "left")
+    below = count_passed(lower[::-1], place, "right")
+    return np.asarray(np.maximum(count_passed(upper, place, "left"), levels.size - below))
+
+
+def _first_quantile(y: FloatArray, dist: Distribution, levels: FloatArray) -> Places:
+    """Return for each row the first of the increasing levels whose quantile is not below the target."""
+    if not dist.has_density:
+        return _first_level_above(y, dist, levels, strict=False)
+    form = location_scale(dist)
+    if form is None:
+        return count_passed(levels, dist.cdf(y), "left")
+    loc, scale, standard = form
+    return count_passed(standard.quantile(levels)[0], standardised(y, loc, scale), "left")
+
+
+def standardised(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return (y - loc) / scale; beyond what a float can hold it is infinite."""
+    z = y - loc
+    with np.errstate(over="ignore"):
+        z /= scale
+    return z
+
+
+def central_bounds(standard: Distribution, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the bounds of the central intervals of one row; coverages 0 and 1 are allowed."""
+    bounds = np.empty((levels.size, 2, 1))
+    for each, tail in zip(bounds, (1 - levels) / 2, strict=True):
+        standard._interval(tail, each)
+    return bounds[:, 0, 0], bounds[:, 1, 0]
+
+
 def location_scale(dist: Distribution) -> tuple[FloatArray, FloatArray, Distribution] | None:
     """Return (loc, scale, standard distribution) where the family has one and every scale is positive."""
     form = dist._standard_form()
@@ -52,50 +180,11 @@ def location_scale(dist: Distribution) -> tuple[FloatArray, FloatArray, Distribu
 def observed_proportions(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str, weight: FloatArray | None
 ) -> FloatArray:
-    """Return for each level the share of targets that the quantile or central interval takes in.
-
-    ``kind="quantile"`` counts y <= Q(p) and ``kind="interval"`` Q((1-p)/2) <= y <= Q((1+p)/2).
-    One sort where the distributions are continuous; with atoms, a search over the levels.
-    """
-    check_option(kind, "kind", KINDS)
-    lower, upper = (None, levels) if kind == "quantile" else ((1 - levels) / 2, (1 + levels) / 2)
-    if not dist.has_density:
-        shares = _share_below(y, dist, upper, weight, strict=False)
-        return shares if lower is None else shares - _share_below(y, dist, lower, weight, strict=True)
-    form = location_scale(dist)
-    if form is None:
-        return _share_between(dist.cdf(y), lower, upper, weight)
-    loc, scale, standard = form
-    lower = None if lower is None else standard.quantile(lower)[0]
-    return _share_between((y - loc) / scale, lower, standard.quantile(upper)[0], weight)
-
-
-def _share_between(
-    values: FloatArray, lower: FloatArray | None, upper: FloatArray, weight: FloatArray | None
-) -> FloatArray:
-    """Return the weight share of values in each closed interval; ``lower=None`` leaves it open below."""
-    if weight is None:
-        ordered = np.sort(values)
-        cumulative: FloatArray | IntArray = np.arange(values.size + 1)
-    else:
-        order = np.argsort(values)
-        ordered = values[order]
-        cumulative = np.concatenate([[0.0], np.cumsum(weight[order])])
-    share = cumulative[np.searchsorted(ordered, upper, side="right")]
-    if lower is not None:
-        share = share - cumulative[np.searchsorted(ordered, lower, side="left")]
-    return np.asarray(share / cumulative[-1], dtype=np.float64)
-
-
-def _share_below(
-    y: FloatArray, dist: Distribution, levels: FloatArray, weight: FloatArray | None, *, strict: bool
-) -> FloatArray:
-    """Return for each level the weight share of y <= Q(level), or y < Q(level), atoms included."""
-    ordered, places = np.unique(levels, return_inverse=True)
-    first = _first_level_above(y, dist, ordered, strict=strict)
-    counts = np.bincount(first, weight, minlength=ordered.size + 1)
+    """Return for each level the share of targets that the quantile or central interval takes in."""
+    ordered, place = np.unique(levels, return_inverse=True)
+    counts = np.bincount(first_levels(y, dist, ordered, kind), weight, ordered.size + 1)
     share = np.cumsum(counts)[:-1] / counts.sum()
-    return np.asarray(share[places.ravel()], dtype=np.float64)
+    return np.asarray(share[place.ravel()], dtype=np.float64)
 
 
 def _first_level_above(y: FloatArray, dist: Distribution, levels: FloatArray, *, strict: bool) -> IntArray:

@@ -6,8 +6,10 @@ import difflib
 import inspect
 from typing import Any
 
+import numpy as np
 from sklearn.metrics import get_scorer_names as sklearn_scorer_names
 
+from skuq.distributions import Normal
 from skuq.metrics._scorer import DistributionScorer
 from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, find_spec
 
@@ -66,10 +68,10 @@ def make_scorer(
     >>> make_scorer(miss_below, greater_is_better=False)
     make_scorer(miss_below, greater_is_better=False)
     """
-    spec = _require_spec(metric) if isinstance(metric, str) else find_spec(metric)
+    spec = require_spec(metric) if isinstance(metric, str) else find_spec(metric)
     if spec is None:
         return _scorer_of_own(metric, greater_is_better, options)
-    _check_options(spec, options)
+    check_options(spec, options)
     if spec.direction is not None and greater_is_better not in (None, spec.direction == "higher"):
         raise ValueError(
             f"`greater_is_better` must be left out for {spec.abbreviation!r}, where {spec.direction} is "
@@ -193,15 +195,14 @@ def scorers(*names: str) -> dict[str, DistributionScorer]:
 
 def _ready_made() -> dict[str, MetricSpec]:
     """Return the records of the metrics that need no argument, by scorer name."""
-    return {spec.scorer_name: spec for spec in all_specs().values() if not spec.required_options}
+    return {spec.scorer_name: spec for spec in all_specs().values() if spec.ready_made}
 
 
 def _unknown_scorer(name: str, known: list[str]) -> str:
     """Say what could have been meant."""
     spec = find_spec(name)
-    if spec is not None and spec.required_options:
-        wanted = ", ".join(f"{option}=..." for option in spec.required_options)
-        return f"`name` {name!r} has no ready-made scorer: use make_scorer({spec.abbreviation!r}, {wanted})."
+    if spec is not None and not spec.ready_made:
+        return f"`name` {name!r} has no ready-made scorer: use {' or '.join(_calls_of(spec))}."
     near = (
         [spec.scorer_name]
         if spec is not None
@@ -218,7 +219,14 @@ def _unknown_scorer(name: str, known: list[str]) -> str:
     return f"`name` must be one of skuq's scorers, got {name!r}.{hint} Known: {', '.join(sorted(known))}."
 
 
-def _require_spec(name: str) -> MetricSpec:
+def _calls_of(spec: MetricSpec) -> list[str]:
+    """Return the ways to make the scorer of a metric that needs options."""
+    always = [f"{option}=..." for option in spec.required_options]
+    choices = [[*always, f"{option}=..."] for option in spec.one_of] or [always]
+    return [f"make_scorer({', '.join([repr(spec.abbreviation), *wanted])})" for wanted in choices]
+
+
+def require_spec(name: str) -> MetricSpec:
     """Return the record of a metric by abbreviation or scorer name, or say which are near."""
     spec = find_spec(name)
     if spec is None:
@@ -231,7 +239,7 @@ def _require_spec(name: str) -> MetricSpec:
     return spec
 
 
-def _check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
+def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
     """Raise unless every option is one of the metric's and every required one is there."""
     unknown = sorted(set(options) - set(spec.options))
     if unknown:
@@ -244,6 +252,26 @@ def _check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
         raise TypeError(
             f"`options` of {spec.abbreviation!r} must include {missing[0]!r}, which has no default."
         )
+    given = [name for name in spec.one_of if options.get(name) is not None]
+    if spec.one_of and len(given) != 1:
+        raise TypeError(
+            f"`options` of {spec.abbreviation!r} must include exactly one of "
+            f"{' and '.join(map(repr, spec.one_of))}, got {' and '.join(map(repr, given)) or 'neither'}."
+        )
+    _check_values(spec, options)
+
+
+def _check_values(spec: MetricSpec, options: dict[str, Any]) -> None:
+    """Raise what the metric says of the values of its options, before a search turns it into NaN.
+
+    Asked on three rows, which may not do for other reasons, so that only an error that names an option
+    counts, and not of a reference, which may have the rows of the data to come.
+    """
+    try:
+        spec.compute(np.array([-1.0, 0.0, 1.0]), Normal(np.zeros(3), 1.0), **options)
+    except (TypeError, ValueError) as error:
+        if any(f"`{name}`" in str(error) for name in options if name not in spec.one_of):
+            raise
 
 
 def _scorer_of_own(

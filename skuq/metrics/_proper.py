@@ -16,6 +16,12 @@ from skuq.metrics._spec import metric
 CRPS_ESTIMATORS = ("nrg", "fair")
 
 
+def crps_rows(y_true: ArrayLike, y_pred: Any, *, estimator: str = "nrg") -> FloatArray:
+    """Return the CRPS of each row."""
+    y, dist, _ = check_forecast(y_true, y_pred, None)
+    return fair_crps(y, dist) if estimator == "fair" else dist.crps(y)
+
+
 @metric(
     "crps",
     title="CRPS",
@@ -25,6 +31,8 @@ CRPS_ESTIMATORS = ("nrg", "fair")
     needs="distribution",
     proper=True,
     source="Gneiting & Raftery 2007, eq. 20-21",
+    rows=crps_rows,
+    meaning="as far off as a point forecast with a mean absolute error of {value}",
 )
 def crps_loss(
     y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None, estimator: str = "nrg"
@@ -97,8 +105,7 @@ def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
     if not isinstance(dist, Empirical):
         return dist.crps(y)
     n, m = dist.members.shape
-    weights = np.full((n, m), 1 / m) if dist.weights is None else dist.weights
-    coincide = np.square(weights).sum(axis=1)
+    coincide = np.full(n, 1 / m) if dist.weights is None else np.square(dist.weights).sum(axis=1)
     if (coincide > 1 - 1e-9).any():
         row = int(np.argmax(coincide))
         raise ValueError(
@@ -106,6 +113,12 @@ def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
             f"{row}. Use estimator='nrg'."
         )
     return np.asarray(dist.crps(y) - dist._half_mean_difference() * coincide / (1 - coincide))
+
+
+def nll_rows(y_true: ArrayLike, y_pred: Any) -> FloatArray:
+    """Return the negative log density of each row."""
+    y, dist, _ = check_forecast(y_true, y_pred, None)
+    return -dist.logpdf(y)
 
 
 @metric(
@@ -117,6 +130,7 @@ def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
     needs="density",
     proper=True,
     source="Gneiting & Raftery 2007, section 4.1; Wibbeke et al. 2025, eq. 10",
+    rows=nll_rows,
 )
 def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
     r"""Negative log-likelihood: the mean of minus the log density at the targets.

@@ -10,8 +10,20 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast, check_interval_forecast, is_bounds
-from skuq.metrics._kernels import level_grid, location_scale, weighted_mean
+from skuq.metrics._kernels import count_passed, level_grid, location_scale, standardised, weighted_mean
 from skuq.metrics._spec import metric
+
+WIS_COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+
+
+def pinball_rows(y_true: ArrayLike, y_pred: Any, *, levels: int | ArrayLike = 99) -> FloatArray:
+    """Return the pinball loss of each row, averaged over the levels one by one."""
+    grid = level_grid(levels)
+    y, dist, _ = check_forecast(y_true, y_pred, None)
+    total = np.zeros_like(y)
+    for p in grid:
+        total += pinball(y, dist.quantile(p), p)
+    return total / grid.size
 
 
 @metric(
@@ -23,6 +35,7 @@ from skuq.metrics._spec import metric
     needs="distribution",
     proper=True,
     source="Koenker & Bassett 1978; Chung et al. 2021, section 3 (check score)",
+    rows=pinball_rows,
 )
 def pinball_loss(
     y_true: ArrayLike,
@@ -103,7 +116,7 @@ def pinball_by_level(
     order = np.argsort(levels)
     q = standard.quantile(levels[order])[0]
     error = y - loc
-    place = np.searchsorted(q, error / scale, side="right")
+    place = count_passed(q, standardised(y, loc, scale))
     if weight is not None:
         scale, error = scale * weight, error * weight
     scale_below = np.bincount(place, scale, minlength=q.size + 1)[:-1].cumsum()
@@ -112,6 +125,18 @@ def pinball_by_level(
     loss: FloatArray = np.empty(levels.size)
     loss[order] = total / (y.size if weight is None else weight.sum())
     return loss
+
+
+def interval_score_rows(
+    y_true: ArrayLike, y_pred: Any, *, coverage: ArrayLike = DEFAULT_COVERAGE
+) -> FloatArray:
+    """Return the interval score of each row, averaged over the coverages one by one."""
+    coverages = np.atleast_1d(check_coverage(coverage))
+    total: FloatArray | float = 0.0
+    for nominal in coverages:
+        y, lower, upper, _ = check_interval_forecast(y_true, y_pred, float(nominal), None)
+        total = total + interval_score(y, lower, upper, float(nominal))
+    return np.asarray(total / coverages.size)
 
 
 @metric(
@@ -123,6 +148,7 @@ def pinball_by_level(
     needs="interval",
     proper=True,
     source="Gneiting & Raftery 2007, eq. 43",
+    rows=interval_score_rows,
 )
 def interval_score_loss(
     y_true: ArrayLike,
@@ -186,6 +212,87 @@ def interval_score_loss(
         return float(interval_score_by_coverage(y, dist, coverages, weight).mean())
     y_, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
     return weighted_mean(interval_score(y_, lower, upper, float(coverages)), weight)
+
+
+def weighted_interval_score_rows(
+    y_true: ArrayLike, y_pred: Any, *, coverage: ArrayLike = WIS_COVERAGES
+) -> FloatArray:
+    """Return the weighted interval score of each row, from its quantiles one by one."""
+    tail = (1 - np.atleast_1d(check_coverage(coverage))) / 2
+    levels = np.concatenate([tail, [0.5], 1 - tail])
+    return pinball_rows(y_true, y_pred, levels=levels) * (levels.size / (tail.size + 0.5))
+
+
+@metric(
+    "wis",
+    title="Weighted interval score",
+    units=1,
+    direction="lower",
+    optimum=0.0,
+    needs="distribution",
+    proper=True,
+    source="Bracher et al. 2021, eq. 1",
+    rows=weighted_interval_score_rows,
+)
+def weighted_interval_score_loss(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    coverage: ArrayLike = WIS_COVERAGES,
+) -> float:
+    r"""Weighted interval score (WIS): central intervals and the median in one score.
+
+    Which model gives the best set of prediction intervals? A proper score, and the form in which epidemic
+    forecasts are compared: the weights make it twice the mean `pinball_loss` of all the quantiles involved,
+    so with many equally spaced levels it approaches `crps_loss`. For one interval take
+    `interval_score_loss`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target. Quantiles enter as `skuq.distributions.Quantiles`.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    coverage : float or array-like of shape (k,), default=(0.1, 0.2, ..., 0.9, 0.95, 0.98)
+        Nominal coverages of the intervals, strictly between 0 and 1; the default is that of [1]_.
+
+    Returns
+    -------
+    loss : float
+        In the units of y; lower is better, at best 0.
+
+    See Also
+    --------
+    interval_score_loss : The intervals without the weights and without the median.
+    crps_loss : The limit for many levels.
+
+    Notes
+    -----
+    With :math:`\alpha_k = 1 - \mathrm{coverage}_k`, the median m and K intervals,
+
+    .. math:: \mathrm{WIS} = \frac1{K + \frac12} \Big(\frac12 |y - m|
+        + \sum_k \frac{\alpha_k}2 \mathrm{IS}_{\alpha_k}\Big).
+
+    It costs as much as `pinball_loss` at 2 K + 1 levels.
+
+    References
+    ----------
+    .. [1] Bracher et al. (2021), Evaluating epidemic forecasts in an interval format.
+       https://doi.org/10.1371/journal.pcbi.1008618
+
+    Examples
+    --------
+    >>> from skuq.metrics import weighted_interval_score_loss
+    >>> round(weighted_interval_score_loss([3.0], ([1.0], [1.0]), coverage=[0.5, 0.9]), 4)
+    1.273
+    """
+    tail = (1 - np.atleast_1d(check_coverage(coverage))) / 2
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    losses = pinball_by_level(y, dist, np.concatenate([tail, [0.5], 1 - tail]), weight)
+    return float(losses.sum() / (tail.size + 0.5))
 
 
 def interval_score(y: FloatArray, lower: FloatArray, upper: FloatArray, coverage: float) -> FloatArray:

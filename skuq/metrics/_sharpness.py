@@ -16,6 +16,17 @@ from skuq.metrics._spec import metric
 SHARPNESS_KINDS = ("std", "rms", "variance")
 
 
+def sharpness_rows(y_true: ArrayLike | None, y_pred: Any, *, kind: str = "std") -> FloatArray:
+    """Return sigma of each row, or its square."""
+    std = check_finite_moment(as_distribution(y_pred).std(), "standard deviation")
+    return std if kind == "std" else np.square(std)
+
+
+def sharpness_of_mean(mean: FloatArray, *, kind: str = "std") -> FloatArray:
+    """Return the sharpness from the mean of what stands for it in each row."""
+    return np.sqrt(mean) if kind == "rms" else mean
+
+
 @metric(
     "sharpness",
     title="Sharpness",
@@ -25,6 +36,9 @@ SHARPNESS_KINDS = ("std", "rms", "variance")
     needs="moments",
     proper=False,
     source="Chung et al. 2021, appendix A.3",
+    rows=sharpness_rows,
+    combine=sharpness_of_mean,
+    meaning="the forecasts claim a standard deviation of {value} on average",
 )
 def sharpness(
     y_true: ArrayLike | None, y_pred: Any, *, sample_weight: ArrayLike | None = None, kind: str = "std"

@@ -15,7 +15,7 @@ from typing import Any, Literal, ParamSpec
 
 import numpy as np
 
-from skuq._typing import ArrayLike
+from skuq._typing import ArrayLike, FloatArray
 from skuq.exceptions import SmallSampleWarning
 
 MetricFunction = Callable[..., float]
@@ -52,8 +52,21 @@ class MetricSpec:
         Whether the metric draws random numbers.
     small_sample : bool
         Whether the function warns below `SMALL_SAMPLE` rows.
+    one_of : tuple of str
+        Options without a usable default, exactly one of which must be given.
     source : str
         Where the definition comes from.
+    rows : callable or None
+        ``rows(y_true, y_pred, **options)`` of shape (n,) or (n, c), where the metric is the mean of such
+        values per row, or `combine` of their means, so that resampling needs no second look at the
+        forecasts. It returns None for options with which the metric is no such mean.
+    combine : callable or None
+        ``combine(means, **options)``: the metric from means of shape (..., c), or (...) of one column.
+    calibrated : callable or None
+        ``calibrated(n, **options)``: expected value for a perfectly calibrated forecast of n rows, where a
+        formula is known.
+    meaning : str
+        What a value says in plain words, with ``{value}`` for the number; the report adds the judgement.
     function : callable
         The public function.
     compute : callable
@@ -70,6 +83,11 @@ class MetricSpec:
     source: str
     random: bool = False
     small_sample: bool = False
+    one_of: tuple[str, ...] = ()
+    rows: Callable[..., FloatArray | None] | None = None
+    combine: Callable[..., FloatArray] | None = None
+    calibrated: Callable[..., float] | None = None
+    meaning: str = ""
     function: MetricFunction
     compute: MetricFunction
 
@@ -88,6 +106,11 @@ class MetricSpec:
     def required_options(self) -> tuple[str, ...]:
         """Options without a default; a metric that has some comes without a ready-made scorer."""
         return tuple(name for name, value in self.options.items() if value is inspect.Parameter.empty)
+
+    @property
+    def ready_made(self) -> bool:
+        """Whether the metric can be computed without any option."""
+        return not self.required_options and not self.one_of
 
     @property
     def label(self) -> str:

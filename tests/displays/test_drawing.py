@@ -1,24 +1,21 @@
-import sys
-
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from numpy.testing import assert_array_equal
 
-from skuq.displays import CalibrationCurveDisplay, IntervalDisplay, PredictionBandDisplay
-from skuq.displays._drawing import choose_rows, percent
-
-displays = pytest.mark.parametrize(
-    "display", [CalibrationCurveDisplay, IntervalDisplay, PredictionBandDisplay]
+from skuq.displays._drawing import (
+    CURVE,
+    INK,
+    REFERENCE,
+    choose_rows,
+    draw_diagonal,
+    draw_legend,
+    next_colour,
+    percent,
+    rows_that_count,
+    with_unit,
 )
-
-
-@displays
-@pytest.mark.parametrize("method", ["from_predictions", "from_estimator"])
-def test_a_missing_matplotlib_names_the_command(display, method, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    arguments = ([0.0], ([0.0], [1.0])) if method == "from_predictions" else (None, [[0.0]], [0.0])
-    with pytest.raises(ImportError, match=r'needs matplotlib: run `pip install "skuq\[plot\]"`'):
-        getattr(display, method)(*arguments)
 
 
 def test_rows_are_chosen_evenly_and_always_alike():
@@ -36,3 +33,50 @@ def test_rows_are_chosen_evenly_and_always_alike():
 )
 def test_percentages_read_well(share, text):
     assert percent(share) == text
+
+
+def test_the_next_colour_counts_models_not_lines():
+    _, ax = plt.subplots()
+    first = next_colour(ax)
+    ax.plot([0, 1], [0, 1], gid=CURVE)
+    ax.plot([0, 1], [0, 2])
+    second = next_colour(ax)
+    assert first != second
+    ax.axvline(0.5)
+    assert next_colour(ax) == second
+
+
+def test_the_diagonal_is_drawn_once_and_does_not_move_the_limits():
+    _, ax = plt.subplots()
+    ax.plot([5, 6], [7, 8])
+    before = ax.dataLim.extents.copy()
+    assert draw_diagonal(ax, {"color": "red"}).get_color() == "red"
+    assert draw_diagonal(ax, None) is None
+    assert_array_equal(ax.dataLim.extents, before)
+    assert ax.get_xlim()[0] > 4
+
+
+def test_the_legend_has_models_first_and_gives_shared_entries_no_colour_of_a_model():
+    _, ax = plt.subplots()
+    ax.scatter([0], [0], edgecolor="blue", facecolor="white", alpha=0.3, label="mark", gid=REFERENCE)
+    ax.plot([0], [0], color="red", label="own", gid=REFERENCE)
+    ax.plot([0], [0], color="blue", label="model", gid=CURVE)
+    draw_legend(ax)
+    legend = ax.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["model", "mark", "own"]
+    model, mark, own = legend.legend_handles
+    assert (model.get_color(), own.get_color()) == ("blue", "red")
+    assert tuple(mark.get_edgecolor()[0, :3]) == to_rgb(INK)
+    assert mark.get_alpha() == 1.0
+
+
+def test_without_labels_there_is_no_legend():
+    _, ax = plt.subplots()
+    draw_legend(ax)
+    assert ax.get_legend() is None
+
+
+def test_units_and_weights():
+    assert (with_unit("Error", None), with_unit("Error", "MW")) == ("Error", "Error (MW)")
+    assert_array_equal(rows_that_count(np.array([1.0, 0.0, 2.0]), 3), [0, 2])
+    assert_array_equal(rows_that_count(None, 2), [0, 1])

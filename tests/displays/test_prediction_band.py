@@ -1,10 +1,14 @@
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import BayesianRidge
+from sklearn.model_selection import ShuffleSplit, cross_validate
 
 from skuq.displays import PredictionBandDisplay
+from skuq.displays._prediction_band import neighbours
 from skuq.distributions import Normal
 
 
@@ -78,6 +82,44 @@ def test_a_constant_prediction_can_be_drawn():
     y = np.random.default_rng(0).normal(size=100)
     display = PredictionBandDisplay.from_predictions(y, (np.zeros(100), np.ones(100)))
     display.figure_.canvas.draw()
+
+
+def test_rows_at_one_place_stay_together():
+    places = np.array([1.0] * 2 + [3.0] * 50 + [7.0] * 30 + [8.0, 9.0, 9.5] + [10.0] * 15)
+    groups = neighbours(places, np.arange(100), 10)
+    assert_array_equal(np.concatenate(groups), np.arange(100))
+    assert all(len(rows) >= 5 for rows in groups)
+    for earlier, later in pairwise(groups):
+        assert places[earlier[-1]] < places[later[0]]
+    assert len(groups) > 2
+    assert len(neighbours(np.zeros(50), np.arange(50), 10)) == 1
+    even = neighbours(np.arange(100.0), np.arange(100), 10)
+    assert [len(rows) for rows in even] == [10] * 10
+
+
+def test_weights_count_repetitions_at_a_place():
+    y, loc, weight = np.array([1.0, 2.0, 3.0, 9.0]), np.array([1.0, 2.0, 4.0, 7.0]), np.array([1, 3, 2, 0])
+    x = np.array([0.0, 0.0, 1.0, 1.0])
+    weighted = PredictionBandDisplay.from_predictions(y, (loc, 1 + loc), x=x, sample_weight=weight)
+    repeated = PredictionBandDisplay.from_predictions(
+        np.repeat(y, weight), (np.repeat(loc, weight), np.repeat(1 + loc, weight)), x=np.repeat(x, weight)
+    )
+    assert_allclose(weighted.line_.get_xydata(), repeated.line_.get_xydata())
+    for place in (0.0, 1.0):
+        assert_allclose(band_at(weighted.bands_[0], place), band_at(repeated.bands_[0], place))
+
+
+@pytest.mark.parametrize("keywords", [{"feature": "b"}, {"x": "given"}])
+def test_a_cross_validation_over_a_feature(rows, keywords):
+    loc, _, y = rows
+    X = pd.DataFrame({"a": loc**2, "b": loc})
+    cv = ShuffleSplit(2, test_size=300, random_state=0)
+    results = cross_validate(BayesianRidge(), X, y, cv=cv, return_estimator=True, return_indices=True)
+    keywords = {"x": loc} if "x" in keywords else keywords
+    display = PredictionBandDisplay.from_cv_results(results, X, y, **keywords)
+    tested = np.concatenate(results["indices"]["test"])
+    assert_array_equal(display.x, loc[tested])
+    assert_array_equal(display.y_true, y[tested])
 
 
 def test_styles_and_axes(rows):

@@ -1,5 +1,7 @@
 """Bad input through every metric, and absurd but legal input."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -21,6 +23,7 @@ from skuq.metrics import (
     sharpness,
 )
 from skuq.metrics._spec import all_specs
+from tests.metrics.options import required
 
 SPECS = list(all_specs().values())
 BOUNDED = [spec for spec in SPECS if spec.needs == "interval"]
@@ -31,7 +34,9 @@ DIST = Normal(np.zeros(5), np.ones(5))
 
 def of(specs):
     return pytest.mark.parametrize(
-        "metric", [spec.function for spec in specs], ids=[s.abbreviation for s in specs]
+        "metric",
+        [partial(spec.function, **required(spec)) for spec in specs],
+        ids=[s.abbreviation for s in specs],
     )
 
 
@@ -185,8 +190,17 @@ def test_infinite_moments_are_refused(metric):
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.abbreviation)
 def test_few_rows_and_constant_targets_give_a_number(spec, n, few_rows):
     for scale in (1e-150, 1.0, 1e150):
-        result = spec.function(np.ones(n), (np.zeros(n), np.full(n, scale)))
+        result = spec.function(np.ones(n), (np.zeros(n), np.full(n, scale)), **required(spec))
         assert not np.isnan(result)
+
+
+@pytest.mark.parametrize("n", [1, 2000])
+@pytest.mark.parametrize("kind", ["quantile", "interval"])
+def test_the_smallest_scale_there_is(n, kind, few_rows):
+    """Standardised errors are infinite then, which is no reason to warn."""
+    y, dist = np.ones(n), Normal(np.zeros(n), np.full(n, 5e-324))
+    assert mean_absolute_calibration_error(y, dist, kind=kind) == pytest.approx(0.5)
+    assert pinball_loss(y, dist) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
@@ -194,8 +208,9 @@ def test_few_rows_and_constant_targets_give_a_number(spec, n, few_rows):
 )
 def test_point_forecasts_give_a_number(spec, few_rows):
     point = Normal(Y, np.zeros(5))
-    assert not np.isnan(spec.function(Y, point))
-    assert not np.isnan(spec.function(Y + np.array([0, 0, 0, 1, -1]), point))
+    options = required(spec)
+    assert not np.isnan(spec.function(Y, point, **options))
+    assert not np.isnan(spec.function(Y + np.array([0, 0, 0, 1, -1]), point, **options))
 
 
 def test_a_perfect_point_forecast_is_perfect(few_rows):

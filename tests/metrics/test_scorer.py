@@ -23,7 +23,6 @@ from skuq.distributions import Normal
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import crps_loss, get_scorer, get_scorer_names, make_scorer, mean_interval_width, scorers
 from skuq.metrics._spec import all_specs
-from skuq.prediction import predict_dist
 
 NAMES = get_scorer_names()
 VOCABULARY = [
@@ -78,7 +77,7 @@ def test_vocabulary():
 @pytest.mark.parametrize("name", NAMES)
 def test_value_is_the_signed_metric_of_the_distribution(name):
     model = BayesianRidge().fit(X, Y)
-    mean, std = np.asarray(predict_dist(model, X)).T
+    mean, std = model.predict(X, return_std=True)
     spec = next(spec for spec in all_specs().values() if spec.scorer_name == name)
     weight = np.arange(90)
     sign = -1 if spec.direction == "lower" else 1
@@ -124,7 +123,7 @@ def test_scikit_learn_accepts_it(name):
         ("ence", "Did you mean 'neg_ence'"),
         ("neg_picp", "Did you mean 'picp'"),
         ("r2", "scikit-learn's"),
-        ("zzzzzzzz", "Known: auucc_gain, mpiw, neg_crps"),
+        ("zzzzzzzz", "Known: auucc_gain, .*mpiw, .*neg_crps"),
     ],
 )
 def test_unknown_names_are_answered_with_near_ones(name, hint):
@@ -286,3 +285,17 @@ def test_scores_without_the_private_base_of_scikit_learn(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert cross_val_score(model, X, Y, scoring=scorer).shape == (5,)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("interval_score", {"coverage": 2}, "`coverage` must lie strictly between 0 and 1, got 2"),
+        ("pinball", {"levels": [0.1, 1.5]}, "`levels` must lie strictly between 0 and 1"),
+        ("ence", {"n_bins": 0}, "`n_bins` must be at least 1"),
+        ("ence", {"strategy": "kmeans"}, "`strategy` must be one of"),
+    ],
+)
+def test_values_of_options_are_checked_before_a_search_makes_them_nan(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_scorer(name, **options)

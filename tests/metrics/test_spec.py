@@ -12,14 +12,28 @@ from skuq.distributions import Normal
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import crps_loss, expected_normalized_calibration_error, mean_absolute_calibration_error
 from skuq.metrics._spec import all_specs, find_spec, metric
+from tests.metrics.options import required
 
 SPECS = all_specs()
-WARNING = {"mace", "ence", "interval_coverage_error"}
+WARNING = {
+    "agce",
+    "cals",
+    "cwc",
+    "ecpe",
+    "ence",
+    "interval_coverage_error",
+    "mace",
+    "miscal_area",
+    "qce",
+    "rmsce",
+    "uce",
+}
 
 
 def call(spec, n, weight=None):
     rng = np.random.default_rng(0)
-    return spec.function(rng.normal(size=n), Normal(np.zeros(n), np.ones(n)), sample_weight=weight)
+    options = required(spec)
+    return spec.function(rng.normal(size=n), Normal(np.zeros(n), np.ones(n)), sample_weight=weight, **options)
 
 
 def test_every_public_metric_has_a_record():

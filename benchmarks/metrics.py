@@ -1,0 +1,315 @@
+"""The metrics beside their peers in one run: `python benchmarks/metrics.py [part of a name]`.
+
+Each line runs skuq and a peer in turns on the same values and gives the median times, how many times faster
+skuq is, what was aimed at, and the peak memory of both in arrays of n numbers beyond the inputs. Before it
+is timed, both must give the same value. Packages that are not installed are left out. Where the peer is
+called "limit", it is the one pass that the metric cannot do without.
+"""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+import sys
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+
+import numpy as np
+from scipy.special import ndtr
+
+from skuq.distributions import Empirical, Normal
+from skuq.metrics import (
+    adversarial_group_calibration_curve,
+    crps_loss,
+    expected_normalized_calibration_error,
+    interval_score_loss,
+    mean_absolute_calibration_error,
+    miscalibration_area,
+    nll_loss,
+    pinball_loss,
+    quantile_calibration_error,
+    regression_calibration_curve,
+    root_mean_squared_calibration_error,
+    uncertainty_calibration_error,
+    weighted_interval_score_loss,
+)
+
+ROUNDS, SECONDS_A_LINE = 15, 8.0
+UT_LEVELS, PERCENT, TENTHS = np.linspace(0, 1, 100), np.arange(1, 100) / 100, np.arange(1, 10) / 10
+
+
+@dataclass(frozen=True)
+class Line:
+    """One comparison; ``target`` is how many times faster skuq is to be."""
+
+    what: str
+    n: int
+    skuq: Callable[[], object]
+    peer_name: str
+    peer: Callable[[], object]
+    target: float | None = None
+    same: bool = True
+
+
+@dataclass(frozen=True)
+class Data:
+    """Targets and normal forecasts, as arrays and as a distribution."""
+
+    y: np.ndarray
+    mu: np.ndarray
+    s: np.ndarray
+    dist: Normal
+
+
+def make_data(n: int) -> Data:
+    rng = np.random.default_rng(0)
+    mu, s = rng.normal(size=n), 0.3 + rng.random(n)
+    return Data(mu + s * rng.normal(size=n), mu, s, Normal(mu, s))
+
+
+def load(name: str) -> ModuleType | None:
+    """Return a package, or None where it is not installed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def average_calibration(big: Data) -> Iterator[Line]:
+    toolbox = load("uncertainty_toolbox")
+    if toolbox is None:
+        return
+    y, mu, s, dist, n = big.y, big.mu, big.s, big.dist, big.y.size
+    name = "UT vectorised"
+    for kind in ("interval", "quantile"):
+        options = {"levels": UT_LEVELS, "kind": kind}
+        yield Line(
+            f"calibration curve, 100 levels, {kind}",
+            n,
+            lambda options=options: regression_calibration_curve(y, dist, **options)[1],
+            name,
+            lambda kind=kind: toolbox.get_proportion_lists_vectorized(mu, s, y, prop_type=kind)[1],
+            target=10,
+            same=kind == "interval",  # the peer's quantile curve is mirrored
+        )
+    options = {"levels": UT_LEVELS, "kind": "interval"}
+    yield Line(
+        "MACE",
+        n,
+        lambda: mean_absolute_calibration_error(y, dist, **options),
+        name,
+        lambda: toolbox.mean_absolute_calibration_error(mu, s, y, vectorized=True),
+    )
+    yield Line(
+        "RMSCE",
+        n,
+        lambda: root_mean_squared_calibration_error(y, dist, **options),
+        name,
+        lambda: toolbox.root_mean_squared_calibration_error(mu, s, y, vectorized=True),
+    )
+    yield Line(
+        "miscalibration area, 100 levels",
+        n,
+        lambda: miscalibration_area(y, dist, **options),
+        name,
+        lambda: toolbox.miscalibration_area(mu, s, y, vectorized=True),
+    )
+    yield Line(
+        "miscalibration area, exact",
+        n,
+        lambda: miscalibration_area(y, dist),
+        "limit: ndtr and sort",
+        lambda: np.sort(ndtr((y - mu) / s)),
+        same=False,
+    )
+
+
+def quantile_scores(big: Data) -> Iterator[Line]:
+    toolbox = load("uncertainty_toolbox")
+    if toolbox is None:
+        return
+    y, mu, s, dist, n = big.y, big.mu, big.s, big.dist, big.y.size
+    yield Line(
+        "pinball loss, 99 levels",
+        n,
+        lambda: pinball_loss(y, dist),
+        "UT",
+        lambda: toolbox.check_score(mu, s, y),
+        target=50,
+    )
+    yield Line(
+        "interval score, 99 levels",
+        n,
+        lambda: interval_score_loss(y, dist, coverage=PERCENT),
+        "UT",
+        lambda: toolbox.interval_score(mu, s, y),
+        target=50,
+    )
+    yield Line(
+        "weighted interval score, 11 intervals",
+        n,
+        lambda: weighted_interval_score_loss(y, dist),
+        "a pass a level",
+        lambda: _wis_by_levels(y, dist),
+    )
+
+
+def _wis_by_levels(y: np.ndarray, dist: Normal) -> float:
+    """Compute the weighted interval score as it is defined."""
+    total = 0.5 * np.abs(y - dist.loc)
+    coverages = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+    for coverage in coverages:
+        lower, upper = dist.interval(coverage).T
+        alpha = 1 - coverage
+        outside = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
+        total = total + alpha / 2 * (upper - lower + 2 / alpha * outside)
+    return float(total.mean() / (len(coverages) + 0.5))
+
+
+def adversarial_groups(middle: Data) -> Iterator[Line]:
+    toolbox = load("uncertainty_toolbox")
+    if toolbox is None:
+        return
+    y, mu, s, dist = middle.y, middle.mu, middle.s, middle.dist
+    yield Line(
+        "adversarial group calibration, 1000 groups",
+        y.size,
+        lambda: adversarial_group_calibration_curve(
+            y, dist, fractions=np.linspace(0, 1, 10), levels=UT_LEVELS, kind="interval", n_groups=10
+        ),
+        "UT",
+        lambda: toolbox.adversarial_group_calibration(mu, s, y, "mean_abs"),
+        target=200,
+        same=False,  # other groups
+    )
+
+
+def binned_calibration(big: Data) -> Iterator[Line]:
+    netcal = load("netcal.metrics")
+    if netcal is None:
+        return
+    y, mu, s, dist, n = big.y, big.mu, big.s, big.dist, big.y.size
+    uniform = {"strategy": "uniform"}
+    yield Line(
+        "ENCE, 10 bins of equal width",
+        n,
+        lambda: expected_normalized_calibration_error(y, dist, **uniform),
+        "netcal",
+        lambda: float(netcal.ENCE().measure((mu, s), y).squeeze()),
+        target=5,
+    )
+    yield Line(
+        "UCE, 10 bins of equal width",
+        n,
+        lambda: uncertainty_calibration_error(y, dist),
+        "netcal",
+        lambda: float(np.squeeze(netcal.UCE().measure((mu, s), y))),
+    )
+    yield Line(
+        "QCE, 9 levels, 10 bins of equal width",
+        n,
+        lambda: quantile_calibration_error(y, dist, **uniform),
+        "netcal",
+        lambda: netcal.QCE(marginal=False).measure((mu, s), y, TENTHS, reduction="mean"),
+        target=20,
+    )
+    yield Line(
+        "ENCE, 10 bins of equal weight",
+        n,
+        lambda: expected_normalized_calibration_error(y, dist),
+        "limit: argsort",
+        lambda: np.argsort(s),
+        same=False,
+    )
+
+
+def proper_scores(big: Data) -> Iterator[Line]:
+    y, mu, s, dist, n = big.y, big.mu, big.s, big.dist, big.y.size
+    z = (y - mu) / s
+    yield Line("CRPS, normal", n, lambda: crps_loss(y, dist), "limit: ndtr", lambda: ndtr(z), same=False)
+    rules = load("scoringrules")
+    if rules is None:
+        return
+    name = "scoringrules"
+    yield Line(
+        "CRPS, normal", n, lambda: crps_loss(y, dist), name, lambda: rules.crps_normal(y, mu, s).mean(), 1
+    )
+    yield Line(
+        "NLL, normal", n, lambda: nll_loss(y, dist), name, lambda: rules.logs_normal(y, mu, s).mean(), 1
+    )
+    rng = np.random.default_rng(0)
+    members, target = rng.normal(size=(10_000, 100)), rng.normal(size=10_000)
+    for own, peer in (("nrg", "qd"), ("nrg", "pwm"), ("nrg", "int"), ("fair", "pwm")):
+        yield Line(
+            f"CRPS, 1e4 ensembles of 100, {own}",
+            members.size,
+            lambda own=own: crps_loss(target, Empirical(members), estimator=own),
+            f"{name} {peer}",
+            lambda peer=peer: rules.crps_ensemble(target, members, estimator=peer).mean(),
+            target=1.5,
+            same=(own, peer) != ("nrg", "pwm"),  # one divides by m squared, the other by m (m - 1)
+        )
+
+
+def seconds(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def peak_arrays(function: Callable[[], object], n: int) -> float:
+    """Return the peak of what is allocated, in arrays of n numbers."""
+    tracemalloc.start()
+    function()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / (8 * n)
+
+
+def measure(line: Line) -> tuple[float, float]:
+    """Return the median seconds of skuq and of the peer, taken in turns."""
+    rounds = max(1, min(ROUNDS, int(SECONDS_A_LINE / (seconds(line.skuq) + seconds(line.peer)))))
+    times = [(seconds(line.skuq), seconds(line.peer)) for _ in range(rounds)]
+    return statistics.median(own for own, _ in times), statistics.median(peer for _, peer in times)
+
+
+def report(line: Line) -> str:
+    """Return the row of the table."""
+    if line.same:
+        np.testing.assert_allclose(line.skuq(), line.peer(), rtol=1e-9, atol=1e-12, err_msg=line.what)
+    memory = peak_arrays(line.skuq, line.n), peak_arrays(line.peer, line.n)
+    own, peer = measure(line)
+    target = "" if line.target is None else f"{line.target:g}"
+    times = f"{1e3 * own:10.2f}{1e3 * peer:11.2f}{peer / own:8.1f}{target:>7}"
+    return f"{line.what:44}{line.n:9d}  {line.peer_name:21}{times}{memory[0]:8.1f}{memory[1]:8.1f}"
+
+
+def lines() -> Iterator[Line]:
+    """Yield all comparisons."""
+    big, middle = make_data(1_000_000), make_data(100_000)
+    yield from average_calibration(big)
+    yield from quantile_scores(big)
+    yield from binned_calibration(big)
+    yield from proper_scores(big)
+    yield from adversarial_groups(middle)
+
+
+def main() -> None:
+    """Print one table."""
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    warnings.simplefilter("ignore")
+    head = f"{'what':44}{'rows':>9}  {'beside':21}{'skuq ms':>10}{'peer ms':>11}{'faster':>8}{'aim':>7}"
+    print(f"{head}{'arrays':>8}{'peer':>8}")
+    for line in lines():
+        if wanted in line.what:
+            print(report(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()

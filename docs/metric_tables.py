@@ -1,0 +1,115 @@
+"""Tables of the metrics, written from their records when the documentation is built; conf.py calls it."""
+
+from pathlib import Path
+
+import numpy as np
+
+from skuq.distributions import Normal
+from skuq.metrics._spec import all_specs
+
+# Heading of a family, page that explains it, modules of skuq.metrics that hold its functions.
+FAMILIES = (
+    ("Proper scores", "proper-scores", ("_proper", "_quantile_scores", "_skill")),
+    (
+        "Average calibration",
+        "average-calibration",
+        ("_average_calibration", "_calibration_area", "_calibration_scores"),
+    ),
+    (
+        "Group calibration",
+        "group-calibration",
+        ("_adversarial", "_group_calibration", "_quantile_calibration"),
+    ),
+    ("Intervals", "prediction-intervals", ("_intervals", "_interval_bands", "_interval_width")),
+    ("Sharpness", "sharpness", ("_sharpness",)),
+    ("Uncertainty characteristics curve", "uncertainty-characteristics", ("_ucc",)),
+)
+COLUMNS = ("Metric", "Scorer", "Needs", "Units", "Better", "Best", "Proper", "Source")
+SIZES = (100, 1000, 10_000)
+DRAWS = 200
+
+
+def family_of(spec):
+    """Return the heading of a metric's family."""
+    module = spec.compute.__module__.rpartition(".")[2]
+    for heading, _, modules in FAMILIES:
+        if module in modules:
+            return heading
+    raise LookupError(f"docs/metric_tables.py: add `{module}` of `{spec.abbreviation}` to FAMILIES.")
+
+
+def scorer_of(spec):
+    """Return how a scorer is obtained: its name, or the call that makes it."""
+    if spec.ready_made:
+        return f"``{spec.scorer_name}``"
+    option = next(iter((*spec.required_options, *spec.one_of)))
+    return f'``make_scorer("{spec.abbreviation}", {option}=...)``'
+
+
+def cells_of(spec):
+    """Return the row of a metric."""
+    best = spec.optimum
+    if best is None:
+        best = "none"
+    elif not isinstance(best, str):
+        best = f"{best:g}" if np.isfinite(best) else "unbounded"
+    return (
+        f":func:`~skuq.metrics.{spec.function.__name__}`",
+        scorer_of(spec),
+        spec.needs,
+        {0: "none", 1: "y", "log": "log y"}.get(spec.units, f"y^{spec.units}"),
+        spec.direction or "neither",
+        best,
+        "yes" if spec.proper else "no",
+        spec.source,
+    )
+
+
+def table(columns, rows):
+    """Return a table as lines of reStructuredText."""
+    head = [".. csv-table::", "    :header-rows: 1", "    :delim: |", "", "    " + " | ".join(columns)]
+    return [*head, *("    " + " | ".join(row) for row in rows), ""]
+
+
+def metric_tables():
+    """Return the tables of all metrics by family."""
+    by_family = {heading: [] for heading, _, _ in FAMILIES}
+    for spec in all_specs().values():
+        by_family[family_of(spec)].append(spec)
+    lines = []
+    for heading, page, _ in FAMILIES:
+        lines += [heading, "-" * len(heading), "", f"Explained in :doc:`/explanation/{page}`.", ""]
+        lines += table(COLUMNS, [cells_of(spec) for spec in by_family[heading]])
+    return "\n".join(lines)
+
+
+def simulate(specs, n, rng):
+    """Return mean and 95 % quantile of each metric for calibrated forecasts of n rows."""
+    scale = rng.uniform(0.5, 1.5, size=n)
+    dist = Normal(np.zeros(n), scale)
+    targets = [scale * rng.standard_normal(n) for _ in range(DRAWS)]
+    values = {spec.abbreviation: [spec.compute(y, dist) for y in targets] for spec in specs}
+    return {name: (np.mean(each), np.quantile(each, 0.95)) for name, each in values.items()}
+
+
+def null_values():
+    """Return the table of what a calibrated forecast scores, by number of rows."""
+    specs = [
+        spec for spec in all_specs().values() if spec.small_sample and spec.ready_made and spec.units == 0
+    ]
+    rng = np.random.default_rng(0)
+    by_size = [simulate(specs, n, rng) for n in SIZES]
+    rows = []
+    for spec in specs:
+        pairs = [values[spec.abbreviation] for values in by_size]
+        cells = [f"{mean:.2g} ({high:.2g})" for mean, high in pairs]
+        rows.append((f":func:`~skuq.metrics.{spec.function.__name__}`", *cells))
+    return "\n".join(table(("Metric", *(f"n = {n}" for n in SIZES)), rows))
+
+
+def write_tables(app):
+    """Write what docs/reference/metrics.rst includes."""
+    folder = Path(app.srcdir) / "reference" / "generated"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "metric-tables.inc").write_text(metric_tables(), encoding="utf-8")
+    (folder / "null-values.inc").write_text(null_values(), encoding="utf-8")

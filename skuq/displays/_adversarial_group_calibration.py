@@ -1,0 +1,253 @@
+"""Adversarial group calibration: how badly the worst of many random groups is calibrated, by its size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_sample_weight, effective_rows
+from skuq.displays._display import CurveDisplay, Fold, as_list, one_or_list
+from skuq.displays._drawing import (
+    INK,
+    PERFECT,
+    REFERENCE,
+    Style,
+    check_matplotlib,
+    draw_legend,
+    has_label,
+    merge_style,
+)
+from skuq.metrics import adversarial_group_calibration_curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+_ERRORS = {"mace": "Mean absolute", "rmsce": "Root mean squared"}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AdversarialGroupCalibrationDisplay(CurveDisplay):
+    """Calibration error of the worst of many random groups of rows, by the size of the group.
+
+    It answers whether a model is calibrated in parts of the data too, or only on average: at the right end
+    stands the average calibration error, and what rises to the left more steeply than the dashed line is
+    hidden by that average. The dashed line belongs to a perfectly calibrated model with as many rows: the
+    worst of many small groups never looks calibrated. The band is that of the standard error of the mean
+    over the trials, two to either side.
+
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
+    same axes with ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    fractions : ndarray of shape (k,)
+        Sizes of the groups, as shares of all rows.
+    worst : ndarray of shape (k, n_trials), or list of them
+        Error of the worst group in each trial, of each fold.
+    reference : ndarray of shape (k,), default=None
+        What a perfectly calibrated model would get.
+    error : {"mace", "rmsce"}, default="mace"
+        Kind of the error, for the axis.
+    name : str, default=None
+        Name of the curve in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib.lines.Line2D or list of them
+        The mean over the trials, or that of each fold.
+    band_ : matplotlib.collections.PolyCollection or None
+        Two standard errors around it; None where not wanted, and for several folds.
+    ref_line_ : matplotlib.lines.Line2D or None
+        The perfectly calibrated model; None where it was there already or not wanted.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure they belong to.
+
+    See Also
+    --------
+    skuq.metrics.adversarial_group_calibration_curve : The numbers behind it, with the source.
+    CalibrationCurveDisplay : Average calibration at every level.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import AdversarialGroupCalibrationDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> scale = np.repeat([0.5, 2.0], 500)
+    >>> y = scale * rng.normal(size=1000)
+    >>> display = AdversarialGroupCalibrationDisplay.from_predictions(y, (0 * y, np.ones(1000)))
+    >>> bool(display.worst.mean(axis=1)[-1] > display.reference[-1])
+    True
+    """
+
+    fractions: FloatArray
+    worst: FloatArray | list[FloatArray]
+    reference: FloatArray | None = None
+    error: str = "mace"
+    name: str | None = None
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        ref_line: bool = True,
+        band: bool = True,
+        line_kwargs: Style = None,
+        ref_line_kwargs: Style = None,
+        fill_kwargs: Style = None,
+    ) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None takes the one stored.
+        ref_line : bool, default=True
+            Whether to draw the perfectly calibrated model, once on each axes.
+        band : bool, default=True
+            Whether to draw two standard errors around a single curve.
+        line_kwargs : dict, default=None
+            Keywords for the curve, as ``Axes.plot`` takes them.
+        ref_line_kwargs : dict, default=None
+            Keywords for the perfectly calibrated model, as ``Axes.plot`` takes them.
+        fill_kwargs : dict, default=None
+            Keywords for the band, as ``Axes.fill_between`` takes them.
+
+        Returns
+        -------
+        display : AdversarialGroupCalibrationDisplay
+            Itself.
+        """
+        self._use_axes(ax, (6.4, 4.5))
+        folds: list[FloatArray] = as_list(self.worst)
+        size = 100 * self.fractions
+        means = [100 * worst.mean(axis=1) for worst in folds]
+        curves = [(size, mean) for mean in means]
+        colour = self._draw_curves(
+            curves, self.name if name is None else name, line_kwargs, marker="o", markersize=4.0
+        )
+        self.band_ = None
+        if band and len(folds) == 1 and folds[0].shape[1] > 1:
+            error = 200 * folds[0].std(axis=1, ddof=1) / np.sqrt(folds[0].shape[1])
+            default = {"color": colour, "alpha": 0.2, "linewidth": 0.0}
+            style = merge_style("collections.PolyCollection", default, fill_kwargs, "fill_kwargs")
+            self.band_ = self.ax_.fill_between(size, means[0] - error, means[0] + error, **style)
+        self._draw_reference(ref_line, ref_line_kwargs)
+        self.ax_.set_xlabel("Size of the groups (% of all rows)")
+        kind = _ERRORS.get(self.error, self.error)
+        self.ax_.set_ylabel(f"{kind} calibration error\nof the worst group (percentage points)")
+        self.ax_.set_ylim(0, 1.05 * self.ax_.dataLim.y1)
+        draw_legend(self.ax_)
+        return self
+
+    def _draw_reference(self, wanted: bool, style: Style) -> None:
+        """Draw what a perfectly calibrated model would get, unless it is there."""
+        self.ref_line_: Line2D | None = None
+        if wanted and self.reference is not None and not has_label(self.ax_, PERFECT):
+            default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0}
+            default.update(label=PERFECT, gid=REFERENCE, zorder=1.9)
+            merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
+            (self.ref_line_,) = self.ax_.plot(100 * self.fractions, 100 * self.reference, **merged)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        error: str = "mace",
+        options: dict[str, Any] | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the adversarial group calibration of given predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Observed target, of rows that the model was not trained on.
+        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+            Predictions for the same rows.
+        error : {"mace", "rmsce"}, default="mace"
+            Error of a group.
+        options : dict, default=None
+            Other keywords of `skuq.metrics.adversarial_group_calibration_curve`, as `fractions`, `levels`,
+            `n_groups`, `n_trials` and `random_state`.
+        sample_weight : array-like of shape (n,), default=None
+            How many observations each row stands for.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : AdversarialGroupCalibrationDisplay
+            The display, drawn.
+        """
+        check_matplotlib("AdversarialGroupCalibrationDisplay.from_predictions")
+        folds = [Fold(y_true, y_pred, sample_weight)]
+        return cls._from_folds(folds, error=error, options=options, name=name, ax=ax, **kwargs)
+
+    @classmethod
+    def _from_folds(
+        cls,
+        folds: Sequence[Fold],
+        *,
+        error: str = "mace",
+        options: dict[str, Any] | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        keywords = {**(options or {}), "error": error}
+        found = [
+            adversarial_group_calibration_curve(
+                fold.y_true, fold.y_pred, sample_weight=fold.sample_weight, **keywords
+            )
+            for fold in folds
+        ]
+        rows = [_rows(fold) for fold in folds]
+        return cls(
+            fractions=found[0][0],
+            worst=one_or_list([worst for _, worst in found]),
+            reference=perfect_curve(round(float(np.mean(rows))), keywords),
+            error=error,
+            name=name,
+        ).plot(ax, **kwargs)
+
+
+def _rows(fold: Fold) -> float:
+    """Return the number of rows that a fold stands for."""
+    n = len(np.asarray(fold.y_true))
+    return effective_rows(check_sample_weight(fold.sample_weight, n), n)
+
+
+def perfect_curve(n: int, keywords: dict[str, Any], n_simulations: int = 10) -> FloatArray:
+    """Return the mean curve of models that are perfectly calibrated, each with targets of its own.
+
+    The error depends on the predictions by their probability integral transform alone, so that
+    standard normal ones stand for all.
+    """
+    rng = np.random.default_rng(0)
+    forecast = np.zeros(n), np.ones(n)
+    curves = [
+        adversarial_group_calibration_curve(
+            rng.standard_normal(n), forecast, **{**keywords, "n_trials": 1, "random_state": seed}
+        )[1]
+        for seed in range(n_simulations)
+    ]
+    return np.asarray(np.mean(curves, axis=(0, 2)))

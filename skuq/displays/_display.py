@@ -1,0 +1,243 @@
+"""What all displays have in common: how they get at predictions, their axes, and curves of several folds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from skuq._sklearn_compat import count_rows, safe_indexing
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import check_sample_weight, check_target
+from skuq.displays._drawing import CURVE, Style, check_matplotlib, get_axes, merge_style, next_colour
+from skuq.distributions import concat
+from skuq.prediction import predict_dist
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows that one model was not trained on, with its predictions for them."""
+
+    y_true: ArrayLike
+    y_pred: Any
+    sample_weight: ArrayLike | None = None
+    rows: IntArray | None = None
+
+
+class Display(ABC):
+    """Base of the displays: the three ways to make one, and the axes."""
+
+    _takes_class_name: ClassVar[bool] = False
+    """Whether the name, where none is given, is the class of the estimator: yes for what has a legend."""
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+
+    @classmethod
+    @abstractmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw given predictions."""
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the predictions of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted estimator that `skuq.predict_dist` understands.
+        X : array-like of shape (n, p)
+            Features of rows that it was not trained on.
+        y : array-like of shape (n,)
+            Observed target.
+        sample_weight : array-like of shape (n,), default=None
+            How many observations each row stands for.
+        name : str, default=None
+            Name in the legend, or title; None takes the estimator's class for what has a legend of names.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `from_predictions`.
+
+        Returns
+        -------
+        display : object of this class
+            The display, drawn.
+        """
+        check_matplotlib(f"{cls.__name__}.from_estimator")
+        dist = predict_dist(estimator, X)
+        label = cls._name_of(estimator, name)
+        return cls.from_predictions(y, dist, sample_weight=sample_weight, name=label, ax=ax, **kwargs)
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        cv_results: Mapping[str, Any],
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the predictions of the models of a cross-validation, each for the rows it was tested on.
+
+        Pictures of curves get one curve a fold, in one colour and with one entry in the legend; their
+        `line_` is then a list. Pictures of rows show the tested rows of all folds together.
+
+        Parameters
+        ----------
+        cv_results : dict
+            What ``cross_validate(..., return_estimator=True, return_indices=True)`` of scikit-learn returns.
+        X : array-like of shape (n, p)
+            The features given to it.
+        y : array-like of shape (n,)
+            The target given to it.
+        sample_weight : array-like of shape (n,), default=None
+            How many observations each row stands for.
+        name : str, default=None
+            Name in the legend, or title; None takes the estimator's class for what has a legend of names.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `from_predictions`.
+
+        Returns
+        -------
+        display : object of this class
+            The display, drawn.
+        """
+        check_matplotlib(f"{cls.__name__}.from_cv_results")
+        folds = folds_of_cv(cv_results, X, y, sample_weight)
+        label = cls._name_of(cv_results["estimator"][0], name)
+        return cls._from_folds(folds, name=label, ax=ax, **kwargs)
+
+    @classmethod
+    def _from_folds(cls, folds: Sequence[Fold], **kwargs: Any) -> Self:
+        """Draw the rows of all folds together; displays of curves draw a curve for each instead."""
+        parts = [fold.sample_weight for fold in folds if fold.sample_weight is not None]
+        return cls.from_predictions(
+            np.concatenate([fold.y_true for fold in folds]),
+            concat([fold.y_pred for fold in folds]),
+            sample_weight=np.concatenate(parts) if parts else None,
+            **kwargs,
+        )
+
+    @classmethod
+    def _name_of(cls, estimator: object, name: str | None) -> str | None:
+        return type(estimator).__name__ if name is None and cls._takes_class_name else name
+
+    def _use_axes(self, ax: Axes | None, figsize: tuple[float, float]) -> None:
+        """Set the axes to draw on, new ones unless given."""
+        check_matplotlib(f"{type(self).__name__}.plot")
+        self.ax_ = get_axes(ax, figsize)
+        self.figure_ = self.ax_.figure
+        self.ax_.spines[["top", "right"]].set_visible(False)
+
+    def _draw_title(self, title: str | None) -> None:
+        if title is not None:
+            self.ax_.set_title(title, loc="left")
+
+
+class CurveDisplay(Display):
+    """Base of the displays of curves, one a model, or one a fold of a model."""
+
+    _takes_class_name = True
+
+    line_: Line2D | list[Line2D]
+
+    def _draw_curves(
+        self,
+        curves: Sequence[tuple[FloatArray, FloatArray]],
+        name: str | None,
+        style: Style,
+        *,
+        note: str | None = None,
+        **default: Any,
+    ) -> Any:
+        """Draw the curves of one model in the next free colour, and return it; the legend takes the note."""
+        notes = [f"{len(curves)} folds"] if len(curves) > 1 else []
+        notes += [note] if note is not None else []
+        label = " ".join(filter(None, [name, f"({', '.join(notes)})" if notes else None])) or None
+        base: dict[str, Any] = {
+            "linewidth": 2.0,
+            "color": next_colour(self.ax_),
+            "solid_capstyle": "round",
+            **default,
+        }
+        if len(curves) > 1:
+            base.update(linewidth=1.2, alpha=0.65)
+        merged = merge_style("lines.Line2D", base, style, "line_kwargs")
+        lines = []
+        for i, (x, y) in enumerate(curves):
+            first = {"label": label, **merged} if i == 0 and label is not None else merged
+            lines.extend(self.ax_.plot(x, y, **first))
+        lines[0].set_gid(CURVE)
+        self.line_ = lines[0] if len(lines) == 1 else lines
+        return merged["color"]
+
+
+def folds_of_cv(
+    cv_results: Mapping[str, Any], X: Any, y: ArrayLike, sample_weight: ArrayLike | None
+) -> list[Fold]:
+    """Return, for each fold of a cross-validation, the rows it was tested on and their predictions."""
+    if not {"estimator", "indices"} <= set(cv_results):
+        raise ValueError(
+            "`cv_results` must hold the fitted estimators and the rows of each fold: call "
+            "cross_validate(..., return_estimator=True, return_indices=True)."
+        )
+    target = check_target(y, "y", count_rows(X))
+    weight = check_sample_weight(sample_weight, len(target))
+    tests = [np.asarray(rows) for rows in cv_results["indices"]["test"]]
+    last = max(int(rows.max(initial=-1)) for rows in tests)
+    if last >= len(target):
+        raise ValueError(
+            f"`X` must be that given to cross_validate, got {len(target)} rows, but row {last} was tested."
+        )
+    return [
+        Fold(
+            target[rows],
+            predict_dist(estimator, safe_indexing(X, rows)),
+            None if weight is None else weight[rows],
+            rows,
+        )
+        for estimator, rows in zip(cv_results["estimator"], tests, strict=True)
+    ]
+
+
+def as_list(values: Any) -> list[Any]:
+    """Return a list as it is, and anything else as a list of one: what one fold has."""
+    return values if isinstance(values, list) else [values]
+
+
+def one_or_list(values: list[Any]) -> Any:
+    """Return the one value of a list, or the list."""
+    return values[0] if len(values) == 1 else values

@@ -1,0 +1,233 @@
+"""The reliability diagram of a regression: the size of the errors against the predicted one, by bin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+from scipy.stats import chi2
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_sample_weight, check_single_coverage, effective_rows
+from skuq.displays._display import CurveDisplay, Fold, as_list, one_or_list
+from skuq.displays._drawing import (
+    REFERENCE,
+    Style,
+    check_matplotlib,
+    draw_diagonal,
+    draw_legend,
+    has_label,
+    merge_style,
+    percent,
+    with_unit,
+)
+from skuq.metrics import reliability_table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ReliabilityDisplay(CurveDisplay):
+    """Root mean squared error against the predicted standard deviation, in bins of the latter.
+
+    It answers where a model is overconfident: among the rows it is sure of, or among the others. A
+    calibrated model lies on the diagonal; above it the errors are larger than predicted; a level curve
+    means that the predicted standard deviation does not tell sure from unsure rows. It says nothing about
+    the shape of the distribution.
+
+    The vertical lines show how well so few rows determine the error of a bin: where the errors of a bin are
+    normal, the interval holds the true one with the probability in the legend. Heavy tails need longer ones.
+
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
+    same axes with ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    table : DataFrame, or list of them
+        What `skuq.metrics.reliability_table` returns, of each fold.
+    unit : str, default=None
+        Unit of the target, for the axes.
+    name : str, default=None
+        Name of the curve in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib.lines.Line2D or list of them
+        The curve, or that of each fold.
+    intervals_ : matplotlib.collections.LineCollection or None
+        The intervals of the errors; None where not wanted, and for several folds.
+    ref_line_ : matplotlib.lines.AxLine or None
+        The diagonal; None where it was there already or not wanted.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure they belong to.
+
+    See Also
+    --------
+    skuq.metrics.reliability_table : The numbers behind it.
+    skuq.metrics.expected_normalized_calibration_error : The mean relative distance from the diagonal.
+    ResidualScaleDisplay : The single rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import ReliabilityDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> scale = rng.uniform(0.5, 3.0, size=1000)
+    >>> y = rng.normal(scale=scale)
+    >>> display = ReliabilityDisplay.from_predictions(y, (np.zeros(1000), scale), n_bins=5, name="model")
+    >>> display.table["rmse"].round(1).tolist()
+    [0.8, 1.4, 2.0, 2.3, 2.6]
+    """
+
+    table: pd.DataFrame | list[pd.DataFrame]
+    unit: str | None = None
+    name: str | None = None
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        ref_line: bool = True,
+        interval_coverage: float | None = 0.9,
+        line_kwargs: Style = None,
+        ref_line_kwargs: Style = None,
+        interval_kwargs: Style = None,
+    ) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None takes the one stored.
+        ref_line : bool, default=True
+            Whether to draw the diagonal, once on each axes.
+        interval_coverage : float or None, default=0.9
+            Probability of the intervals of the errors of a single curve, in (0, 1); None draws none.
+        line_kwargs : dict, default=None
+            Keywords for the curve, as ``Axes.plot`` takes them.
+        ref_line_kwargs : dict, default=None
+            Keywords for the diagonal, as ``Axes.plot`` takes them.
+        interval_kwargs : dict, default=None
+            Keywords for the intervals of the errors, as ``Axes.vlines`` takes them.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+            Itself.
+        """
+        self._use_axes(ax, (5.2, 5.2))
+        tables: list[pd.DataFrame] = as_list(self.table)
+        curves = [(table["rmv"].to_numpy(), table["rmse"].to_numpy()) for table in tables]
+        colour = self._draw_curves(
+            curves, self.name if name is None else name, line_kwargs, marker="o", markersize=4.5, zorder=2.2
+        )
+        self.intervals_: LineCollection | None = None
+        if interval_coverage is not None and len(tables) == 1:
+            self._draw_intervals(tables[0], interval_coverage, colour, interval_kwargs)
+        self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
+        self.ax_.set_xlabel(with_unit("Predicted standard deviation", self.unit))
+        self.ax_.set_ylabel(with_unit("Root mean squared error", self.unit))
+        low, high = float(np.min(self.ax_.dataLim.min)), float(np.max(self.ax_.dataLim.max))
+        margin = 0.05 * (high - low or high or 1.0)
+        limits = max(low - margin, 0.0), high + margin
+        self.ax_.set(xlim=limits, ylim=limits, aspect="equal")
+        draw_legend(self.ax_)
+        return self
+
+    def _draw_intervals(self, table: pd.DataFrame, coverage: float, colour: Any, style: Style) -> None:
+        """Draw the interval of the true error of each bin."""
+        share = check_single_coverage(coverage, "interval_coverage")
+        lower, upper = rmse_interval(table["rmse"].to_numpy(), table["n"].to_numpy(), share)
+        label = f"{percent(share)} interval of the error"
+        default = {"color": colour, "alpha": 0.4, "linewidth": 2.5, "zorder": 2.1, "gid": REFERENCE}
+        if not has_label(self.ax_, label):
+            default["label"] = label
+        merged = merge_style("collections.LineCollection", default, style, "interval_kwargs")
+        self.intervals_ = self.ax_.vlines(table["rmv"].to_numpy(), lower, upper, **merged)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        n_bins: int = 10,
+        strategy: str = "quantile",
+        unit: str | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the reliability diagram of given predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Observed target, of rows that the model was not trained on.
+        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+            Predictions for the same rows, with finite mean and standard deviation.
+        n_bins : int, default=10
+            Number of bins; about 100 rows a bin suffice.
+        strategy : {"quantile", "uniform"}, default="quantile"
+            Bins of equal total weight, or of equal width.
+        unit : str, default=None
+            Unit of the target, for the axes.
+        sample_weight : array-like of shape (n,), default=None
+            How many observations each row stands for. Where they are no counts, draw no intervals.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+            The display, drawn.
+        """
+        check_matplotlib("ReliabilityDisplay.from_predictions")
+        folds = [Fold(y_true, y_pred, sample_weight)]
+        return cls._from_folds(folds, n_bins=n_bins, strategy=strategy, unit=unit, name=name, ax=ax, **kwargs)
+
+    @classmethod
+    def _from_folds(
+        cls,
+        folds: Sequence[Fold],
+        *,
+        unit: str | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        n_bins: int = 10,
+        strategy: str = "quantile",
+        **kwargs: Any,
+    ) -> Self:
+        tables = [
+            reliability_table(
+                fold.y_true, fold.y_pred, sample_weight=fold.sample_weight, n_bins=n_bins, strategy=strategy
+            )
+            for fold in folds
+        ]
+        if kwargs.get("interval_coverage", 0.9) is not None:
+            for fold in folds:
+                n = len(np.asarray(fold.y_true))
+                effective_rows(check_sample_weight(fold.sample_weight, n), n)
+        return cls(table=one_or_list(tables), unit=unit, name=name).plot(ax, **kwargs)
+
+
+def rmse_interval(rmse: FloatArray, n: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
+    """Return the equal-tailed confidence interval of the root mean square of n normal errors."""
+    tail = (1 - coverage) / 2
+    lower, upper = (rmse * np.sqrt(n / chi2.ppf(p, n)) for p in (1 - tail, tail))
+    return lower, upper

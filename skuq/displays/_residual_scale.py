@@ -1,0 +1,223 @@
+"""The errors of single rows against the predicted standard deviation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_option, check_sample_weight, check_target
+from skuq.displays._display import Display
+from skuq.displays._drawing import (
+    BLUE,
+    INK,
+    RED,
+    Style,
+    check_matplotlib,
+    choose_rows,
+    draw_legend,
+    merge_style,
+    rows_that_count,
+    scatter_style,
+    with_unit,
+)
+from skuq.distributions import as_distribution
+from skuq.metrics import reliability_table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
+
+Kind = Literal["signed", "absolute"]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ResidualScaleDisplay(Display):
+    """Errors of single rows against the predicted standard deviation, with what was predicted as a cone.
+
+    It answers whether the errors grow as the predicted standard deviation does, and which rows spoil it: the
+    cone is one predicted standard deviation to either side, the line the root mean squared error of
+    neighbouring rows. Where the line leaves the edge of the cone to the outside the model is overconfident
+    there; signed errors also show a bias.
+
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n,)
+        Observed value minus predicted mean.
+    std : ndarray of shape (n,)
+        Predicted standard deviation.
+    table : DataFrame
+        What `skuq.metrics.reliability_table` returns, for the line.
+    kind : {"signed", "absolute"}, default="signed"
+        Whether the errors are drawn with their sign.
+    unit : str, default=None
+        Unit of the target, for the axes.
+    name : str, default=None
+        Title of the axes.
+
+    Attributes
+    ----------
+    scatter_ : matplotlib.collections.PathCollection
+        The errors.
+    band_ : matplotlib.collections.PolyCollection
+        The cone.
+    lines_ : list of matplotlib.lines.Line2D
+        The root mean squared error, and its negative where the errors are signed.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure they belong to.
+
+    See Also
+    --------
+    ReliabilityDisplay : The bins alone, for several models.
+    PredictionBandDisplay : The errors over the prediction or over a feature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import ResidualScaleDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> scale = rng.uniform(0.5, 3.0, size=1000)
+    >>> y = rng.normal(scale=scale)
+    >>> display = ResidualScaleDisplay.from_predictions(y, (np.zeros(1000), scale), unit="MW")
+    >>> display.ax_.get_xlabel()
+    'Predicted standard deviation (MW)'
+    """
+
+    residuals: FloatArray
+    std: FloatArray
+    table: pd.DataFrame
+    kind: Kind = "signed"
+    unit: str | None = None
+    name: str | None = None
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        max_rows: int | None = 1000,
+        line_kwargs: Style = None,
+        scatter_kwargs: Style = None,
+        fill_kwargs: Style = None,
+    ) -> Self:
+        """Draw the errors.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Title; None takes the one stored.
+        max_rows : int or None, default=1000
+            At most so many rows are drawn, evenly spaced from left to right; None draws all. The line comes
+            from all rows.
+        line_kwargs : dict, default=None
+            Keywords for the root mean squared error, as ``Axes.plot`` takes them.
+        scatter_kwargs : dict, default=None
+            Keywords for the errors, as ``Axes.scatter`` takes them.
+        fill_kwargs : dict, default=None
+            Keywords for the cone, as ``Axes.fill_between`` takes them.
+
+        Returns
+        -------
+        display : ResidualScaleDisplay
+            Itself.
+        """
+        self._use_axes(ax, (6.4, 4.8))
+        check_option(self.kind, "kind", ["signed", "absolute"])
+        signed = self.kind == "signed"
+        order = np.argsort(self.std, kind="stable")
+        rows = order[choose_rows(len(order), max_rows)]
+        shown = self.residuals[rows] if signed else np.abs(self.residuals[rows])
+        style = scatter_style(len(rows), len(order), "Errors", scatter_kwargs)
+        self.scatter_ = self.ax_.scatter(self.std[rows], shown, **style)
+        self.band_ = self._draw_cone(signed, fill_kwargs)
+        default = {"color": RED, "linewidth": 1.8, "marker": "o", "markersize": 4.0}
+        merged = merge_style("lines.Line2D", default, line_kwargs, "line_kwargs")
+        label = {"label": "Root mean squared error, by bin"}
+        x, y = self.table["rmv"].to_numpy(), self.table["rmse"].to_numpy()
+        self.lines_ = self.ax_.plot(x, y, **{**label, **merged})
+        if signed:
+            self.lines_ += self.ax_.plot(x, -y, **merged)
+            self.ax_.axhline(0.0, color=INK, linewidth=0.8, zorder=1)
+        else:
+            self.ax_.set_ylim(bottom=0.0)
+        self._decorate(self.name if name is None else name)
+        return self
+
+    def _draw_cone(self, signed: bool, style: Style) -> PolyCollection:
+        """Draw one predicted standard deviation to either side."""
+        edge = np.array([self.std.min(), self.std.max()])
+        text = "± 1 predicted standard deviation" if signed else "Up to 1 predicted standard deviation"
+        default = {"color": BLUE, "alpha": 0.25, "linewidth": 0.0, "label": text, "zorder": 0.9}
+        merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
+        return self.ax_.fill_between(edge, -edge if signed else 0 * edge, edge, **merged)
+
+    def _decorate(self, title: str | None) -> None:
+        self.ax_.set_xlabel(with_unit("Predicted standard deviation", self.unit))
+        text = "Observed value minus prediction" if self.kind == "signed" else "Absolute error"
+        self.ax_.set_ylabel(with_unit(text, self.unit))
+        self._draw_title(title)
+        draw_legend(self.ax_)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        kind: Kind = "signed",
+        n_bins: int = 10,
+        unit: str | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the errors of given predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Observed target, of rows that the model was not trained on.
+        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+            Predictions for the same rows, with finite mean and standard deviation.
+        kind : {"signed", "absolute"}, default="signed"
+            Whether the errors are drawn with their sign.
+        n_bins : int, default=10
+            Number of bins of equal total weight behind the line.
+        unit : str, default=None
+            Unit of the target, for the axes.
+        sample_weight : array-like of shape (n,), default=None
+            How many observations each row stands for, for the line; rows of weight 0 are not drawn.
+        name : str, default=None
+            Title of the axes.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : ResidualScaleDisplay
+            The display, drawn.
+        """
+        check_matplotlib("ResidualScaleDisplay.from_predictions")
+        target, dist = check_target(y_true, "y_true"), as_distribution(y_pred)
+        table = reliability_table(target, dist, sample_weight=sample_weight, n_bins=n_bins)
+        counts = rows_that_count(check_sample_weight(sample_weight, len(target)), len(target))
+        return cls(
+            residuals=(target - dist.mean())[counts],
+            std=dist.std()[counts],
+            table=table,
+            kind=kind,
+            unit=unit,
+            name=name,
+        ).plot(ax, **kwargs)

@@ -1,0 +1,217 @@
+"""Sharpness: how the predicted standard deviations are spread over the rows, and their mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_number, check_option, check_sample_weight
+from skuq.displays._display import Display
+from skuq.displays._drawing import (
+    CURVE,
+    Style,
+    check_matplotlib,
+    draw_legend,
+    merge_style,
+    next_colour,
+    rows_that_count,
+    with_unit,
+)
+from skuq.distributions import as_distribution
+from skuq.metrics import sharpness
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_HISTOGRAM = "skuq-histogram"
+_MAX_BINS = 500
+_NAMES = {"std": "sharpness", "rms": "RMS sharpness"}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SharpnessDisplay(Display):
+    """Histogram of the predicted standard deviations, with the sharpness of the model as a line.
+
+    It answers how much a model claims to know, and for how many rows: of two calibrated models that whose
+    histogram lies further to the left is the better one. Whether the claims hold it cannot say, because no
+    observed value enters it. A model that predicts one standard deviation for all rows has one bin.
+
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
+    same axes with ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    std : ndarray of shape (n,)
+        Predicted standard deviations.
+    value : float
+        The sharpness.
+    sample_weight : ndarray of shape (n,), default=None
+        How many observations each row stands for.
+    kind : {"std", "rms"}, default="std"
+        Which mean the sharpness is, for the legend.
+    unit : str, default=None
+        Unit of the target, for the axis.
+    name : str, default=None
+        Name of the model in the legend.
+
+    Attributes
+    ----------
+    hist_ : matplotlib.patches.StepPatch
+        The histogram.
+    line_ : matplotlib.lines.Line2D
+        The sharpness.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure they belong to.
+
+    See Also
+    --------
+    skuq.metrics.sharpness : The number.
+    ReliabilityDisplay : Whether the standard deviations are as large as the errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import SharpnessDisplay
+    >>> scale = np.random.default_rng(0).uniform(0.5, 1.5, size=500)
+    >>> display = SharpnessDisplay.from_predictions(None, (np.zeros(500), scale), name="model")
+    >>> display.line_.get_label()
+    'model (sharpness = 1.03)'
+    """
+
+    _takes_class_name = True
+
+    std: FloatArray
+    value: float
+    sample_weight: FloatArray | None = None
+    kind: str = "std"
+    unit: str | None = None
+    name: str | None = None
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        bin_width: float | None = None,
+        hist_kwargs: Style = None,
+        line_kwargs: Style = None,
+    ) -> Self:
+        """Draw the histogram.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None takes the one stored.
+        bin_width : float, default=None
+            Width of the bins, in units of the target. None takes that of the histogram on the same axes or
+            else a round number of at most a twelfth of the sharpness.
+        hist_kwargs : dict, default=None
+            Keywords for the histogram, as ``Axes.stairs`` takes them.
+        line_kwargs : dict, default=None
+            Keywords for the sharpness, as ``Axes.axvline`` takes them.
+
+        Returns
+        -------
+        display : SharpnessDisplay
+            Itself.
+        """
+        self._use_axes(ax, (6.4, 4.0))
+        colour = next_colour(self.ax_)
+        edges = self._edges(bin_width)
+        inside = np.clip(self.std, edges[0], edges[-1])  # where an edge is a value but for rounding
+        share = np.histogram(inside, edges, weights=self.sample_weight)[0]
+        default = {"facecolor": colour, "alpha": 0.35, "linewidth": 0.0, "fill": True, "gid": _HISTOGRAM}
+        style = merge_style("patches.StepPatch", default, hist_kwargs, "hist_kwargs")
+        self.hist_ = self.ax_.stairs(100 * share / share.sum(), edges, **style)
+        note = f"({_NAMES[self.kind]} = {self.value:.3g})"
+        label = " ".join(filter(None, [self.name if name is None else name, note]))
+        marks = {"color": colour, "linewidth": 2.0, "label": label, "gid": CURVE}
+        self.line_ = self.ax_.axvline(
+            self.value, **merge_style("lines.Line2D", marks, line_kwargs, "line_kwargs")
+        )
+        self.ax_.set_xlim(0.0, 1.05 * self.ax_.dataLim.x1)
+        self.ax_.set_xlabel(with_unit("Predicted standard deviation", self.unit))
+        self.ax_.set_ylabel(with_unit("Share of the rows in a bin", "%"))
+        draw_legend(self.ax_)
+        return self
+
+    def _edges(self, bin_width: float | None) -> FloatArray:
+        """Return edges on multiples of the bin width, so that models on one axes share them."""
+        if bin_width is None:
+            earlier = [patch for patch in self.ax_.patches if patch.get_gid() == _HISTOGRAM]
+            known = earlier[0].get_data().edges if earlier else None  # type: ignore[attr-defined]
+            width = round_number(self.value / 12) if known is None else known[1] - known[0]
+        else:
+            width = check_number(bin_width, "bin_width", positive=True)
+        width = max(width, np.ptp(self.std) / _MAX_BINS)
+        first, last = np.floor(self.std.min() / width), np.floor(self.std.max() / width) + 1
+        return np.asarray(width * np.arange(first, last + 1))
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike | None,
+        y_pred: Any,
+        *,
+        kind: str = "std",
+        unit: str | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the sharpness of given predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,) or None
+            Not used, only checked; there so that all displays are made alike.
+        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+            Predictions with a finite standard deviation.
+        kind : {"std", "rms"}, default="std"
+            The sharpness is the mean of the standard deviations, or their root mean square.
+        unit : str, default=None
+            Unit of the target, for the axis.
+        sample_weight : array-like of shape (n,), default=None
+            How many observations each row stands for.
+        name : str, default=None
+            Name of the model in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : SharpnessDisplay
+            The display, drawn.
+        """
+        check_matplotlib("SharpnessDisplay.from_predictions")
+        check_option(kind, "kind", list(_NAMES))
+        dist = as_distribution(y_pred)
+        value = sharpness(y_true, dist, sample_weight=sample_weight, kind=kind)
+        weight = check_sample_weight(sample_weight, len(dist))
+        counts = rows_that_count(weight, len(dist))
+        return cls(
+            std=dist.std()[counts],
+            value=value,
+            sample_weight=None if weight is None else weight[counts],
+            kind=kind,
+            unit=unit,
+            name=name,
+        ).plot(ax, **kwargs)
+
+
+def round_number(value: float) -> float:
+    """Return the largest of 1, 2 and 5 times a power of ten that is not above a value; 1 for 0."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** np.floor(np.log10(value))
+    return float(power * max(step for step in (1, 2, 5) if step * power <= value * (1 + 1e-9)))

@@ -1,0 +1,393 @@
+"""The uncertainty characteristics curve: what every size of the bands costs in width and in misses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_option
+from skuq.displays._display import CurveDisplay, Fold, as_list, one_or_list
+from skuq.displays._drawing import (
+    REFERENCE,
+    Style,
+    check_matplotlib,
+    choose_rows,
+    draw_endless_line,
+    draw_legend,
+    has_label,
+    merge_style,
+    percent,
+    with_unit,
+)
+from skuq.distributions import as_distribution
+from skuq.metrics import OperatingPoint, UncertaintyCharacteristicsCurve, uncertainty_characteristics_curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
+    from matplotlib.lines import AxLine, Line2D
+
+Width = Literal["bandwidth", "excess"]
+Misses = Literal["miss_rate", "deficit"]
+Curve = UncertaintyCharacteristicsCurve
+
+_LABELS = {
+    "bandwidth": "Mean bandwidth, half the width of the interval",
+    "excess": "Mean excess of the bands",
+    "miss_rate": "Miss rate (%)",
+    "deficit": "Mean deficit of the bands",
+}
+_CONSTANT = "The same width for every row"
+_MAX_CORNERS = 4000
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class UncertaintyCharacteristicsDisplay(CurveDisplay):
+    """What the bands cost in width and in misses, at every size they could be given.
+
+    It answers which model's bands are narrowest at the miss rate that can be afforded, whatever size they
+    come in: the lower curve is better, and where two cross, the wanted miss rate decides. The dashed curve
+    belongs to bands of one width for all rows around the same predictions: a model whose curve does not lie
+    below it does not know which rows are uncertain. The curve says nothing about calibration; the ring
+    shows where on it the bands as they are lie.
+
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
+    same axes with ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    curve : UncertaintyCharacteristicsCurve, or list of them
+        The curve, of each fold.
+    reference : UncertaintyCharacteristicsCurve, list of them or None, default=None
+        That of constant bands around the same predictions.
+    unit : str, default=None
+        Unit of the target, for the axes.
+    name : str, default=None
+        Name of the curve in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib.lines.Line2D or list of them
+        The curve, or that of each fold.
+    ref_line_ : list of matplotlib.lines.Line2D
+        The constant bands, of each fold; empty where they are there already or not wanted.
+    original_ : matplotlib.collections.PathCollection or None
+        The bands as they are.
+    operating_points_ : matplotlib.collections.PathCollection or None
+        The narrowest bands of each wanted miss rate.
+    optimum_ : matplotlib.collections.PathCollection or None
+        The cheapest bands.
+    isocost_lines_ : list of matplotlib.lines.AxLine
+        The lines of equal cost through the cheapest bands, of each fold.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure they belong to.
+
+    See Also
+    --------
+    skuq.metrics.uncertainty_characteristics_curve : The numbers behind it, with the source.
+    skuq.metrics.auucc_loss : The area under it.
+    CalibrationCurveDisplay : Whether the bands have the right size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import UncertaintyCharacteristicsDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> scale = rng.uniform(0.5, 3.0, size=500)
+    >>> y = rng.normal(scale=scale)
+    >>> display = UncertaintyCharacteristicsDisplay.from_predictions(
+    ...     y, (np.zeros(500), np.sqrt(scale)), name="model", miss_rate=0.1, cost=(1.0, 10.0)
+    ... )
+    >>> display.line_.get_label()
+    'model (AUUCC = 1.31)'
+    """
+
+    curve: Curve | list[Curve]
+    reference: Curve | list[Curve] | None = None
+    unit: str | None = None
+    name: str | None = None
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        x_axis: Width = "bandwidth",
+        y_axis: Misses = "miss_rate",
+        ref_line: bool = True,
+        original: bool = True,
+        miss_rate: ArrayLike | None = None,
+        cost: float | tuple[float, float] | None = None,
+        line_kwargs: Style = None,
+        ref_line_kwargs: Style = None,
+        scatter_kwargs: Style = None,
+        isocost_kwargs: Style = None,
+    ) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None takes the one stored.
+        x_axis : {"bandwidth", "excess"}, default="bandwidth"
+            Horizontal axis: what wide bands cost.
+        y_axis : {"miss_rate", "deficit"}, default="miss_rate"
+            Vertical axis: what narrow bands cost.
+        ref_line : bool, default=True
+            Whether to draw the constant bands; bands that are the same for two models only once.
+        original : bool, default=True
+            Whether to mark the bands as they are.
+        miss_rate : float or array-like of shape (k,), default=None
+            Mark the narrowest bands that miss no larger share of the rows than this, in [0, 1], with the
+            factor k (or the addition b) that leads to them.
+        cost : float or pair of float, default=None
+            Mark the cheapest bands and draw the line of equal cost through them: what a unit of either
+            axis costs, or the share c of x in ``c * x + (1 - c) * y``, as in
+            ``UncertaintyCharacteristicsCurve.optimum``. A unit of the miss rate is 1, not 1 %.
+        line_kwargs, ref_line_kwargs : dict, default=None
+            Keywords for the curve and for the constant bands, as ``Axes.plot`` takes them.
+        scatter_kwargs : dict, default=None
+            Keywords for the marks, as ``Axes.scatter`` takes them.
+        isocost_kwargs : dict, default=None
+            Keywords for the line of equal cost, as ``Axes.axline`` takes them.
+
+        Returns
+        -------
+        display : UncertaintyCharacteristicsDisplay
+            Itself.
+        """
+        self._use_axes(ax, (6.4, 4.8))
+        x = check_option(x_axis, "x_axis", ["bandwidth", "excess"])
+        y = check_option(y_axis, "y_axis", ["miss_rate", "deficit"])
+        curves: list[Curve] = as_list(self.curve)
+        area = float(np.mean([curve.area(x=x, y=y) for curve in curves]))
+        steps = "steps-post" if y == "miss_rate" else "default"
+        colour = self._draw_curves(
+            [path(curve, x, y) for curve in curves],
+            self.name if name is None else name,
+            line_kwargs,
+            note=f"AUUCC = {area:.3g}" if len(curves) == 1 else f"mean AUUCC = {area:.3g}",
+            drawstyle=steps,
+            solid_joinstyle="round",
+            zorder=2.2,
+        )
+        self.ref_line_: list[Line2D] = []
+        if ref_line and self.reference is not None:
+            default = {"color": colour, "drawstyle": steps, "alpha": 0.8 if len(curves) == 1 else 0.4}
+            self._draw_reference(
+                x, y, merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
+            )
+        self._draw_marks(curves, (x, y), colour, original, miss_rate, scatter_kwargs)
+        self._draw_optimum(curves, (x, y), colour, cost, scatter_kwargs, isocost_kwargs)
+        self.ax_.set_xlabel(with_unit(_LABELS[x], self.unit))
+        self.ax_.set_ylabel(_LABELS[y] if y == "miss_rate" else with_unit(_LABELS[y], self.unit))
+        self.ax_.set_xlim(0, self.ax_.dataLim.x1 or 1.0)
+        self.ax_.set_ylim(0, 100 if y == "miss_rate" else self.ax_.dataLim.y1 or 1.0)
+        draw_legend(self.ax_)
+        return self
+
+    def _draw_reference(self, x: str, y: str, style: dict[str, Any]) -> None:
+        """Draw constant bands, but those that are there already."""
+        style = {"linestyle": (0, (4, 2)), "linewidth": 1.1, "zorder": 1.9, "gid": REFERENCE, **style}
+        for curve in as_list(self.reference):
+            corners = np.column_stack(path(curve, x, y))
+            known = [
+                np.asarray(line.get_xydata()) for line in self.ax_.get_lines() if line.get_gid() == REFERENCE
+            ]
+            if any(other.shape == corners.shape and np.allclose(other, corners) for other in known):
+                continue
+            label = {} if has_label(self.ax_, _CONSTANT) else {"label": _CONSTANT}
+            self.ref_line_.extend(self.ax_.plot(*corners.T, **{**label, **style}))
+
+    def _draw_marks(
+        self,
+        curves: list[Curve],
+        axes: tuple[str, str],
+        colour: Any,
+        original: bool,
+        miss_rate: ArrayLike | None,
+        style: Style,
+    ) -> None:
+        """Mark the bands as they are, and those of the wanted miss rates."""
+        self.original_ = self.operating_points_ = None
+        if original:
+            points = [curve.at(1.0 if curve.vary == "scale" else 0.0) for curve in curves]
+            self.original_ = self._mark(points, axes, "o", "Bands as they are", colour, style)
+        if miss_rate is not None:
+            rates = np.atleast_1d(miss_rate).tolist()
+            points = [curve.operating_point(miss_rate=rate) for curve in curves for rate in rates]
+            label = "Miss rate at most " + ", ".join(percent(rate) for rate in rates)
+            self.operating_points_ = self._mark(points, axes, "D", label, colour, style)
+            self._annotate(curves, points, axes)
+
+    def _draw_optimum(
+        self,
+        curves: list[Curve],
+        axes: tuple[str, str],
+        colour: Any,
+        cost: float | tuple[float, float] | None,
+        style: Style,
+        line_style: Style,
+    ) -> None:
+        """Mark the cheapest bands, and draw the lines of equal cost through them."""
+        self.optimum_ = None
+        self.isocost_lines_: list[AxLine] = []
+        if cost is None:
+            return
+        x, y = axes
+        points = [curve.optimum(cost, x=x, y=y).point for curve in curves]
+        self.optimum_ = self._mark(
+            points, axes, "s", "Least cost, with the line of equal cost", colour, style
+        )
+        self._annotate(curves, points, axes)
+        x_cost, y_cost = np.array([cost, 1 - cost] if isinstance(cost, int | float) else cost)
+        default = {"color": colour, "linestyle": ":", "linewidth": 1.3, "zorder": 2.0}
+        default["alpha"] = 1.0 if len(curves) == 1 else 0.5
+        merged = merge_style("lines.Line2D", default, line_style, "isocost_kwargs")
+        slope = -x_cost / y_cost * percent_of(y) if y_cost else -np.inf
+        for point in points:
+            self.isocost_lines_.append(draw_endless_line(self.ax_, place(point, axes), slope, merged))
+
+    def _mark(
+        self,
+        points: list[OperatingPoint],
+        axes: tuple[str, str],
+        marker: str,
+        label: str,
+        colour: Any,
+        style: Style,
+    ) -> PathCollection:
+        """Draw points of one kind, with an entry in the legend where it has none yet."""
+        default: dict[str, Any] = {
+            "s": 46.0,
+            "marker": marker,
+            "facecolor": "white",
+            "edgecolor": colour,
+            "linewidths": 1.8,
+            "zorder": 3,
+            "clip_on": False,
+            "gid": REFERENCE,
+        }
+        if not has_label(self.ax_, label):
+            default["label"] = label
+        merged = merge_style("collections.PathCollection", default, style, "scatter_kwargs")
+        return self.ax_.scatter(*zip(*(place(point, axes) for point in points), strict=True), **merged)
+
+    def _annotate(self, curves: list[Curve], points: list[OperatingPoint], axes: tuple[str, str]) -> None:
+        """Write the factor or the addition beside points of a single curve."""
+        if len(curves) > 1:
+            return
+        symbol = "k" if curves[0].vary == "scale" else "b"
+        for point in points:
+            text = f"${symbol}$ = {point.parameter:.2f}"
+            self.ax_.annotate(
+                text, place(point, axes), xytext=(7, 5), textcoords="offset points", fontsize="small"
+            )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        bands: str | float = "std",
+        vary: str = "scale",
+        zero_band: str = "keep",
+        unit: str | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the curve of given predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Observed target, of rows that the model was not trained on.
+        y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+            Predictions for the same rows; an array holds finite lower and upper bounds.
+        bands : "std" or float, default="std"
+            One standard deviation to either side of the mean, or the central interval of this coverage
+            around the median.
+        vary : {"scale", "bias"}, default="scale"
+            Multiply the bands by a factor k, or add a number b to them.
+        zero_band : {"keep", "min"}, default="keep"
+            Bands of 0 stay so, whatever the factor, or become as wide as the narrowest other one.
+        unit : str, default=None
+            Unit of the target, for the axes.
+        sample_weight : array-like of shape (n,), default=None
+            How many observations each row stands for.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : UncertaintyCharacteristicsDisplay
+            The display, drawn.
+        """
+        check_matplotlib("UncertaintyCharacteristicsDisplay.from_predictions")
+        options: dict[str, Any] = {"bands": bands, "vary": vary, "zero_band": zero_band, "unit": unit}
+        return cls._from_folds([Fold(y_true, y_pred, sample_weight)], name=name, ax=ax, **options, **kwargs)
+
+    @classmethod
+    def _from_folds(
+        cls,
+        folds: Sequence[Fold],
+        *,
+        bands: str | float = "std",
+        unit: str | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        vary: str = "scale",
+        zero_band: str = "keep",
+        **kwargs: Any,
+    ) -> Self:
+        options: dict[str, Any] = {"vary": vary, "zero_band": zero_band}
+        pairs = [curve_and_reference(fold, bands, options) for fold in folds]
+        curves, references = ([pair[side] for pair in pairs] for side in (0, 1))
+        display = cls(curve=one_or_list(curves), reference=one_or_list(references), unit=unit, name=name)
+        return display.plot(ax, **kwargs)
+
+
+def curve_and_reference(fold: Fold, bands: str | float, options: dict[str, Any]) -> tuple[Curve, Curve]:
+    """Return the curve of the bands, and that of constant bands around the same points."""
+    around_median: dict[str, Any] = {} if bands == "std" else {"point": as_distribution(fold.y_pred).median()}
+    curve, reference = (
+        uncertainty_characteristics_curve(
+            fold.y_true, fold.y_pred, sample_weight=fold.sample_weight, bands=kind, **options, **point
+        )
+        for kind, point in ((bands, {}), ("constant", around_median))
+    )
+    return curve, reference
+
+
+def path(curve: Curve, x: str, y: str) -> tuple[FloatArray, FloatArray]:
+    """Return the corners to draw, of very many a part, the miss rate in per cent."""
+    rows = choose_rows(len(curve), _MAX_CORNERS)
+    ordinate = getattr(curve, y)[rows]
+    return getattr(curve, x)[rows], percent_of(y) * ordinate
+
+
+def place(point: OperatingPoint, axes: tuple[str, str]) -> tuple[float, float]:
+    """Return where a point of the curve is drawn."""
+    x, y = axes
+    ordinate = getattr(point, y)
+    return getattr(point, x), percent_of(y) * ordinate
+
+
+def percent_of(axis: str) -> float:
+    """Return what an axis is multiplied by: the miss rate is drawn in per cent."""
+    return 100.0 if axis == "miss_rate" else 1.0

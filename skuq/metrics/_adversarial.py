@@ -1,0 +1,277 @@
+"""Adversarial group calibration: average calibration of the worst of many random groups of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import as_float_array, check_integer, check_option, effective_rows
+from skuq.metrics._inputs import check_forecast
+from skuq.metrics._kernels import KINDS, Places, first_levels, level_grid
+from skuq.metrics._spec import metric
+
+GROUP_ERRORS = ("mace", "rmsce")
+
+
+def adversarial_group_calibration_curve(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    fractions: ArrayLike | None = None,
+    levels: int | ArrayLike = 99,
+    kind: str = "quantile",
+    error: str = "mace",
+    n_groups: int = 20,
+    n_trials: int = 10,
+    min_group_size: int = 2,
+    replace: bool = False,
+    random_state: int | np.random.RandomState | None = 0,
+) -> tuple[FloatArray, FloatArray]:
+    r"""Calibration error of the worst of many random groups of rows, by the size of the group.
+
+    Is the forecast calibrated in subsets too, or does one part make up for another? At the right end the
+    curve is the average calibration of all rows; how steeply it rises to the left, compared with another
+    model's, shows what the average hides. A maximum over random groups grows with their number and as they
+    shrink, for a perfect forecast too: compare curves, do not read one alone.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row; a group is drawn from the repeated rows. Of fractional weights, what
+        is below each level is rounded to whole rows.
+    fractions : array-like of shape (k,), default=None
+        Sizes of the groups as shares of all rows, in [0, 1]; None for 1 % to 100 % in ten steps [1]_.
+        Uncertainty Toolbox takes ``np.linspace(0, 1, 10)``.
+    levels : int or array-like, default=99
+        Probabilities in [0, 1] at which each group's calibration is observed, as in
+        `mean_absolute_calibration_error`.
+    kind : {"quantile", "interval"}, default="quantile"
+        Compare the shares below quantiles or inside central intervals (Uncertainty Toolbox).
+    error : {"mace", "rmsce"}, default="mace"
+        Error of a group: mean absolute or root mean square gap.
+    n_groups : int, default=20
+        Groups of which the worst is kept; Uncertainty Toolbox draws 10.
+    n_trials : int, default=10
+        Repetitions of that.
+    min_group_size : int, default=2
+        Rows that a group has at least.
+    replace : bool, default=False
+        Whether a row may enter a group more than once.
+    random_state : int, RandomState instance or None, default=0
+        Source of the groups. A number, so that models are compared on equal terms; None for other groups
+        every time.
+
+    Returns
+    -------
+    fractions : ndarray of shape (k,)
+        The group sizes.
+    worst : ndarray of shape (k, n_trials)
+        Error of the worst group in each trial. Its mean over the trials is the curve of [1]_, and
+        ``worst.std(axis=1, ddof=1) / np.sqrt(n_trials)`` the standard error; Uncertainty Toolbox calls the
+        standard deviation itself ``score_stderr``.
+
+    See Also
+    --------
+    adversarial_group_calibration_error : One number, at one size.
+
+    Notes
+    -----
+    A group matters only by how many of its rows are first taken in at each level, and the counts in a random
+    group of a given size are multivariate hypergeometric (multinomial with replacement). So each group costs
+    one draw of k + 1 counts for k levels, whatever n is, after one pass over the rows.
+
+    References
+    ----------
+    .. [1] Chung et al. (2021), Uncertainty Toolbox, appendix A.3. https://doi.org/10.48550/arXiv.2109.10254
+    .. [2] Zhao et al. (2020), Individual calibration with randomized forecasting.
+       https://doi.org/10.48550/arXiv.2006.10288
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import adversarial_group_calibration_curve
+    >>> rng = np.random.default_rng(0)
+    >>> scale = np.repeat([0.5, 2.0], 1000)
+    >>> y = scale * rng.normal(size=2000)
+    >>> fractions, worst = adversarial_group_calibration_curve(y, (0 * y, scale), fractions=[0.05, 0.5, 1])
+    >>> worst.mean(axis=1).round(2)
+    array([0.06, 0.02, 0.01])
+    """
+    shares = np.linspace(0.01, 1, 10) if fractions is None else _check_fractions(fractions)
+    check_option(error, "error", GROUP_ERRORS)
+    check_option(replace, "replace", (False, True))
+    grid = np.sort(level_grid(levels, closed=True))
+    groups, trials = check_integer(n_groups, "n_groups"), check_integer(n_trials, "n_trials")
+    smallest = check_integer(min_group_size, "min_group_size")
+    check_option(kind, "kind", KINDS)
+    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    effective_rows(weight, y.size)
+    counts = level_counts(first_levels(y, dist, grid, kind), grid.size + 1, weight)
+    sizes = np.minimum(np.maximum(np.rint(shares * counts.sum()), smallest), counts.sum()).astype(np.int64)
+    draws = [draw_counts(counts, int(size), (trials, groups), replace, rng) for size in sizes]
+    worst = [group_errors(drawn, grid, error).max(axis=1) for drawn in draws]
+    return shares, np.array(worst)
+
+
+def _check_fractions(fractions: ArrayLike) -> FloatArray:
+    """Return group sizes as shares in [0, 1]."""
+    shares = np.atleast_1d(as_float_array(fractions, "fractions"))
+    if shares.ndim != 1 or shares.size == 0:
+        raise ValueError(f"`fractions` must be a non-empty 1-D array, got shape {shares.shape}.")
+    good = (shares >= 0) & (shares <= 1)
+    if not good.all():
+        raise ValueError(f"`fractions` must lie in [0, 1], got {shares[~good][0]:g}.")
+    return shares
+
+
+def level_counts(first: Places, k: int, weight: FloatArray | None) -> IntArray:
+    """Return how many rows are first taken in at each of k places; fractional weights give whole rows.
+
+    The running sums are rounded, so that the total is right and no place is off by a row.
+    """
+    if weight is None:
+        return np.bincount(first, minlength=k).astype(np.int64)
+    running = np.rint(np.cumsum(np.bincount(first, weight, minlength=k)))
+    return np.diff(running, prepend=0.0).astype(np.int64)
+
+
+def draw_counts(
+    counts: IntArray, size: int, shape: tuple[int, int], replace: bool, rng: np.random.Generator
+) -> IntArray:
+    """Return the counts at each place in random groups, shape (trials, groups, k)."""
+    if replace:
+        return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
+    flat = rng.multivariate_hypergeometric(counts, size, size=shape[0] * shape[1], method="marginals")
+    return np.asarray(flat.reshape(*shape, counts.size))
+
+
+def group_errors(counts: IntArray, levels: FloatArray, error: str) -> FloatArray:
+    """Return the calibration error of each group from its counts, shape (..., k + 1) to (...)."""
+    observed = np.cumsum(counts, axis=-1)
+    gap = np.abs(observed[..., :-1] / observed[..., -1:] - levels)
+    return np.asarray(gap.mean(axis=-1) if error == "mace" else np.sqrt(np.square(gap).mean(axis=-1)))
+
+
+@metric(
+    "agce",
+    title="Adversarial group calibration error",
+    units=0,
+    direction="lower",
+    optimum=0.0,
+    needs="distribution",
+    proper=False,
+    random=True,
+    small_sample=True,
+    source="Chung et al. 2021, appendix A.3; Zhao et al. 2020",
+    meaning="in the worst of random groups the stated probabilities are off by {value}",
+)
+def adversarial_group_calibration_error(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    fraction: float = 0.1,
+    levels: int | ArrayLike = 99,
+    kind: str = "quantile",
+    error: str = "mace",
+    n_groups: int = 20,
+    n_trials: int = 10,
+    min_group_size: int = 2,
+    replace: bool = False,
+    random_state: int | np.random.RandomState | None = 0,
+) -> float:
+    r"""Calibration error of the worst of many random groups of rows, averaged over trials.
+
+    Is the forecast calibrated in subsets too? One point of `adversarial_group_calibration_curve`. It is a
+    maximum over random groups, so it grows with their number and as they shrink; compare only values of the
+    same options. It is not proper: a forecast that ignores X is calibrated in random groups too and beats a
+    useful model that is slightly off (see the example). Select by `crps_loss`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row; a group is drawn from the repeated rows.
+    fraction : float, default=0.1
+        Size of the groups as a share of all rows.
+    levels : int or array-like, default=99
+        Probabilities in [0, 1] at which each group's calibration is observed.
+    kind : {"quantile", "interval"}, default="quantile"
+        Compare the shares below quantiles or inside central intervals.
+    error : {"mace", "rmsce"}, default="mace"
+        Error of a group: mean absolute or root mean square gap.
+    n_groups : int, default=20
+        Groups of which the worst is kept.
+    n_trials : int, default=10
+        Repetitions of that, over which the mean is taken.
+    min_group_size : int, default=2
+        Rows that a group has at least.
+    replace : bool, default=False
+        Whether a row may enter a group more than once.
+    random_state : int, RandomState instance or None, default=0
+        Source of the groups. A number, so that models are compared on equal terms.
+
+    Returns
+    -------
+    error : float
+        In [0, 0.5] for "mace"; lower is better, at best 0. For a calibrated forecast about
+        ``0.63 / sqrt(fraction * n)`` with small groups, and with all rows what
+        `mean_absolute_calibration_error` gives.
+
+    Warns
+    -----
+    SmallSampleWarning
+        Below 500 rows.
+
+    See Also
+    --------
+    adversarial_group_calibration_curve : Over group sizes, and how it is computed.
+    mean_absolute_calibration_error : Over all rows.
+
+    References
+    ----------
+    .. [1] Chung et al. (2021), Uncertainty Toolbox, appendix A.3. https://doi.org/10.48550/arXiv.2109.10254
+    .. [2] Zhao et al. (2020), Individual calibration with randomized forecasting.
+       https://doi.org/10.48550/arXiv.2006.10288
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import adversarial_group_calibration_error, crps_loss
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=20_000)
+    >>> y = x + rng.normal(scale=0.3, size=20_000)
+    >>> useful = (x, np.full(20_000, 0.4))  # knows x, a little underconfident
+    >>> ignorant = (np.zeros(20_000), np.full(20_000, np.std(y)))  # states the same for every row
+    >>> [round(adversarial_group_calibration_error(y, dist), 2) for dist in (useful, ignorant)]
+    [0.05, 0.01]
+    >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
+    [0.17, 0.59]
+    """
+    _, worst = adversarial_group_calibration_curve(
+        y_true,
+        y_pred,
+        sample_weight=sample_weight,
+        fractions=[fraction],
+        levels=levels,
+        kind=kind,
+        error=error,
+        n_groups=n_groups,
+        n_trials=n_trials,
+        min_group_size=min_group_size,
+        replace=replace,
+        random_state=random_state,
+    )
+    return float(worst.mean())

@@ -1,0 +1,156 @@
+"""The area between the calibration curve and the diagonal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_increasing, check_option
+from skuq.distributions import Distribution
+from skuq.metrics._inputs import check_forecast
+from skuq.metrics._kernels import KINDS, level_grid, observed_proportions
+from skuq.metrics._spec import metric
+
+
+@metric(
+    "miscal_area",
+    title="Miscalibration area",
+    units=0,
+    direction="lower",
+    optimum=0.0,
+    needs="distribution",
+    proper=False,
+    small_sample=True,
+    source="Tran et al. 2020; Chung et al. 2021",
+    meaning="the calibration curve runs {value} off the diagonal on average",
+)
+def miscalibration_area(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    kind: str = "quantile",
+    levels: int | ArrayLike | None = None,
+) -> float:
+    r"""Area between the calibration curve and the diagonal, exact.
+
+    Do the stated probabilities come true on average? What `mean_absolute_calibration_error` approaches with
+    ever more levels, without a choice of levels to make: for quantiles, the Wasserstein-1 distance of the PIT
+    values from uniform. Not proper for the same reason: a forecast that ignores X and states the distribution
+    of all targets is calibrated on average, and beats a useful model that is slightly off (see the example).
+    Select by `crps_loss`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    kind : {"quantile", "interval"}, default="quantile"
+        Take the curve of the shares below quantiles, which sees bias, or inside central intervals, which sees
+        only width.
+    levels : int or array-like of shape (k,), default=None
+        None for the exact area under the curve, a step function. Levels in [0, 1], at least two and
+        increasing, for straight lines between the points at these levels: Uncertainty Toolbox has
+        ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
+
+    Returns
+    -------
+    area : float
+        In [0, 0.5]; lower is better, at best 0. A calibrated forecast has an expected value of about
+        ``0.31 / sqrt(n)``.
+
+    Warns
+    -----
+    SmallSampleWarning
+        Below 500 rows.
+
+    See Also
+    --------
+    mean_absolute_calibration_error : Mean over levels, as the literature has it.
+
+    Notes
+    -----
+    .. math:: \int_0^1 |\hat p(p) - p| dp, \quad \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
+
+    The curve jumps at the PIT of each row, so the integral is a sum over the sorted PIT values: one cdf a
+    row and one sort.
+
+    References
+    ----------
+    .. [1] Tran et al. (2020), Methods for comparing uncertainty quantifications for material property
+       predictions. https://doi.org/10.1088/2632-2153/ab7e1a
+    .. [2] Chung et al. (2021), Uncertainty Toolbox. https://doi.org/10.48550/arXiv.2109.10254
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import crps_loss, miscalibration_area
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=2000)
+    >>> y = x + rng.normal(scale=0.3, size=2000)
+    >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
+    >>> ignorant = (np.zeros(2000), np.full(2000, np.std(y)))  # states the same for every row
+    >>> [round(miscalibration_area(y, dist), 2) for dist in (useful, ignorant)]
+    [0.04, 0.01]
+    >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
+    [0.17, 0.59]
+    """
+    check_option(kind, "kind", KINDS)
+    grid = None if levels is None else _increasing_grid(levels)
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    if grid is None:
+        return area_of_steps(entry_levels(y, dist, kind), weight)
+    return area_of_lines(grid, observed_proportions(y, dist, grid, kind, weight))
+
+
+def _increasing_grid(levels: int | ArrayLike) -> FloatArray:
+    """Return levels between which lines can be drawn."""
+    grid = check_increasing(level_grid(levels, closed=True), "levels")
+    if grid.size < 2:
+        raise ValueError("`levels` must hold at least two levels to draw a line between, got one.")
+    return grid
+
+
+def entry_levels(y: FloatArray, dist: Distribution, kind: str) -> FloatArray:
+    """Return for each row the level from which on its quantile, or central interval, takes in the target.
+
+    y <= Q(p) from p = F(y-) on, the probability below y; Q(p) <= y up to p = F(y).
+    """
+    reached = dist.cdf(y)
+    below = reached if dist.has_density else dist.cdf(np.nextafter(y, -np.inf))
+    if kind == "quantile":
+        return below
+    return np.maximum(np.maximum(2 * below - 1, 1 - 2 * reached), 0.0)
+
+
+def area_of_steps(entry: FloatArray, weight: FloatArray | None) -> float:
+    """Return the integral of |share of entry levels up to p - p| over p from 0 to 1.
+
+    With G(t) = t |t| / 2, the integral of |t|, the pieces telescope to a sum over the sorted entry levels:
+    G(level - share before it) - G(level - share with it).
+    """
+    if weight is None:
+        gap, step = np.sort(entry), np.asarray(1 / entry.size)
+        gap -= np.arange(entry.size) / entry.size
+    else:
+        order = np.argsort(entry)
+        step = weight[order] / weight.sum()
+        gap = entry[order] - (np.cumsum(step) - step)
+    area = float(gap @ np.abs(gap))
+    gap -= step
+    return (area - float(gap @ np.abs(gap))) / 2
+
+
+def area_of_lines(levels: FloatArray, observed: FloatArray) -> float:
+    """Return the area between the diagonal and the lines through the points, which may cross."""
+    gap, width = observed - levels, np.diff(levels)
+    left, right = gap[:-1], gap[1:]
+    size = np.abs(left) + np.abs(right)
+    crossing = left * right < 0
+    height = np.where(crossing, (left**2 + right**2) / np.where(size == 0, 1.0, size), size)
+    return float((height * width).sum() / 2)

@@ -1,0 +1,334 @@
+"""The four axes of the uncertainty characteristics curve, at the intervals as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import DEFAULT_COVERAGE, check_option
+from skuq.metrics._inputs import (
+    check_finite_moment,
+    check_forecast,
+    check_interval_forecast,
+    check_interval_widths,
+    is_bounds,
+)
+from skuq.metrics._intervals import coverage_rows, interval_coverage, width_rows
+from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._spec import metric
+
+SIDES = ("nearest", "active")
+
+
+def miss_rate_of_mean(mean: FloatArray, **_: Any) -> FloatArray:
+    """Return the miss rate from the share of intervals that hold."""
+    return 1.0 - mean
+
+
+@metric(
+    "miss_rate",
+    title="Miss rate",
+    units=0,
+    direction=None,
+    optimum=None,
+    needs="interval",
+    proper=False,
+    source="Navratil et al. 2023, eq. 1",
+    rows=coverage_rows,
+    combine=miss_rate_of_mean,
+    meaning="{percent} of the targets lie outside their interval",
+)
+def miss_rate(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    coverage: float = DEFAULT_COVERAGE,
+) -> float:
+    r"""Miss rate: the share of targets outside their interval.
+
+    How often do the intervals fail? One less `prediction_interval_coverage`, and an axis of the uncertainty
+    characteristics curve. To be compared with one less the nominal coverage; it is not proper, for intervals
+    over the whole line never miss (see the example), so do not select by it.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        Forecast of every target; an array holds lower and upper bounds, which may be infinite.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    coverage : float, default=0.9
+        Nominal coverage of the central interval that is formed. Bounds are taken as they are.
+
+    Returns
+    -------
+    share : float
+        In [0, 1]; ``1 - coverage`` where the intervals hold what they promise.
+
+    See Also
+    --------
+    deficit : By how much the intervals miss.
+
+    Notes
+    -----
+    .. math:: \rho = \frac1n \sum_i 1\{y_i \notin [l_i, u_i]\}
+
+    References
+    ----------
+    .. [1] Navratil et al. (2023), Assessment of prediction intervals using uncertainty characteristics
+       curves, eq. 1. https://doi.org/10.48550/arXiv.2310.03158
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import miss_rate
+    >>> miss_rate([1.0, 2.0, 5.0, 4.0], [[0, 2], [2, 3], [3, 4], [4, 4]])
+    0.25
+    >>> miss_rate([1.0, 2.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # and of no use
+    0.0
+    """
+    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
+    return 1.0 - interval_coverage(y, lower, upper, weight)
+
+
+def bandwidth_of_mean(mean: FloatArray, **_: Any) -> FloatArray:
+    """Return the bandwidth from the mean width."""
+    return mean / 2
+
+
+@metric(
+    "bandwidth",
+    title="Bandwidth",
+    units=1,
+    direction=None,
+    optimum=None,
+    needs="interval",
+    proper=False,
+    source="Navratil et al. 2023, eq. 2",
+    rows=width_rows,
+    combine=bandwidth_of_mean,
+    meaning="the intervals reach {value} to either side on average",
+)
+def bandwidth(
+    y_true: ArrayLike | None,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    coverage: float = DEFAULT_COVERAGE,
+) -> float:
+    r"""Bandwidth: the mean of the bands to either side of the prediction, half the mean interval width.
+
+    How precise are the intervals? An axis of the uncertainty characteristics curve. A property of the
+    forecasts alone and not proper: intervals of no width have the least and never hold (see the example), so
+    do not select by it.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or None
+        Not used, only checked; there so that all metrics are called alike.
+    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        Forecast of every target; an array holds lower and upper bounds.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    coverage : float, default=0.9
+        Nominal coverage of the central interval that is formed. Bounds are taken as they are.
+
+    Returns
+    -------
+    bandwidth : float
+        In the units of y; narrower is sharper. Infinite if an interval is.
+
+    See Also
+    --------
+    mean_interval_width : Twice the bandwidth.
+    excess : The part of it that the targets did not need.
+
+    Notes
+    -----
+    .. math:: \beta = \frac1n \sum_i \frac{(\hat y_i - l_i) + (u_i - \hat y_i)}2
+
+    References
+    ----------
+    .. [1] Navratil et al. (2023), Assessment of prediction intervals using uncertainty characteristics
+       curves, eq. 2. https://doi.org/10.48550/arXiv.2310.03158
+
+    Examples
+    --------
+    >>> from skuq.metrics import bandwidth
+    >>> bandwidth(None, [[0.0, 2.0], [1.0, 5.0]])
+    1.5
+    >>> bandwidth([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])  # narrowest, and always wrong
+    0.0
+    """
+    return weighted_mean(*check_interval_widths(y_true, y_pred, coverage, sample_weight)) / 2
+
+
+def excess_rows(
+    y_true: ArrayLike, y_pred: Any, *, coverage: float = DEFAULT_COVERAGE, side: str = "nearest"
+) -> FloatArray:
+    """Return by how much each interval reaches farther than needed."""
+    return _excess_of_rows(y_true, y_pred, None, coverage, side)[0]
+
+
+@metric(
+    "excess",
+    title="Excess",
+    units=1,
+    direction=None,
+    optimum=None,
+    needs="interval",
+    proper=False,
+    source="Navratil et al. 2023, eq. 6",
+    meaning="intervals reach {value} farther than needed, averaged over all rows",
+    rows=excess_rows,
+)
+def excess(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    coverage: float = DEFAULT_COVERAGE,
+    side: str = "nearest",
+) -> float:
+    r"""Excess: how far the targets that are inside lie from the nearer bound, averaged over all rows.
+
+    How much of the intervals' width was not needed? An axis of the uncertainty characteristics curve, the
+    counterpart of `deficit`. It is not proper: intervals that miss every target have none (see the example),
+    so do not select by it.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        Forecast of every target; an array holds lower and upper bounds.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    coverage : float, default=0.9
+        Nominal coverage of the central interval that is formed. Bounds are taken as they are.
+    side : {"nearest", "active"}, default="nearest"
+        Measure to the nearer bound (eq. 6 of [1]_), or to the bound on the same side of the forecast mean as
+        the target (the package UQ360), which differs where the interval is not symmetric and which bounds,
+        having no mean, cannot give.
+
+    Returns
+    -------
+    excess : float
+        Non-negative, in the units of y. Infinite if an interval is the whole line.
+
+    See Also
+    --------
+    deficit : How far the targets outside are from the interval.
+    interval_score_loss : Width and deficit in one proper score.
+
+    Notes
+    -----
+    .. math:: \xi = \frac1n \sum_{i: y_i \in [l_i, u_i]} \min\{y_i - l_i, u_i - y_i\}
+
+    References
+    ----------
+    .. [1] Navratil et al. (2023), Assessment of prediction intervals using uncertainty characteristics
+       curves, eq. 6. https://doi.org/10.48550/arXiv.2310.03158
+
+    Examples
+    --------
+    >>> from skuq.metrics import excess
+    >>> excess([1.5, 9.0], [[0.0, 2.0], [0.0, 2.0]])
+    0.25
+    >>> excess([1.5, 9.0], [[7.0, 7.0], [7.0, 7.0]])  # no excess, and always wrong
+    0.0
+    """
+    return weighted_mean(*_excess_of_rows(y_true, y_pred, sample_weight, coverage, side))
+
+
+def _excess_of_rows(
+    y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None, coverage: float, side: str
+) -> tuple[FloatArray, FloatArray | None]:
+    """Return by how much each interval reaches farther than needed, and the weights."""
+    check_option(side, "side", SIDES)
+    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
+    distance = np.minimum(y - lower, upper - y)
+    if side == "active":
+        if is_bounds(y_pred):
+            raise ValueError("`side` must be 'nearest' for bounds, which have no mean, got 'active'.")
+        mean = check_finite_moment(check_forecast(y_true, y_pred, sample_weight)[1].mean(), "mean")
+        distance = np.where(distance < 0, distance, np.where(y >= mean, upper - y, y - lower))
+    return np.maximum(distance, 0.0), weight
+
+
+def deficit_rows(y_true: ArrayLike, y_pred: Any, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
+    """Return by how much each interval misses."""
+    y, lower, upper, _ = check_interval_forecast(y_true, y_pred, coverage, None)
+    return np.maximum(np.maximum(lower - y, y - upper), 0.0)
+
+
+@metric(
+    "deficit",
+    title="Deficit",
+    units=1,
+    direction=None,
+    optimum=None,
+    needs="interval",
+    proper=False,
+    source="Navratil et al. 2023, eq. 7",
+    rows=deficit_rows,
+    meaning="intervals miss by {value}, averaged over all rows",
+)
+def deficit(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    coverage: float = DEFAULT_COVERAGE,
+) -> float:
+    r"""Deficit: how far the targets that are outside lie from the interval, averaged over all rows.
+
+    By how much do the intervals fail? The miss rate with distances, and an axis of the uncertainty
+    characteristics curve. It is not proper: intervals over the whole line have none (see the example), so do
+    not select by it. Deficit and width together are the proper `interval_score_loss`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        Forecast of every target; an array holds lower and upper bounds, which may be infinite.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    coverage : float, default=0.9
+        Nominal coverage of the central interval that is formed. Bounds are taken as they are.
+
+    Returns
+    -------
+    deficit : float
+        Non-negative, in the units of y.
+
+    See Also
+    --------
+    excess : How far the targets inside are from the bounds.
+    miss_rate : How often, not how far.
+
+    Notes
+    -----
+    .. math:: \delta = \frac1n \sum_{i: y_i \notin [l_i, u_i]} \min\{|y_i - l_i|, |y_i - u_i|\}
+
+    References
+    ----------
+    .. [1] Navratil et al. (2023), Assessment of prediction intervals using uncertainty characteristics
+       curves, eq. 7. https://doi.org/10.48550/arXiv.2310.03158
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import deficit
+    >>> deficit([1.5, 9.0], [[0.0, 2.0], [0.0, 2.0]])
+    3.5
+    >>> deficit([1.5, 9.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # no deficit, and of no use
+    0.0
+    """
+    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
+    return weighted_mean(np.maximum(np.maximum(lower - y, y - upper), 0.0), weight)

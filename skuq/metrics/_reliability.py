@@ -1,0 +1,241 @@
+"""Tables behind the metrics of conditional calibration: one row a bin, or a group of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import (
+    DEFAULT_COVERAGE,
+    as_float_array,
+    check_finite,
+    check_integer,
+    check_option,
+    check_rows,
+    check_sample_weight,
+    check_single_coverage,
+)
+from skuq.metrics._binning import STRATEGIES, Bins, make_bins
+from skuq.metrics._group_calibration import ON, bin_key
+from skuq.metrics._inputs import check_finite_moment, check_forecast, check_interval_forecast
+
+
+def reliability_table(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    n_bins: int = 10,
+    strategy: str = "quantile",
+    on: str = "std",
+    coverage: float = DEFAULT_COVERAGE,
+) -> pd.DataFrame:
+    r"""Predicted and observed size of the errors in bins of the predicted uncertainty.
+
+    Where is the forecast overconfident: where it is sure, or where it is not? The table behind
+    `expected_normalized_calibration_error`, `uncertainty_calibration_error` and `quantile_calibration_error`,
+    which are each one number made of it (see the example).
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecasts with finite mean and standard deviation.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    n_bins : int, default=10
+        Number of bins; about 100 rows a bin suffice [1]_.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Bins of equal total weight, of which two may share the rows on their edge, or of equal width. Empty
+        bins are left out; a constant sigma is one bin.
+    on : {"std", "variance"}, default="std"
+        What bins of equal width are laid over.
+    coverage : float, default=0.9
+        Nominal coverage of the central interval that is observed.
+
+    Returns
+    -------
+    table : DataFrame
+        One row a bin. `lower`, `upper`: range of the predicted standard deviation; `n`: weight of the rows;
+        `rmv`: root of their mean predicted variance; `rmse`: root of their mean squared error; `coverage`:
+        share of targets in the central interval. All but `n` and `coverage` in the units of y.
+
+    See Also
+    --------
+    conditional_coverage : Coverage by width, by a feature or by groups, also for bounds.
+
+    References
+    ----------
+    .. [1] Wibbeke et al. (2025), Evaluating the quality of the quantified uncertainty for (re)calibration of
+       data-driven regression models, section 5. https://doi.org/10.48550/arXiv.2508.17761
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import expected_normalized_calibration_error, reliability_table
+    >>> rng = np.random.default_rng(0)
+    >>> scale = rng.uniform(1, 3, size=1000)
+    >>> dist = (np.zeros(1000), scale)
+    >>> y = 2 * rng.normal(size=1000)  # the forecast is wrong that rows differ
+    >>> table = reliability_table(y, dist, n_bins=4)
+    >>> table[["n", "rmv", "rmse", "coverage"]].round(2)
+           n   rmv  rmse  coverage
+    0  250.0  1.29  2.01      0.67
+    1  250.0  1.81  2.16      0.84
+    2  250.0  2.30  2.12      0.94
+    3  250.0  2.76  1.90      0.98
+    >>> gap = (table["rmv"] - table["rmse"]).abs() / table["rmv"]
+    >>> round(float(gap.mean()), 6) == round(expected_normalized_calibration_error(y, dist, n_bins=4), 6)
+    True
+    """
+    check_integer(n_bins, "n_bins")
+    check_option(strategy, "strategy", STRATEGIES)
+    check_option(on, "on", ON)
+    nominal = check_single_coverage(coverage)
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    mean = check_finite_moment(dist.mean(), "mean")
+    std = check_finite_moment(dist.std(), "standard deviation")
+    lower, upper = dist.interval(nominal).T
+    bins = make_bins(bin_key(std, strategy, on), n_bins, strategy, weight)
+    columns = {
+        "rmv": np.square(std),
+        "rmse": np.square(y - mean),
+        "coverage": ((lower <= y) & (y <= upper)).astype(np.float64),
+    }
+    table = _table_of_bins(bins, columns)
+    for name in ("rmv", "rmse"):
+        table[name] = np.sqrt(table[name])
+    if on == "variance" and strategy == "uniform":
+        table[["lower", "upper"]] = np.sqrt(table[["lower", "upper"]])
+    return table
+
+
+def _table_of_bins(bins: Bins, columns: dict[str, FloatArray]) -> pd.DataFrame:
+    """Return edges, weight and column means of the bins that hold rows."""
+    total = bins.totals()
+    occupied = total > 0
+    data = {"lower": bins.edges[:-1][occupied], "upper": bins.edges[1:][occupied], "n": total[occupied]}
+    sums = bins.sums(lambda rows: tuple(column[rows] for column in columns.values()))
+    data |= dict(zip(columns, sums[:, occupied] / total[occupied], strict=True))
+    return pd.DataFrame(data)
+
+
+def conditional_coverage(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    coverage: float = DEFAULT_COVERAGE,
+    feature: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    n_bins: int = 10,
+    strategy: str = "quantile",
+) -> pd.DataFrame:
+    r"""Coverage and width of prediction intervals by predicted width, by a feature, or by groups of rows.
+
+    For whom do the intervals hold? Coverage that is right on average may be too low for some and too high for
+    others; where it leaves the nominal value by more than two standard errors, it probably does. By the
+    predicted width unless a feature or groups are given.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        Forecast of every target; an array holds lower and upper bounds.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    coverage : float, default=0.9
+        Nominal coverage: of the central interval that is formed, or that the bounds claim.
+    feature : array-like of shape (n,), default=None
+        A number for each row, by which the rows are binned, such as a column of X.
+    groups : array-like of shape (n,), default=None
+        A label for each row; one row of the table for each label. Instead of `feature`.
+    n_bins : int, default=10
+        Number of bins of the width or the feature.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Bins of equal total weight, of which two may share the rows on their edge, or of equal width. Empty
+        bins are left out.
+
+    Returns
+    -------
+    table : DataFrame
+        One row a bin with columns `lower` and `upper`, the range of the width or the feature, or one row a
+        group, indexed by label. `n`: weight of the rows; `coverage`: share of targets inside;
+        `standard_error`: of that share if the nominal coverage holds; `mean_width`: in the units of y.
+
+    See Also
+    --------
+    prediction_interval_coverage : Over all rows.
+    reliability_table : Sizes of the errors as well, in bins of the standard deviation.
+
+    Notes
+    -----
+    The standard error is ``sqrt(coverage * (1 - coverage) / n)`` at the nominal coverage.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import conditional_coverage
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(size=3000)
+    >>> y = (0.5 + x) * rng.normal(size=3000)
+    >>> constant = (np.zeros(3000), np.full(3000, np.std(y)))  # misses that the noise grows with x
+    >>> conditional_coverage(y, constant, feature=x, n_bins=3)[["n", "coverage", "standard_error"]].round(3)
+            n  coverage  standard_error
+    0  1000.0     0.989           0.009
+    1  1000.0     0.903           0.009
+    2  1000.0     0.806           0.009
+    >>> conditional_coverage(y, constant, groups=np.where(x < 0.5, "left", "right"))["coverage"].round(2)
+    left     0.97
+    right    0.83
+    Name: coverage, dtype: float64
+    """
+    check_integer(n_bins, "n_bins")
+    check_option(strategy, "strategy", STRATEGIES)
+    if feature is not None and groups is not None:
+        raise TypeError("`feature` and `groups` must not both be given: make one table for each.")
+    nominal = check_single_coverage(coverage)
+    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
+    keep = _kept_rows(sample_weight, np.shape(y_true)[0])
+    columns = {"coverage": ((lower <= y) & (y <= upper)).astype(np.float64), "mean_width": upper - lower}
+    if groups is not None:
+        table = _table_of_groups(np.asarray(groups), keep, columns, weight)
+    else:
+        key = upper - lower if feature is None else _check_feature(feature, keep)
+        table = _table_of_bins(make_bins(check_finite(key, "y_pred"), n_bins, strategy, weight), columns)
+    error = np.sqrt(nominal * (1 - nominal) / table["n"])
+    table.insert(list(table.columns).index("coverage") + 1, "standard_error", error)
+    return table
+
+
+def _kept_rows(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
+    """Return the mask of the rows whose weight is not zero."""
+    weight = check_sample_weight(sample_weight, n)
+    return np.ones(n, dtype=bool) if weight is None else weight > 0
+
+
+def _check_feature(feature: ArrayLike, keep: np.ndarray) -> FloatArray:
+    """Return the feature of the rows that count."""
+    values = check_finite(check_rows(as_float_array(feature, "feature"), "feature", keep.size), "feature")
+    return np.asarray(values[keep])
+
+
+def _table_of_groups(
+    groups: np.ndarray, keep: np.ndarray, columns: dict[str, FloatArray], weight: FloatArray | None
+) -> pd.DataFrame:
+    """Return weight and column means of the rows of each label."""
+    if groups.shape != keep.shape:
+        raise ValueError(f"`groups` must have shape {keep.shape}, got {groups.shape}.")
+    codes, labels = pd.factorize(groups[keep], sort=True)
+    if (codes < 0).any():
+        raise ValueError("`groups` must have a label in every row, got a missing one.")
+    total = np.bincount(codes, weight).astype(np.float64)
+    data = {"n": total}
+    for name, column in columns.items():
+        data[name] = np.bincount(codes, column if weight is None else weight * column) / total
+    return pd.DataFrame(data, index=pd.Index(labels))

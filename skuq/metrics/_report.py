@@ -1,0 +1,269 @@
+"""One table that says what the metrics of a forecast are, and what they mean."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils import check_random_state
+
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import DEFAULT_COVERAGE, check_integer, check_single_coverage
+from skuq.distributions import Distribution
+from skuq.metrics._inputs import is_bounds
+from skuq.metrics._make_scorer import check_options, require_spec
+from skuq.metrics._report_table import UncertaintyReport
+from skuq.metrics._report_words import Finding, headline, read_finding, unit_of
+from skuq.metrics._resampling import Evaluation, Rows, bootstrap_weights, evaluations
+from skuq.metrics._significance import interval_of_draws
+from skuq.metrics._spec import MetricSpec, all_specs
+
+ROUNDING = 1e-12
+
+
+@dataclass
+class Entry:
+    """One metric of one model while the report is made."""
+
+    spec: MetricSpec
+    evaluation: Evaluation
+    value: float
+    error: str = ""
+    draws: list[FloatArray] = field(default_factory=list)
+    null: list[float] = field(default_factory=list)
+
+    def interval(self, confidence: float, rng: np.random.RandomState) -> tuple[float, float]:
+        """Return the BCa interval of the resampled values; NaN where there are none."""
+        if not self.draws:
+            return np.nan, np.nan
+        acceleration = self.evaluation.acceleration(rng)
+        return interval_of_draws(np.concatenate(self.draws), self.value, acceleration, confidence, "bca")
+
+    def calibrated(self, n: float, confidence: float) -> tuple[float, float, float]:
+        """Return mean and range of what calibrated forecasts score: simulated, else the mean by formula."""
+        options, simulated = self.evaluation.options, np.array(self.null)
+        formula = self.spec.calibrated
+        if not simulated.size or not np.isfinite(simulated).all():
+            return np.nan if formula is None else formula(n, **options), np.nan, np.nan
+        low, high = np.quantile(simulated, [(1 - confidence) / 2, (1 + confidence) / 2])
+        return float(simulated.mean()), float(low), float(high)
+
+
+def uncertainty_report(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    metrics: Sequence[str] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    n_resamples: int = 300,
+    n_simulations: int = 100,
+    confidence: float = 0.95,
+    random_state: int | np.random.RandomState | None = 0,
+) -> UncertaintyReport:
+    """Every metric of a forecast with what it means.
+
+    May the forecasts be trusted, and what do the numbers say? Calibration metrics mean nothing by themselves:
+    they are above 0 for a perfect forecast too, the more so the fewer the rows. So beside each value stand
+    what it would be if the targets had been drawn from the forecasts themselves, an interval by resampling,
+    and a sentence.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets, on which no model has been trained.
+    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        The forecasts; or a mapping of names to several models' forecasts. Of bounds only the interval metrics
+        are reported.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    metrics : sequence of str, default=None
+        Abbreviations; None takes all that need no argument.
+    options : mapping of str to mapping, default=None
+        Options by abbreviation. A metric that needs some is in the report if they are given:
+        ``options={"crpss": {"y_train": y_train}}``.
+    n_resamples : int, default=300
+        Bootstrap resamples for the interval; 0 leaves it out.
+    n_simulations : int, default=100
+        Draws of targets from the forecasts; 0 leaves out what takes simulation.
+    confidence : float, default=0.95
+        Nominal probability of the intervals and of the range of calibrated models.
+    random_state : int, RandomState or None, default=0
+        Seed of both.
+
+    Returns
+    -------
+    report : UncertaintyReport
+        A DataFrame with one row a metric, or, of several models, a metric and model, and the columns title,
+        value, low, high (interval), calibrated, calibrated_low, calibrated_high (mean and range of what a
+        calibrated model would score), units, direction, optimum and reading. It prints and shows as a table,
+        models side by side. NaN where a metric is not defined, with the reason as reading.
+
+    See Also
+    --------
+    paired_permutation_test : Whether the difference of two models may be chance.
+    bootstrap_interval : The interval of one metric with other options.
+
+    Notes
+    -----
+    Each resample and each simulation computes all metrics: about 5 ms for a thousand rows and 50 ms for a
+    hundred thousand. With both left out the report takes one such pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import uncertainty_report
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=1000)
+    >>> y = x + rng.normal(size=1000)
+    >>> report = uncertainty_report(y, (x, np.full(1000, 0.7)), metrics=["picp", "crps"])
+    >>> print(report.loc["picp", "reading"])
+    overconfident: 73 % of the targets inside the 90 % interval
+    >>> report.loc["crps", ["value", "calibrated"]].astype(float).round(2).to_dict()
+    {'value': 0.6, 'calibrated': 0.39}
+    """
+    check_integer(n_resamples, "n_resamples", 0)
+    check_integer(n_simulations, "n_simulations", 0)
+    level = check_single_coverage(confidence, "confidence")
+    rng = check_random_state(random_state)
+    rows = Rows(y_true, sample_weight)
+    models = _models(y_pred)
+    tables, summary = {}, {}
+    for name, prediction in models.items():
+        forecast = rows.of(prediction)
+        entries = _values(rows, forecast, metrics, options, rng)
+        _resample(entries, rows, n_resamples, rng)
+        _simulate(entries, rows, forecast, n_simulations, rng)
+        tables[name] = pd.DataFrame([_record(entry, rows.total, level, rng) for entry in entries])
+        summary[name] = headline(rows, forecast, DEFAULT_COVERAGE)
+    return _assemble(tables, summary, rows.total, level, single=not isinstance(y_pred, Mapping))
+
+
+def _models(y_pred: Any) -> dict[str, Any]:
+    """Return the forecasts by name."""
+    if not isinstance(y_pred, Mapping):
+        return {"model": y_pred}
+    if not y_pred:
+        raise ValueError("`y_pred` must hold at least one forecast, got none.")
+    return {str(name): forecast for name, forecast in y_pred.items()}
+
+
+def _chosen(metrics: Sequence[str] | None, given: Mapping[str, Any]) -> list[MetricSpec]:
+    """Return the records of the metrics to report, in the order of the registry unless one is given."""
+    for name in given:
+        check_options(require_spec(name), dict(given[name]))
+    if metrics is None:
+        return [spec for spec in all_specs().values() if spec.ready_made or spec.abbreviation in given]
+    if isinstance(metrics, str):
+        raise TypeError(f"`metrics` must be a sequence of names, got the string {metrics!r}.")
+    return [require_spec(name) for name in metrics]
+
+
+def _values(
+    rows: Rows,
+    forecast: Any,
+    metrics: Sequence[str] | None,
+    options: Mapping[str, Mapping[str, Any]] | None,
+    rng: np.random.RandomState,
+) -> list[Entry]:
+    """Return the metrics with their values; of those that are not defined, with the reason."""
+    given = dict(options or {})
+    entries = []
+    for spec in _chosen(metrics, given):
+        if is_bounds(forecast) and spec.needs != "interval":
+            continue
+        settings = given.get(spec.abbreviation, {})
+        (evaluation,) = evaluations(spec.abbreviation, settings, rows, [forecast], rng)
+        try:
+            entries.append(Entry(spec, evaluation, evaluation.value()))
+        except ValueError as error:
+            if settings:
+                raise
+            entries.append(Entry(spec, evaluation, np.nan, error=str(error)))
+    return entries
+
+
+def _resample(entries: list[Entry], rows: Rows, n_resamples: int, rng: np.random.RandomState) -> None:
+    """Compute all metrics of the same bootstrap resamples."""
+    for weights in bootstrap_weights(rows, n_resamples, rng):
+        for entry in entries:
+            if not entry.error:
+                entry.draws.append(entry.evaluation.of_weights(weights))
+
+
+def _simulate(
+    entries: list[Entry], rows: Rows, forecast: Any, n_simulations: int, rng: np.random.RandomState
+) -> None:
+    """Compute all metrics for targets that are drawn from the forecasts."""
+    if not isinstance(forecast, Distribution):
+        return
+    for pick in _repeated(rows, n_simulations, rng):
+        dist = forecast if pick is None else forecast[pick]
+        y = dist.sample(1, rng)[:, 0]
+        for entry in entries:
+            if not entry.error:
+                entry.null.append(entry.evaluation.of_rows(y, dist, None, pick))
+
+
+def _repeated(rows: Rows, n_simulations: int, rng: np.random.RandomState) -> Iterator[IntArray | None]:
+    """Yield the row of each repetition, drawn where weights are not whole; None for the rows as they are."""
+    weight = rows.weight
+    if weight is None:
+        yield from itertools.repeat(None, n_simulations)
+    elif np.array_equal(weight, np.round(weight)):
+        yield from itertools.repeat(np.repeat(np.arange(len(rows)), weight.astype(int)), n_simulations)
+    else:
+        for _ in range(n_simulations):
+            yield rng.choice(len(rows), size=round(rows.total), p=weight / weight.sum())
+
+
+def _record(entry: Entry, n: float, confidence: float, rng: np.random.RandomState) -> dict[str, Any]:
+    """Return one row of the table."""
+    spec, options = entry.spec, entry.evaluation.options
+    low, high = entry.interval(confidence, rng)
+    calibrated, calibrated_low, calibrated_high = entry.calibrated(n, confidence)
+    optimum = spec.optimum
+    if isinstance(optimum, str):
+        optimum = options.get(optimum, spec.options[optimum])
+    finding = Finding(
+        spec, entry.value, optimum, n, calibrated, calibrated_low, calibrated_high, confidence, entry.error
+    )
+    numbers = {
+        "value": entry.value,
+        "low": low,
+        "high": high,
+        "calibrated": calibrated,
+        "calibrated_low": calibrated_low,
+        "calibrated_high": calibrated_high,
+    }
+    if spec.units == 0:  # what is rounding in a number without units says nothing
+        numbers = {name: 0.0 if abs(value) < ROUNDING else value for name, value in numbers.items()}
+    return {
+        "metric": spec.abbreviation,
+        "title": spec.title,
+        **numbers,
+        "units": unit_of(spec),
+        "direction": spec.direction or "",
+        "optimum": np.nan if optimum is None else float(optimum),
+        "reading": read_finding(finding),
+    }
+
+
+def _assemble(
+    tables: Mapping[str, pd.DataFrame], summary: dict[str, str], n: float, confidence: float, *, single: bool
+) -> UncertaintyReport:
+    """Return one table, metrics in their order and models within them."""
+    if single:
+        table = next(iter(tables.values())).set_index("metric")
+    else:
+        whole = pd.concat([part.assign(model=name, place=range(len(part))) for name, part in tables.items()])
+        order = {name: i for i, name in enumerate(tables)}
+        whole = whole.sort_values(["place", "model"], key=lambda c: c.map(order) if c.name == "model" else c)
+        table = whole.drop(columns="place").set_index(["metric", "model"])
+    report = UncertaintyReport(table)
+    report.attrs = {"rows": n, "confidence": confidence, "summary": summary}
+    return report

@@ -1,0 +1,226 @@
+"""Evaluating one metric on many reweighted versions of the same rows, in bounded memory.
+
+Weights count repetitions, so a bootstrap sample, a left-out block and a swap of models are all a matter of
+weights, and every metric can be resampled without another look at its definition. Metrics that are a
+function of means per row take a matrix product instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import check_sample_weight, check_target, effective_rows
+from skuq.distributions import Distribution, as_distribution, concat
+from skuq.metrics._inputs import is_bounds
+from skuq.metrics._make_scorer import check_options, require_spec
+from skuq.metrics._spec import MetricFunction, MetricSpec, find_spec
+
+BLOCK = 2**21
+"""Numbers that a matrix of resampled weights holds at a time: 16 MB."""
+
+MAX_GROUPS = 200
+"""Blocks left out in turn to estimate an acceleration."""
+
+
+class Rows:
+    """The rows that count: targets, weights, and the number that they stand for."""
+
+    def __init__(self, y_true: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        y = check_target(y_true)
+        self.given = y.size
+        weight = check_sample_weight(sample_weight, y.size)
+        self.keep: IntArray | None = None
+        if weight is not None and weight.min() == 0:
+            self.keep = np.flatnonzero(weight)
+            y, weight = y[self.keep], weight[self.keep]
+        self.y = y
+        self.weight = weight
+        self.total = effective_rows(weight, y.size)
+
+    def __len__(self) -> int:
+        return self.y.size
+
+    @property
+    def repetitions(self) -> FloatArray:
+        """Weights, ones where none were given."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
+    def of(self, y_pred: Any) -> Any:
+        """Return the forecast of these rows: a Distribution, or bounds."""
+        forecast = np.asarray(y_pred, dtype=float) if is_bounds(y_pred) else as_distribution(y_pred)
+        if len(forecast) != self.given:
+            raise ValueError(f"`y_pred` must have {self.given} rows, one a sample, got {len(forecast)}.")
+        return forecast if self.keep is None else forecast[self.keep]
+
+
+class Evaluation:
+    """A metric of one forecast, ready to be computed for any weights of its rows.
+
+    Parameters
+    ----------
+    metric : MetricSpec or callable
+        What to compute.
+    options : mapping
+        Its options.
+    rows : Rows
+        Targets and weights.
+    forecast : Distribution or ndarray of shape (n, 2)
+        Forecast of these rows.
+    """
+
+    def __init__(
+        self, metric: MetricSpec | MetricFunction, options: Mapping[str, Any], rows: Rows, forecast: Any
+    ) -> None:
+        self.metric, self.options, self.rows, self.forecast = metric, dict(options), rows, forecast
+
+    @cached_property
+    def columns(self) -> FloatArray | None:
+        """Return values per row, shape (n, c), whose means determine the metric; None if there are none."""
+        if not isinstance(self.metric, MetricSpec) or self.metric.rows is None:
+            return None
+        values = self.metric.rows(self.rows.y, self.forecast, **self.options)
+        if values is None or not np.isfinite(values).all():
+            return None
+        return values.reshape(values.shape[0], -1)
+
+    def of_means(self, means: FloatArray) -> FloatArray:
+        """Return the metric for means of the columns, shape (b, c)."""
+        if means.shape[-1] == 1:
+            means = means[..., 0]
+        combine = self.metric.combine if isinstance(self.metric, MetricSpec) else None
+        return means if combine is None else np.asarray(combine(means, **self.options))
+
+    def of_weights(self, weights: FloatArray) -> FloatArray:
+        """Return the metric for each of b sets of weights, shape (b, n)."""
+        if self.columns is not None:
+            return self.of_means(weights @ self.columns / weights.sum(axis=1, keepdims=True))
+        return np.array([self.of_rows(self.rows.y, self.forecast, weight) for weight in weights])
+
+    def value(self) -> float:
+        """Return the metric of the rows as they are."""
+        return self.of_rows(self.rows.y, self.forecast, self.rows.weight)
+
+    def of_rows(
+        self, y: FloatArray, forecast: Any, weight: FloatArray | None, pick: IntArray | None = None
+    ) -> float:
+        """Return the metric of any rows; `pick` says which they are where they are not all, in order."""
+        compute = self.metric.compute if isinstance(self.metric, MetricSpec) else self.metric
+        options = self.options if pick is None else picked_options(self.options, pick, len(self.rows))
+        return float(compute(y, forecast, sample_weight=weight, **options))
+
+    def acceleration(self, rng: np.random.RandomState) -> float:
+        """Return the acceleration constant of the BCa interval, from values with rows left out.
+
+        Every repetition of a row is left out in turn where means determine the metric, else one of at most
+        200 random blocks of rows.
+        """
+        weight = self.rows.repetitions
+        if self.columns is not None:
+            if self.rows.total <= 1:
+                return 0.0
+            means = (weight @ self.columns - self.columns) / (self.rows.total - 1)
+            return _skewness_of_influence(self.of_means(means), weight)
+        groups = min(MAX_GROUPS, len(self.rows))
+        if groups < 2:
+            return 0.0
+        block = rng.permutation(len(self.rows)) % groups
+        values = [self.of_weights(np.where(block == g, 0.0, weight)[np.newaxis])[0] for g in range(groups)]
+        return _skewness_of_influence(np.array(values), np.ones(groups))
+
+
+def evaluations(
+    metric: Any,
+    options: Mapping[str, Any] | None,
+    rows: Rows,
+    forecasts: list[Any],
+    rng: np.random.RandomState,
+) -> list[Evaluation]:
+    """Return the metric of each forecast; one that draws random numbers draws the same for all."""
+    known = require_spec(metric) if isinstance(metric, str) else find_spec(metric) or metric
+    settings = dict(options or {})
+    if rows.keep is not None:
+        settings = picked_options(settings, rows.keep, rows.given)
+    if isinstance(known, MetricSpec):
+        check_options(known, settings)
+        if known.random:
+            settings.setdefault("random_state", int(rng.randint(2**31 - 1)))
+    elif not callable(known):
+        raise TypeError(f"`metric` must be a name or a function, got {type(metric).__name__}.")
+    return [Evaluation(known, settings, rows, forecast) for forecast in forecasts]
+
+
+def picked_options(options: Mapping[str, Any], pick: IntArray, n: int) -> dict[str, Any]:
+    """Return options in which a forecast of n rows, such as a reference, has the picked ones."""
+    options = dict(options)
+    for name, value in options.items():
+        dist = as_distribution(value) if isinstance(value, tuple) and name == "reference" else value
+        if isinstance(dist, Distribution) and len(dist) == n > 1:
+            options[name] = dist[pick]
+    return options
+
+
+def bootstrap_weights(rows: Rows, n_resamples: int, rng: np.random.RandomState) -> Iterator[FloatArray]:
+    """Yield how often each row is drawn, some resamples at a time, shape (b, n)."""
+    n, draws = len(rows), max(round(rows.total), 1)
+    generator = _fast(rng)
+    for size in block_sizes(n_resamples, n):
+        if rows.weight is None:
+            chunk = np.empty((size, n))
+            for i in range(size):
+                chunk[i] = np.bincount(generator.integers(n, size=n), minlength=n)
+            yield chunk
+        else:
+            yield generator.multinomial(draws, rows.weight / rows.weight.sum(), size=size).astype(np.float64)
+
+
+def swap_weights(rows: Rows, n_permutations: int, rng: np.random.RandomState) -> Iterator[FloatArray]:
+    """Yield how many repetitions of each row change sides, shape (b, n); each does with probability 1/2.
+
+    What a weight holds beyond whole repetitions changes as one.
+    """
+    n, weight = len(rows), rows.weight
+    generator = _fast(rng)
+    whole = None if weight is None else np.floor(weight + 1e-9).astype(np.int64)
+    for size in block_sizes(n_permutations, n):
+        if weight is None or whole is None:
+            bits = generator.integers(256, size=(size, -(-n // 8)), dtype=np.uint8)
+            yield np.unpackbits(bits, axis=1)[:, :n].astype(np.float64)
+        else:
+            rest = np.maximum(weight - whole, 0.0) * generator.integers(2, size=(size, n))
+            yield np.asarray(generator.binomial(whole, 0.5, size=(size, n)) + rest, dtype=np.float64)
+
+
+def _fast(rng: np.random.RandomState) -> np.random.Generator:
+    """Return the newer kind of generator, which draws several times faster."""
+    return np.random.default_rng(rng.randint(2**31 - 1, size=4))
+
+
+def block_sizes(total: int, n: int) -> Iterator[int]:
+    """Yield sizes of blocks of resamples that keep their weights below `BLOCK` numbers."""
+    largest = max(BLOCK // max(n, 1), 1)
+    for start in range(0, total, largest):
+        yield min(largest, total - start)
+
+
+def _skewness_of_influence(values: FloatArray, weight: FloatArray) -> float:
+    """Return sum u^3 / (6 (sum u^2)^1.5), with u the mean less each value with something left out."""
+    if not np.isfinite(values).all():
+        return 0.0
+    influence = (weight @ values) / weight.sum() - values
+    size = float(np.abs(influence).max())
+    if size <= 1e-13 * float(np.abs(values).max()):
+        return 0.0
+    influence = influence / size
+    return float(weight @ influence**3 / (6 * (weight @ influence**2) ** 1.5))
+
+
+def concatenate(first: Any, second: Any) -> Any:
+    """Return two forecasts of the same kind below each other."""
+    if isinstance(first, Distribution) and isinstance(second, Distribution):
+        return concat([first, second])
+    return np.concatenate([np.asarray(first), np.asarray(second)])

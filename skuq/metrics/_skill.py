@@ -1,0 +1,277 @@
+"""Proper scores relative to those of a reference forecast that knows nothing of X."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_target
+from skuq.distributions import Distribution, Empirical, Normal, as_distribution
+from skuq.metrics._inputs import check_forecast
+from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._spec import metric
+
+REFERENCES = ("y_train", "reference")
+
+
+def crpss_rows(
+    y_true: ArrayLike, y_pred: Any, *, y_train: ArrayLike | None = None, reference: Any = None
+) -> FloatArray:
+    """Return the CRPS of the forecast and of the reference for each row, shape (n, 2)."""
+    y, dist, _ = check_forecast(y_true, y_pred, None)
+    check_one_reference(y_train, reference)
+    if y_train is not None:
+        against = climatology_crps(y, check_target(y_train, "y_train"))
+    else:
+        against = reference_crps(y, check_reference(reference, y_true, None))
+    return np.column_stack([dist.crps(y), against])
+
+
+def crpss_of_means(means: FloatArray, **_: Any) -> FloatArray:
+    """Return the skill from the means of both scores."""
+    score, against = means[..., 0], means[..., 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(against > 0, 1.0 - score / against, np.where(score == 0, 0.0, -np.inf))
+
+
+@metric(
+    "crpss",
+    title="CRPS skill score",
+    units=0,
+    direction="higher",
+    optimum=1.0,
+    needs="distribution",
+    proper=False,
+    one_of=REFERENCES,
+    source="Gneiting & Raftery 2007, section 2.3",
+    meaning="{percent} of the way from the reference to a perfect forecast",
+    rows=crpss_rows,
+    combine=crpss_of_means,
+)
+def crps_skill_score(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    y_train: ArrayLike | None = None,
+    reference: Any = None,
+) -> float:
+    r"""CRPS skill score: the share of a reference forecast's CRPS that the model saves.
+
+    How much better than knowing nothing of X? On one test set it ranks models exactly as `crps_loss` does, on
+    a scale that compares data sets. It is not proper all the same: with few rows, or averaged over folds, the
+    rows that the reference predicts well count more, and a forecast that is too narrow gains (see the
+    example). Select by `crps_loss`, and report this.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast of every target.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    y_train : array-like of shape (m,), default=None
+        Targets of the training rows, whose empirical distribution is the reference (climatology). Never the
+        targets to be scored. ``make_scorer("crpss", y_train=y)`` makes the scorer.
+    reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
+        The reference instead: n rows, or one that stands for every row. Exactly one of the two is needed.
+
+    Returns
+    -------
+    score : float
+        At most 1; higher is better, 0 for the reference itself. If the reference is without error, 0 for a
+        forecast that is too and minus infinity for others.
+
+    See Also
+    --------
+    crps_loss : The score itself, in the units of y.
+    mean_standardized_log_loss : The same for the logarithmic score.
+
+    Notes
+    -----
+    .. math:: 1 - \frac{\sum_i \mathrm{CRPS}(F_i, y_i)}{\sum_i \mathrm{CRPS}(F_i^\mathrm{ref}, y_i)}
+
+    Against `y_train` in O((n + m) log m).
+
+    References
+    ----------
+    .. [1] Gneiting and Raftery (2007), Strictly proper scoring rules, prediction, and estimation, section
+       2.3. https://doi.org/10.1198/016214506000001437
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.distributions import Normal
+    >>> from skuq.metrics import crps_skill_score
+    >>> round(crps_skill_score([1.0, 4.0], ([1.5, 3.5], [1.0, 1.0]), y_train=[0.0, 2.0, 6.0]), 4)
+    0.7159
+
+    Averaged over sets of one row, it prefers a forecast narrower than the truth:
+
+    >>> y = np.random.default_rng(0).normal(size=20_000)
+    >>> reference = Normal(0 * y, 1 + 0 * y).crps(y)
+    >>> [round(float(np.mean(1 - Normal(0 * y, s + 0 * y).crps(y) / reference)), 2) for s in (1.0, 0.6)]
+    [0.0, 0.05]
+    """
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    check_one_reference(y_train, reference)
+    if y_train is not None:
+        against = climatology_crps(y, check_target(y_train, "y_train"))
+    else:
+        known = check_reference(reference, y_true, sample_weight)
+        against = reference_crps(y, known)
+    return skill(weighted_mean(dist.crps(y), weight), weighted_mean(against, weight))
+
+
+def skill(score: float, against: float) -> float:
+    """Return 1 - score / against; 0 / 0 is no skill."""
+    if against == 0:
+        return 0.0 if score == 0 else -np.inf
+    return 1.0 - score / against
+
+
+def check_one_reference(y_train: object, reference: object) -> None:
+    """Raise unless exactly one of the two arguments is there."""
+    if (y_train is None) == (reference is None):
+        raise TypeError(
+            "exactly one of `y_train` and `reference` must be given, got "
+            f"{'neither' if y_train is None else 'both'}. Pass the training targets as `y_train`, or any "
+            "forecast as `reference`; the targets to be scored cannot serve."
+        )
+
+
+def check_reference(reference: Any, y_true: ArrayLike, sample_weight: ArrayLike | None) -> Distribution:
+    """Return the reference of the rows that count, or its one row that stands for all."""
+    dist = as_distribution(reference)
+    if len(dist) == 1:
+        return dist
+    n = np.shape(y_true)[0]
+    if len(dist) != n:
+        raise ValueError(f"`reference` must have {n} rows or one, got {len(dist)}.")
+    return check_forecast(y_true, dist, sample_weight)[1]
+
+
+def repeat(dist: Distribution, n: int) -> Distribution:
+    """Return a distribution of n rows, from n or from one."""
+    return dist if len(dist) == n else dist[np.zeros(n, dtype=np.intp)]
+
+
+def reference_crps(y: FloatArray, reference: Distribution) -> FloatArray:
+    """CRPS per row of a reference of n rows, or of one row for all."""
+    if len(reference) == 1 and isinstance(reference, Empirical) and reference.weights is None:
+        return climatology_crps(y, reference.members[0])
+    return repeat(reference, y.size).crps(y)
+
+
+def climatology_crps(y: FloatArray, members: FloatArray) -> FloatArray:
+    """CRPS of one sample as the forecast of every target, by prefix sums over the sorted sample."""
+    centre = float(np.median(members))
+    x = np.sort(members) - centre
+    target, m = y - centre, x.size
+    below = np.searchsorted(x, target, side="right")
+    sums = np.concatenate([[0.0], np.cumsum(x)])
+    distance = (target * (2 * below - m) + sums[-1] - 2 * sums[below]) / m
+    half_difference = float(x @ (2 * np.arange(1, m + 1) - m - 1)) / m**2
+    return np.asarray(np.maximum(distance - half_difference, 0.0))
+
+
+def msll_rows(
+    y_true: ArrayLike, y_pred: Any, *, y_train: ArrayLike | None = None, reference: Any = None
+) -> FloatArray:
+    """Return the negative log density of each row less that of the reference."""
+    y, dist, _ = check_forecast(y_true, y_pred, None)
+    check_one_reference(y_train, reference)
+    if y_train is not None:
+        known: Distribution = normal_of(check_target(y_train, "y_train"))
+    else:
+        known = check_reference(reference, y_true, None)
+    return repeat(known, y.size).logpdf(y) - dist.logpdf(y)
+
+
+@metric(
+    "msll",
+    title="MSLL",
+    units=0,
+    direction="lower",
+    optimum=-np.inf,
+    needs="density",
+    proper=True,
+    one_of=REFERENCES,
+    source="Rasmussen & Williams 2006, section 2.5",
+    rows=msll_rows,
+)
+def mean_standardized_log_loss(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    y_train: ArrayLike | None = None,
+    reference: Any = None,
+) -> float:
+    r"""Mean standardized log loss (MSLL): the log score less that of a reference forecast.
+
+    How much better than knowing nothing of X, in nats? As proper as `nll_loss`, from which it differs by
+    what no forecast can change, and free of the units of y. `crps_skill_score` is its counterpart where
+    outliers or distributions without a density occur.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecast with a density.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    y_train : array-like of shape (m,), default=None
+        Targets of the training rows; the reference is the normal distribution with their mean and variance
+        (divisor m). Never the targets to be scored. ``make_scorer("msll", y_train=y)`` makes the scorer.
+    reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
+        The reference instead: n rows, or one that stands for every row. Exactly one of the two is needed.
+
+    Returns
+    -------
+    loss : float
+        In nats; lower is better, 0 for the reference itself, not bounded below.
+
+    Raises
+    ------
+    NoDensityError
+        If the forecast or the reference has atoms: ensembles, a scale of 0.
+
+    See Also
+    --------
+    nll_loss : The log score itself.
+
+    Notes
+    -----
+    .. math:: \frac1n \sum_i \big(\log f_i^\mathrm{ref}(y_i) - \log f_i(y_i)\big)
+
+    References
+    ----------
+    .. [1] Rasmussen and Williams (2006), Gaussian processes for machine learning, section 2.5.
+       https://doi.org/10.7551/mitpress/3206.001.0001
+
+    Examples
+    --------
+    >>> from skuq.metrics import mean_standardized_log_loss
+    >>> round(mean_standardized_log_loss([1.0, 4.0], ([1.5, 3.5], [1.0, 1.0]), y_train=[0.0, 2.0, 6.0]), 4)
+    -0.9721
+    """
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    check_one_reference(y_train, reference)
+    if y_train is not None:
+        known: Distribution = normal_of(check_target(y_train, "y_train"))
+    else:
+        known = check_reference(reference, y_true, sample_weight)
+    against = repeat(known, y.size).logpdf(y)
+    return weighted_mean(against, weight) - weighted_mean(dist.logpdf(y), weight)
+
+
+def normal_of(sample: FloatArray) -> Normal:
+    """Return the normal distribution with the mean and the variance of a sample."""
+    if sample.min() == sample.max():
+        raise ValueError(f"`y_train` must vary to have a density, got {sample[0]:g} in every row.")
+    return Normal(sample.mean(), sample.std())

@@ -1,0 +1,135 @@
+"""What the uncertainty characteristics curve is drawn from: errors, and bands to either side."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import (
+    as_float_array,
+    check_bounds,
+    check_finite,
+    check_option,
+    check_rows,
+    check_sample_weight,
+    check_single_coverage,
+    check_target,
+)
+from skuq.metrics._inputs import check_finite_moment, check_forecast
+from skuq.metrics._kernels import weighted_mean
+
+ZERO_BANDS = ("keep", "min")
+
+
+class Bands(NamedTuple):
+    """Errors and bands of the rows that count; symmetric bands are one array under both names."""
+
+    error: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    weight: FloatArray | None
+    y: FloatArray
+
+    @property
+    def target_std(self) -> float:
+        """Standard deviation of the targets, with divisor n."""
+        centred = self.y - weighted_mean(self.y, self.weight)
+        if self.weight is None:
+            return float(np.sqrt(np.square(centred, out=centred).mean()))
+        return float(np.sqrt(weighted_mean(np.square(centred), self.weight)))
+
+
+def read_bands(
+    y_true: ArrayLike,
+    y_pred: Any,
+    bands: str | float,
+    point: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+) -> Bands:
+    """Return the bands of a distribution."""
+    if isinstance(bands, str):
+        check_option(bands, "bands", ("std", "constant"))
+    else:
+        bands = check_single_coverage(bands, "bands")
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    if isinstance(bands, float):
+        bounds = dist.interval(bands)
+        centre = _point_of_rows(point, y_true, sample_weight, default=dist.median)
+        return _between(y, bounds, centre, weight)
+    centre = _point_of_rows(point, y_true, sample_weight, default=dist.mean)
+    check_finite_moment(centre, "mean")
+    band = np.ones_like(y) if bands == "constant" else check_finite_moment(dist.std(), "standard deviation")
+    return Bands(y - centre, band, band, weight, y)
+
+
+def read_bounds(
+    y_true: ArrayLike,
+    y_pred: Any,
+    bands: str | float,
+    point: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+) -> Bands:
+    """Return the bands between bounds and point predictions."""
+    if bands not in ("std", "constant"):
+        raise ValueError(
+            f"`bands` must be left out or 'constant' where `y_pred` holds bounds, got {bands!r}."
+        )
+    bounds = check_finite(check_bounds(y_pred), "y_pred")
+    n = bounds.shape[0]
+    y, weight = check_target(y_true, n=n), check_sample_weight(sample_weight, n)
+    keep = np.ones(n, dtype=bool) if weight is None else weight > 0
+    y, bounds, weight = y[keep], bounds[keep], None if weight is None else weight[keep]
+    centre = _point_of_rows(point, y_true, sample_weight, default=lambda: bounds.mean(axis=1))
+    if bands == "constant":
+        band = np.ones_like(y)
+        return Bands(y - centre, band, band, weight, y)
+    return _between(y, bounds, centre, weight)
+
+
+def replace_zero_bands(bands: Bands, zero_band: str) -> Bands:
+    """Return the bands as they are, or zeros among them replaced by the smallest positive of their side."""
+    check_option(zero_band, "zero_band", ZERO_BANDS)
+    if zero_band == "keep":
+        return bands
+    lower = _without_zeros(bands.lower)
+    upper = lower if bands.upper is bands.lower else _without_zeros(bands.upper)
+    return bands._replace(lower=lower, upper=upper)
+
+
+def _without_zeros(band: FloatArray) -> FloatArray:
+    positive = band > 0
+    if not positive.any():
+        raise ValueError(
+            "`zero_band` must be 'keep' where all bands are 0: there is no smallest positive one."
+        )
+    return np.where(positive, band, band[positive].min())
+
+
+def _between(y: FloatArray, bounds: FloatArray, centre: FloatArray, weight: FloatArray | None) -> Bands:
+    """Return the bands from the point predictions to the bounds around them."""
+    check_finite(bounds, "y_pred")
+    lower, upper = centre - bounds[:, 0], bounds[:, 1] - centre
+    outside = (lower < 0) | (upper < 0)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise ValueError(
+            f"`point` must lie inside the interval of its row, got {centre[row]:g} outside "
+            f"[{bounds[row, 0]:g}, {bounds[row, 1]:g}] at row {row}."
+        )
+    rounding = 4 * np.spacing(np.abs(bounds).max(axis=1))
+    if np.all(np.abs(upper - lower) <= rounding):
+        lower = upper = (bounds[:, 1] - bounds[:, 0]) / 2
+    return Bands(y - centre, lower, upper, weight, y)
+
+
+def _point_of_rows(
+    point: ArrayLike | None, y_true: ArrayLike, sample_weight: ArrayLike | None, *, default: Any
+) -> FloatArray:
+    """Return the point predictions of the rows that count, or the default ones."""
+    if point is None:
+        return np.asarray(default(), dtype=np.float64)
+    centre = check_finite(as_float_array(point, "point"), "point")
+    check_rows(centre, "point", np.shape(y_true)[0])
+    return centre if sample_weight is None else centre[np.asarray(sample_weight, dtype=float) > 0]

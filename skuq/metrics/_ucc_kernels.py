@@ -1,0 +1,248 @@
+"""Kernels of the uncertainty characteristics curve: all four coordinates from sorted critical values.
+
+Every coordinate but the miss rate is a sum of hinges a (t - t_i)_+ in the varied parameter t, so that sorting
+the t_i and two running sums give it at all points: O(n log n), where the definition is O(n^2).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skuq._typing import FloatArray, IntArray
+
+SIDES = ("nearest", "active")
+
+BLOCK = 2**13
+"""Rows at a time: few enough that BLAS starts no threads for a dot product."""
+
+
+class Path(NamedTuple):
+    """The curve at its corners: between two of them the miss rate is constant and the rest is linear."""
+
+    parameter: FloatArray
+    bandwidth: FloatArray
+    miss_rate: FloatArray
+    excess: FloatArray
+    deficit: FloatArray
+    end_slopes: tuple[float, float]
+    """Of bandwidth and excess, beyond the last corner."""
+
+
+def critical_scales(error: FloatArray, lower_band: FloatArray, upper_band: FloatArray) -> FloatArray:
+    """Return k at which the active band just reaches the target (eq. 8); 0 / 0 is 0, other x / 0 inf."""
+    band = _active(error, lower_band, upper_band)
+    with np.errstate(over="ignore"):  # a scale too large for a float is out of reach as well
+        if band.min() > 0:
+            scale = np.abs(error)
+            scale /= band
+            return scale
+        k = np.where(error == 0, 0.0, np.inf)
+        np.divide(np.abs(error), band, out=k, where=band > 0)
+    return k
+
+
+def scale_path(
+    error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, side: str
+) -> Path:
+    """Return the curve traced by multiplying all bands by k >= 0.
+
+    One sort of the critical scales. Asymmetric bands with ``side="nearest"`` need a second one, because
+    from the scale 2 |e| / (z_active - z_other) on the other bound is the nearer.
+    """
+    active, share = _active(error, lower, upper), _shares(weight, error.size)
+    k = critical_scales(error, lower, upper)
+    order = np.argsort(k)
+    unreachable = 0.0
+    if k[order[-1]] == np.inf:
+        out_of_reach = k == np.inf
+        unreachable = _mean_where(np.abs(error), out_of_reach, share)
+        order = order[: k.size - int(np.count_nonzero(out_of_reach))]
+    band = _mean(lower if lower is upper else (lower + upper) / 2, share)
+    deficit = _mean(np.abs(error), share)
+    path = _without_ties(_trace(k, order, active, share, band, (deficit - unreachable, unreachable)))
+    if side == "active" or lower is upper or np.array_equal(lower, upper):
+        return path
+    return _with_nearest_excess(path, error, lower, upper, active, share)
+
+
+def _trace(
+    k: FloatArray,
+    order: IntArray,
+    active: FloatArray,
+    share: FloatArray | None,
+    band: float,
+    errors: tuple[float, float],
+) -> Path:
+    """Return the curve at 0 and at the sorted scales, tied ones included, from running sums.
+
+    With A and D the sums of active band and error up to a scale, excess is k A - D, and deficit the rest of D
+    less k times the rest of A. `errors` are the mean errors of the rows within reach and of the others. Rows
+    are taken in blocks that stay in the processor's cache.
+    """
+    n, m, reachable, whole = k.size, order.size, errors[0], _mean(active, share)
+    t, bandwidth, miss_rate, excess, deficit = (np.empty(m + 1) for _ in range(5))
+    t[0], bandwidth[0], miss_rate[0], excess[0], deficit[0] = 0.0, 0.0, 1.0, 0.0, reachable
+    sums = np.zeros(3)
+    for start in range(0, m, BLOCK):
+        rows = order[start : start + BLOCK]
+        here = slice(start + 1, start + 1 + rows.size)
+        scale = k[rows]
+        part = np.full(rows.size, 1 / n) if share is None else share[rows]
+        slope = active[rows] * part
+        shortfall, reach = np.cumsum(slope * scale) + sums[0], np.cumsum(slope) + sums[1]
+        if share is None:
+            miss_rate[here] = 1.0 - np.arange(start + 1.0, start + 1.0 + rows.size) / n
+        else:
+            np.subtract(1.0, np.cumsum(part) + sums[2], out=miss_rate[here])
+            sums[2] = 1.0 - miss_rate[here.stop - 1]
+        t[here] = scale
+        np.multiply(scale, band, out=bandwidth[here])
+        np.maximum(scale * reach - shortfall, 0.0, out=excess[here])
+        np.maximum((reachable - shortfall) - scale * (whole - reach), 0.0, out=deficit[here])
+        sums[:2] = shortfall[-1], reach[-1]
+    deficit[-1] = 0.0 if m else reachable
+    deficit += errors[1]
+    if m == n:
+        miss_rate[-1] = 0.0
+    return Path(t, bandwidth, miss_rate, excess, deficit, (band, whole))
+
+
+def _without_ties(path: Path) -> Path:
+    """Return one corner for each scale: of tied ones the last, at which all are inside (lemma 1)."""
+    t = path.parameter
+    last = np.ones(t.size, dtype=bool)
+    np.not_equal(t[1:], t[:-1], out=last[:-1])
+    if last.all():
+        return path
+    t, bandwidth, miss_rate, excess, deficit = (column[last] for column in path[:5])
+    return Path(t, bandwidth, miss_rate, excess, deficit, path.end_slopes)
+
+
+def bias_path(
+    error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, side: str
+) -> Path:
+    """Return the curve traced by adding b to all bands, which stop at 0.
+
+    It begins where the widest band vanishes. Corners are the critical biases |e| - z and, because there the
+    slopes change, every -z.
+    """
+    active, share = _active(error, lower, upper), _shares(weight, error.size)
+    first = -max(float(lower.max()), float(upper.max()))
+    critical = np.abs(error)
+    size = _mean(critical, share)
+    critical -= active
+    ends = [-active] if lower is upper else [-lower, -upper]
+    turns, other, turn_share = _turns(error, active, lower, upper, share) if side == "nearest" else _NO_TURNS
+    t = np.unique(np.concatenate([[first], critical, *ends, turns]))
+    del ends
+    excess = hinge_sum(t, critical, share)
+    deficit = hinge_sum(t, -active, share)
+    if lower is upper:
+        bandwidth = deficit.copy()
+    else:
+        bandwidth = (hinge_sum(t, -lower, share) + hinge_sum(t, -upper, share)) / 2
+    np.subtract(excess, deficit, out=deficit)
+    deficit += size
+    if turns.size:
+        excess += hinge_sum(t, -other, turn_share) - hinge_sum(t, turns, turn_share)
+    critical[error == 0] = first  # a target on the prediction is inside however small the bands
+    miss_rate = 1.0 - _covered(t, critical, share)
+    np.maximum(excess, 0.0, out=excess)
+    np.maximum(deficit, 0.0, out=deficit)
+    deficit[miss_rate <= 0] = 0.0
+    return Path(t, bandwidth, miss_rate, excess, deficit, (1.0, 1.0))
+
+
+_NO_TURNS = (np.empty(0), np.empty(0), np.empty(0))
+
+
+def _turns(
+    error: FloatArray, active: FloatArray, lower: FloatArray, upper: FloatArray, share: FloatArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return from which bias on the inactive bound is the nearer, the inactive bands and the weight shares.
+
+    From 2 |e| - z on, until the inactive band itself begins to grow, excess stays at |e|.
+    """
+    if lower is upper:
+        return _NO_TURNS
+    other = np.where(error >= 0, lower, upper)
+    rows = np.flatnonzero(active - other > 2 * np.abs(error))
+    shares = np.full(rows.size, 1 / error.size) if share is None else share[rows]
+    return 2 * np.abs(error[rows]) - active[rows], other[rows], shares
+
+
+def hinge_sum(t: FloatArray, places: FloatArray, slopes: FloatArray | None) -> FloatArray:
+    """Return the sum of slope (t - place)_+ at every t; without slopes, the mean of (t - place)_+."""
+    if slopes is None:
+        ordered = np.sort(places)
+        index = np.searchsorted(ordered, t, side="right")
+        total = t * index
+        np.cumsum(ordered, out=ordered)
+        total -= np.concatenate([[0.0], ordered])[index]
+        total /= places.size
+        return np.asarray(total)
+    order = np.argsort(places)
+    ordered, slope = places[order], slopes[order]
+    index = np.searchsorted(ordered, t, side="right")
+    ordered *= slope
+    offset = np.concatenate([[0.0], np.cumsum(ordered, out=ordered)])
+    rise = np.concatenate([[0.0], np.cumsum(slope, out=slope)])
+    return np.asarray(t * rise[index] - offset[index])
+
+
+def _with_nearest_excess(
+    path: Path,
+    error: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    active: FloatArray,
+    share: FloatArray | None,
+) -> Path:
+    """Add the corners at which the inactive bound becomes the nearer one, and measure excess to it."""
+    surplus = active - np.where(error >= 0, lower, upper)
+    rows = np.flatnonzero(surplus > 0)
+    turn = 2 * np.abs(error[rows]) / surplus[rows]
+    weight = surplus[rows] / error.size if share is None else surplus[rows] * share[rows]
+    t = np.union1d(path.parameter, turn)
+    band, slope = path.end_slopes
+    beyond = np.maximum(t - path.parameter[-1], 0.0)
+    excess = np.interp(t, path.parameter, path.excess) + slope * beyond - hinge_sum(t, turn, weight)
+    return Path(
+        t,
+        band * t,
+        path.miss_rate[np.searchsorted(path.parameter, t, side="right") - 1],
+        np.maximum(excess, 0.0),
+        np.interp(t, path.parameter, path.deficit),
+        (band, slope - float(weight.sum())),
+    )
+
+
+def _active(error: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Return the band on the side of the target."""
+    return upper if lower is upper else np.where(error >= 0, upper, lower)
+
+
+def _covered(t: FloatArray, critical: FloatArray, share: FloatArray | None) -> FloatArray:
+    """Return the weight share of rows whose critical value is not above t."""
+    if share is None:
+        return np.asarray(np.searchsorted(np.sort(critical), t, side="right") / critical.size)
+    order = np.argsort(critical)
+    cumulative = np.concatenate([[0.0], np.cumsum(share[order])])
+    return np.asarray(cumulative[np.searchsorted(critical[order], t, side="right")] / cumulative[-1])
+
+
+def _shares(weight: FloatArray | None, n: int) -> FloatArray | None:
+    """Return weights of sum one, or None where all n rows count alike."""
+    return None if weight is None else weight / weight.sum()
+
+
+def _mean(values: FloatArray, share: FloatArray | None) -> float:
+    return float(values.mean() if share is None else share @ values)
+
+
+def _mean_where(values: FloatArray, mask: np.ndarray, share: FloatArray | None) -> float:
+    """Return the contribution of some rows to the mean."""
+    kept = values[mask]
+    return float(kept.sum() / values.size if share is None else share[mask] @ kept)

@@ -1,0 +1,213 @@
+"""What holds for every display, whatever it draws."""
+
+import inspect
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import BayesianRidge, LinearRegression
+from sklearn.model_selection import KFold, RepeatedKFold, TimeSeriesSplit, cross_validate
+
+from skuq import displays
+from skuq.displays._display import Fold, folds_of_cv
+from skuq.exceptions import NotProbabilisticError
+
+ALL = [getattr(displays, name) for name in displays.__all__]
+OF_CURVES = ["AdversarialGroupCalibration", "CalibrationCurve", "Reliability", "UncertaintyCharacteristics"]
+every = pytest.mark.parametrize("display", ALL, ids=lambda display: display.__name__)
+of_curves = pytest.mark.parametrize("display", [getattr(displays, f"{name}Display") for name in OF_CURVES])
+of_rows = pytest.mark.parametrize(
+    "display", [display for display in ALL if display.__name__.removesuffix("Display") not in OF_CURVES]
+)
+
+
+@pytest.fixture
+def data(rows):
+    loc, _, y = rows
+    return np.column_stack([loc, np.zeros(len(loc))]), y
+
+
+@pytest.fixture
+def cv_results(data):
+    return validate(*data, KFold(3))
+
+
+def validate(X, y, cv):
+    return cross_validate(BayesianRidge(), X, y, cv=cv, return_estimator=True, return_indices=True)
+
+
+@every
+@pytest.mark.parametrize("method", ["from_predictions", "from_estimator", "from_cv_results"])
+def test_a_missing_matplotlib_names_the_command(display, method, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    arguments = ([0.0], ([0.0], [1.0])) if method == "from_predictions" else ({}, [[0.0]], [0.0])
+    expected = rf'{display.__name__}.{method} needs matplotlib: run `pip install "skuq\[plot\]"`'
+    with pytest.raises(ImportError, match=expected):
+        getattr(display, method)(*arguments)
+
+
+@every
+def test_the_conventions_of_scikit_learn(display):
+    parameters = inspect.signature(display.plot).parameters
+    assert list(parameters)[:3] == ["self", "ax", "name"]
+    assert all(
+        parameter.default is None for name, parameter in parameters.items() if name.endswith("_kwargs")
+    )
+    stored = [name for name in inspect.signature(display).parameters if name != "self"]
+    assert "name" in stored
+    for method in ("from_predictions", "from_estimator", "from_cv_results"):
+        kinds = [p.kind for p in inspect.signature(getattr(display, method)).parameters.values()]
+        assert kinds[-1] is inspect.Parameter.VAR_KEYWORD
+
+
+@every
+def test_draws_on_the_axes_given_and_on_new_ones(display, rows):
+    import matplotlib.pyplot as plt
+
+    loc, scale, y = rows
+    _, ax = plt.subplots()
+    drawn = display.from_predictions(y, (loc, scale), ax=ax)
+    assert drawn.ax_ is ax
+    assert drawn.figure_ is ax.figure
+    assert drawn.plot(name="again") is drawn
+    assert drawn.ax_ is not ax
+    drawn.figure_.canvas.draw()
+
+
+@every
+def test_from_estimator_predicts(display, data):
+    X, y = data
+    model = BayesianRidge().fit(X, y)
+    drawn = display.from_estimator(model, X, y)
+    loc, scale = model.predict(X, return_std=True)
+    expected = display.from_predictions(y, (loc, scale))
+    assert drawn.ax_.get_xlabel() == expected.ax_.get_xlabel()
+    assert_allclose(drawn.ax_.get_ylim(), expected.ax_.get_ylim())
+    with pytest.raises(NotProbabilisticError, match="LinearRegression"):
+        display.from_estimator(LinearRegression().fit(X, y), X, y)
+
+
+@every
+@pytest.mark.parametrize("wrong", ["nan", "length", "empty", "text", "array"])
+def test_bad_input(display, wrong, rows):
+    loc, scale, y = (part[:600] for part in rows)
+    arguments = {
+        "nan": (np.where(np.arange(600) == 3, np.nan, y), (loc, scale)),
+        "length": (y[:-1], (loc, scale)),
+        "empty": (y[:0], (loc, scale)),
+        "text": (["a"] * 600, (loc, scale)),
+        "array": (y, loc),
+    }[wrong]
+    with pytest.raises((ValueError, TypeError), match="`y_"):
+        display.from_predictions(*arguments)
+
+
+@every
+def test_unknown_keywords_and_styles(display, rows):
+    loc, scale, y = rows
+    with pytest.raises(TypeError, match="colour"):
+        display.from_predictions(y, (loc, scale), colour="red")
+    with pytest.raises(TypeError, match="`line_kwargs` must be a dictionary"):
+        display.from_predictions(y, (loc, scale), line_kwargs="red")
+
+
+@every
+def test_one_row_can_be_drawn(display):
+    display.from_predictions([1.0], ([0.5], [2.0])).figure_.canvas.draw()
+
+
+@every
+def test_a_constant_prediction_can_be_drawn(display):
+    y = np.random.default_rng(0).normal(size=600)
+    display.from_predictions(y, (np.zeros(600), np.ones(600))).figure_.canvas.draw()
+    display.from_predictions(np.zeros(600), (np.zeros(600), np.zeros(600))).figure_.canvas.draw()
+
+
+@of_curves
+def test_a_cross_validation_gives_a_curve_a_fold(display, data, cv_results):
+    X, y = data
+    drawn = display.from_cv_results(cv_results, X, y)
+    assert len(drawn.line_) == 3
+    assert len({line.get_color() for line in drawn.line_}) == 1
+    for line, model, rows in zip(
+        drawn.line_, cv_results["estimator"], cv_results["indices"]["test"], strict=True
+    ):
+        alone = display.from_estimator(model, X[rows], y[rows])
+        assert_allclose(line.get_xydata(), alone.line_.get_xydata())
+    labels = [text.get_text() for text in drawn.ax_.get_legend().get_texts()]
+    assert sum("BayesianRidge (3 folds" in label for label in labels) == 1
+
+
+@of_curves
+def test_models_on_one_axes_differ_in_colour_and_share_references(display, data, cv_results):
+    X, y = data
+    model = cv_results["estimator"][0]
+    first = display.from_estimator(model, X, y, name="a")
+    second = display.from_cv_results(cv_results, X, y, name="b", ax=first.ax_)
+    third = display.from_predictions(y, (X[:, 0], 1 + X[:, 0]), name="c", ax=first.ax_)
+    assert len({first.line_.get_color(), second.line_[0].get_color(), third.line_.get_color()}) == 3
+    labels = [text.get_text() for text in first.ax_.get_legend().get_texts()]
+    assert [label[0] for label in labels[:3]] == ["a", "b", "c"]
+    assert len(labels) == len(set(labels))
+
+
+@of_rows
+def test_a_cross_validation_gives_all_tested_rows_together(display, data, cv_results):
+    X, y = data
+    drawn = display.from_cv_results(cv_results, X, y, name="folds")
+    predictions = [
+        model.predict(X[rows], return_std=True)
+        for model, rows in zip(cv_results["estimator"], cv_results["indices"]["test"], strict=True)
+    ]
+    loc, scale = np.concatenate(predictions, axis=1)
+    expected = display.from_predictions(y, (loc, scale), name="folds")
+    for name in ("scatter_", "line_", "hist_"):
+        if hasattr(drawn, name):
+            assert_allclose(points_of(getattr(drawn, name)), points_of(getattr(expected, name)))
+
+
+def points_of(artist):
+    if hasattr(artist, "get_offsets"):
+        return artist.get_offsets()
+    return artist.get_data().values if hasattr(artist.get_data(), "values") else artist.get_data()
+
+
+@every
+def test_weights_are_those_of_the_tested_rows(display, data):
+    X, y = data[0][:900], data[1][:900]
+    weight = np.arange(900) % 2 + 1.0
+    splits = [(np.arange(300), np.arange(300, 600)), (np.arange(300, 600), np.arange(600, 900))]
+    folds = folds_of_cv(validate(X, y, splits), X, y, weight)
+    assert [fold.sample_weight.sum() for fold in folds] == [450.0, 450.0]
+    drawn = display.from_cv_results(validate(X, y, splits), X, y, sample_weight=weight)
+    drawn.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize(
+    ("cv", "tested"),
+    [(KFold(3), 1200), (RepeatedKFold(n_splits=3, n_repeats=2), 2400), (TimeSeriesSplit(4), 960)],
+)
+def test_folds_are_read_from_any_splitter(cv, tested, data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    folds = folds_of_cv(validate(frame, y, cv), frame, pd.Series(y), None)
+    assert all(isinstance(fold, Fold) for fold in folds)
+    assert sum(len(fold.y_true) for fold in folds) == tested
+    assert_array_equal(folds[0].y_true, y[folds[0].rows])
+    assert all(fold.sample_weight is None for fold in folds)
+
+
+@every
+def test_bad_cv_results(display, data, cv_results):
+    X, y = data
+    without = {key: value for key, value in cv_results.items() if key != "indices"}
+    with pytest.raises(ValueError, match="return_indices=True"):
+        display.from_cv_results(without, X, y)
+    with pytest.raises(ValueError, match="`X` must be that given to cross_validate, got 1000 rows"):
+        display.from_cv_results(cv_results, X[:1000], y[:1000])
+    with pytest.raises(ValueError, match="`y` must have 1200 rows"):
+        display.from_cv_results(cv_results, X, y[:1000])
+    with pytest.raises(ValueError, match="`sample_weight`"):
+        display.from_cv_results(cv_results, X, y, sample_weight=[1.0])

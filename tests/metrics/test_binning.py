@@ -1,0 +1,97 @@
+"""Bins of rows, and counting thresholds."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skuq.distributions import Empirical, Normal, Quantiles, StudentT
+from skuq.metrics._binning import make_bins
+from skuq.metrics._kernels import BLOCK, FEW, count_passed, first_levels
+
+
+def sums(bins, column):
+    return bins.sums(lambda rows: (column[rows],))[0]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("k", [0, 1, FEW, FEW + 1, 99, 300])
+@pytest.mark.parametrize("n", [1, 100, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 7])
+def test_count_passed_is_searchsorted(k, n, side):
+    rng = np.random.default_rng(0)
+    thresholds = np.sort(np.round(rng.normal(size=k), 1))
+    values = np.round(rng.normal(size=n), 1)  # many lie on thresholds
+    counted = count_passed(thresholds, values, side)
+    np.testing.assert_array_equal(counted, np.searchsorted(thresholds, values, side))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("spread", [1e-300, 1e-8, 1.0, 1e300])
+@pytest.mark.parametrize("offset", [0.0, 1.0, -1e9])
+def test_count_passed_wherever_the_thresholds_lie(offset, spread, side):
+    rng = np.random.default_rng(0)
+    thresholds = offset + spread * np.linspace(-1, 1, 51) ** 3
+    values = np.concatenate([rng.choice(thresholds, 600), offset + spread * rng.uniform(-2, 2, 600)])
+    values = np.concatenate([values, np.nextafter(values, np.inf), np.nextafter(values, -np.inf)])
+    values[:4] = [np.inf, -np.inf, 1e308, -1e308]
+    for ends in (thresholds, np.concatenate([[-np.inf], thresholds, [np.inf]])):
+        counted = count_passed(ends, values, side)
+        np.testing.assert_array_equal(counted, np.searchsorted(ends, values, side))
+
+
+@pytest.mark.parametrize("kind", ["quantile", "interval"])
+@pytest.mark.parametrize("family", ["normal", "student", "quantiles", "ensemble", "point"])
+def test_first_level_that_takes_in_the_target(forecast, family, kind):
+    y, dist = forecast
+    dist = {
+        "normal": dist,
+        "student": StudentT(dist.loc, dist.scale, df=3.0),
+        "quantiles": Quantiles([0.1, 0.5, 0.9], dist.quantile([0.1, 0.5, 0.9])),
+        "ensemble": Empirical(dist.sample(9, random_state=0)),
+        "point": Normal(
+            np.where(np.arange(600) % 2, y, dist.loc), np.where(np.arange(600) % 3, dist.scale, 0)
+        ),
+    }[family]
+    levels = np.array([0.05, 0.2, 0.5, 0.77, 0.9, 0.98])
+    first = first_levels(y, dist, levels, kind)
+    for j, level in enumerate(levels):
+        if kind == "quantile":
+            inside = y <= dist.quantile(level)
+        else:
+            inside = (dist.quantile((1 - level) / 2) <= y) & (y <= dist.quantile((1 + level) / 2))
+        np.testing.assert_array_equal(inside, first <= j)
+
+
+@given(
+    keys=st.lists(st.integers(-3, 3), min_size=1, max_size=40),
+    n_bins=st.integers(1, 9),
+    strategy=st.sampled_from(["quantile", "uniform"]),
+    seed=st.integers(0, 99),
+)
+def test_bins_hold_every_row_once_and_weights_repeat(keys, n_bins, strategy, seed):
+    rng = np.random.default_rng(seed)
+    key = np.array(keys, dtype=float)
+    weight = rng.integers(1, 4, size=key.size)
+    column, place = rng.normal(size=key.size), rng.integers(0, 3, size=key.size)
+    rows = np.repeat(np.arange(key.size), weight)
+    bins = make_bins(key, n_bins, strategy, weight.astype(float))
+    repeated = make_bins(key[rows], n_bins, strategy, None)
+    np.testing.assert_allclose(bins.totals(), repeated.totals(), atol=1e-9)
+    np.testing.assert_allclose(sums(bins, column), sums(repeated, column[rows]), atol=1e-9)
+    np.testing.assert_allclose(bins.histogram(place, 3), repeated.histogram(place[rows], 3), atol=1e-9)
+    np.testing.assert_allclose(bins.histogram(place, 3).sum(axis=1), bins.totals(), atol=1e-9)
+    assert bins.totals().sum() == pytest.approx(weight.sum())
+    assert sums(bins, column).sum() == pytest.approx(weight @ column, abs=1e-9)
+    if strategy == "quantile" and np.ptp(key) > 0:
+        np.testing.assert_allclose(bins.totals(), weight.sum() / bins.n_bins)
+    assert (np.diff(bins.edges) >= 0).all()
+    assert bins.edges.size == bins.n_bins + 1
+
+
+def test_a_tie_group_over_several_bins_is_in_each_in_proportion():
+    key, column = np.array([1.0] + [2.0] * 8 + [3.0]), np.arange(10.0)
+    bins = make_bins(key, 5, "quantile", None)
+    np.testing.assert_allclose(bins.totals(), [2, 2, 2, 2, 2])
+    tied = column[1:9].mean()
+    np.testing.assert_allclose(sums(bins, column), [tied, 2 * tied, 2 * tied, 2 * tied, tied + 9])
+    np.testing.assert_allclose(bins.edges, [1, 2, 2, 2, 2, 3])

@@ -1,0 +1,219 @@
+"""Widths, misses, excess and deficit of intervals, and the criterion made of width and coverage."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skuq.distributions import Empirical, Normal, Quantiles
+from skuq.metrics import (
+    bandwidth,
+    coverage_width_loss,
+    deficit,
+    excess,
+    interval_score_loss,
+    make_scorer,
+    mean_interval_width,
+    miss_rate,
+    normalized_mean_interval_width,
+    prediction_interval_coverage,
+)
+
+pytestmark = pytest.mark.usefixtures("few_rows")
+
+nmpiw, cwc = normalized_mean_interval_width, coverage_width_loss
+BOUNDS = np.array([[0.0, 2.0], [1.0, 5.0], [0.0, 10.0], [3.0, 3.0]])
+Y = np.array([1.5, 6.0, -2.0, 3.0])
+
+
+# ---------------------------------------------------------------------------------------- bands
+
+
+def test_bands_by_hand():
+    assert miss_rate(Y, BOUNDS) == 0.5
+    assert bandwidth(Y, BOUNDS) == bandwidth(None, BOUNDS) == 2.0
+    assert excess(Y, BOUNDS) == pytest.approx((0.5 + 0 + 0 + 0) / 4)
+    assert deficit(Y, BOUNDS) == pytest.approx((0 + 1 + 2 + 0) / 4)
+    weight = [2, 1, 0, 1]
+    assert miss_rate(Y, BOUNDS, sample_weight=weight) == 0.25
+    assert bandwidth(Y, BOUNDS, sample_weight=weight) == pytest.approx((2 + 2 + 4) / 2 / 4)
+    assert excess(Y, BOUNDS, sample_weight=weight) == 0.25
+    assert deficit(Y, BOUNDS, sample_weight=weight) == 0.25
+
+
+def test_bands_by_the_error_on_its_active_side():
+    """As UQ360 computes them: the target's distance from the prediction against the band on its side."""
+    rng = np.random.default_rng(0)
+    prediction, lower, upper = rng.normal(size=200), rng.random(200), 0.2 + rng.random(200)
+    y = prediction + rng.normal(size=200)
+    bounds = np.column_stack([prediction - lower, prediction + upper])
+    d = y - prediction
+    assert miss_rate(y, bounds) == pytest.approx(np.mean((d > upper) | (d < -lower)))
+    assert bandwidth(y, bounds) == pytest.approx(np.mean((lower + upper) / 2))
+    outside = np.maximum(np.where(d >= 0, d - upper, -d - lower), 0)
+    assert deficit(y, bounds) == pytest.approx(outside.mean())
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+def test_identities(forecast, coverage):
+    y, dist = forecast
+    weight = np.random.default_rng(0).random(y.size)
+    for member in (dist, dist.interval(coverage), Empirical(dist.sample(9, random_state=0))):
+        options = {"coverage": coverage, "sample_weight": weight}
+        assert miss_rate(y, member, **options) == pytest.approx(
+            1 - prediction_interval_coverage(y, member, **options)
+        )
+        width = mean_interval_width(y, member, **options)
+        assert bandwidth(y, member, **options) == pytest.approx(width / 2)
+        alpha = 1 - coverage
+        score = width + 2 / alpha * deficit(y, member, **options)
+        assert interval_score_loss(y, member, **options) == pytest.approx(score, rel=1e-12)
+
+
+def test_excess_less_deficit_of_symmetric_bands_is_band_less_error():
+    """Remark 2 of paper 003: for symmetric bands excess - deficit is the mean of band - |error|."""
+    rng = np.random.default_rng(0)
+    band, error = rng.random(100), rng.normal(size=100)
+    bounds = np.column_stack([-band, band])
+    assert excess(error, bounds) - deficit(error, bounds) == pytest.approx(np.mean(band - np.abs(error)))
+
+
+def test_excess_on_the_active_side_is_uq360s():
+    dist = Quantiles([0.05, 0.5, 0.95], [[-0.1, 0.0, 10.0]] * 3)
+    y, mean = np.array([dist.mean()[0] + 0.5, 0.0, 11.0]), dist.mean()[0]
+    lower, upper = dist.interval(0.9)[0]
+    active = (upper - y[0]) + (y[1] - lower)
+    assert y[1] < mean < y[0]
+    assert excess(y, dist, side="active") == pytest.approx(active / 3)
+    nearest = min(y[0] - lower, upper - y[0]) + min(y[1] - lower, upper - y[1])
+    assert excess(y, dist) == pytest.approx(nearest / 3)
+    assert excess(y, dist, side="active", sample_weight=[0, 1, 1]) == pytest.approx((y[1] - lower) / 2)
+    symmetric = Normal([0.0, 1.0], [1.0, 2.0])
+    assert excess([0.3, -0.5], symmetric, side="active") == pytest.approx(excess([0.3, -0.5], symmetric))
+    with pytest.raises(ValueError, match="`side` must be 'nearest' for bounds"):
+        excess(Y, BOUNDS, side="active")
+    with pytest.raises(ValueError, match="`side` must be one of"):
+        excess(Y, BOUNDS, side="far")
+
+
+def test_infinite_bounds():
+    whole, half = [[-np.inf, np.inf]], [[-np.inf, 3.0]]
+    assert miss_rate([1.0], whole) == deficit([1.0], whole) == 0
+    assert bandwidth([1.0], whole) == excess([1.0], whole) == np.inf
+    assert excess([1.0], half) == 2
+    assert deficit([5.0], half) == 2
+
+
+def test_none_of_the_four_selects_a_model():
+    """Each has useless intervals as its best: all of the line, or none of it."""
+    y = np.random.default_rng(0).normal(size=1000)
+    honest = Normal(np.zeros(1000), np.ones(1000))
+    nothing, everything = np.full((1000, 2), 99.0), np.tile([-np.inf, np.inf], (1000, 1))
+    for metric in (bandwidth, excess, nmpiw):
+        assert metric(y, nothing) < metric(y, honest)
+    for metric in (miss_rate, deficit):
+        assert metric(y, everything) < metric(y, honest)
+    assert interval_score_loss(y, honest) < min(
+        interval_score_loss(y, nothing), interval_score_loss(y, everything)
+    )
+
+
+# ---------------------------------------------------------------------------------------- NMPIW
+
+
+def test_units_of_width(forecast):
+    y, dist = forecast
+    train = np.random.default_rng(0).normal(5, 7, size=40)
+    width = mean_interval_width(y, dist)
+    assert nmpiw(y, dist) == pytest.approx(width / np.ptp(y))
+    assert nmpiw(y, dist, norm="std") == pytest.approx(width / y.std())
+    assert nmpiw(y, dist, norm=2.5) == pytest.approx(width / 2.5)
+    assert nmpiw(y, dist, y_train=train) == pytest.approx(width / np.ptp(train))
+    assert nmpiw(y, dist, norm="std", y_train=train) == pytest.approx(width / train.std())
+    assert nmpiw(y, dist, norm="std", y_train=train[:, np.newaxis]) == pytest.approx(width / train.std())
+
+
+def test_spread_is_that_of_the_rows_that_count(forecast):
+    y, dist = forecast
+    weight = np.random.default_rng(0).integers(0, 3, size=y.size)
+    rows = np.repeat(np.arange(y.size), weight)
+    for norm in ("range", "std"):
+        value = nmpiw(y, dist, norm=norm, sample_weight=weight)
+        assert value == pytest.approx(nmpiw(y[rows], dist[rows], norm=norm), rel=1e-12)
+
+
+def test_targets_that_do_not_vary():
+    bounds = [[0.0, 1.0], [0.0, 1.0]]
+    for norm in ("range", "std"):
+        assert nmpiw([0.1, 0.1], bounds, norm=norm) == np.inf
+        assert nmpiw([0.1, 0.1], [[0.1, 0.1]] * 2, norm=norm) == 0
+        assert cwc([0.1, 0.1], bounds, norm=norm) == np.inf
+        assert cwc([9.0, 9.0], bounds, norm=norm, formula="mapie") == np.inf
+    assert nmpiw([0.1, 0.1], bounds, norm=4) == 0.25
+
+
+@pytest.mark.parametrize("metric", [nmpiw, cwc])
+def test_bad_norms(metric):
+    for norm, error in (("iqr", ValueError), (0.0, ValueError), (-1, ValueError), (None, TypeError)):
+        with pytest.raises(error, match="`norm` must be"):
+            metric(Y, BOUNDS, norm=norm)
+    with pytest.raises(ValueError, match="`y_train` must be left out where `norm` is a number"):
+        metric(Y, BOUNDS, norm=2.0, y_train=Y)
+    with pytest.raises(ValueError, match="`y_train` must be finite"):
+        metric(Y, BOUNDS, y_train=[np.nan, 1.0])
+
+
+def test_width_by_the_training_std_as_a_scorer():
+    scorer = make_scorer("nmpiw", norm="std", y_train=Y, greater_is_better=False)
+    assert scorer.__name__ == "neg_nmpiw"
+
+
+# ------------------------------------------------------------------------------------------ CWC
+
+
+def test_criterion_by_hand():
+    y = np.repeat([0.0, 5.0], [85, 15])
+    bounds = np.tile([-1.0, 1.0], (100, 1))
+    assert cwc(y, bounds, coverage=0.8) == pytest.approx(2 / 5)
+    assert cwc(y, bounds, coverage=0.85) == pytest.approx(2 / 5)
+    assert cwc(y, bounds, coverage=0.9) == pytest.approx(2 / 5 * (1 + np.exp(50 * 0.05)))
+    assert cwc(y, bounds, coverage=0.9, eta=10) == pytest.approx(2 / 5 * (1 + np.exp(10 * 0.05)))
+    assert cwc(y, bounds, coverage=0.9, norm=4.0) == pytest.approx(2 / 4 * (1 + np.exp(50 * 0.05)))
+    mapie = -(1 - 2 / 5) * np.exp(-50 * 0.05**2)
+    assert cwc(y, bounds, coverage=0.9, formula="mapie") == pytest.approx(mapie)
+    assert cwc(y, bounds, coverage=0.8, formula="mapie") == pytest.approx(mapie)
+
+
+def test_criterion_of_absurd_forecasts():
+    y = np.linspace(-1, 1, 50)
+    nothing = np.full((50, 2), 99.0)
+    assert cwc(y, nothing) == 0  # the optimum, which is why it is not proper
+    assert cwc(y, nothing, eta=1e6) == 0
+    assert cwc(y, nothing + np.array([0, 1])) == pytest.approx(0.5 * (1 + np.exp(45)))
+    assert cwc(y, nothing + np.array([0, 1]), eta=1e6) == np.inf
+    assert cwc(y, np.tile([-np.inf, np.inf], (50, 1))) == np.inf
+    assert cwc(y, np.column_stack([y, y])) == 0
+    assert cwc(y, np.column_stack([y, y]), formula="mapie") == pytest.approx(-np.exp(-50 * 0.1**2))
+    assert cwc(y, nothing + np.array([0, 3]), formula="mapie", eta=1e9) == 0
+
+
+def test_criterion_jumps_where_the_coverage_is_reached():
+    y = np.repeat([0.0, 5.0], [900, 100])
+    bounds = np.tile([-1.0, 1.0], (1000, 1))
+    just, hardly = cwc(y, bounds), cwc(y, np.where(np.arange(1000)[:, None] == 0, [0.5, 1.0], bounds))
+    assert hardly > 1.9 * just
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "error"),
+    [("formula", "wibbeke", ValueError), ("eta", np.inf, ValueError), ("eta", "50", TypeError)],
+)
+def test_bad_options_of_the_criterion(option, value, error):
+    with pytest.raises(error, match=f"`{option}` must be"):
+        cwc(Y, BOUNDS, **{option: value})
+
+
+def test_paper_002_measures_width_in_training_standard_deviations():
+    train = np.array([0.0, 4.0])
+    dist = Normal([0.0, 0.0], [1.0, 3.0])
+    expected = 2 * 2 * stats.norm.ppf(0.975) / 2
+    assert nmpiw([1.0, 9.0], dist, coverage=0.95, norm="std", y_train=train) == pytest.approx(expected)

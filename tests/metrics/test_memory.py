@@ -1,0 +1,34 @@
+"""No metric needs more than eight arrays of n numbers beyond its inputs."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from skuq.distributions import Normal
+from skuq.metrics._spec import all_specs
+from tests.metrics.options import required
+
+N = 100_000
+
+
+@pytest.fixture(scope="module")
+def large():
+    rng = np.random.default_rng(0)
+    loc, scale = rng.normal(size=N), 0.3 + rng.random(N)
+    return loc + scale * rng.normal(size=N), Normal(loc, scale), rng.integers(1, 4, N).astype(float)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("spec", all_specs().values(), ids=lambda spec: spec.abbreviation)
+def test_peak_memory(spec, large, weighted):
+    y, dist, weight = large
+    options = required(spec) | ({"sample_weight": weight} if weighted else {})
+    spec.function(y[:1000], dist[:1000], **required(spec))  # what is imported or cached on first use
+    tracemalloc.start()
+    try:
+        spec.function(y, dist, **options)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= 8 * y.nbytes + 2_000_000

@@ -1,0 +1,273 @@
+"""UCE, QCE and the tables behind the metrics of conditional calibration."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from skuq.distributions import Empirical, Normal, Quantiles, StudentT
+from skuq.metrics import (
+    conditional_coverage,
+    crps_loss,
+    expected_coverage_probability_error,
+    expected_normalized_calibration_error,
+    mean_interval_width,
+    prediction_interval_coverage,
+    quantile_calibration_error,
+    reliability_table,
+    uncertainty_calibration_error,
+)
+
+pytestmark = pytest.mark.usefixtures("few_rows")
+
+uce, qce = uncertainty_calibration_error, quantile_calibration_error
+
+
+@pytest.fixture
+def weight(forecast):
+    return np.random.default_rng(0).integers(0, 4, size=forecast[0].size)
+
+
+# ------------------------------------------------------------------------------------ UCE and QCE
+
+
+@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_metrics_are_readings_of_the_table(forecast, weight, strategy, weighted):
+    y, dist = forecast
+    options = {"n_bins": 7, "strategy": strategy, "sample_weight": weight if weighted else None}
+    table = reliability_table(y, dist, coverage=0.6, **options)
+    share = table["n"] / table["n"].sum()
+    gap = (table["rmv"] - table["rmse"]).abs() / table["rmv"]
+    assert expected_normalized_calibration_error(y, dist, **options) == pytest.approx(gap.mean(), rel=1e-10)
+    expected = (share * (table["coverage"] - 0.6).abs()).sum()
+    assert qce(y, dist, levels=0.6, **options) == pytest.approx(expected, rel=1e-10)
+    square = (share * (table["rmse"] ** 2 - table["rmv"] ** 2).abs()).sum()
+    assert uce(y, dist, on="std", **options) == pytest.approx(square, rel=1e-10)
+    table = reliability_table(y, dist, on="variance", **options)
+    square = (table["n"] / table["n"].sum() * (table["rmse"] ** 2 - table["rmv"] ** 2).abs()).sum()
+    assert uce(y, dist, **options) == pytest.approx(square, rel=1e-10)
+
+
+@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
+def test_several_levels_are_averaged(forecast, weight, strategy):
+    y, dist = forecast
+    options = {"strategy": strategy, "sample_weight": weight}
+    each = [qce(y, dist, levels=p, **options) for p in (0.9, 0.2, 0.5)]
+    assert qce(y, dist, levels=[0.9, 0.2, 0.5], **options) == pytest.approx(np.mean(each), rel=1e-12)
+    assert qce(y, dist) == qce(y, dist, levels=np.arange(1, 10) / 10)
+
+
+@pytest.mark.parametrize("family", ["normal", "student", "quantiles", "ensemble"])
+def test_quantile_calibration_by_hand(forecast, family):
+    y, dist = forecast
+    scale = np.random.default_rng(0).permutation(np.linspace(0.5, 3.0, 600))
+    dist = {
+        "normal": Normal(dist.loc, scale),
+        "student": StudentT(dist.loc, scale, df=5.0),
+        "quantiles": Quantiles([0.1, 0.5, 0.9], Normal(dist.loc, scale).quantile([0.1, 0.5, 0.9])),
+        "ensemble": Empirical(Normal(dist.loc, scale).sample(15, random_state=0)),
+    }[family]
+    lower, upper = dist.interval(0.7).T
+    inside = (lower <= y) & (y <= upper)
+    gaps = [abs(inside[rows].mean() - 0.7) for rows in np.array_split(np.argsort(dist.std()), 6)]
+    assert qce(y, dist, levels=0.7, n_bins=6) == pytest.approx(np.mean(gaps), rel=1e-10)
+
+
+def test_normal_intervals_are_the_chi_square_of_the_paper(forecast):
+    """Eq. 21-22: the squared standardised error against the quantile of chi square with one degree."""
+    y, dist = forecast
+    error = (y - dist.loc) ** 2 / dist.scale**2
+    expected = abs(np.mean(error <= stats.chi2.ppf(0.8, df=1)) - 0.8)
+    assert qce(y, dist, levels=0.8, n_bins=1) == pytest.approx(expected, rel=1e-12)
+
+
+def test_marginal_is_the_coverage_error_over_all_rows(forecast, weight):
+    y, dist = forecast
+    for options in ({}, {"sample_weight": weight}):
+        marginal = qce(y, dist, marginal=True, **options)
+        assert marginal == pytest.approx(expected_coverage_probability_error(y, dist, levels=9, **options))
+        assert marginal == pytest.approx(qce(y, dist, n_bins=1, **options))
+
+
+def test_error_of_bins_is_at_least_that_of_all_rows(forecast):
+    y, dist = forecast
+    assert qce(y, dist) >= qce(y, dist, marginal=True)
+
+
+@pytest.mark.parametrize("metric", [uce, qce])
+@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
+@pytest.mark.parametrize("noise", [0.0, 1e-13])
+def test_constant_sigma_is_one_bin(metric, strategy, noise):
+    rng = np.random.default_rng(0)
+    y, scale = rng.normal(size=400), 2.0 * (1 + noise * rng.normal(size=400))
+    value = metric(y, (np.zeros(400), scale), strategy=strategy)
+    assert value == pytest.approx(metric(y, (np.zeros(400), np.full(400, 2.0)), n_bins=1), rel=1e-9)
+
+
+@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
+def test_more_bins_than_rows_and_one_row(strategy):
+    y, dist = np.array([1.0, -3.0]), Normal([0.0, 0.0], [1.0, 2.0])
+    assert uce(y, dist, strategy=strategy) == pytest.approx((0 + 5) / 2)
+    assert uce(y[1:], dist[1:], strategy=strategy) == pytest.approx(5)
+    assert qce(y[1:], dist[1:], levels=0.9, strategy=strategy) == pytest.approx(0.1)
+
+
+def test_perfect_and_absurd_forecasts():
+    y = np.linspace(-1, 1, 50)
+    perfect, wrong = Normal(y, np.zeros(50)), Normal(y + 1, np.zeros(50))
+    assert uce(y, perfect) == 0
+    assert qce(y, perfect, levels=0.9) == pytest.approx(0.1)  # every interval holds, not nine in ten
+    assert uce(y, wrong) == pytest.approx(1)
+    assert qce(y, wrong, levels=0.9) == pytest.approx(0.9)
+    wide = Normal(y, np.full(50, 1e150))
+    assert uce(y, wide) == pytest.approx(1e300)
+    assert qce(y, wide, levels=0.9) == pytest.approx(0.1)
+
+
+def test_calibrated_forecast_scores_what_the_docstring_says():
+    rng = np.random.default_rng(0)
+    n, values = 1000, []
+    for _ in range(200):
+        scale = np.exp(0.2 * rng.normal(size=n))
+        values.append(qce(scale * rng.normal(size=n), (np.zeros(n), scale), levels=0.9))
+    assert np.mean(values) == pytest.approx(np.sqrt(2 * 0.09 * 10 / (np.pi * n)), rel=0.08)
+
+
+@pytest.mark.parametrize("metric", [uce, qce])
+def test_a_forecast_that_ignores_x_beats_a_useful_one(metric):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=5000)
+    y = x + rng.normal(scale=0.3, size=5000)
+    useful, ignorant = (x, np.full(5000, 0.4)), (0 * x, np.full(5000, np.sqrt(1.09)))
+    assert metric(y, ignorant) < metric(y, useful) / 2
+    assert crps_loss(y, useful) < crps_loss(y, ignorant) / 3
+
+
+@pytest.mark.parametrize(
+    ("metric", "option", "value"),
+    [
+        (uce, "on", "range"),
+        (uce, "strategy", "kmeans"),
+        (uce, "n_bins", 0),
+        (qce, "marginal", "yes"),
+        (qce, "strategy", "kmeans"),
+        (qce, "levels", [1.1]),
+        (qce, "n_bins", -1),
+        (reliability_table, "on", "range"),
+        (reliability_table, "n_bins", 0),
+        (reliability_table, "strategy", "kmeans"),
+        (reliability_table, "coverage", 1.0),
+        (conditional_coverage, "coverage", 90),
+        (conditional_coverage, "strategy", "kmeans"),
+        (conditional_coverage, "n_bins", 0),
+    ],
+)
+def test_bad_options(forecast, metric, option, value):
+    with pytest.raises(ValueError, match=f"`{option}` must"):
+        metric(*forecast, **{option: value})
+
+
+# ------------------------------------------------------------------------------------------ tables
+
+
+def test_table_of_equal_width_bins(forecast):
+    y, dist = forecast
+    table = reliability_table(y, dist, strategy="uniform", n_bins=5)
+    edges = np.linspace(dist.scale.min(), dist.scale.max(), 6)
+    count = np.histogram(dist.scale, edges)[0]
+    np.testing.assert_allclose(table["lower"], edges[:-1][count > 0])
+    np.testing.assert_allclose(table["upper"], edges[1:][count > 0])
+    np.testing.assert_allclose(table["n"], count[count > 0])
+    by_variance = reliability_table(y, dist, strategy="uniform", n_bins=5, on="variance")
+    np.testing.assert_allclose(by_variance["upper"].iloc[-1], dist.scale.max())
+    np.testing.assert_allclose(by_variance["lower"].iloc[0], dist.scale.min())
+
+
+def test_table_of_calibrated_rows_lies_on_the_diagonal():
+    rng = np.random.default_rng(0)
+    scale = np.exp(rng.normal(size=50_000))
+    table = reliability_table(scale * rng.normal(size=50_000), (0 * scale, scale), n_bins=5)
+    np.testing.assert_allclose(table["rmse"], table["rmv"], rtol=0.05)
+    np.testing.assert_allclose(table["coverage"], 0.9, atol=0.01)
+    assert (table["lower"] <= table["rmv"]).all()
+    assert (table["rmv"] <= table["upper"]).all()
+
+
+def test_table_does_not_depend_on_order_and_weights_repeat(forecast, weight):
+    y, dist = forecast
+    rows = np.random.default_rng(1).permutation(y.size)
+    pd.testing.assert_frame_equal(reliability_table(y[rows], dist[rows]), reliability_table(y, dist))
+    repeated = np.repeat(np.arange(y.size), weight)
+    for table in (reliability_table, conditional_coverage):
+        pd.testing.assert_frame_equal(
+            table(y, dist, sample_weight=weight), table(y[repeated], dist[repeated]), rtol=1e-9
+        )
+
+
+def test_coverage_by_width(forecast):
+    y, dist = forecast
+    table = conditional_coverage(y, dist, n_bins=4)
+    assert list(table.columns) == ["lower", "upper", "n", "coverage", "standard_error", "mean_width"]
+    width = np.diff(dist.interval(0.9))[:, 0]
+    assert table["lower"].iloc[0] == pytest.approx(width.min())
+    assert table["upper"].iloc[-1] == pytest.approx(width.max())
+    np.testing.assert_allclose(table["standard_error"], np.sqrt(0.09 / table["n"]))
+    share = table["n"] / y.size
+    assert share @ table["coverage"] == pytest.approx(prediction_interval_coverage(y, dist))
+    assert share @ table["mean_width"] == pytest.approx(mean_interval_width(y, dist))
+    bounds = conditional_coverage(y, dist.interval(0.9), n_bins=4)
+    pd.testing.assert_frame_equal(bounds, table)
+
+
+def test_coverage_by_feature(forecast, weight):
+    y, dist = forecast
+    feature = np.random.default_rng(0).permutation(np.arange(-300.0, 300.0))
+    table = conditional_coverage(y, dist, feature=feature, n_bins=3)
+    lower, upper = dist.interval(0.9).T
+    inside = (lower <= y) & (y <= upper)
+    expected = [inside[rows].mean() for rows in np.array_split(np.argsort(feature), 3)]
+    np.testing.assert_allclose(table["coverage"], expected)
+    weighted = conditional_coverage(y, dist, feature=list(feature), n_bins=3, sample_weight=weight)
+    assert weighted["n"].sum() == pytest.approx(weight.sum())
+    constant = conditional_coverage(y, dist, feature=np.zeros(600))
+    assert len(constant) == 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_coverage_by_group(forecast, weight, weighted):
+    y, dist = forecast
+    groups = np.random.default_rng(0).choice(["b", "a", "c"], size=600)
+    options = {"sample_weight": weight} if weighted else {}
+    table = conditional_coverage(y, dist, groups=groups, **options)
+    assert list(table.index) == ["a", "b", "c"]
+    for label in "abc":
+        rows = groups == label
+        part = {"sample_weight": weight[rows]} if weighted else {}
+        expected = prediction_interval_coverage(y[rows], dist[rows], **part)
+        assert table.loc[label, "coverage"] == pytest.approx(expected)
+        assert table.loc[label, "mean_width"] == pytest.approx(
+            mean_interval_width(y[rows], dist[rows], **part)
+        )
+    pd.testing.assert_frame_equal(conditional_coverage(y, dist, groups=pd.Series(groups), **options), table)
+
+
+def test_bad_features_and_groups(forecast):
+    y, dist = forecast
+    with pytest.raises(TypeError, match="`feature` and `groups` must not both be given"):
+        conditional_coverage(y, dist, feature=y, groups=y)
+    with pytest.raises(ValueError, match="`feature` must have 600 rows"):
+        conditional_coverage(y, dist, feature=y[:3])
+    with pytest.raises(ValueError, match="`feature` must be finite"):
+        conditional_coverage(y, dist, feature=np.full(600, np.nan))
+    with pytest.raises(ValueError, match=r"`groups` must have shape \(600,\)"):
+        conditional_coverage(y, dist, groups=["a", "b"])
+    with pytest.raises(ValueError, match="`groups` must have a label in every row"):
+        conditional_coverage(y, dist, groups=np.array([None] + ["a"] * 599, dtype=object))
+
+
+def test_infinite_widths_have_no_bins():
+    bounds = np.array([[0.0, 1.0], [-np.inf, 2.0]])
+    with pytest.raises(ValueError, match="`y_pred` must be finite"):
+        conditional_coverage([0.5, 0.5], bounds)
+    assert conditional_coverage([0.5, 0.5], bounds, groups=[0, 1])["coverage"].tolist() == [1.0, 1.0]

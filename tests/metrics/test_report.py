@@ -1,0 +1,370 @@
+"""The report: every metric of the registry, with numbers that agree and words that are right."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skuq.distributions import Empirical, Normal
+from skuq.exceptions import SmallSampleWarning
+from skuq.metrics import UncertaintyReport, bootstrap_interval, uncertainty_report
+from skuq.metrics._report_words import number, percent
+from skuq.metrics._spec import all_specs, metric
+
+READY = [spec for spec in all_specs().values() if spec.ready_made]
+QUICK = {"n_resamples": 0, "n_simulations": 0}
+
+
+@pytest.fixture
+def truth():
+    rng = np.random.default_rng(0)
+    n = 1500
+    loc, scale = rng.normal(size=n), np.exp(0.4 * rng.normal(size=n))
+    return loc + scale * rng.normal(size=n), Normal(loc, scale)
+
+
+def test_every_ready_made_metric_is_there_with_its_value(truth):
+    y, dist = truth
+    report = uncertainty_report(y, dist, **QUICK)
+    assert list(report.index) == [spec.abbreviation for spec in READY]
+    for spec in READY:
+        options = {"random_state": 0} if spec.random else {}
+        row = report.loc[spec.abbreviation]
+        if not spec.random:
+            assert row["value"] == pytest.approx(spec.compute(y, dist, **options), rel=1e-12, abs=1e-12)
+        assert row["direction"] == (spec.direction or "")
+        assert row["title"] == spec.title
+        assert row["reading"]
+    assert report[["low", "high", "calibrated_low", "calibrated_high"]].isna().all(axis=None)
+    assert report.loc["picp", "optimum"] == 0.9
+    assert report.loc["crps", "units"] == "y"
+    assert report.loc["uce", "units"] == "y^2"
+    assert report.loc["nll", "units"] == "nats"
+    assert report.loc["mace", "units"] == ""
+
+
+def test_a_new_metric_appears_by_itself(truth, monkeypatch):
+    from skuq.metrics import _spec
+
+    monkeypatch.setattr(_spec, "_SPECS", dict(_spec._SPECS))
+    monkeypatch.setattr(_spec, "_ABBREVIATIONS", dict(_spec._ABBREVIATIONS))
+
+    @metric(
+        "bias",
+        title="Bias",
+        units=1,
+        direction=None,
+        optimum=0.0,
+        needs="moments",
+        proper=False,
+        source="",
+        meaning="forecasts are {value} too high",
+    )
+    def mean_bias(y_true, y_pred, *, sample_weight=None):
+        return float(np.average(y_pred.mean() - y_true, weights=sample_weight))
+
+    y, dist = truth
+    shifted = uncertainty_report(y, Normal(dist.loc + 0.5, dist.scale), n_resamples=20, n_simulations=40)
+    assert shifted.loc["bias", "value"] == pytest.approx(np.mean(dist.loc + 0.5 - y), rel=1e-12)
+    assert shifted.loc["bias", "reading"].startswith(f"forecasts are {number(shifted.loc['bias', 'value'])} ")
+    assert "more than if the forecasts were true" in shifted.loc["bias", "reading"]
+    assert shifted.loc["bias", "low"] < shifted.loc["bias", "value"] < shifted.loc["bias", "high"]
+
+
+def test_intervals_are_those_of_the_bootstrap(truth):
+    y, dist = truth
+    report = uncertainty_report(y, dist, metrics=["crps", "mace"], n_resamples=2000, n_simulations=0)
+    for name in ("crps", "mace"):
+        expected = bootstrap_interval(y, dist, name, n_resamples=2000, random_state=1)
+        assert report.loc[name, "low"] == pytest.approx(expected.low, rel=0.05)
+        assert report.loc[name, "high"] == pytest.approx(expected.high, rel=0.05)
+
+
+def test_true_forecasts_score_as_calibrated_ones_do():
+    """Over many truths the value lies in the range of calibrated models as often as it says."""
+    rng = np.random.default_rng(0)
+    names = ["mace", "ence", "crps", "picp", "auucc_gain"]
+    inside = []
+    for seed in range(40):
+        scale = np.exp(0.4 * rng.normal(size=200))
+        y = scale * rng.normal(size=200)
+        report = uncertainty_report(
+            y, Normal(np.zeros(200), scale), metrics=names, n_resamples=0, n_simulations=80, random_state=seed
+        )
+        inside.append(
+            (report["value"] >= report["calibrated_low"]) & (report["value"] <= report["calibrated_high"])
+        )
+    share = np.mean(inside, axis=0)
+    assert share.min() > 0.8
+    assert np.mean(share) == pytest.approx(0.94, abs=0.04)
+
+
+@pytest.mark.parametrize("name", ["mace", "picp", "interval_coverage_error"])
+def test_formulas_agree_with_simulation(name, truth):
+    y, dist = truth
+    spec = all_specs()[name]
+    rng = np.random.RandomState(0)
+    simulated = [spec.compute(column, dist) for column in dist.sample(300, rng).T]
+    formula = spec.calibrated(float(y.size))
+    assert formula == pytest.approx(np.mean(simulated), rel=0.08)
+    report = uncertainty_report(y, dist, metrics=[name], **QUICK)
+    assert report.loc[name, "calibrated"] == formula
+
+
+@pytest.mark.parametrize(
+    ("factor", "word"), [(0.6, "overconfident"), (1.0, "calibrated"), (1.8, "underconfident")]
+)
+def test_the_words_say_which_way(truth, factor, word):
+    y, dist = truth
+    narrow = Normal(dist.loc, factor * dist.scale)
+    report = uncertainty_report(y, narrow, n_resamples=0, n_simulations=60)
+    inside = percent(report.loc["picp", "value"])
+    assert report.loc["picp", "reading"] == f"{word}: {inside} of the targets inside the 90 % interval"
+    assert report.attrs["summary"]["model"] == report.loc["picp", "reading"]
+    judgement = {
+        "overconfident": "worse than a calibrated model",
+        "calibrated": "by chance alone a calibrated model has",
+        "underconfident": "better than the forecasts promise",
+    }[word]
+    assert judgement in report.loc["crps", "reading"]
+    expected = "by chance alone" if word == "calibrated" else "worse than a calibrated model"
+    assert expected in report.loc["ence", "reading"]
+    assert expected in report.loc["mace", "reading"]
+    assert "does not depend on the targets" in report.loc["sharpness", "reading"]
+
+
+def test_bias_is_named(truth):
+    y, dist = truth
+    for shift, side in ((0.5, "high"), (-0.5, "low")):
+        report = uncertainty_report(y, Normal(dist.loc + shift, dist.scale), metrics=["crps"], **QUICK)
+        assert f"biased: the median is too {side}" in report.attrs["summary"]["model"]
+
+
+def test_without_simulation_the_words_fall_back_on_formulas(truth):
+    y, dist = truth
+    report = uncertainty_report(y, dist, **QUICK)
+    assert "times what a calibrated model scores on average" in report.loc["mace", "reading"]
+    assert "lower is better, best 0" in report.loc["crps", "reading"]
+    assert "neither high nor low is better" in report.loc["miss_rate", "reading"]
+
+
+def test_what_is_not_defined_says_why(truth):
+    y, dist = truth
+    ensemble = Empirical(dist.sample(15, 0))
+    report = uncertainty_report(y, ensemble, n_resamples=10, n_simulations=10)
+    assert np.isnan(report.loc["nll", "value"])
+    assert report.loc["nll", "reading"].startswith("not defined: ")
+    assert "density" in report.loc["nll", "reading"]
+    assert report.drop(index="nll")["value"].notna().all()
+
+
+def test_infinite_values_are_named():
+    y, dist = np.ones(30), Normal(np.zeros(30), np.r_[0.0, np.ones(29)])
+    report = uncertainty_report(y, dist, metrics=["auucc", "auucc_gain"], n_resamples=10, n_simulations=10)
+    assert report.loc["auucc", "value"] == np.inf
+    assert report.loc["auucc", "reading"].startswith("infinite")
+    assert report.loc["auucc_gain", "reading"].startswith("minus infinite")
+    assert "inf" in str(report)
+
+
+def test_weights_equal_repetition(truth):
+    y, dist = (part[:300] for part in truth)
+    weight = np.random.default_rng(0).integers(0, 4, size=300)
+    rows = np.repeat(np.arange(300), weight)
+    names = ["crps", "mace", "picp", "auucc"]
+    weighted = uncertainty_report(
+        y, dist, sample_weight=weight, metrics=names, n_resamples=400, n_simulations=400
+    )
+    repeated = uncertainty_report(y[rows], dist[rows], metrics=names, n_resamples=400, n_simulations=400)
+    np.testing.assert_allclose(weighted["value"], repeated["value"], rtol=1e-9)
+    assert weighted.attrs == repeated.attrs
+    for column, tolerance in (("calibrated", 0.05), ("low", 0.1), ("high", 0.1)):
+        np.testing.assert_allclose(weighted[column], repeated[column], rtol=tolerance)
+    fractions = uncertainty_report(
+        y, dist, sample_weight=weight * 1.5, metrics=names, n_resamples=10, n_simulations=300
+    )
+    assert fractions.attrs["rows"] == 1.5 * weight.sum()
+    assert fractions.loc["mace", "calibrated"] < weighted.loc["mace", "calibrated"]
+
+
+def test_bounds_are_reported_by_their_interval_metrics(truth):
+    y, dist = truth
+    report = uncertainty_report(y, dist.interval(0.9), n_resamples=20)
+    assert set(report.index) == {spec.abbreviation for spec in READY if spec.needs == "interval"}
+    whole = uncertainty_report(y, dist, n_resamples=20)
+    assert report.loc["interval_score", "value"] == whole.loc["interval_score", "value"]
+    assert report["calibrated_low"].isna().all()
+    assert "of the targets inside the interval" in str(report)
+
+
+def test_several_models_side_by_side(truth):
+    y, dist = truth
+    models = {"true": dist, "narrow <b>": Normal(dist.loc, 0.6 * dist.scale)}
+    report = uncertainty_report(y, models, n_resamples=20, n_simulations=20)
+    assert report.index.names == ["metric", "model"]
+    assert (
+        list(report.index[:2]) == [("agce", "true"), ("agce", "narrow <b>")] or report.index[0][1] == "true"
+    )
+    alone = uncertainty_report(y, dist, **QUICK)
+    np.testing.assert_allclose(report.xs("true", level="model")["value"], alone["value"], rtol=1e-12)
+    table = report["value"].unstack("model")
+    assert set(table.columns) == set(models)
+    text = str(report)
+    crps = next(line for line in text.splitlines() if line.startswith("CRPS "))
+    assert crps.index("*") < crps.index(number(report.loc[("crps", "narrow <b>"), "value"]))
+    assert "true: calibrated: " in text
+    assert "narrow <b>: overconfident: " in text
+    html = report.to_html()
+    assert "narrow &lt;b&gt;" in html
+    assert "<b>narrow <b>" not in html
+
+
+def test_text_and_html_hold_everything(truth):
+    y, dist = truth
+    report = uncertainty_report(y, dist, n_resamples=20, n_simulations=20)
+    text, html = repr(report), report._repr_html_()
+    assert text == str(report) == report.to_text()
+    flat = " ".join(text.split())
+    for title, reading, value in zip(report["title"], report["reading"], report["value"], strict=True):
+        for shown in (flat, html):
+            assert title in shown
+            assert number(value) in shown
+        assert " ".join(reading.split()) in flat
+        assert reading in html
+    assert max(map(len, text.splitlines()[2:])) <= 120
+    assert text.startswith("Uncertainty report, 1500 rows\ncalibrated: ")
+    assert "95 % interval" in text
+    assert "..." not in text
+    assert html.count("<table") == html.count("</table>") == 1
+
+
+def test_the_report_is_a_frame(truth):
+    y, dist = truth
+    report = uncertainty_report(y, dist, metrics=["crps", "picp"], **QUICK)
+    assert isinstance(report, pd.DataFrame)
+    assert isinstance(report, UncertaintyReport)
+    assert list(report.index) == ["crps", "picp"]
+    copy = pickle.loads(pickle.dumps(report))
+    pd.testing.assert_frame_equal(pd.DataFrame(copy), pd.DataFrame(report))
+    assert str(copy) == str(report)
+    part = report[["value", "units"]]
+    assert "value" in repr(part)
+    assert "Uncertainty report" not in repr(part)
+    assert report.to_html(border=3).startswith('<table border="3"')
+    assert report.to_csv().count("\n") == 3
+
+
+def test_seeds(truth):
+    y, dist = (part[:200] for part in truth)
+    arguments = {"n_resamples": 15, "n_simulations": 15}
+    first, again = (uncertainty_report(y, dist, **arguments) for _ in range(2))
+    pd.testing.assert_frame_equal(first, again)
+    other = uncertainty_report(y, dist, **arguments, random_state=1)
+    assert not first["calibrated"].equals(other["calibrated"])
+
+
+def test_few_rows_are_reported_without_a_warning():
+    for n in (1, 2, 5):
+        report = uncertainty_report(
+            np.arange(float(n)), Normal(np.zeros(n), np.ones(n)), n_resamples=5, n_simulations=5
+        )
+        assert report["value"].notna().all()
+        assert isinstance(str(report), str)
+
+
+def test_metrics_that_need_options_get_them(truth):
+    y, dist = truth
+    report = uncertainty_report(
+        y, dist, options={"crpss": {"y_train": y}, "picp": {"coverage": 0.5}}, n_resamples=5, n_simulations=5
+    )
+    assert "crpss" in report.index
+    assert "msll" not in report.index
+    assert report.loc["picp", "optimum"] == 0.5
+    assert "inside the 50 % interval" in report.loc["picp", "reading"]
+
+
+def test_a_reference_of_n_rows_stays_with_its_rows(truth):
+    y, dist = (part[:100] for part in truth)
+    weight = np.random.default_rng(0).integers(0, 4, size=100)
+    reference = Normal(dist.loc + 0.3, dist.scale)
+    rows = np.repeat(np.arange(100), weight)
+    for factor in (1.0, 1.5):
+        report = uncertainty_report(
+            y,
+            dist,
+            sample_weight=factor * weight,
+            options={"crpss": {"reference": (reference.loc, reference.scale)}},
+            metrics=["crpss"],
+            n_resamples=20,
+            n_simulations=300,
+        )
+        repeated = uncertainty_report(
+            y[rows],
+            dist[rows],
+            options={"crpss": {"reference": reference[rows]}},
+            metrics=["crpss"],
+            n_resamples=20,
+            n_simulations=300,
+        )
+        assert report.loc["crpss", "value"] == pytest.approx(repeated.loc["crpss", "value"], rel=1e-12)
+        assert report.loc["crpss", "calibrated"] == pytest.approx(
+            repeated.loc["crpss", "calibrated"], abs=0.02
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"metrics": ["crsp"]}, ValueError, "must be a metric of skuq, got 'crsp'"),
+        ({"metrics": "crps"}, TypeError, "`metrics` must be a sequence of names, got the string 'crps'"),
+        ({"options": {"crps": {"level": 1}}}, TypeError, "`options` of 'crps' must be among its own"),
+        ({"options": {"picp": {"coverage": 2.0}}}, ValueError, "`coverage` must lie strictly between"),
+        ({"n_resamples": -1}, ValueError, "`n_resamples` must be at least 0"),
+        ({"n_simulations": 0.5}, TypeError, "`n_simulations` must be an integer"),
+        ({"confidence": 95}, ValueError, "`confidence` must lie strictly between 0 and 1"),
+        ({"y_pred": {}}, ValueError, "`y_pred` must hold at least one forecast"),
+        ({"y_pred": ([0.0], [1.0])}, ValueError, "`y_pred` must have 3 rows"),
+        ({"y_pred": None}, TypeError, r"\(loc, scale\)"),
+        ({"sample_weight": [0.1, 0.1, 0.1]}, ValueError, "`sample_weight` counts repetitions"),
+        ({"y_true": [0.0, np.nan, 1.0]}, ValueError, "`y_true` must be finite"),
+    ],
+)
+def test_bad_arguments(arguments, error, message):
+    given = {"y_true": np.zeros(3), "y_pred": (np.zeros(3), np.ones(3)), **arguments}
+    with pytest.raises(error, match=message):
+        uncertainty_report(given.pop("y_true"), given.pop("y_pred"), **given)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.009997, "0.0100"),
+        (0.12345, "0.123"),
+        (12.345, "12.3"),
+        (520.4, "520"),
+        (-0.00691, "-0.00691"),
+        (1526.0, "1530"),
+        (3.2e-7, "3.20e-07"),
+        (4.1e9, "4.10e+09"),
+        (np.inf, "inf"),
+        (np.nan, ""),
+    ],
+)
+def test_numbers_read_well(value, text):
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.784, "78 %"), (0.991, "99.1 %"), (1.0, "100 %"), (0.004, "0.4 %")]
+)
+def test_percents_read_well(share, text):
+    assert percent(share) == text
+
+
+def test_the_small_sample_warning_is_for_functions_only(truth):
+    """Warnings are errors in tests."""
+    y, dist = (part[:50] for part in truth)
+    assert issubclass(SmallSampleWarning, UserWarning)
+    uncertainty_report(y, dist, metrics=["mace"], n_resamples=3, n_simulations=3)
