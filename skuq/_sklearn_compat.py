@@ -48,7 +48,7 @@ except ImportError:
             return float(self._score(None, estimator, X, y_true, **metadata))
 
         def _score(self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **metadata: Any) -> float:
-            raise NotImplementedError
+            raise NotImplementedError("a scorer says here how it scores")
 
         def _accept_sample_weight(self) -> bool:
             return "sample_weight" in signature(self._score_func).parameters

@@ -186,7 +186,7 @@ class CurveDisplay(Display):
         """Draw the curves of one model in the next free colour, and return it; the legend takes the note."""
         notes = [f"{len(curves)} folds"] if len(curves) > 1 else []
         notes += [note] if note is not None else []
-        label = " ".join(filter(None, [name, f"({', '.join(notes)})" if notes else None])) or None
+        label = label_of(name, ", ".join(notes))
         base: dict[str, Any] = {
             "linewidth": 2.0,
             "color": next_colour(self.ax_),
@@ -209,6 +209,10 @@ def folds_of_cv(
     cv_results: Mapping[str, Any], X: Any, y: ArrayLike, sample_weight: ArrayLike | None
 ) -> list[Fold]:
     """Return, for each fold of a cross-validation, the rows it was tested on and their predictions."""
+    if not isinstance(cv_results, Mapping):
+        raise TypeError(
+            f"`cv_results` must be the dictionary of cross_validate, got {type(cv_results).__name__}."
+        )
     if not {"estimator", "indices"} <= set(cv_results):
         raise ValueError(
             "`cv_results` must hold the fitted estimators and the rows of each fold: call "
@@ -231,6 +235,11 @@ def folds_of_cv(
         )
         for estimator, rows in zip(cv_results["estimator"], tests, strict=True)
     ]
+
+
+def label_of(name: str | None, note: str) -> str | None:
+    """Return the entry in the legend: the name with the note in brackets, or whichever of them there is."""
+    return f"{name} ({note})" if name and note else name or note or None
 
 
 def as_list(values: Any) -> list[Any]:

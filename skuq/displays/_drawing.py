@@ -41,6 +41,11 @@ def check_matplotlib(caller: str) -> None:
 def get_axes(ax: Axes | None, figsize: tuple[float, float]) -> Axes:
     """Return the axes given, or those of a new figure."""
     if ax is not None:
+        from matplotlib.axes import Axes
+
+        if not isinstance(ax, Axes):
+            hint = " Pass one of its elements." if isinstance(ax, np.ndarray) else ""
+            raise TypeError(f"`ax` must be a matplotlib Axes or None, got {type(ax).__name__}.{hint}")
         return ax
     import matplotlib.pyplot as plt
 

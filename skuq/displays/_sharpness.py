@@ -9,7 +9,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_number, check_option, check_sample_weight
-from skuq.displays._display import Display
+from skuq.displays._display import Display, label_of
 from skuq.displays._drawing import (
     CURVE,
     Style,
@@ -130,8 +130,8 @@ class SharpnessDisplay(Display):
         default = {"facecolor": colour, "alpha": 0.35, "linewidth": 0.0, "fill": True, "gid": _HISTOGRAM}
         style = merge_style("patches.StepPatch", default, hist_kwargs, "hist_kwargs")
         self.hist_ = self.ax_.stairs(100 * share / share.sum(), edges, **style)
-        note = f"({_NAMES[self.kind]} = {self.value:.3g})"
-        label = " ".join(filter(None, [self.name if name is None else name, note]))
+        note = f"{_NAMES[self.kind]} = {self.value:.3g}"
+        label = label_of(self.name if name is None else name, note)
         marks = {"color": colour, "linewidth": 2.0, "label": label, "gid": CURVE}
         self.line_ = self.ax_.axvline(
             self.value, **merge_style("lines.Line2D", marks, line_kwargs, "line_kwargs")

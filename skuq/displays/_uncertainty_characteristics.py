@@ -247,7 +247,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         self.optimum_ = self._mark(
             points, axes, "s", "Least cost, with the line of equal cost", colour, style
         )
-        self._annotate(curves, points, axes)
+        self._annotate(curves, points, axes, below=True)
         x_cost, y_cost = np.array([cost, 1 - cost] if isinstance(cost, int | float) else cost)
         default = {"color": colour, "linestyle": ":", "linewidth": 1.3, "zorder": 2.0}
         default["alpha"] = 1.0 if len(curves) == 1 else 0.5
@@ -281,15 +281,29 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         merged = merge_style("collections.PathCollection", default, style, "scatter_kwargs")
         return self.ax_.scatter(*zip(*(place(point, axes) for point in points), strict=True), **merged)
 
-    def _annotate(self, curves: list[Curve], points: list[OperatingPoint], axes: tuple[str, str]) -> None:
-        """Write the factor or the addition beside points of a single curve."""
+    def _annotate(
+        self,
+        curves: list[Curve],
+        points: list[OperatingPoint],
+        axes: tuple[str, str],
+        *,
+        below: bool = False,
+    ) -> None:
+        """Write the factor or the addition beside points of a single curve, above it or, with room, below."""
         if len(curves) > 1:
             return
         symbol = "k" if curves[0].vary == "scale" else "b"
         for point in points:
-            text = f"${symbol}$ = {point.parameter:.2f}"
+            spot = place(point, axes)
+            left = below and spot[0] > 0.3 * self.ax_.dataLim.x1  # else the text would cross the axis
             self.ax_.annotate(
-                text, place(point, axes), xytext=(7, 5), textcoords="offset points", fontsize="small"
+                f"${symbol}$ = {point.parameter:.2f}",
+                spot,
+                xytext=(-7, -4) if left else (7, 5),
+                textcoords="offset points",
+                horizontalalignment="right" if left else "left",
+                verticalalignment="center" if left else "baseline",
+                fontsize="small",
             )
 
     @classmethod

@@ -17,8 +17,11 @@ ON = ("std", "variance")
 
 
 def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -> float:
-    """Return the expected ENCE of calibrated Gaussian forecasts whose sigmas are alike inside a bin."""
-    return float(np.sqrt(n_bins / (np.pi * n)))
+    """Return the expected ENCE of calibrated Gaussian forecasts whose sigmas are alike inside a bin.
+
+    Bins of equal width may hold any number of rows: for them there is no formula.
+    """
+    return float(np.sqrt(n_bins / (np.pi * n))) if strategy == "quantile" else np.nan
 
 
 @metric(
@@ -71,8 +74,8 @@ def expected_normalized_calibration_error(
     -------
     error : float
         Non-negative; lower is better, at best 0. A calibrated Gaussian forecast has an expected value of
-        about ``sqrt(n_bins / (pi * n))``, more where sigmas differ widely inside a bin. Infinite if
-        errors occur where sigma is 0.
+        about ``sqrt(n_bins / (pi * n))``, more where sigmas differ widely inside a bin or where bins of
+        equal width hold few rows. Infinite if errors occur where sigma is 0.
 
     Warns
     -----

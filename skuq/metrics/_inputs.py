@@ -79,7 +79,7 @@ def check_interval_widths(
 def _bounds_of(y_pred: Any, coverage: Any) -> FloatArray:
     """Return the bounds that were passed, or the central intervals of the distribution."""
     nominal = check_single_coverage(coverage)
-    return _check_bounds(y_pred) if is_bounds(y_pred) else as_distribution(y_pred).interval(nominal)
+    return check_interval_bounds(y_pred) if is_bounds(y_pred) else as_distribution(y_pred).interval(nominal)
 
 
 def is_bounds(y_pred: Any) -> bool:
@@ -87,7 +87,7 @@ def is_bounds(y_pred: Any) -> bool:
     return isinstance(y_pred, list) or (hasattr(y_pred, "__array__") and not isinstance(y_pred, Distribution))
 
 
-def _check_bounds(y_pred: ArrayLike) -> FloatArray:
+def check_interval_bounds(y_pred: ArrayLike) -> FloatArray:
     """Return bounds of at least one row, none of which is infinite on the wrong side."""
     bounds = check_bounds(y_pred)
     if bounds.shape[0] == 0:

@@ -220,6 +220,8 @@ def coverage_width_loss(
     """
     check_option(formula, "formula", FORMULAS)
     strength = check_number(eta, "eta")
+    if strength < 0 and formula == "khosravi":
+        raise ValueError(f"`eta` must be non-negative, got {eta!r}: a negative one rewards misses.")
     y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
     unit = width_unit(norm, y, weight, y_train)
     width = relative_width(weighted_mean(upper - lower, weight), unit)

@@ -231,7 +231,8 @@ def require_spec(name: str) -> MetricSpec:
     spec = find_spec(name)
     if spec is None:
         known = list(all_specs())
-        near = difflib.get_close_matches(name.lower().removeprefix("neg_"), known, n=3, cutoff=0.5)
+        near = [each.abbreviation for each in all_specs().values() if each.function.__name__ == name]
+        near = near or difflib.get_close_matches(name.lower().removeprefix("neg_"), known, n=3, cutoff=0.5)
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise ValueError(
             f"`metric` must be a metric of skuq, got {name!r}.{hint} Known: {', '.join(sorted(known))}."

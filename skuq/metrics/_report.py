@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_integer, check_single_coverage
 from skuq.distributions import Distribution
-from skuq.metrics._inputs import is_bounds
+from skuq.metrics._inputs import check_interval_bounds, is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
 from skuq.metrics._report_table import UncertaintyReport
 from skuq.metrics._report_words import Finding, headline, read_finding, unit_of
@@ -78,7 +78,8 @@ def uncertainty_report(
         Targets, on which no model has been trained.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         The forecasts; or a mapping of names to several models' forecasts. Of bounds only the interval metrics
-        are reported.
+        are reported, and they count as 90 % intervals: where they are others, give `options` with the
+        coverage of each metric that has one.
     sample_weight : array-like of shape (n,), default=None
         Repetitions of each row.
     metrics : sequence of str, default=None
@@ -131,11 +132,12 @@ def uncertainty_report(
     level = check_single_coverage(confidence, "confidence")
     rng = check_random_state(random_state)
     rows = Rows(y_true, sample_weight)
-    models = _models(y_pred)
+    models, settings = _models(y_pred), _settings(options)
+    chosen = _chosen(metrics, settings)
     tables, summary = {}, {}
     for name, prediction in models.items():
-        forecast = rows.of(prediction)
-        entries = _values(rows, forecast, metrics, options, rng)
+        forecast = rows.of(check_interval_bounds(prediction) if is_bounds(prediction) else prediction)
+        entries = _values(rows, forecast, chosen, settings, rng)
         _resample(entries, rows, n_resamples, rng)
         _simulate(entries, rows, forecast, n_simulations, rng)
         tables[name] = pd.DataFrame([_record(entry, rows.total, level, rng) for entry in entries])
@@ -149,31 +151,51 @@ def _models(y_pred: Any) -> dict[str, Any]:
         return {"model": y_pred}
     if not y_pred:
         raise ValueError("`y_pred` must hold at least one forecast, got none.")
-    return {str(name): forecast for name, forecast in y_pred.items()}
+    models = {str(name): forecast for name, forecast in y_pred.items()}
+    if len(models) < len(y_pred):
+        raise ValueError(f"`y_pred` must have names that differ as text, got {list(y_pred)}.")
+    return models
+
+
+def _settings(options: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:
+    """Return the options by abbreviation, whichever name of the metric they were given under."""
+    settings: dict[str, dict[str, Any]] = {}
+    for name, given in dict(options or {}).items():
+        spec = require_spec(name)
+        if spec.abbreviation in settings:
+            raise ValueError(f"`options` must hold a metric once, got {spec.abbreviation!r} under two names.")
+        if not isinstance(given, Mapping):
+            raise TypeError(f"`options` of {name!r} must be a mapping of option to value, got {given!r}.")
+        check_options(spec, dict(given))
+        settings[spec.abbreviation] = dict(given)
+    return settings
 
 
 def _chosen(metrics: Sequence[str] | None, given: Mapping[str, Any]) -> list[MetricSpec]:
     """Return the records of the metrics to report, in the order of the registry unless one is given."""
-    for name in given:
-        check_options(require_spec(name), dict(given[name]))
     if metrics is None:
         return [spec for spec in all_specs().values() if spec.ready_made or spec.abbreviation in given]
     if isinstance(metrics, str):
         raise TypeError(f"`metrics` must be a sequence of names, got the string {metrics!r}.")
-    return [require_spec(name) for name in metrics]
+    for name in metrics:
+        if not isinstance(name, str):
+            raise TypeError(f"`metrics` must be a sequence of names, got {name!r} in it.")
+    chosen = list({id(spec): spec for spec in map(require_spec, metrics)}.values())
+    if not chosen:
+        raise ValueError("`metrics` must name at least one metric, got none.")
+    return chosen
 
 
 def _values(
     rows: Rows,
     forecast: Any,
-    metrics: Sequence[str] | None,
-    options: Mapping[str, Mapping[str, Any]] | None,
+    chosen: list[MetricSpec],
+    given: Mapping[str, Mapping[str, Any]],
     rng: np.random.RandomState,
 ) -> list[Entry]:
     """Return the metrics with their values; of those that are not defined, with the reason."""
-    given = dict(options or {})
     entries = []
-    for spec in _chosen(metrics, given):
+    for spec in chosen:
         if is_bounds(forecast) and spec.needs != "interval":
             continue
         settings = given.get(spec.abbreviation, {})
@@ -184,6 +206,11 @@ def _values(
             if settings:
                 raise
             entries.append(Entry(spec, evaluation, np.nan, error=str(error)))
+    if not entries:
+        raise ValueError(
+            f"`metrics` must name one that takes bounds where `y_pred` holds them, such as 'picp', got only "
+            f"{', '.join(repr(spec.abbreviation) for spec in chosen)}."
+        )
     return entries
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from html import escape
 from typing import Any
@@ -13,6 +14,9 @@ from skuq.metrics._report_words import number
 
 WIDTH = 120
 """Columns of the printed report."""
+
+TIE = 1e-9
+"""Values that differ relatively by less are equally good: what tells them apart may be rounding alone."""
 
 STAR = "* the best value of its row; whether chance made it so, `paired_permutation_test` says"
 
@@ -83,7 +87,7 @@ class UncertaintyReport(pd.DataFrame):
         Returns
         -------
         html : str
-            Headings, summary and table, without styles of its own.
+            Headings, summary and table, without colours and fonts of its own.
         """
         if args or kwargs or not self._is_whole():
             return pd.DataFrame(self).to_html(*args, **kwargs)
@@ -95,7 +99,8 @@ class UncertaintyReport(pd.DataFrame):
         parts = [f"<p><b>{escape(self._title())}</b></p>", f"<ul>{''.join(items)}</ul>"]
         parts.append(_html_table(self._side_by_side() if named else self._one_model()))
         if named:
-            parts.append(f"<p>{escape(STAR)}</p>")
+            note = re.sub("`(.+?)`", r"<code>\1</code>", escape(STAR))
+            parts.append(f"<p>{note}</p>")
         for name in self._names():
             readings = self._part(name)
             frame = pd.DataFrame({"Metric": readings["title"], "Reading": readings["reading"]})
@@ -158,10 +163,12 @@ class UncertaintyReport(pd.DataFrame):
         won = set()
         for metric, part in self.groupby(level="metric"):
             values, direction = part["value"].dropna().droplevel("metric"), part["direction"].iloc[0]
-            if direction and values.nunique() > 1:
-                best = values.min() if direction == "lower" else values.max()
-                if name in values.index and values[name] == best:
-                    won.add(str(metric))
+            if not direction or name not in values.index:
+                continue
+            best = values.min() if direction == "lower" else values.max()
+            ties = (values == best) | ((values - best).abs() <= TIE * abs(best))
+            if ties[name] and not ties.all():
+                won.add(str(metric))
         return won
 
 
@@ -212,14 +219,18 @@ def _is_numeric(cells: list[str]) -> bool:
 def _html_table(frame: pd.DataFrame) -> str:
     """Return cells as an HTML table: words to the left, numbers to the right."""
     sides = ["right" if _is_numeric(list(frame[name])) else "left" for name in frame.columns]
-    head = "".join(_html_cell("th", name, side) for name, side in zip(frame.columns, sides, strict=True))
+    styles = [
+        f"text-align:{side};padding:0.15em 0.6em{'' if name == 'Reading' else ';white-space:nowrap'}"
+        for name, side in zip(frame.columns, sides, strict=True)
+    ]
+    head = "".join(_html_cell("th", name, style) for name, style in zip(frame.columns, styles, strict=True))
     rows = (
-        "".join(_html_cell("td", cell, side) for cell, side in zip(row, sides, strict=True))
+        "".join(_html_cell("td", cell, style) for cell, style in zip(row, styles, strict=True))
         for row in frame.itertuples(index=False)
     )
     body = "".join(f"<tr>{cells}</tr>" for cells in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _html_cell(tag: str, content: object, side: str) -> str:
-    return f'<{tag} style="text-align:{side}">{escape(str(content))}</{tag}>'
+def _html_cell(tag: str, content: object, style: str) -> str:
+    return f'<{tag} style="{style}">{escape(str(content))}</{tag}>'

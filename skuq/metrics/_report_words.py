@@ -54,8 +54,11 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, with a decimal near the ends where whole percents say too little."""
-    decimals = 1 if 0 < abs(share) < 0.015 or 0.985 < share < 1 else 0
+    """Return a share in percent, with decimals near the ends where whole percents say too little."""
+    rest = 100 * (1 - share if 0.985 < share < 1 else abs(share))
+    decimals = 0
+    if 0 < rest < 1.5:
+        decimals = min(max(-math.floor(math.log10(rest)), 1), 4)
     return f"{100 * share:.{decimals}f} %"
 
 

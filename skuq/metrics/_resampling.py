@@ -18,6 +18,7 @@ from skuq._validation import check_sample_weight, check_target, effective_rows
 from skuq.distributions import Distribution, as_distribution, concat
 from skuq.metrics._inputs import is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
+from skuq.metrics._scorer import DistributionScorer
 from skuq.metrics._spec import MetricFunction, MetricSpec, find_spec
 
 BLOCK = 2**21
@@ -141,6 +142,11 @@ def evaluations(
     rng: np.random.RandomState,
 ) -> list[Evaluation]:
     """Return the metric of each forecast; one that draws random numbers draws the same for all."""
+    if isinstance(metric, DistributionScorer):
+        raise TypeError(
+            f"`metric` must be a metric, got the scorer {metric!r}. Pass its name, {metric.__name__!r}, with "
+            "what it binds as `options`."
+        )
     known = require_spec(metric) if isinstance(metric, str) else find_spec(metric) or metric
     settings = dict(options or {})
     if rows.keep is not None:
@@ -158,10 +164,15 @@ def picked_options(options: Mapping[str, Any], pick: IntArray, n: int) -> dict[s
     """Return options in which a forecast of n rows, such as a reference, has the picked ones."""
     options = dict(options)
     for name, value in options.items():
-        dist = as_distribution(value) if isinstance(value, tuple) and name == "reference" else value
+        dist = as_distribution(value) if name == "reference" and _is_forecast(value) else value
         if isinstance(dist, Distribution) and len(dist) == n > 1:
             options[name] = dist[pick]
     return options
+
+
+def _is_forecast(value: Any) -> bool:
+    """Say whether an option is a forecast: a tuple, a Distribution, or a frozen scipy distribution."""
+    return isinstance(value, tuple) or (hasattr(value, "interval") and hasattr(value, "ppf"))
 
 
 def bootstrap_weights(rows: Rows, n_resamples: int, rng: np.random.RandomState) -> Iterator[FloatArray]:

@@ -181,6 +181,9 @@ def bootstrap_interval(
     (evaluation,) = evaluations(metric, options, rows, [rows.of(y_pred)], rng)
     value = evaluation.value()
     draws = np.concatenate([evaluation.of_weights(w) for w in bootstrap_weights(rows, n_resamples, rng)])
+    if math.isnan(value) or np.isnan(draws).any():
+        where = "these rows" if math.isnan(value) else "every resample of these rows"
+        raise ValueError(f"`metric` must be a number on {where}, got nan.")
     acceleration = evaluation.acceleration(rng) if method == "bca" else 0.0
     low, high = interval_of_draws(draws, value, acceleration, level, method)
     return BootstrapInterval(low, high, value, standard_error(draws), level)
@@ -198,7 +201,7 @@ def interval_of_draws(
     else:  # no interpolation with infinities
         low, high = map(float, np.quantile(draws, tails, method="inverted_cdf"))
     if method == "basic":
-        return 2 * value - high, 2 * value - low
+        return (2 * value - high, 2 * value - low) if math.isfinite(value) else (low, high)
     return (min(low, value), max(high, value)) if method == "bca" else (low, high)
 
 
@@ -350,10 +353,15 @@ def _difference_of_picks(a: Evaluation, both: Any, pick: np.ndarray, n: int) -> 
 
 
 def _count_extreme(draws: FloatArray, difference: float, alternative: str, scale: float) -> int:
-    """Return how many differences are at least as extreme as the observed one, ties included."""
+    """Return how many differences are at least as extreme as the observed one, ties included.
+
+    So do those that are not defined, infinity less infinity: a test may err on the side of caution only.
+    """
     slack = TIE * scale
     if alternative == "two-sided":
-        return int(np.count_nonzero(np.abs(draws) >= abs(difference) - slack))
-    if alternative == "less":
-        return int(np.count_nonzero(draws <= difference + slack))
-    return int(np.count_nonzero(draws >= difference - slack))
+        ordinary = np.abs(draws) < abs(difference) - slack
+    elif alternative == "less":
+        ordinary = draws > difference + slack
+    else:
+        ordinary = draws < difference - slack
+    return int(np.count_nonzero(~ordinary))

@@ -234,7 +234,8 @@ def mean_standardized_log_loss(
     Returns
     -------
     loss : float
-        In nats; lower is better, 0 for the reference itself, not bounded below.
+        In nats; lower is better, 0 for the reference itself, not bounded below. Infinite if a target lies
+        where the density of the forecast is 0, whatever the reference says.
 
     Raises
     ------
@@ -266,8 +267,9 @@ def mean_standardized_log_loss(
         known: Distribution = normal_of(check_target(y_train, "y_train"))
     else:
         known = check_reference(reference, y_true, sample_weight)
-    against = repeat(known, y.size).logpdf(y)
-    return weighted_mean(against, weight) - weighted_mean(dist.logpdf(y), weight)
+    against = weighted_mean(repeat(known, y.size).logpdf(y), weight)
+    own = weighted_mean(dist.logpdf(y), weight)
+    return np.inf if own == -np.inf else against - own
 
 
 def normal_of(sample: FloatArray) -> Normal:

@@ -35,7 +35,8 @@ class Bands(NamedTuple):
     @property
     def target_std(self) -> float:
         """Standard deviation of the targets, with divisor n."""
-        centred = self.y - weighted_mean(self.y, self.weight)
+        centred = self.y - self.y[0]  # exactly 0 where the targets are all equal
+        centred -= weighted_mean(centred, self.weight)
         if self.weight is None:
             return float(np.sqrt(np.square(centred, out=centred).mean()))
         return float(np.sqrt(weighted_mean(np.square(centred), self.weight)))

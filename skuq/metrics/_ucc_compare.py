@@ -7,9 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from skuq._typing import FloatArray
+from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_option
 from skuq.metrics._ucc_curve import WIDTH_AXES, UncertaintyCharacteristicsCurve
+
+TIE = 1e-9
+"""Widths that differ relatively by less are equal: bands of one shape and two sizes have the same curve."""
+
+NOBODY = -1
 
 
 def compare_characteristics_curves(
@@ -31,7 +36,8 @@ def compare_characteristics_curves(
     -------
     models : DataFrame
         One row a model: "area" under the curve; "best_share", the share of all miss rates at which it is the
-        narrowest (ties go to the first); "dominated_by", the models that dominate it, separated by commas.
+        narrowest (ties, up to rounding, go to the first; miss rates that no model reaches, to none);
+        "dominated_by", the models that dominate it, separated by commas.
     front : DataFrame
         The Pareto front: the "model" that is the narrowest on each stretch of miss rates, from
         "miss_rate_low" to "miss_rate_high"; many misses first.
@@ -63,12 +69,20 @@ def compare_characteristics_curves(
     2     model           0.00            0.33
     """
     check_option(x, "x", WIDTH_AXES)
+    if not isinstance(curves, Mapping):
+        raise TypeError(f"`curves` must be a mapping from names to curves, got {type(curves).__name__}.")
     names = list(curves)
+    for name, curve in curves.items():
+        if not isinstance(curve, UncertaintyCharacteristicsCurve):
+            raise TypeError(
+                f"`curves` must hold what `uncertainty_characteristics_curve` returns, got "
+                f"{type(curve).__name__} for {name!r}."
+            )
     if len(names) < 2:
         raise ValueError(f"`curves` must hold at least two curves, got {len(names)}.")
     levels = _miss_rates(list(curves.values()))
     width = np.array([_width_at(curve, levels, x) for curve in curves.values()])
-    best, share = width.argmin(axis=0), _lengths(levels)
+    best, share = _narrowest(width), _lengths(levels)
     models = pd.DataFrame(
         {
             "area": [curve.area(x=x) for curve in curves.values()],
@@ -102,19 +116,28 @@ def _width_at(curve: UncertaintyCharacteristicsCurve, levels: FloatArray, x: str
     return np.append(getattr(curve, x), np.inf)[position]
 
 
+def _narrowest(width: FloatArray) -> IntArray:
+    """Return the first model of the least width on each stretch, up to rounding; `NOBODY` out of reach."""
+    least = width.min(axis=0)
+    first = np.argmax(width <= least * (1 + TIE), axis=0)
+    return np.where(least < np.inf, first, NOBODY)
+
+
 def _dominating(width: FloatArray, names: list[str], i: int) -> list[str]:
     """Return the names of the models that are nowhere wider than model i and somewhere narrower."""
     return [
         name
         for j, name in enumerate(names)
-        if j != i and np.all(width[j] <= width[i]) and np.any(width[j] < width[i])
+        if j != i and np.all(width[j] <= width[i] * (1 + TIE)) and np.any(width[j] * (1 + TIE) < width[i])
     ]
 
 
-def _front(levels: FloatArray, best: np.ndarray, names: list[str]) -> pd.DataFrame:
+def _front(levels: FloatArray, best: IntArray, names: list[str]) -> pd.DataFrame:
     """Return the stretches of miss rates over which one model stays the best."""
-    starts = np.flatnonzero(np.diff(best, prepend=-1) != 0)
+    starts = np.flatnonzero(np.diff(best, prepend=NOBODY - 1) != 0)
     ends = np.append(starts[1:], best.size)
+    reached = best[starts] != NOBODY
+    starts, ends = starts[reached], ends[reached]
     return pd.DataFrame(
         {
             "model": [names[i] for i in best[starts]],

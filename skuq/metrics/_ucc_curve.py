@@ -257,7 +257,7 @@ class UncertaintyCharacteristicsCurve:
             moved to the nearest of them, as in the package UQ360.
         normalize : "std", float or None, default=None
             Measure all axes but the miss rate in standard deviations of the targets or in this unit. Ranges
-            are then in it too.
+            are then in it too. Targets that do not vary leave the units of y.
         per_range : bool, default=False
             Divide a partial area by the length of the range.
 
@@ -272,9 +272,13 @@ class UncertaintyCharacteristicsCurve:
         limits = ranges[0] or ranges[1]
         if ranges[0] and ranges[1]:
             raise ValueError("`x_range` and `y_range` must not both be given.")
+        if per_range and limits and np.isinf(limits[1]):
+            raise ValueError("`per_range` must be False where the range is infinite, got True.")
         unit = self._unit(normalize)
         columns = getattr(self, x) / unit, getattr(self, y) / (unit if y == "deficit" else 1.0)
         if rule == "uq360":
+            if limits is None and self.miss_rate[-1] > 0:
+                return float(np.inf)
             critical = np.diff(self.miss_rate, prepend=1.0) < 0
             columns = columns[0][critical], columns[1][critical]
         value = area(*columns, step=y == "miss_rate", rule=rule, x_range=ranges[0], y_range=ranges[1])

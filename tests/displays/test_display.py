@@ -12,7 +12,9 @@ from sklearn.model_selection import KFold, RepeatedKFold, TimeSeriesSplit, cross
 
 from skuq import displays
 from skuq.displays._display import Fold, folds_of_cv
+from skuq.distributions import concat
 from skuq.exceptions import NotProbabilisticError
+from skuq.prediction import predict_dist
 
 ALL = [getattr(displays, name) for name in displays.__all__]
 OF_CURVES = ["AdversarialGroupCalibration", "CalibrationCurve", "Reliability", "UncertaintyCharacteristics"]
@@ -81,8 +83,7 @@ def test_from_estimator_predicts(display, data):
     X, y = data
     model = BayesianRidge().fit(X, y)
     drawn = display.from_estimator(model, X, y)
-    loc, scale = model.predict(X, return_std=True)
-    expected = display.from_predictions(y, (loc, scale))
+    expected = display.from_predictions(y, predict_dist(model, X))
     assert drawn.ax_.get_xlabel() == expected.ax_.get_xlabel()
     assert_allclose(drawn.ax_.get_ylim(), expected.ax_.get_ylim())
     with pytest.raises(NotProbabilisticError, match="LinearRegression"):
@@ -102,6 +103,25 @@ def test_bad_input(display, wrong, rows):
     }[wrong]
     with pytest.raises((ValueError, TypeError), match="`y_"):
         display.from_predictions(*arguments)
+
+
+@every
+def test_bad_axes(display, rows):
+    import matplotlib.pyplot as plt
+
+    loc, scale, y = (part[:100] for part in rows)
+    for wrong, got in ((plt.figure(), "Figure"), (plt.subplots(1, 2)[1], "ndarray. Pass one"), (3, "int")):
+        with pytest.raises(TypeError, match=f"`ax` must be a matplotlib Axes or None, got {got}"):
+            display.from_predictions(y, (loc, scale), ax=wrong)
+
+
+@pytest.mark.parametrize("display", [displays.SharpnessDisplay, displays.UncertaintyCharacteristicsDisplay])
+def test_a_note_in_the_legend_has_brackets_only_beside_a_name(display, rows):
+    loc, scale, y = rows
+    note = display.from_predictions(y, (loc, scale)).line_.get_label()
+    assert "=" in note
+    assert "(" not in note
+    assert display.from_predictions(y, (loc, scale), name="model").line_.get_label() == f"model ({note})"
 
 
 @every
@@ -158,11 +178,10 @@ def test_a_cross_validation_gives_all_tested_rows_together(display, data, cv_res
     X, y = data
     drawn = display.from_cv_results(cv_results, X, y, name="folds")
     predictions = [
-        model.predict(X[rows], return_std=True)
+        predict_dist(model, X[rows])
         for model, rows in zip(cv_results["estimator"], cv_results["indices"]["test"], strict=True)
     ]
-    loc, scale = np.concatenate(predictions, axis=1)
-    expected = display.from_predictions(y, (loc, scale), name="folds")
+    expected = display.from_predictions(y, concat(predictions), name="folds")
     for name in ("scatter_", "line_", "hist_"):
         if hasattr(drawn, name):
             assert_allclose(points_of(getattr(drawn, name)), points_of(getattr(expected, name)))
@@ -205,6 +224,8 @@ def test_bad_cv_results(display, data, cv_results):
     without = {key: value for key, value in cv_results.items() if key != "indices"}
     with pytest.raises(ValueError, match="return_indices=True"):
         display.from_cv_results(without, X, y)
+    with pytest.raises(TypeError, match="`cv_results` must be the dictionary of cross_validate, got KFold"):
+        display.from_cv_results(KFold(3), X, y)
     with pytest.raises(ValueError, match="`X` must be that given to cross_validate, got 1000 rows"):
         display.from_cv_results(cv_results, X[:1000], y[:1000])
     with pytest.raises(ValueError, match="`y` must have 1200 rows"):

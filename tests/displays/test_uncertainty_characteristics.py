@@ -81,6 +81,16 @@ def test_no_point_lies_below_the_line_of_equal_cost(rows, cost, y_axis):
     display.figure_.canvas.draw()
 
 
+def test_texts_beside_marks_do_not_overlap_nor_cross_the_left_edge(rows):
+    loc, scale, y = rows
+    for near, cost in ((0.05, (1.0, 5.0)), (0.6, 0.6)):
+        display = draw(y, (loc, scale), miss_rate=near, cost=cost)
+        display.figure_.canvas.draw()
+        point, optimum = (text.get_window_extent() for text in display.ax_.texts)
+        assert not point.overlaps(optimum)
+        assert optimum.x0 > display.ax_.bbox.x0
+
+
 def test_asymmetric_bands_bounds_and_bias(rows):
     loc, scale, y = rows
     skewed = Normal(loc, scale)

@@ -217,3 +217,8 @@ def test_paper_002_measures_width_in_training_standard_deviations():
     dist = Normal([0.0, 0.0], [1.0, 3.0])
     expected = 2 * 2 * stats.norm.ppf(0.975) / 2
     assert nmpiw([1.0, 9.0], dist, coverage=0.95, norm="std", y_train=train) == pytest.approx(expected)
+
+
+def test_misses_are_not_rewarded():
+    with pytest.raises(ValueError, match="`eta` must be non-negative, got -1"):
+        coverage_width_loss([1.0, 2.0], [[0.0, 1.0], [0.0, 1.0]], eta=-1)

@@ -320,6 +320,9 @@ def test_a_reference_of_n_rows_stays_with_its_rows(truth):
         ({"metrics": "crps"}, TypeError, "`metrics` must be a sequence of names, got the string 'crps'"),
         ({"options": {"crps": {"level": 1}}}, TypeError, "`options` of 'crps' must be among its own"),
         ({"options": {"picp": {"coverage": 2.0}}}, ValueError, "`coverage` must lie strictly between"),
+        ({"options": {"picp": 0.8}}, TypeError, "`options` of 'picp' must be a mapping"),
+        ({"metrics": ["crps", len]}, TypeError, "sequence of names, got <built-in function len> in it"),
+        ({"y_pred": np.zeros(3)}, ValueError, r"`y_pred` must have shape \(n, 2\), lower and upper"),
         ({"n_resamples": -1}, ValueError, "`n_resamples` must be at least 0"),
         ({"n_simulations": 0.5}, TypeError, "`n_simulations` must be an integer"),
         ({"confidence": 95}, ValueError, "`confidence` must lie strictly between 0 and 1"),
@@ -357,7 +360,15 @@ def test_numbers_read_well(value, text):
 
 
 @pytest.mark.parametrize(
-    ("share", "text"), [(0.784, "78 %"), (0.991, "99.1 %"), (1.0, "100 %"), (0.004, "0.4 %")]
+    ("share", "text"),
+    [
+        (0.784, "78 %"),
+        (0.991, "99.1 %"),
+        (1.0, "100 %"),
+        (0.004, "0.4 %"),
+        (4.3e-4, "0.04 %"),
+        (0.9996, "99.96 %"),
+    ],
 )
 def test_percents_read_well(share, text):
     assert percent(share) == text
@@ -368,3 +379,66 @@ def test_the_small_sample_warning_is_for_functions_only(truth):
     y, dist = (part[:50] for part in truth)
     assert issubclass(SmallSampleWarning, UserWarning)
     uncertainty_report(y, dist, metrics=["mace"], n_resamples=3, n_simulations=3)
+
+
+@pytest.mark.parametrize("name", ["ence", "neg_ence"])
+def test_options_are_found_under_every_name_of_the_metric(name):
+    rng = np.random.default_rng(0)
+    y, scale = rng.normal(size=600), 0.5 + rng.random(600)
+    report = uncertainty_report(y, (0 * y, scale), metrics=["ence"], options={name: {"n_bins": 3}}, **QUICK)
+    assert report.loc["ence", "value"] == all_specs()["ence"].compute(y, (0 * y, scale), n_bins=3)
+
+
+def test_options_of_a_metric_are_given_once():
+    options = {"ence": {"n_bins": 3}, "neg_ence": {"n_bins": 4}}
+    with pytest.raises(ValueError, match="'ence' under two names"):
+        uncertainty_report([1.0], ([0.0], [1.0]), options=options, **QUICK)
+
+
+def test_a_metric_named_twice_is_reported_once():
+    forecast = [0.0, 0.0], [1.0, 1.0]
+    report = uncertainty_report([1.0, 2.0], {"a": forecast, "b": forecast}, metrics=["picp", "picp"], **QUICK)
+    assert list(report.index) == [("picp", "a"), ("picp", "b")]
+    assert "PICP" in str(report)
+
+
+def test_a_report_of_nothing_says_what_to_name():
+    with pytest.raises(ValueError, match="`metrics` must name at least one"):
+        uncertainty_report([1.0], ([0.0], [1.0]), metrics=[])
+    with pytest.raises(ValueError, match="one that takes bounds"):
+        uncertainty_report([1.0], [[0.0, 1.0]], metrics=["crps"])
+
+
+@pytest.mark.parametrize("bounds", [[[2.0, 1.0]], [[np.nan, 1.0]], [[0.0, 1.0, 2.0]]])
+def test_bad_bounds_raise_and_are_not_reported_on(bounds):
+    with pytest.raises(ValueError, match="`y_pred` must"):
+        uncertainty_report([1.0], bounds, **QUICK)
+
+
+def test_names_of_models_differ_as_text():
+    with pytest.raises(ValueError, match="names that differ"):
+        uncertainty_report([1.0], {1: ([0.0], [1.0]), "1": ([0.0], [2.0])}, **QUICK)
+
+
+def test_there_is_no_formula_for_bins_of_equal_width():
+    rng = np.random.default_rng(0)
+    scale = np.exp(rng.normal(size=600))
+    report = uncertainty_report(
+        scale * rng.normal(size=600),
+        (np.zeros(600), scale),
+        metrics=["ence"],
+        options={"ence": {"strategy": "uniform"}},
+        **QUICK,
+    )
+    assert np.isnan(report.loc["ence", "calibrated"])
+    assert "times what" not in report.loc["ence", "reading"]
+
+
+def test_rounding_makes_no_winner():
+    rng = np.random.default_rng(0)
+    y, scale = rng.normal(size=600), 0.5 + rng.random(600)
+    sizes = {"a": 1.0, "b": 3.3, "c": 0.7}
+    models = {name: (0 * y, size * scale) for name, size in sizes.items()}
+    text = uncertainty_report(y, models, metrics=["auucc_gain"], **QUICK).to_text()
+    (line,) = (line for line in text.splitlines() if line.startswith("AUUCC gain "))
+    assert "*" not in line

@@ -23,6 +23,7 @@ from skuq.distributions import Normal
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import crps_loss, get_scorer, get_scorer_names, make_scorer, mean_interval_width, scorers
 from skuq.metrics._spec import all_specs
+from skuq.prediction import predict_dist
 
 NAMES = get_scorer_names()
 VOCABULARY = [
@@ -77,7 +78,7 @@ def test_vocabulary():
 @pytest.mark.parametrize("name", NAMES)
 def test_value_is_the_signed_metric_of_the_distribution(name):
     model = BayesianRidge().fit(X, Y)
-    mean, std = model.predict(X, return_std=True)
+    mean, std = np.asarray(predict_dist(model, X)).T
     spec = next(spec for spec in all_specs().values() if spec.scorer_name == name)
     weight = np.arange(90)
     sign = -1 if spec.direction == "lower" else 1

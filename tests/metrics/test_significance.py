@@ -8,8 +8,9 @@ import pytest
 from scipy import stats
 
 from skuq.distributions import Empirical, Normal, StudentT
-from skuq.metrics import bootstrap_interval, crps_loss, paired_permutation_test
+from skuq.metrics import bootstrap_interval, crps_loss, get_scorer, paired_permutation_test
 from skuq.metrics._resampling import Evaluation, Rows, bootstrap_weights, evaluations, swap_weights
+from skuq.metrics._significance import _count_extreme
 from skuq.metrics._spec import all_specs
 from tests.metrics.options import required
 
@@ -453,3 +454,57 @@ def test_forecasts_of_other_lengths_are_refused(pair):
         paired_permutation_test(y, dist, other[:5], "mace")
     with pytest.raises(ValueError, match="rows"):
         bootstrap_interval(y, dist[:5], "crps", sample_weight=np.r_[0.0, np.ones(119)])
+
+
+def test_the_basic_interval_of_an_infinite_value_is_infinite():
+    interval = bootstrap_interval(
+        [1.0, 2.0], ([0.0, 0.0], [0.0, 0.0]), "auucc", method="basic", n_resamples=10, random_state=0
+    )
+    assert (interval.low, interval.high) == (np.inf, np.inf)
+
+
+def test_a_metric_that_is_not_a_number_raises():
+    def undefined(y, dist, *, sample_weight=None):
+        return np.nan if sample_weight is None or sample_weight.min() == 0 else 1.0
+
+    def at_times(y, dist, *, sample_weight=None):
+        return 1.0 if sample_weight is None else np.nan
+
+    forecast = [0.0] * 4, [1.0] * 4
+    for metric in (undefined, at_times):
+        with pytest.raises(ValueError, match=r"`metric` must be a number .* got nan"):
+            bootstrap_interval([1.0, 2.0, 3.0, 4.0], forecast, metric, n_resamples=10, random_state=0)
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
+def test_differences_that_are_not_defined_count_as_extreme(alternative):
+    draws = np.array([np.nan, 0.0, 0.0])
+    difference = -1.0 if alternative == "less" else 1.0
+    assert _count_extreme(draws, difference, alternative, scale=1.0) == 1
+
+
+def test_a_frozen_scipy_reference_has_the_rows_that_count():
+    y, weight = np.array([0.5, -1.0, 0.3, 2.0]), np.array([1.0, 0.0, 2.0, 1.0])
+    loc, scale = np.array([0.1, 0.2, 0.3, 0.4]), np.array([1.0, 2.0, 1.5, 1.0])
+    draws = [
+        bootstrap_interval(
+            y,
+            (loc, scale / 2),
+            "crpss",
+            options={"reference": reference},
+            sample_weight=weight,
+            n_resamples=20,
+            random_state=0,
+        )
+        for reference in (stats.norm(loc, scale), Normal(loc, scale))
+    ]
+    assert draws[0].low == pytest.approx(draws[1].low)
+    assert draws[0].high == pytest.approx(draws[1].high)
+
+
+def test_what_is_no_metric_is_told_apart():
+    forecast = [0.0, 0.0], [1.0, 1.0]
+    with pytest.raises(TypeError, match=r"got the scorer .* Pass its name, 'neg_crps'"):
+        bootstrap_interval([1.0, 2.0], forecast, get_scorer("neg_crps"))
+    with pytest.raises(ValueError, match=r"Did you mean 'ence'\?"):
+        bootstrap_interval([1.0, 2.0], forecast, "expected_normalized_calibration_error")

@@ -145,3 +145,8 @@ def test_scorers_are_made_with_the_reference_and_not_ready(name):
         scores = cross_val_score(BayesianRidge(), X, y, scoring=scorer, cv=3, error_score="raise")
         assert (scores > 0.5).all()  # higher is better for both, the sign of the loss changed
         assert scorer.__name__ == ("crpss" if name == "crpss" else "neg_msll")
+
+
+def test_a_density_of_zero_is_infinitely_bad_whatever_the_reference_says():
+    y, wide = [1e200, 0.0], Normal([0.0, 0.0], [1.0, 1.0])
+    assert mean_standardized_log_loss(y, wide, reference=wide) == np.inf

@@ -660,3 +660,54 @@ def test_one_curve_is_nothing_to_compare():
 def test_constant_targets_have_no_unit():
     curve = uncertainty_characteristics_curve([1.0, 1.0], ([0.0, 0.5], [1.0, 1.0]))
     assert curve.area(normalize="std") == curve.area()
+
+
+def test_bands_of_one_shape_tie_whatever_their_size():
+    rng = np.random.default_rng(0)
+    y, scale = rng.normal(size=300), 0.3 + rng.random(300)
+    sizes = {"first": 1.0, "wide": 3.3, "narrow": 0.7}
+    curves = {
+        name: uncertainty_characteristics_curve(y, (0 * y, size * scale)) for name, size in sizes.items()
+    }
+    models, front = compare_characteristics_curves(curves)
+    assert models["best_share"].tolist() == [1.0, 0.0, 0.0]
+    assert models["dominated_by"].tolist() == ["", "", ""]
+    assert front["model"].tolist() == ["first"]
+
+
+def test_miss_rates_that_no_model_reaches_have_no_best_model():
+    curve = uncertainty_characteristics_curve([1.0, 2.0], ([0.0, 0.0], [1.0, 0.0]))
+    models, front = compare_characteristics_curves({"a": curve, "b": curve})
+    assert models["best_share"].tolist() == [0.5, 0.0]
+    assert front.to_numpy().tolist() == [["a", 0.5, 1.0]]
+
+
+def test_only_curves_are_compared():
+    curve = uncertainty_characteristics_curve([1.0, 2.0], ([0.0, 0.0], [1.0, 1.0]))
+    with pytest.raises(TypeError, match=r"`curves` must be a mapping"):
+        compare_characteristics_curves([curve, curve])
+    with pytest.raises(TypeError, match=r"`curves` must hold what .* got int for 'b'"):
+        compare_characteristics_curves({"a": curve, "b": 1})
+
+
+def test_an_infinite_range_has_no_area_per_range():
+    curve = uncertainty_characteristics_curve([1.0, 2.0], ([0.0, 0.0], [0.0, 1.0]))
+    with pytest.raises(ValueError, match=r"`per_range` must be False"):
+        curve.area(x_range=(0, np.inf), per_range=True)
+
+
+def test_the_rule_of_uq360_needs_no_two_points():
+    assert auucc_loss([1.0], ([0.0], [1.0]), rule="uq360") == 0.0
+    assert auucc_loss([1.0, 2.0], ([1.0, 2.0], [1.0, 1.0]), rule="uq360") == 0.0
+    unreachable = [1.0, 2.0, 3.0], ([0.0, 0.0, 0.0], [0.0, 1.0, 2.0])
+    assert auucc_loss(*unreachable, rule="uq360") == np.inf
+
+
+@pytest.mark.parametrize("value", [1.0, 0.1])
+def test_targets_that_do_not_vary_have_no_unit(value):
+    y, weight = np.full(10, value), np.arange(10.0)
+    for sample_weight in (None, weight):
+        forecast = np.linspace(0, 1, 10), np.ones(10)
+        curve = uncertainty_characteristics_curve(y, forecast, sample_weight=sample_weight)
+        assert curve.target_std == 0
+        assert curve.area(normalize="std") == curve.area()
