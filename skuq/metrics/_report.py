@@ -57,6 +57,7 @@ def uncertainty_report(
     y_true: ArrayLike,
     y_pred: Any,
     *,
+    coverage: float = DEFAULT_COVERAGE,
     sample_weight: ArrayLike | None = None,
     metrics: Sequence[str] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
@@ -78,8 +79,10 @@ def uncertainty_report(
         Targets, on which no model has been trained.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         The forecasts; or a mapping of names to several models' forecasts. Of bounds only the interval metrics
-        are reported, and they count as 90 % intervals: where they are others, give `options` with the
-        coverage of each metric that has one.
+        are reported.
+    coverage : float, default=0.9
+        Nominal coverage of the bounds, or of the intervals taken from distributions, for all metrics of one
+        interval.
     sample_weight : array-like of shape (n,), default=None
         Repetitions of each row.
     metrics : sequence of str, default=None
@@ -127,6 +130,7 @@ def uncertainty_report(
     >>> report.loc["crps", ["value", "calibrated"]].astype(float).round(2).to_dict()
     {'value': 0.6, 'calibrated': 0.39}
     """
+    nominal = check_single_coverage(coverage)
     check_integer(n_resamples, "n_resamples", 0)
     check_integer(n_simulations, "n_simulations", 0)
     level = check_single_coverage(confidence, "confidence")
@@ -137,11 +141,11 @@ def uncertainty_report(
     tables, summary = {}, {}
     for name, prediction in models.items():
         forecast = rows.of(check_interval_bounds(prediction) if is_bounds(prediction) else prediction)
-        entries = _values(rows, forecast, chosen, settings, rng)
+        entries = _values(rows, forecast, chosen, settings, nominal, rng)
         _resample(entries, rows, n_resamples, rng)
         _simulate(entries, rows, forecast, n_simulations, rng)
         tables[name] = pd.DataFrame([_record(entry, rows.total, level, rng) for entry in entries])
-        summary[name] = headline(rows, forecast, DEFAULT_COVERAGE)
+        summary[name] = headline(rows, forecast, nominal)
     return _assemble(tables, summary, rows.total, level, single=not isinstance(y_pred, Mapping))
 
 
@@ -191,6 +195,7 @@ def _values(
     forecast: Any,
     chosen: list[MetricSpec],
     given: Mapping[str, Mapping[str, Any]],
+    coverage: float,
     rng: np.random.RandomState,
 ) -> list[Entry]:
     """Return the metrics with their values; of those that are not defined, with the reason."""
@@ -199,7 +204,8 @@ def _values(
         if is_bounds(forecast) and spec.needs != "interval":
             continue
         settings = given.get(spec.abbreviation, {})
-        (evaluation,) = evaluations(spec.abbreviation, settings, rows, [forecast], rng)
+        common = {"coverage": coverage} if spec.options.get("coverage") == DEFAULT_COVERAGE else {}
+        (evaluation,) = evaluations(spec.abbreviation, {**common, **settings}, rows, [forecast], rng)
         try:
             entries.append(Entry(spec, evaluation, evaluation.value()))
         except ValueError as error:

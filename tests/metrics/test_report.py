@@ -442,3 +442,22 @@ def test_rounding_makes_no_winner():
     text = uncertainty_report(y, models, metrics=["auucc_gain"], **QUICK).to_text()
     (line,) = (line for line in text.splitlines() if line.startswith("AUUCC gain "))
     assert "*" not in line
+
+
+def test_one_coverage_serves_all_metrics_of_an_interval():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=800)
+    report = uncertainty_report(
+        y, (np.zeros(800), np.ones(800)), coverage=0.8, n_resamples=0, n_simulations=0
+    )
+    bounds = Normal(np.zeros(800), 1.0).interval(0.8)
+    same = uncertainty_report(y, bounds, coverage=0.8, n_resamples=0, n_simulations=0)
+    for name in ("picp", "interval_coverage_error", "interval_score", "mpiw", "miss_rate"):
+        assert report.loc[name, "value"] == pytest.approx(same.loc[name, "value"])
+    assert report.loc["picp", "optimum"] == same.loc["picp", "optimum"] == 0.8
+    assert "of the targets inside the 80 % interval" in str(report)
+    assert report.loc["interval_coverage_error", "value"] == pytest.approx(
+        abs(report.loc["picp", "value"] - 0.8)
+    )
+    with pytest.raises(ValueError, match="`coverage` must lie strictly between 0 and 1"):
+        uncertainty_report(y, bounds, coverage=80)
