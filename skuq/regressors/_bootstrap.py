@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from skuq._sklearn_compat import safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution, Empirical, StudentT
-from skuq.prediction._cross_fit import cross_fit, resolve_cv
+from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._members import (
     MemberPredictions,
@@ -34,8 +32,12 @@ from skuq.regressors._scale_model import (
     shrunk_scale_model,
 )
 from skuq.regressors._training import TrainingData, weights_for
+from skuq.regressors._unseen_scale import unseen_log_scale
 
 __all__ = ["BootstrapRegressor"]
+
+_NOISE_FOLDS = 4
+"""Folds that a model of the noise is judged by; the mean models behind it know half of the rows."""
 
 _MIN_DF = 3
 """Below, the predictive variance would be infinite; only an ensemble of two gets there."""
@@ -103,10 +105,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     often too long; a recalibrator cures that.
 
     "heteroscedastic" takes how the noise varies from a model of :math:`\log |y - \hat f|`, shrunk as in
-    `ResidualRegressor`, and its level from equation 9. The residuals are out of bag, but where members
-    follow single rows, as fully grown trees do with one feature, a row's error shows in its neighbours'
-    residuals too: 90 % intervals then cover 2 to 5 points less. `ResidualRegressor` leaves that out at the
-    cost of more fits, and `RecalibratedRegressor` mends it.
+    `ResidualRegressor`, and its level from equation 9.
 
     ``noise=None`` is an `Empirical` distribution of the members, as the ensembles of [2]_, whose intervals
     are quantiles of members. It has no density, and a recalibrator of levels cannot go beyond its
@@ -123,7 +122,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     members, fitted without them: with 50 members there are hardly any, with 10 a few, and with a forest
     of ``bootstrap=False`` all, in ten folds.
 
-    Cost: `n_estimators` fits, twice that with "heteroscedastic"; prediction takes O(n M) memory.
+    Cost: `n_estimators` fits; with "heteroscedastic" and no `noise_estimator` six times that, as five
+    models of the noise are bagged, and six more. Prediction takes O(n M) memory.
 
     References
     ----------
@@ -287,52 +287,66 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         if self.noise is None:
             return np.zeros(len(data))
         mean, variance = unseen.take(usable).mean_and_variance()
-        rows = data.take(np.flatnonzero(usable))
-        residual = rows.y - mean
+        known = np.flatnonzero(usable)
+        weight = None if data.sample_weight is None else data.sample_weight[known]
+        residual = data.y[known] - mean
         excess = np.maximum(residual**2 - variance, 0.0)
-        self.noise_scale_ = float(np.sqrt(np.average(excess, weights=rows.sample_weight)))
-        noise_scale = np.full(len(data), self.noise_scale_)
-        if self.noise == "heteroscedastic" and self.noise_scale_ > 0:
-            self.noise_model_, noise_scale[usable] = self._fit_noise_model(rows, residual, seed)
-            if not usable.all():  # the noise model has not seen the others
-                others = safe_indexing(data.X, np.flatnonzero(~usable))
-                noise_scale[~usable] = self._noise_factor * self.noise_model_.predict(others)
-            progress.done("noise model")
-        noise_variance: FloatArray = np.square(noise_scale)
+        self.noise_scale_ = float(np.sqrt(np.average(excess, weights=weight)))
+        if self.noise == "homoscedastic" or self.noise_scale_ == 0:
+            return np.full(len(data), self.noise_scale_**2)
+        scale = self._fit_noise_model(data, known, residual, seed)
+        progress.done("noise model")
+        noise_variance: FloatArray = np.square(scale)
         return noise_variance
 
     def _fit_noise_model(
-        self, rows: TrainingData, residual: FloatArray, seed: int
-    ) -> tuple[ScaleModel, FloatArray]:
-        """Fit how the noise varies, its level set by equation 9; return each row's scale, out of bag."""
-        target, unit = log_residuals(residual, rows.sample_weight, positive=bool(rows.y.min() >= 0))
-        if self.noise_estimator is None:
-            model, out_of_bag = self._bagged_noise_model(replace(rows, y=target), seed)
-        else:
-            params = weights_for(self.noise_estimator, rows.sample_weight, "noise_estimator")
-            model = seeded_clone(self.noise_estimator, seed, self.random_state)
-            out_of_bag = cross_fit(
+        self, data: TrainingData, known: IntArray, residual: FloatArray, seed: int
+    ) -> FloatArray:
+        """Fit how the noise varies, its level set by equation 9; return the scale of all rows, unseen."""
+        rows = data.take(known)
+        positive = bool(rows.y.min() >= 0)
+        target, unit = log_residuals(residual, rows.sample_weight, positive=positive)
+        model, params = self._noise_learner(rows, seed)
+        unseen = np.full(len(data), np.average(target, weights=rows.sample_weight))
+        if isinstance(self.estimator, FrozenEstimator):  # the finished model has learnt from none of the rows
+            tested, predicted = cross_fit(
                 model,
                 rows.X,
                 target,
-                cv=resolve_cv(5, seed),
+                cv=resolve_cv(_NOISE_FOLDS, seed),
                 params=params,
                 n_jobs=self.n_jobs,
                 predict=point_predict,
-            ).in_row_order(len(rows))
-            model.fit(rows.X, target, **params)
-        noise_model = shrunk_scale_model(model, target, out_of_bag, unit, rows.sample_weight)
-        scale = noise_model.from_logarithm(out_of_bag)
-        level = np.sqrt(np.average(scale**2, weights=rows.sample_weight))
+            ).tested()
+            unseen[known[tested]] = predicted
+        else:
+            folds = split_rows(resolve_cv(_NOISE_FOLDS, seed), data.X, data.y, None)
+            tested, predicted = unseen_log_scale(
+                seeded_clone(self.estimator, seed, self.random_state),
+                model,
+                data,
+                folds,
+                lambda other: log_residuals(other, positive=positive, unit=unit)[0],
+                self._noise_learner(data, seed)[1],
+                n_jobs=self.n_jobs,
+            )
+            unseen[np.concatenate([test for _, test in folds])[tested]] = predicted
+        model.fit(rows.X, target, **params)
+        self.noise_model_ = shrunk_scale_model(model, target, unseen[known], unit, rows.sample_weight)
+        scale = self.noise_model_.from_logarithm(unseen)
+        level = np.sqrt(np.average(np.square(scale[known]), weights=rows.sample_weight))
         self._noise_factor = float(self.noise_scale_ / level)
-        return noise_model, self._noise_factor * scale
+        scaled: FloatArray = self._noise_factor * scale
+        return scaled
 
-    def _bagged_noise_model(self, rows: TrainingData, seed: int) -> tuple[Any, FloatArray]:
-        """Bag the estimator itself on the logarithms: its out-of-bag predictions come for free."""
-        model = self._helper(clone(scale_estimator_like(self.estimator)), seed)
-        validate_data(model, rows.X, skip_check_array=True)
-        unseen, _ = model._learn(rows, NO_PROGRESS, every_row=True)
-        return model, unseen.mean_and_variance()[0]
+    def _noise_learner(self, rows: TrainingData, seed: int) -> tuple[Any, dict[str, Any]]:
+        """Return the unfitted model of the logarithms of residuals, and the parameters of its ``fit``."""
+        if self.noise_estimator is not None:
+            params = weights_for(self.noise_estimator, rows.sample_weight, "noise_estimator")
+            return seeded_clone(self.noise_estimator, seed, self.random_state), params
+        weights = {} if rows.sample_weight is None else {"sample_weight": rows.sample_weight}
+        bagged = self._helper(clone(scale_estimator_like(self.estimator)), seed)
+        return bagged, {**rows.params, **weights}
 
     # ---------------------------------------------------------------------------- prediction
 

@@ -50,6 +50,17 @@ def test_trees_that_follow_every_row_do_not_flatter_themselves(method, recalibra
     assert low < mean_coverage(make, noisy_line) < high
 
 
+@pytest.mark.parametrize("recalibrator", [IsotonicRecalibrator(), StdScalingRecalibrator()])
+def test_noise_that_varies_is_learnt_from_rows_unseen_by_both_models(recalibrator):
+    def make(seed):
+        model = BootstrapRegressor(
+            DecisionTreeRegressor(random_state=0), 15, noise="heteroscedastic", random_state=seed
+        )
+        return make_pipeline(model, recalibrator)
+
+    assert 0.88 < mean_coverage(make, noisy_line, n=400) < 0.92
+
+
 PIPELINES = {
     "bootstrap, std": lambda seed: make_pipeline(
         UncertaintyRegressor(BAGGED, "bootstrap", random_state=seed), StdScalingRecalibrator()
