@@ -36,8 +36,8 @@ from skuq.regressors._unseen_scale import unseen_log_scale
 
 __all__ = ["BootstrapRegressor"]
 
-_NOISE_FOLDS = 4
-"""Folds that a model of the noise is judged by; the mean models behind it know half of the rows."""
+_NOISE_FOLDS = 5
+"""Folds that a model of the noise is judged by; the mean models behind it know three fifths of the rows."""
 
 _MIN_DF = 3
 """Below, the predictive variance would be infinite; only an ensemble of two gets there."""
@@ -122,8 +122,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     members, fitted without them: with 50 members there are hardly any, with 10 a few, and with a forest
     of ``bootstrap=False`` all, in ten folds.
 
-    Cost: `n_estimators` fits; with "heteroscedastic" and no `noise_estimator` six times that, as five
-    models of the noise are bagged, and six more. Prediction takes O(n M) memory.
+    Cost: `n_estimators` fits; with "heteroscedastic" and no `noise_estimator` seven times that, as six
+    models of the noise are bagged, and ten more. Prediction takes O(n M) memory.
 
     References
     ----------

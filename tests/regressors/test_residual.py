@@ -1,5 +1,7 @@
 """A mean model, a scale model and the residuals' own shape."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -188,7 +190,7 @@ def test_models_that_take_no_negative_target(child):
     y = np.exp(X[:, 0] + 0.2 * (1 + X[:, 0]) * rng.normal(size=200))
     for wrap in (
         ResidualRegressor,
-        lambda child, **_: BootstrapRegressor(child, 10, noise="heteroscedastic"),
+        partial(BootstrapRegressor, n_estimators=10, noise="heteroscedastic"),
     ):
         std = wrap(child, random_state=0).fit(X, y).predict_dist([[0.2], [1.8]]).std()
         assert std[1] > 1.3 * std[0]  # a log link on logarithms is no good fit, but it is one
