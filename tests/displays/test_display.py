@@ -133,16 +133,23 @@ def test_unknown_keywords_and_styles(display, rows):
         display.from_predictions(y, (loc, scale), line_kwargs="red")
 
 
+def assert_drawn(drawn):
+    """The picture renders, with something on axes whose limits are numbers."""
+    drawn.figure_.canvas.draw()
+    assert drawn.ax_.has_data()
+    assert np.isfinite([*drawn.ax_.get_xlim(), *drawn.ax_.get_ylim()]).all()
+
+
 @every
 def test_one_row_can_be_drawn(display):
-    display.from_predictions([1.0], ([0.5], [2.0])).figure_.canvas.draw()
+    assert_drawn(display.from_predictions([1.0], ([0.5], [2.0])))
 
 
 @every
 def test_a_constant_prediction_can_be_drawn(display):
     y = np.random.default_rng(0).normal(size=600)
-    display.from_predictions(y, (np.zeros(600), np.ones(600))).figure_.canvas.draw()
-    display.from_predictions(np.zeros(600), (np.zeros(600), np.zeros(600))).figure_.canvas.draw()
+    assert_drawn(display.from_predictions(y, (np.zeros(600), np.ones(600))))
+    assert_drawn(display.from_predictions(np.zeros(600), (np.zeros(600), np.zeros(600))))
 
 
 @of_curves

@@ -78,12 +78,6 @@ def test_from_estimator_over_a_feature(rows, feature, label):
     assert over_prediction.ax_.get_xlabel() == "Predicted output (MW)"
 
 
-def test_a_constant_prediction_can_be_drawn():
-    y = np.random.default_rng(0).normal(size=100)
-    display = PredictionBandDisplay.from_predictions(y, (np.zeros(100), np.ones(100)))
-    display.figure_.canvas.draw()
-
-
 def test_rows_at_one_place_stay_together():
     places = np.array([1.0] * 2 + [3.0] * 50 + [7.0] * 30 + [8.0, 9.0, 9.5] + [10.0] * 15)
     groups = neighbours(places, np.arange(100), 10)
