@@ -2,7 +2,9 @@
 
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
+from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.distributions._concatenated import Concatenated, concat
+from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._convert import as_distribution
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._mixture import Mixture
@@ -11,11 +13,14 @@ from skuq.distributions._normal_mixture import NormalMixture
 from skuq.distributions._quantiles import Quantiles
 from skuq.distributions._recalibrated import LevelMap, Recalibrated
 from skuq.distributions._scipy import ScipyDistribution
+from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
 from skuq.distributions._transformed import Transformed
 
 __all__ = [
+    "BetaRecalibrated",
     "Concatenated",
+    "ConformalPredictive",
     "Distribution",
     "Empirical",
     "LevelMap",
@@ -25,6 +30,7 @@ __all__ = [
     "Quantiles",
     "Recalibrated",
     "ScipyDistribution",
+    "SharedEmpirical",
     "StudentT",
     "Transformed",
     "affine",

@@ -12,6 +12,7 @@ from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat
 from skuq.distributions._normal import Normal
+from skuq.distributions._shortage import LevelKind, Shortage
 
 
 def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribution:
@@ -120,6 +121,13 @@ class Affine(Distribution):
 
     def _isf(self, q: FloatArray) -> FloatArray:
         return self.shift + self.factor * np.where(self.factor > 0, self.base._isf(q), self.base._ppf(q))
+
+    def _known(self) -> Distribution:
+        known = self.base._known()
+        return self if known is self.base else Affine(known, self.shift, self.factor)
+
+    def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
+        return self.base._shortage(level, kind)
 
     @property
     def _integrates_values(self) -> bool:

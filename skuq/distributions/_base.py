@@ -22,6 +22,7 @@ from skuq._validation import (
     check_rows,
 )
 from skuq.distributions._quadrature import level_crps, level_moments
+from skuq.distributions._shortage import LevelKind, Shortage, warn_of_shortage
 from skuq.distributions._value_quadrature import quantile_landmarks, value_crps, value_moments
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
@@ -94,10 +95,16 @@ class Distribution(ABC):
         raise NoDensityError(self._no_density())
 
     def _crps(self, y: FloatArray) -> FloatArray:
+        known = self._known()
+        if known is not self:
+            return known._crps(y)
         return value_crps(self, y) if self._integrates_values else level_crps(self, y)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation where there is no closed form."""
+        known = self._known()
+        if known is not self:
+            return known.mean(), known.std()
         mean, std = value_moments(self) if self._integrates_values else level_moments(self)
         if np.isnan(mean).any():
             row = int(np.argmax(np.isnan(mean)))
@@ -108,6 +115,9 @@ class Distribution(ABC):
         return mean, std
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
+        known = self._known()
+        if known is not self:
+            return known._sample(m, rng)
         n = len(self)
         out = np.empty((m, n))
         for row in out:
@@ -121,6 +131,18 @@ class Distribution(ABC):
     def _level_breaks(self) -> FloatArray:
         """Levels, the same for all rows, between which the quantile function is smooth."""
         return np.empty(0)
+
+    def _known(self) -> Distribution:
+        """The distribution that moments, CRPS and samples are taken from.
+
+        Itself, but for conformal ones and what is built on them: a part of their probability has no
+        place, and makes quantiles infinite.
+        """
+        return self
+
+    def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
+        """What calibration rows lack for levels strictly inside (0, 1), if they lack any."""
+        return None
 
     @property
     def _integrates_values(self) -> bool:
@@ -270,6 +292,7 @@ class Distribution(ABC):
         levels = check_probabilities(p, "p")
         if levels.ndim:
             check_rows(levels, "p", len(self))
+        warn_of_shortage(self._shortage(levels, "row" if levels.ndim else "level"))
         return self._ppf(levels)
 
     def quantile(self, levels: ArrayLike) -> FloatArray:
@@ -286,12 +309,13 @@ class Distribution(ABC):
             In the units of the target.
         """
         checked = check_probabilities(levels, "levels")
-        if checked.ndim == 0:
-            return self._ppf(checked)
         if checked.ndim > 1 or checked.size == 0:
             raise ValueError(
                 f"`levels` must be a number or a non-empty 1-D array, got shape {checked.shape}."
             )
+        warn_of_shortage(self._shortage(checked, "level"))
+        if checked.ndim == 0:
+            return self._ppf(checked)
         out = np.empty((checked.size, len(self)))
         for row, level in zip(out, checked, strict=True):
             row[:] = self._ppf(level)
@@ -311,6 +335,7 @@ class Distribution(ABC):
             ``bounds[:, 0]`` is always the lower bound, in the units of the target.
         """
         checked = check_coverage(coverage)
+        warn_of_shortage(self._shortage(checked, "coverage"))
         tails = (1.0 - np.atleast_1d(checked)) / 2.0
         out = np.empty((tails.size, 2, len(self)))
         for bounds, tail in zip(out, tails, strict=True):

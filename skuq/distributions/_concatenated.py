@@ -10,6 +10,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
+from skuq.distributions._shortage import LevelKind, Shortage, largest_shortage
 
 
 def concat(parts: Sequence[Distribution]) -> Distribution:
@@ -131,6 +132,18 @@ class Concatenated(Distribution):
 
     def _isf(self, q: FloatArray) -> FloatArray:
         return self._dispatch(lambda part, rows: part._isf(rows), q)
+
+    def _known(self) -> Distribution:
+        known = [part._known() for part in self.parts]
+        if all(mine is part for mine, part in zip(known, self.parts, strict=True)):
+            return self
+        return Concatenated(known, self.order)
+
+    def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
+        return largest_shortage(
+            part._shortage(level[rows] if kind == "row" else level, kind)
+            for part, rows in zip(self.parts, self._part_rows, strict=True)
+        )
 
     @property
     def has_density(self) -> bool:

@@ -17,6 +17,7 @@ from skuq.distributions._empirical import Empirical
 from skuq.distributions._members import read_weights, root_mean_square, search_quantile
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
+from skuq.distributions._shortage import LevelKind, Shortage, largest_shortage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,6 +131,15 @@ class Mixture(Distribution):
     def _logpdf(self, y: FloatArray) -> FloatArray:
         terms = np.stack([part._logpdf(y) for part in self.components], axis=1)
         return np.asarray(logsumexp(terms, axis=1, b=self._w()))
+
+    def _known(self) -> Distribution:
+        known = [part._known() for part in self.components]
+        if all(mine is part for mine, part in zip(known, self.components, strict=True)):
+            return self
+        return Mixture(known, self.weights)
+
+    def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
+        return largest_shortage(part._shortage(level, kind) for part in self.components)
 
     @property
     def _integrates_values(self) -> bool:

@@ -15,6 +15,7 @@ from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._quadrature import level_crps, level_moments
+from skuq.distributions._shortage import LevelKind, Shortage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -229,9 +230,18 @@ class Recalibrated(Distribution):
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return np.log(self.level_map.density(self.base._cdf(y))) + self.base._logpdf(y)
 
+    def _known(self) -> Distribution:
+        known = self.base._known()
+        return self if known is self.base else Recalibrated(known, self.level_map)
+
+    def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
+        if kind == "coverage":
+            level, kind = np.concatenate([1 - level, 1 + level], axis=None) / 2, "level"
+        return self.base._shortage(self.level_map.inverse(level), kind)
+
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         form = self.base._standard_form()
-        if self._integrates_values:
+        if self._integrates_values or self._known() is not self:
             return super()._moments()
         if form is None:
             return level_moments(self.base, self.level_map)
@@ -244,7 +254,7 @@ class Recalibrated(Distribution):
 
     def _crps(self, y: FloatArray) -> FloatArray:
         form = self.base._standard_form()
-        if self._integrates_values:
+        if self._integrates_values or self._known() is not self:
             return super()._crps(y)
         if form is None:
             return level_crps(self.base, y, self.level_map)

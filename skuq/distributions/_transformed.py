@@ -14,6 +14,7 @@ from skuq.distributions._concatenated import concat
 from skuq.distributions._differences import derivative
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._quadrature import Winsorised, level_crps, level_moments
+from skuq.distributions._shortage import LevelKind, Shortage
 from skuq.distributions._value_quadrature import value_moments
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
@@ -142,6 +143,8 @@ class Transformed(Distribution):
     @classmethod
     def _merge(cls, parts: Sequence[Transformed]) -> Distribution | None:
         first = parts[0]
+        if len({part.has_density for part in parts}) > 1:
+            return None
         names = ("func", "inverse_func", "inverse_derivative")
         if any(getattr(part, name) != getattr(first, name) for part in parts for name in names):
             return None
@@ -157,13 +160,23 @@ class Transformed(Distribution):
         middle = self._ppf(np.asarray(0.5))
         return np.where(outside, 0.0, x), np.where(outside, np.where(y < middle, -1.0, 1.0), 0.0)
 
+    def _closed_side(self, x: FloatArray) -> FloatArray:
+        """Values of the base, moved by the reach of rounding so that an atom at y counts as <= y."""
+        if self.base.has_density:
+            return x
+        low, high = (np.abs(self.base._ppf(np.asarray(level))) for level in (0.25, 0.75))
+        step = 1e-12 * (np.where(np.isfinite(x), np.abs(x), 0.0) + low + high)
+        return x - step if self._decreasing else x + step
+
     def _cdf(self, y: FloatArray) -> FloatArray:
         x, side = self._back(y)
+        x = self._closed_side(x)
         inside = self.base._sf(x) if self._decreasing else self.base._cdf(x)
         return np.where(side == 0, inside, np.where(side < 0, 0.0, 1.0))
 
     def _sf(self, y: FloatArray) -> FloatArray:
         x, side = self._back(y)
+        x = self._closed_side(x)
         inside = self.base._cdf(x) if self._decreasing else self.base._sf(x)
         return np.where(side == 0, inside, np.where(side < 0, 1.0, 0.0))
 
@@ -191,7 +204,18 @@ class Transformed(Distribution):
         spread = np.abs(self.base._isf(np.asarray(0.25)) - self.base._ppf(np.asarray(0.25)))
         return 1.0 / derivative(lambda z: np.asarray(self.func(z), dtype=float), x, 0.01 * spread)
 
+    def _known(self) -> Distribution:
+        known = self.base._known()
+        return self if known is self.base else self._rebuild(known)
+
+    def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
+        turned = self._decreasing and kind != "coverage"
+        return self.base._shortage(1 - level if turned else level, kind)
+
     def _moments(self) -> tuple[FloatArray, FloatArray]:
+        known = self._known()
+        if known is not self:
+            return known.mean(), known.std()
         moments = value_moments(self) if self._integrates_values else level_moments(self)
         endless = ~np.isfinite(moments[0])
         if not endless.any():

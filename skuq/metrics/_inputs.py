@@ -5,6 +5,7 @@ Rows of weight zero are dropped here, once, so that no kernel has to think of th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,20 +33,29 @@ def check_moments(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
     """Return target, mean, standard deviation and weights; a forecast without them raises."""
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    mean, std = dist.mean(), dist.std()
-    check_finite_moment(mean, "mean")
-    check_finite_moment(std, "standard deviation")
-    return y, mean, std, weight
+    return y, finite_mean(dist), finite_std(dist), weight
 
 
-def check_finite_moment(values: FloatArray, kind: str) -> FloatArray:
-    """Raise if the forecast of a row has no finite mean or standard deviation."""
+def finite_mean(dist: Distribution) -> FloatArray:
+    """Return the mean of each row; a forecast without one raises."""
+    return _finite_moment(dist.mean, "mean")
+
+
+def finite_std(dist: Distribution) -> FloatArray:
+    """Return the standard deviation of each row; a forecast without one raises."""
+    return _finite_moment(dist.std, "standard deviation")
+
+
+def _finite_moment(moment: Callable[[], FloatArray], kind: str) -> FloatArray:
+    needed = f"`y_pred` must have a finite {kind} in every row"
+    instead = "Use a metric of quantiles or of the whole distribution, such as `crps_loss`."
+    try:
+        values = moment()
+    except ValueError as error:  # a Cauchy distribution has none
+        raise ValueError(f"{needed}. {instead} Here {error}") from error
     if not np.isfinite(values).all():
         row = int(np.argmax(~np.isfinite(values)))
-        raise ValueError(
-            f"`y_pred` must have a finite {kind} in every row, got {values[row]} at row {row}. "
-            "Use a metric of quantiles or of the whole distribution, such as `crps_loss`."
-        )
+        raise ValueError(f"{needed}, got {values[row]} at row {row}. {instead}")
     return values
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_option
 from skuq.metrics._inputs import (
-    check_finite_moment,
     check_forecast,
     check_interval_forecast,
     check_interval_widths,
+    finite_mean,
     is_bounds,
 )
 from skuq.metrics._intervals import coverage_rows, interval_coverage, width_rows
@@ -255,7 +255,7 @@ def _excess_of_rows(
     if side == "active":
         if is_bounds(y_pred):
             raise ValueError("`side` must be 'nearest' for bounds, which have no mean, got 'active'.")
-        mean = check_finite_moment(check_forecast(y_true, y_pred, sample_weight)[1].mean(), "mean")
+        mean = finite_mean(check_forecast(y_true, y_pred, sample_weight)[1])
         distance = np.where(distance < 0, distance, np.where(y >= mean, upper - y, y - lower))
     return np.maximum(distance, 0.0), weight
 

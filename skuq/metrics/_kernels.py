@@ -152,7 +152,8 @@ def _first_quantile(y: FloatArray, dist: Distribution, levels: FloatArray) -> Pl
     if form is None:
         return count_passed(levels, dist.cdf(y), "left")
     loc, scale, standard = form
-    return count_passed(standard.quantile(levels)[0], standardised(y, loc, scale), "left")
+    quantiles = np.array([standard._ppf(p)[0] for p in levels])
+    return count_passed(quantiles, standardised(y, loc, scale), "left")
 
 
 def standardised(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
@@ -196,7 +197,7 @@ def _first_level_above(y: FloatArray, dist: Distribution, levels: FloatArray, *,
     high = np.full(y.size, levels.size, dtype=np.intp)
     while np.any(low < high):
         middle = (low + high) // 2
-        quantile = dist.ppf(levels[np.minimum(middle, levels.size - 1)])
+        quantile = dist._ppf(levels[np.minimum(middle, levels.size - 1)])
         above = (quantile > y) if strict else (quantile >= y)
         active = low < high
         high = np.where(active & above, middle, high)

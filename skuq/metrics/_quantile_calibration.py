@@ -9,7 +9,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
 from skuq.metrics._binning import STRATEGIES, make_bins
-from skuq.metrics._inputs import check_finite_moment, check_forecast
+from skuq.metrics._inputs import check_forecast, finite_std
 from skuq.metrics._kernels import first_levels, level_grid, observed_proportions
 from skuq.metrics._spec import metric
 
@@ -114,7 +114,7 @@ def quantile_calibration_error(
     check_option(marginal, "marginal", (False, True))
     grid = np.sort(level_grid(levels, closed=True))
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    std = check_finite_moment(dist.std(), "standard deviation")
+    std = finite_std(dist)
     if marginal:
         return float(np.abs(observed_proportions(y, dist, grid, "interval", weight) - grid).mean())
     bins = make_bins(std, n_bins, strategy, weight)

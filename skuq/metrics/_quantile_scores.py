@@ -9,6 +9,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage
 from skuq.distributions import Distribution
+from skuq.distributions._shortage import warn_of_shortage
 from skuq.metrics._inputs import check_forecast, check_interval_forecast, is_bounds
 from skuq.metrics._kernels import count_passed, level_grid, location_scale, standardised, weighted_mean
 from skuq.metrics._spec import metric
@@ -20,9 +21,10 @@ def pinball_rows(y_true: ArrayLike, y_pred: Any, *, levels: int | ArrayLike = 99
     """Return the pinball loss of each row, averaged over the levels one by one."""
     grid = level_grid(levels)
     y, dist, _ = check_forecast(y_true, y_pred, None)
+    warn_of_shortage(dist._shortage(grid, "level"))
     total = np.zeros_like(y)
     for p in grid:
-        total += pinball(y, dist.quantile(p), p)
+        total += pinball(y, dist._ppf(p), p)
     return total / grid.size
 
 
@@ -109,12 +111,13 @@ def pinball_by_level(
     With y_i = loc_i + s_i z_i, sum_i rho_p = p sum(s z - s q) + sum over z_i < q of (s_i q - s_i z_i): one
     pass that bins s and s z by the place of z among the standard quantiles q.
     """
+    warn_of_shortage(dist._shortage(levels, "level"), stacklevel=4)  # at the line that called the metric
     form = location_scale(dist) if levels.size > 4 else None
     if form is None:
-        return np.array([weighted_mean(pinball(y, dist.quantile(p), p), weight) for p in levels])
+        return np.array([weighted_mean(pinball(y, dist._ppf(p), p), weight) for p in levels])
     loc, scale, standard = form
     order = np.argsort(levels)
-    q = standard.quantile(levels[order])[0]
+    q = np.array([standard._ppf(p)[0] for p in levels[order]])
     error = y - loc
     place = count_passed(q, standardised(y, loc, scale))
     if weight is not None:

@@ -20,7 +20,7 @@ from skuq._validation import (
 )
 from skuq.metrics._binning import STRATEGIES, Bins, make_bins
 from skuq.metrics._group_calibration import ON, bin_key
-from skuq.metrics._inputs import check_finite_moment, check_forecast, check_interval_forecast
+from skuq.metrics._inputs import check_forecast, check_interval_forecast, finite_mean, finite_std
 
 
 def reliability_table(
@@ -97,8 +97,8 @@ def reliability_table(
     check_option(on, "on", ON)
     nominal = check_single_coverage(coverage)
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    mean = check_finite_moment(dist.mean(), "mean")
-    std = check_finite_moment(dist.std(), "standard deviation")
+    mean = finite_mean(dist)
+    std = finite_std(dist)
     lower, upper = dist.interval(nominal).T
     bins = make_bins(bin_key(std, strategy, on), n_bins, strategy, weight)
     columns = {

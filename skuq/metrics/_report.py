@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,8 @@ from sklearn.utils import check_random_state
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_integer, check_single_coverage
 from skuq.distributions import Distribution
+from skuq.distributions._shortage import warn_of_shortage
+from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._inputs import check_interval_bounds, is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
 from skuq.metrics._report_table import UncertaintyReport
@@ -141,11 +144,15 @@ def uncertainty_report(
     tables, summary = {}, {}
     for name, prediction in models.items():
         forecast = rows.of(check_interval_bounds(prediction) if is_bounds(prediction) else prediction)
-        entries = _values(rows, forecast, chosen, settings, nominal, rng)
-        _resample(entries, rows, n_resamples, rng)
-        _simulate(entries, rows, forecast, n_simulations, rng)
-        tables[name] = pd.DataFrame([_record(entry, rows.total, level, rng) for entry in entries])
-        summary[name] = headline(rows, forecast, nominal)
+        if isinstance(forecast, Distribution):
+            warn_of_shortage(forecast._shortage(np.asarray(nominal), "coverage"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SmallSampleWarning)  # each metric says it again
+            entries = _values(rows, forecast, chosen, settings, nominal, rng)
+            _resample(entries, rows, n_resamples, rng)
+            _simulate(entries, rows, forecast, n_simulations, rng)
+            tables[name] = pd.DataFrame([_record(entry, rows.total, level, rng) for entry in entries])
+            summary[name] = headline(rows, forecast, nominal)
     return _assemble(tables, summary, rows.total, level, single=not isinstance(y_pred, Mapping))
 
 

@@ -74,7 +74,8 @@ def read_finding(finding: Finding) -> str:
     if finding.error:
         return "not defined: " + finding.error.split(". ")[0].rstrip(".")
     if not math.isfinite(finding.value):
-        return f"{'infinite' if finding.value > 0 else 'minus infinite'}: some rows are out of all proportion"
+        size = "infinite" if finding.value > 0 else "minus infinite"
+        return f"{size}: some rows are out of all proportion, or have infinite quantiles"
     if isinstance(finding.spec.optimum, str):
         return _read_coverage(finding)
     meaning = finding.spec.meaning.format(value=_value_in_words(finding), percent=percent(finding.value))

@@ -9,7 +9,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq.distributions import as_distribution
-from skuq.metrics._inputs import check_finite_moment, check_forecast
+from skuq.metrics._inputs import check_forecast, finite_std
 from skuq.metrics._kernels import weighted_mean
 from skuq.metrics._spec import metric
 
@@ -18,7 +18,7 @@ SHARPNESS_KINDS = ("std", "rms", "variance")
 
 def sharpness_rows(y_true: ArrayLike | None, y_pred: Any, *, kind: str = "std") -> FloatArray:
     """Return sigma of each row, or its square."""
-    std = check_finite_moment(as_distribution(y_pred).std(), "standard deviation")
+    std = finite_std(as_distribution(y_pred))
     return std if kind == "std" else np.square(std)
 
 
@@ -95,7 +95,7 @@ def sharpness(
     dist = as_distribution(y_pred)
     target = np.zeros(len(dist)) if y_true is None else y_true
     _, dist, weight = check_forecast(target, dist, sample_weight)
-    return sharpness_kernel(check_finite_moment(dist.std(), "standard deviation"), kind, weight)
+    return sharpness_kernel(finite_std(dist), kind, weight)
 
 
 def sharpness_kernel(std: FloatArray, kind: str, weight: FloatArray | None) -> float:

@@ -17,7 +17,7 @@ from skuq._validation import (
     check_single_coverage,
     check_target,
 )
-from skuq.metrics._inputs import check_finite_moment, check_forecast
+from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
 from skuq.metrics._kernels import weighted_mean
 
 ZERO_BANDS = ("keep", "min")
@@ -59,9 +59,8 @@ def read_bands(
         bounds = dist.interval(bands)
         centre = _point_of_rows(point, y_true, sample_weight, default=dist.median)
         return _between(y, bounds, centre, weight)
-    centre = _point_of_rows(point, y_true, sample_weight, default=dist.mean)
-    check_finite_moment(centre, "mean")
-    band = np.ones_like(y) if bands == "constant" else check_finite_moment(dist.std(), "standard deviation")
+    centre = _point_of_rows(point, y_true, sample_weight, default=lambda: finite_mean(dist))
+    band = np.ones_like(y) if bands == "constant" else finite_std(dist)
     return Bands(y - centre, band, band, weight, y)
 
 

@@ -52,14 +52,15 @@ def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
     """
     if isinstance(dist, Normal) and not dist.scale.any():
         return Normal(_backward(steps, dist.loc), 0.0)  # point masses go where they go, whatever the map
-    low, high = dist.ppf(_TAIL), dist.ppf(1.0 - _TAIL)
+    known = dist._known()  # what is known of a conformal distribution ends at its outermost scores
+    low, high = known.ppf(_TAIL), known.ppf(1.0 - _TAIL)
     leaves = np.isinf(_backward(steps, low)) | np.isinf(_backward(steps, high))
     parts: list[Distribution] = []
     rows: list[IntArray] = []
     for index in (np.flatnonzero(~leaves), np.flatnonzero(leaves)):
         if len(index):
             domain = float(low[index].min()), float(high[index].max())
-            target_map = _TargetMap.between(steps, *domain)
+            target_map = _TargetMap.between(steps, *domain, endless=known is not dist)
             part = dist if len(index) == len(dist) else dist[index]
             parts.append(
                 Transformed(part, target_map.to_target, target_map.to_model, target_map.model_derivative)
@@ -123,16 +124,18 @@ class _TargetMap:
     ``domain`` holds the lowest and highest z that matter and ``image`` the y of the two. Outside
     the domain the map is trusted only as long as it goes on in the same direction: 1/z jumps to
     the other side of its pole, the square turns around, a power transformer's inverse runs to
-    infinity within a finite z. There, y is held at the image's end.
+    infinity within a finite z. There, y is held at the image's end; but ``endless`` says that an
+    infinite z is a bound of which nothing is known, and stays infinite.
     """
 
     steps: tuple[Any, ...]
     domain: tuple[float, float]
     image: tuple[float, float]
     hold: bool
+    endless: bool = False
 
     @classmethod
-    def between(cls, steps: tuple[Any, ...], low: float, high: float) -> _TargetMap:
+    def between(cls, steps: tuple[Any, ...], low: float, high: float, *, endless: bool = False) -> _TargetMap:
         """Return the map over a range of z, checked to be monotone there."""
         low, high = max(low, -_LARGEST / 4), min(high, _LARGEST / 4)
         if not low < high:  # point masses alone: look a little to either side for the direction
@@ -149,19 +152,22 @@ class _TargetMap:
             )
         first, last = float(values[0]), float(values[-1])
         hold = np.isfinite([first, last]).all() and any(_is_limited(step) for step in steps)
-        return cls(steps, (low, high), (first, last), bool(hold))
+        return cls(steps, (low, high), (first, last), bool(hold), endless)
 
     def to_target(self, z: FloatArray) -> FloatArray:
         """Return the y of model-scale values z; infinities are allowed."""
         (low, high), (first, last) = self.domain, self.image
         y = _backward(self.steps, z)
+        rises = last >= first
         if self.hold:
             below, above = z < low, z > high
         else:
-            rises = last >= first
             below = (z < low) & ~((y <= first) if rises else (y >= first))
             above = (z > high) & ~((y >= last) if rises else (y <= last))
-        return np.where(below, first, np.where(above, last, y))
+        held = np.where(below, first, np.where(above, last, y))
+        if not self.endless:
+            return held
+        return np.where((below | above) & np.isinf(z), np.where(below == rises, -np.inf, np.inf), held)
 
     def to_model(self, y: FloatArray) -> FloatArray:
         """Return the z of target values y, NaN where no z of the domain's branch leads to y."""

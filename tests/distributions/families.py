@@ -4,6 +4,7 @@ import numpy as np
 from scipy import stats
 
 from skuq.distributions import (
+    BetaRecalibrated,
     Concatenated,
     Empirical,
     LevelMap,
@@ -13,6 +14,7 @@ from skuq.distributions import (
     Quantiles,
     Recalibrated,
     ScipyDistribution,
+    SharedEmpirical,
     StudentT,
     Transformed,
     affine,
@@ -43,8 +45,14 @@ MIXTURE_NORMAL = NormalMixture(RNG.normal(size=(N, 3)), 0.2 + RNG.random((N, 3))
 QUANTILES = Quantiles(LEVELS, np.sort(RNG.normal(size=(N, 5)), axis=1))
 EMPIRICAL = Empirical(RNG.normal(size=(N, 6)))
 EMPIRICAL_WEIGHTED = Empirical(RNG.normal(size=(N, 6)), [0.0, 0.1, 0.2, 0.3, 0.4, 0.0])
+SHARED = SharedEmpirical(LOC, SCALE, np.random.default_rng(1).gamma(2.0, size=6) - 2)
+SHARED_WEIGHTED = SharedEmpirical(
+    LOC, SCALE, [2.0, -1.0, 0.3, -1.0, 9.0, 0.7], [0.1, 1.0, 2.0, 0.5, 0.0, 1.4]
+)
 GAMMA = ScipyDistribution(stats.gamma(a=1.0 + RNG.random(N), loc=LOC, scale=SCALE))
 POISSON = ScipyDistribution(stats.poisson(mu=1.0 + 3 * RNG.random(N)))
+BETA = {name: np.exp(np.random.default_rng(i).normal(0.2, 0.3, size=(N, 3))) for i, name in enumerate("ab")}
+BETA |= {"c": LOC[:, np.newaxis] + [-0.1, 0.0, 0.2], "weights": [0.2, 0.5, 0.3]}
 MIXTURE = Mixture([NORMAL, STUDENT, QUANTILES], [0.5, 0.3, 0.2])
 POINT = Normal(LOC, np.where(np.arange(N) % 3 == 0, 0.0, SCALE))
 LOGNORMAL = Transformed(NORMAL, np.exp, np.log)
@@ -62,6 +70,8 @@ SMOOTH = {
     "Recalibrated NormalMixture": Recalibrated(MIXTURE_NORMAL, LEVEL_MAP),
     "Recalibrated Quantiles": Recalibrated(QUANTILES, LEVEL_MAP),
     "Recalibrated Transformed": Recalibrated(LOGNORMAL, LEVEL_MAP),
+    "BetaRecalibrated Normal": BetaRecalibrated(NORMAL, **BETA),
+    "BetaRecalibrated Quantiles": BetaRecalibrated(QUANTILES, a=1.3, b=0.8, c=LOC),
     "Transformed": LOGNORMAL,
     "Transformed, decreasing": Transformed(NORMAL, reciprocal_of_shifted, inverse_of_it),
     "Transformed Mixture": Transformed(MIXTURE, np.arcsinh, np.sinh),
@@ -79,6 +89,9 @@ SMOOTH = {
 WITH_ATOMS = {
     "Empirical": EMPIRICAL,
     "Empirical, weighted": EMPIRICAL_WEIGHTED,
+    "SharedEmpirical": SHARED,
+    "SharedEmpirical, weighted": SHARED_WEIGHTED,
+    "SharedEmpirical with point masses": SharedEmpirical(LOC, POINT.scale, SHARED.members),
     "Normal with point masses": POINT,
     "StudentT with point masses": StudentT(LOC, POINT.scale, 4.0),
     "NormalMixture with point masses": NormalMixture(
@@ -87,11 +100,16 @@ WITH_ATOMS = {
     "Quantiles with atoms": Quantiles(LEVELS, np.round(QUANTILES.values)),
     "discrete scipy": POISSON,
     "Recalibrated Empirical": Recalibrated(EMPIRICAL, LEVEL_MAP),
+    "Recalibrated SharedEmpirical": Recalibrated(SHARED_WEIGHTED, LEVEL_MAP),
     "Recalibrated point masses": Recalibrated(POINT, LEVEL_MAP),
+    "BetaRecalibrated point masses": BetaRecalibrated(POINT, **BETA),
     "Transformed Empirical": Transformed(EMPIRICAL_WEIGHTED, np.exp, np.log),
+    "Transformed SharedEmpirical": Transformed(SHARED, np.exp, np.log),
+    "Transformed SharedEmpirical, decreasing": Transformed(SHARED, reciprocal_of_shifted, inverse_of_it),
     "Transformed point masses": Transformed(POINT, np.sinh, np.arcsinh),
     "Mixture of Empiricals": Mixture([EMPIRICAL, EMPIRICAL_WEIGHTED], [0.2, 0.8]),
     "Mixture of Empirical and Normal": Mixture([EMPIRICAL, POINT, GAMMA]),
+    "Mixture of SharedEmpiricals": Mixture([SHARED, SHARED_WEIGHTED], [0.4, 0.6]),
     "affine of discrete": affine(POISSON, 1.0, -0.5),
     "Concatenated with atoms": concat([EMPIRICAL[:3], GAMMA[3:]]),
 }

@@ -4,9 +4,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import sparse, stats
 
-from skuq.distributions import Empirical, Normal, StudentT
+from skuq.distributions import Empirical, Normal, ScipyDistribution, StudentT
 from skuq.exceptions import NoDensityError
 from skuq.metrics import (
     auucc_gain_score,
@@ -255,3 +255,20 @@ def test_a_distribution_in_the_place_of_the_target_is_named(metric):
 def test_a_target_that_is_none_is_named():
     with pytest.raises(ValueError, match="`y_true` must hold observed values, one a row, got None"):
         crps_loss(None, DIST)
+
+
+@of([spec for spec in SPECS if spec.needs == "moments"])
+@pytest.mark.parametrize(
+    "dist",
+    [
+        StudentT(np.zeros(5), 1.0, 1.0),
+        StudentT(np.zeros(5), 1.0, 2.0),
+        ScipyDistribution(stats.cauchy(np.zeros(5), 1.0)),
+    ],
+    ids=["t1", "t2", "cauchy"],
+)
+def test_without_moments_the_error_says_what_is_needed_and_what_works(metric, dist):
+    message = r"`y_pred` must have a finite (mean|standard deviation) in every row.*`crps_loss`"
+    with pytest.raises(ValueError, match=message):
+        metric(Y, dist)
+    assert np.isfinite(crps_loss(Y, dist))
