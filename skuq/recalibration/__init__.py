@@ -1,13 +1,29 @@
 """Recalibrators: fitted on (predictions, observations), they turn distributions into better ones."""
 
 from skuq.recalibration._base import BaseRecalibrator
+from skuq.recalibration._binned_scaling import BinnedScalingRecalibrator
+from skuq.recalibration._conformal import ConformalRecalibrator
+from skuq.recalibration._empirical import EmpiricalRecalibrator
+from skuq.recalibration._gp_beta import GPBetaRecalibrator
+from skuq.recalibration._gp_cauchy import GPCauchyRecalibrator
+from skuq.recalibration._gp_normal import GPNormalRecalibrator
 from skuq.recalibration._identity import IdentityRecalibrator
 from skuq.recalibration._isotonic import IsotonicRecalibrator
+from skuq.recalibration._operating_point import OperatingPointRecalibrator
 from skuq.recalibration._std_scaling import StdScalingRecalibrator
+from skuq.recalibration._variance_isotonic import VarianceIsotonicRecalibrator
 
 __all__ = [
     "BaseRecalibrator",
+    "BinnedScalingRecalibrator",
+    "ConformalRecalibrator",
+    "EmpiricalRecalibrator",
+    "GPBetaRecalibrator",
+    "GPCauchyRecalibrator",
+    "GPNormalRecalibrator",
     "IdentityRecalibrator",
     "IsotonicRecalibrator",
+    "OperatingPointRecalibrator",
     "StdScalingRecalibrator",
+    "VarianceIsotonicRecalibrator",
 ]

@@ -72,9 +72,17 @@ class BaseRecalibrator(RegressorMixin, DistributionTransformerMixin, BaseEstimat
 
     See Also
     --------
-    IdentityRecalibrator : The recalibrator that changes nothing.
+    IdentityRecalibrator : Nothing changes.
     StdScalingRecalibrator : One factor for every standard deviation.
+    BinnedScalingRecalibrator : A factor for each bin of predicted standard deviation.
+    VarianceIsotonicRecalibrator : A variance that rises with the predicted one.
+    OperatingPointRecalibrator : Intervals of a wanted miss rate, or of least cost.
     IsotonicRecalibrator : A monotone map of the probability levels.
+    EmpiricalRecalibrator : The shape of the standardised residuals.
+    ConformalRecalibrator : Intervals that are guaranteed to cover.
+    GPNormalRecalibrator : A scale that depends on the prediction.
+    GPBetaRecalibrator : A map of the levels that depends on the prediction.
+    GPCauchyRecalibrator : Cauchy distributions whose scale depends on the prediction.
 
     Examples
     --------

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skuq._typing import FloatArray
-from skuq._validation import check_integer, effective_rows
+from skuq._validation import check_integer, check_option, effective_rows
 from skuq.distributions import Distribution, LevelMap, Recalibrated
 from skuq.recalibration._base import BaseRecalibrator
 
@@ -21,6 +21,13 @@ no levels left to lie on, and the lower tail is treated alike so that mirrored d
 
 _DECIMALS = 12
 """PIT values that agree so far differ by rounding alone: the same row twice may give them."""
+
+_BANDWIDTH = 0.8
+"""Bandwidth of the kernel, in standard deviations of the normal scores times n^(-1/5).
+
+Measured on nine worlds at n from 20 to 10 000; Silverman's 1.06 is better where the map is straight and
+worse where it is bent.
+"""
 
 
 class IsotonicRecalibrator(BaseRecalibrator):
@@ -40,6 +47,12 @@ class IsotonicRecalibrator(BaseRecalibrator):
         sets the number of evenly spaced ranks. None makes every row a knot, as the method was
         published; the intervals are as good, but the density is so rough that the negative
         log-likelihood on new rows is 0.42 worse at any n, and moments cost time in proportion to n.
+    smooth : bool, default=False
+        True estimates the map by a kernel instead of at ranks. The density is smooth and follows the
+        accidents of few rows half as much, which shows up to a few thousand rows. Leave it where
+        observations end abruptly inside the model's distribution, as waiting times do at 0, for a kernel
+        blurs such an edge: on exponential noise the negative log-likelihood is 0.05 to 0.07 worse than by
+        ranks from 100 rows on, and 90 % intervals cover 92 %.
 
     Attributes
     ----------
@@ -55,8 +68,10 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     See Also
     --------
+    EmpiricalRecalibrator : One shape for all rows, which reaches where the model gives no probability.
+    ConformalRecalibrator : Intervals that are guaranteed to cover, without a density.
+    GPBetaRecalibrator : A map of the levels that depends on the prediction.
     StdScalingRecalibrator : One factor for every standard deviation.
-    IdentityRecalibrator : The recalibrator that changes nothing.
 
     Notes
     -----
@@ -70,9 +85,17 @@ class IsotonicRecalibrator(BaseRecalibrator):
     the largest PIT the model's own tail keeps its shape, :math:`R(u) = u \, R(u_{(1)}) / u_{(1)}` and
     its mirror image, so that all probability is accounted for and moments exist where the model's do.
 
+    If ``smooth``, :math:`R` is the distribution function of the normal scores
+    :math:`x_i = \Phi^{-1}(u_i)`, estimated by a Gaussian kernel of bandwidth
+    :math:`0.8 \, s \, n^{-1/5}`, s their standard deviation; the scores are first drawn towards their
+    mean by as much as the kernel spreads them, so that a straight map comes out straight. (Estimating R by a
+    kernel is the proposal of [2]_, there on the scale of levels.) It is used between the levels that it
+    takes to 1 / (n + 1) and n / (n + 1); the tails beyond are the model's own, as above.
+
     With few rows the map follows their accidents. Fitted to a model that is calibrated already, it
     makes the negative log-likelihood on new rows worse by 0.19 with 20 rows, 0.08 with 100, 0.025 with
-    500 and 0.003 with 10 000. No warning is given, since a search would repeat it in every fold.
+    500 and 0.003 with 10 000; if ``smooth``, by 0.07, 0.023, 0.007 and 0.001. No warning is given, since
+    a search would repeat it in every fold.
 
     Cost: O(n log n) time, O(n) memory; the fitted map holds the knots only.
 
@@ -80,6 +103,8 @@ class IsotonicRecalibrator(BaseRecalibrator):
     ----------
     .. [1] V. Kuleshov, N. Fenner, S. Ermon, "Accurate uncertainties for deep learning using
        calibrated regression", ICML 2018, PMLR 80, algorithm 1.
+    .. [2] V. Dheur, S. Ben Taieb, "A large-scale study of probabilistic calibration in neural network
+       regression", ICML 2023, PMLR 202. https://doi.org/10.48550/arXiv.2306.02738
 
     Examples
     --------
@@ -95,18 +120,26 @@ class IsotonicRecalibrator(BaseRecalibrator):
     (array([5.]), array([1.]))
     """
 
-    def __init__(self, *, n_knots: Literal["auto"] | int | None = "auto") -> None:
+    def __init__(self, *, n_knots: Literal["auto"] | int | None = "auto", smooth: bool = False) -> None:
         self.n_knots = n_knots
+        self.smooth = smooth
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         n_knots = self.n_knots
         if n_knots is not None and n_knots != "auto":
             n_knots = check_integer(n_knots, "n_knots")
+        if check_option(self.smooth, "smooth", (True, False)) and n_knots != "auto":
+            raise ValueError(
+                f"`n_knots` must be left at 'auto' with smooth=True, whose bandwidth follows from n, got "
+                f"{n_knots!r}."
+            )
         n = effective_rows(weight, len(y))
         pit = dist.pit(y)
         self.outside_share_ = float(np.average((pit <= 0) | (pit >= 1), weights=weight))
         levels, positions, masses = _plotting_positions(pit, weight, n)
-        if n_knots is not None:
+        if self.smooth and len(levels) > 1:
+            levels, positions = _kernel_estimate(levels, masses, n)
+        elif n_knots is not None:
             n_levels = round(2 * n ** (1 / 3)) if n_knots == "auto" else n_knots
             levels, positions = _bend(*_thin(levels, positions, masses, n, n_levels))
         self.level_map_ = LevelMap(*_with_ends(levels, positions))
@@ -150,6 +183,27 @@ def _bend(levels: FloatArray, positions: FloatArray) -> tuple[FloatArray, FloatA
     bent = np.empty((2, 2 * len(levels) - 1))
     bent[:, ::2], bent[:, 1::2] = both, middle
     return bent[0], bent[1]
+
+
+def _kernel_estimate(levels: FloatArray, masses: FloatArray, n: float) -> tuple[FloatArray, FloatArray]:
+    """Return the smooth map at levels half a bandwidth apart on the scale of normal quantiles."""
+    score = ndtri(levels)
+    centre = float(masses @ score / n)
+    spread = float(np.sqrt(masses @ np.square(score - centre) / n))
+    bandwidth = _BANDWIDTH * spread * n**-0.2
+    # Scores much closer than the bandwidth count as one, so that the cost does not grow with n; rounding to
+    # the nearest cell of a width that is a power of two treats both tails alike.
+    cell = 2.0 ** np.floor(np.log2(bandwidth / 32))
+    place = np.unique(np.rint(score / cell), return_inverse=True)[1].ravel()
+    mass = np.bincount(place, masses)
+    shrinkage = 1 / np.hypot(1.0, bandwidth / spread)
+    points = centre + (np.bincount(place, masses * score) / mass - centre) * shrinkage
+    width = bandwidth * shrinkage
+    low, high = points[0] - 4 * width, points[-1] + 4 * width
+    grid = np.linspace(low, high, 1 + int(np.ceil((high - low) / (width / 2))))
+    positions = np.array([mass @ ndtr((at - points) / width) for at in grid]) / n
+    inside = (positions >= 1 / (n + 1)) & (positions <= n / (n + 1))
+    return ndtr(grid[inside]), positions[inside]
 
 
 def _with_ends(levels: FloatArray, positions: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -6,14 +6,58 @@ Its input is a distribution and not the feature matrix that the checks would giv
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skuq.recalibration import IdentityRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
+from skuq.recalibration import (
+    BinnedScalingRecalibrator,
+    ConformalRecalibrator,
+    EmpiricalRecalibrator,
+    GPBetaRecalibrator,
+    GPCauchyRecalibrator,
+    GPNormalRecalibrator,
+    IdentityRecalibrator,
+    IsotonicRecalibrator,
+    OperatingPointRecalibrator,
+    StdScalingRecalibrator,
+    VarianceIsotonicRecalibrator,
+)
 from skuq.regressors import LeastSquaresRegressor, RecalibratedRegressor
 
-RECALIBRATORS = [IdentityRecalibrator(), StdScalingRecalibrator(), IsotonicRecalibrator()]
+RECALIBRATORS = [
+    IdentityRecalibrator(),
+    StdScalingRecalibrator(),
+    IsotonicRecalibrator(),
+    IsotonicRecalibrator(smooth=True),
+    StdScalingRecalibrator(objective="crps"),
+    StdScalingRecalibrator(objective="coverage"),
+    StdScalingRecalibrator(robust=True),
+    BinnedScalingRecalibrator(),
+    VarianceIsotonicRecalibrator(),
+    OperatingPointRecalibrator(miss_rate=0.1),
+    OperatingPointRecalibrator(cost=1 / 11, misses="deficit", vary="bias"),
+    EmpiricalRecalibrator(),
+    EmpiricalRecalibrator(smooth=False),
+    ConformalRecalibrator(),
+    ConformalRecalibrator(symmetric=False, group_by=2, rare_groups="pool"),
+    GPNormalRecalibrator(),
+    GPBetaRecalibrator(n_inducing_points=2),  # more would follow class labels, taken for y, exactly
+    GPCauchyRecalibrator(),
+]
 PIPELINES = [make_pipeline(LeastSquaresRegressor(), recalibrator) for recalibrator in RECALIBRATORS]
-WRAPPERS = [RecalibratedRegressor(LeastSquaresRegressor(), recalibrator) for recalibrator in RECALIBRATORS]
+# folds left to chance would now and then test exact rows alone in the tiny data of some checks
+WRAPPERS = [
+    RecalibratedRegressor(LeastSquaresRegressor(), recalibrator, random_state=0)
+    for recalibrator in RECALIBRATORS
+]
 
 OUT_OF_FOLD = "fit_transform gives out-of-fold predictions and transform those of the final model, by design"
+NO_MOMENTS = "Cauchy distributions have no mean, which the check would compare of `transform`'s output"
+COMPARING_TRANSFORMED = (
+    "check_estimators_pickle",
+    "check_fit_idempotent",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_pipeline_consistency",
+    "check_sample_weight_equivalence_on_dense_data",
+)
 PIPELINE_FITS_ITS_STEPS = (
     "Pipeline fits the steps it was given and keeps them in `steps`; scikit-learn's own way"
 )
@@ -27,6 +71,9 @@ def expected_failed_checks(estimator):
     if isinstance(estimator, Pipeline):
         failures["check_estimators_overwrite_params"] = PIPELINE_FITS_ITS_STEPS
         failures["check_dont_overwrite_parameters"] = PIPELINE_FITS_ITS_STEPS
+    recalibrator = estimator[-1] if isinstance(estimator, Pipeline) else estimator.recalibrator
+    if isinstance(recalibrator, GPCauchyRecalibrator):
+        failures |= dict.fromkeys(COMPARING_TRANSFORMED, NO_MOMENTS)
     return failures
 
 

@@ -183,3 +183,115 @@ def test_relative_weights_raise_because_n_enters():
 
 def test_level_map_is_a_fitted_value():
     assert isinstance(IsotonicRecalibrator().fit(standard(2), [0.0, 1.0]).level_map_, LevelMap)
+
+
+# ----------------------------------------------------------------------------------------------- smooth
+
+
+def held_out(recalibrator, draw, n, repetitions):
+    """Mean log score and CRPS over new rows of a standard normal model."""
+    scores = []
+    for seed in range(repetitions):
+        rng = np.random.default_rng(seed)
+        dist = recalibrator.fit(standard(n), draw(rng, n)).transform(standard(2000))
+        y = draw(np.random.default_rng([seed, 1]), 2000)
+        scores.append((-dist.logpdf(y).mean(), dist.crps(y).mean()))
+    return np.mean(scores, axis=0)
+
+
+WORLDS = {
+    "calibrated": lambda rng, n: rng.normal(size=n),
+    "biased and too wide": lambda rng, n: 0.8 + 0.5 * rng.normal(size=n),
+    "heavy tails": lambda rng, n: rng.standard_t(5, size=n) / np.sqrt(5 / 3),
+    "two modes": lambda rng, n: rng.choice([-0.9, 0.9], size=n) + 0.44 * rng.normal(size=n),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize(("n", "gain"), [(20, 0.04), (100, 0.02), (500, 0.003)])
+def test_smoothing_helps_where_rows_are_few(world, n, gain):
+    repetitions = {20: 60, 100: 30, 500: 10}[n]
+    rough = held_out(IsotonicRecalibrator(), WORLDS[world], n, repetitions)
+    smooth = held_out(IsotonicRecalibrator(smooth=True), WORLDS[world], n, repetitions)
+    assert smooth[0] < rough[0] - gain
+    assert smooth[1] < rough[1] + 1e-3
+
+
+def test_smoothing_blurs_an_edge():
+    def waiting_times(rng, n):
+        return rng.exponential(size=n) - 1.0
+
+    rough = held_out(IsotonicRecalibrator(), waiting_times, 500, 10)
+    smooth = held_out(IsotonicRecalibrator(smooth=True), waiting_times, 500, 10)
+    assert 0.03 < smooth[0] - rough[0] < 0.12
+    assert smooth[1] - rough[1] < 0.002
+
+
+def test_a_straight_map_stays_straight():
+    """Normal scores that are exactly normal give exactly a shift and a scale, kernel or not."""
+    levels = (np.arange(2000) + 0.5) / 2000
+    y = 0.7 + 1.6 * stats.norm.ppf(levels)
+    level_map = IsotonicRecalibrator(smooth=True).fit(standard(2000), y).level_map_
+    at = np.linspace(-2.5, 4.0, 60)
+    assert_allclose(level_map(stats.norm.cdf(at)), stats.norm.cdf(at, 0.7, 1.6), atol=0.002)
+    recalibrated = IsotonicRecalibrator(smooth=True).fit(standard(2000), y).transform(standard(1))
+    assert_allclose(recalibrated.mean(), 0.7, atol=0.005)
+    assert_allclose(recalibrated.std(), 1.6, rtol=0.01)
+
+
+def test_the_kernel_estimate_is_as_defined():
+    y = np.array([-1.3, -0.2, 0.1, 0.4, 2.0])
+    weight = np.array([1, 3, 1, 2, 1])
+    scores = np.repeat(y, weight)  # the normal scores of a standard normal model
+    level_map = IsotonicRecalibrator(smooth=True).fit(standard(5), y, sample_weight=weight).level_map_
+    n, spread, centre = 8, scores.std(), scores.mean()
+    bandwidth = 0.8 * spread * n ** (-1 / 5)
+    shrinkage = spread / np.hypot(spread, bandwidth)
+    knots = stats.norm.ppf(level_map.levels[1:-1])
+    points = centre + (scores - centre) * shrinkage
+    expected = stats.norm.cdf((knots[:, np.newaxis] - points) / (bandwidth * shrinkage)).mean(axis=1)
+    assert_allclose(level_map.values[1:-1], expected, rtol=1e-9)
+    assert level_map.values[1] >= 1 / 9
+    assert level_map.values[-2] <= 8 / 9
+    assert len(knots) > 5
+
+
+def test_smooth_maps_are_mirrored_and_keep_the_tails():
+    y = np.random.default_rng(0).gamma(2.0, size=300) - 1.5
+    y[:40] = 0.001 * np.arange(40)  # 0 itself and what counts as one with it
+    grid = np.linspace(0.001, 0.999, 97)
+    recalibrator = IsotonicRecalibrator(smooth=True)
+    forth = recalibrator.fit(standard(300), y).level_map_
+    back = recalibrator.fit(standard(300), -y).level_map_
+    assert_allclose(back(1 - grid), 1 - forth(grid), rtol=1e-9)
+    recalibrated = recalibrator.fit(standard(300), 0.5 * y).transform(standard(1))
+    ratio = recalibrated.pdf(-6.0) / recalibrated.pdf(-5.0)
+    assert_allclose(ratio, stats.norm.pdf(-6.0) / stats.norm.pdf(-5.0))
+    assert 0 < recalibrated.cdf(-30.0) < 1e-190
+
+
+def test_many_rows_need_few_knots_and_ties_are_no_trouble():
+    y = np.random.default_rng(0).normal(size=30_000)
+    assert len(IsotonicRecalibrator(smooth=True).fit(standard(30_000), y).level_map_.levels) < 250
+    rounded = IsotonicRecalibrator(smooth=True).fit(standard(3000), np.round(y[:3000] / 4) * 4).level_map_
+    assert (np.diff(rounded.levels) > 0).all()
+    assert (np.diff(rounded.values) > 0).all()
+
+
+@pytest.mark.parametrize("y", [[0.3], [0.3, 0.3, 0.3], [-1e6, 1e6], [0.3, 0.3 + 1e-9]])
+def test_smoothing_of_hardly_any_rows(y):
+    n = len(y)
+    recalibrator = IsotonicRecalibrator(smooth=True).fit(standard(n), y)
+    assert np.isfinite(recalibrator.transform(standard(2)).quantile([0.01, 0.5, 0.99])).all()
+    assert np.isfinite(recalibrator.predict(standard(2))).all()
+
+
+@pytest.mark.parametrize("n_knots", [None, 5])
+def test_knots_and_smoothing_exclude_each_other(n_knots):
+    with pytest.raises(ValueError, match="`n_knots` must be left at 'auto' with smooth=True"):
+        IsotonicRecalibrator(n_knots=n_knots, smooth=True).fit(standard(3), [0.0, 1.0, 2.0])
+
+
+def test_smooth_must_be_a_bool():
+    with pytest.raises(ValueError, match="`smooth` must be one of True, False"):
+        IsotonicRecalibrator(smooth="kernel").fit(standard(3), [0.0, 1.0, 2.0])

@@ -1,0 +1,158 @@
+"""Normalised split conformal prediction as a recalibrator."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from skuq._typing import FloatArray
+from skuq._validation import check_integer, check_option, effective_rows
+from skuq.distributions import Distribution
+from skuq.recalibration._base import BaseRecalibrator
+from skuq.recalibration._mondrian import Groups, check_groups, equal_count_edges, grouped_dist, read_labels
+from skuq.recalibration._residuals import finite_moments, reaching_scores, standardised_residuals
+
+
+class ConformalRecalibrator(BaseRecalibrator):
+    r"""Give any distribution intervals that are guaranteed to cover, at any number of rows.
+
+    It answers which interval covers 90 % of new rows with certainty that does not rest on the model:
+    the predicted mean and standard deviation say where and how wide, the ranks of the calibration
+    residuals how many standard deviations it takes. Prefer `IsotonicRecalibrator` or
+    `EmpiricalRecalibrator` where a density or finite quantiles at every level are needed, and
+    `skuq.regressors.ConformalRegressor` to start from a model without a distribution, or for methods
+    that hold out no rows.
+
+    Parameters
+    ----------
+    symmetric : bool, default=True
+        True ranks absolute residuals: intervals reach equally far to both sides of the mean, which
+        stays. False ranks signed ones: each bound has a guarantee of its own, intervals follow a bias
+        or a skewed shape, and it takes about twice as many rows, 19 for 90 %.
+    group_by : None, callable or int, default=None
+        Groups of which each gets the guarantee by itself (Mondrian). A callable takes a Distribution
+        of n rows and returns n labels, such as ``lambda dist: dist.mean() > 100``; an int makes that
+        many bins of predicted standard deviation, each with about equally many calibration rows.
+    rare_groups : {"raise", "pool"}, default="raise"
+        For a label that no calibration row has, or fewer than ``min_group_size``: a ValueError, or the
+        residuals of all groups together.
+    min_group_size : int, default=10
+        Number of calibration rows below which a group is rare. Only with ``group_by``.
+
+    Attributes
+    ----------
+    group_sizes_ : dict or None
+        Number of calibration rows of each label; None without ``group_by``.
+    edges_ : ndarray or None
+        Standard deviations that bound the bins, in the units of y, if ``group_by`` is an int.
+    n_features_in_ : int
+        Always 2, the columns of a Distribution seen as an array.
+
+    See Also
+    --------
+    EmpiricalRecalibrator : The same residuals without the guarantee, smooth and finite.
+    IsotonicRecalibrator : A monotone map of the probability levels.
+    skuq.distributions.ConformalPredictive : What it returns, and what its quantiles are.
+
+    Notes
+    -----
+    With :math:`z_i = (y_i - \mu_i) / \sigma_i` of n calibration rows, the symmetric interval of
+    coverage c is :math:`\mu \pm \sigma \, |z|_{(k)}`, :math:`k = \lceil (n + 1) c \rceil` [1]_ [2]_. If
+    calibration and new rows are exchangeable and the model has seen neither, it covers with a
+    probability of at least c and at most c + 1/(n + 1), ties aside; the coverage of many new rows by
+    one calibration set has the distribution Beta(k, n + 1 - k) [3]_, a standard deviation of 1 % at
+    n = 900 and 90 %. With fewer than c / (1 - c) rows the interval is infinite, with a
+    `SmallSampleWarning`.
+
+    What is guaranteed is the average over rows, or over the rows of a group. A model whose sigma is
+    wrong in places covers too much in some and too little in others; ``group_by`` mends that where the
+    groups part these places. With bins of sigma the guarantee by bin holds for given edges; since
+    the edges are learnt from the same rows, each bin may differ from it by about one row's weight.
+
+    Not only the intervals but also `mean`, `std` and `crps` change: they are those of the residuals'
+    empirical distribution, mirrored at 0 if ``symmetric``. There is no density. In
+    `RecalibratedRegressor` the residuals are out of fold, each from a model of its own, so that
+    coverage is near c but the guarantee is not exact; it is with a ``FrozenEstimator`` and rows held
+    out, or with ``cv`` of one split and ``ensemble=True``.
+
+    Cost: O(n log n) time, O(n) memory.
+
+    References
+    ----------
+    .. [1] H. Papadopoulos, K. Proedrou, V. Vovk, A. Gammerman, "Inductive confidence machines for
+       regression", ECML 2002. https://doi.org/10.1007/3-540-36755-1_29
+    .. [2] J. Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani, L. Wasserman, "Distribution-free predictive
+       inference for regression", JASA 113, 2018. https://doi.org/10.1080/01621459.2017.1307116,
+       theorem 2 and section 5.2.
+    .. [3] V. Vovk, "Conditional validity of inductive conformal predictors", Machine Learning 92, 2013.
+       https://doi.org/10.1007/s10994-013-5355-6
+
+    Examples
+    --------
+    A model whose standard deviation is half the true one:
+
+    >>> import numpy as np
+    >>> from skuq.distributions import Normal
+    >>> from skuq.recalibration import ConformalRecalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> loc, scale = rng.normal(size=2000), rng.uniform(1, 3, size=2000)
+    >>> y = rng.normal(loc, scale)
+    >>> dist = Normal(loc, scale / 2)
+    >>> recalibrated = ConformalRecalibrator().fit(dist[:1000], y[:1000]).transform(dist[1000:])
+    >>> lower, upper = recalibrated.interval(0.9).T
+    >>> np.mean((lower <= y[1000:]) & (y[1000:] <= upper)).round(2)
+    np.float64(0.89)
+    """
+
+    def __init__(
+        self,
+        *,
+        symmetric: bool = True,
+        group_by: Callable[[Distribution], Any] | int | None = None,
+        rare_groups: Literal["raise", "pool"] = "raise",
+        min_group_size: int = 10,
+    ) -> None:
+        self.symmetric = symmetric
+        self.group_by = group_by
+        self.rare_groups = rare_groups
+        self.min_group_size = min_group_size
+
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        check_option(self.symmetric, "symmetric", (True, False))
+        rare_groups, min_group_size = check_groups(self.rare_groups, self.min_group_size)
+        effective_rows(weight, len(y))  # ranks need repetitions, so relative weights raise
+        mean, std, z = standardised_residuals(dist, y)
+        self.edges_ = self._edges(std, weight)
+        self._symmetric = self.symmetric
+        self._scores = reaching_scores(np.abs(z), mean, mean, std, y) if self.symmetric else z
+        self._weight = weight
+        self._groups = Groups(
+            self._labels(dist, std), weight, rare_groups=rare_groups, min_group_size=min_group_size
+        )
+        self.group_sizes_ = None if self.group_by is None else dict(self._groups.sizes)
+
+    def _transform(self, dist: Distribution) -> Distribution:
+        mean, std = finite_moments(dist)
+        labels = self._labels(dist, std)
+        return grouped_dist(
+            self._groups, labels, self._scores, self._weight, mean, std, symmetric=self._symmetric
+        )
+
+    def _edges(self, std: FloatArray, weight: FloatArray | None) -> FloatArray | None:
+        """Return what bounds the bins of standard deviation, if they are the groups."""
+        if self.group_by is None or callable(self.group_by):
+            return None
+        if not isinstance(self.group_by, numbers.Integral):
+            raise TypeError(
+                f"`group_by` must be an integer number of bins, a callable or None, got {self.group_by!r}. "
+                "A callable of the predicted distribution gives labels."
+            )
+        return equal_count_edges(std, check_integer(self.group_by, "group_by"), weight)
+
+    def _labels(self, dist: Distribution, std: FloatArray) -> np.ndarray | None:
+        if callable(self.group_by):
+            return read_labels(self.group_by(dist), len(dist))
+        return None if self.edges_ is None else np.searchsorted(self.edges_, std, side="right")

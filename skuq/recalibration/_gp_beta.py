@@ -1,0 +1,233 @@
+"""Recalibration of bias, scale and skew as smooth functions of the prediction."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skuq._typing import FloatArray, IntArray
+from skuq.distributions import BetaRecalibrated, Distribution
+from skuq.distributions._beta_recalibrated import log_levels
+from skuq.recalibration._base import BaseRecalibrator
+from skuq.recalibration._gp_cubature import expect, factorise, icosahedron, place_nodes
+from skuq.recalibration._gp_engine import LatentPrior, Rows
+from skuq.recalibration._gp_fit import describe, fit_field, read_rows
+from skuq.recalibration._scaling import Spread, finite_std, overall_factor, read_spread
+
+_PRIOR = LatentPrior(constants=np.array([1.5, 1.0, 3.0]), rates=np.array([2.0, 4.0, 1.0]))
+"""Of latent scale, skew and shift, logarithms of exponents and log odds of a level."""
+
+_LOG_TINY = math.log(np.finfo(float).tiny)
+_LARGEST = 30.0
+"""Logarithms of a and b are held here, beyond anything that data ask for."""
+
+
+def _log_exponents(latent: FloatArray) -> FloatArray:
+    """Return log a and log b of latent scale and skew, the first two rows."""
+    both = np.stack([latent[0] + latent[1], latent[0] - latent[1]])
+    return np.asarray(np.clip(both, -_LARGEST, _LARGEST))
+
+
+@dataclass(frozen=True)
+class BetaLikelihood:
+    """Density of beta calibration over that of the base, at the levels that were observed.
+
+    With t the level, the log density ratio is log(a / t + b / (1 - t)) + log s(z) + log s(-z), where
+    z = a log t - b log(1 - t) + c and s is the logistic function.
+    """
+
+    log_lower: FloatArray
+    log_upper: FloatArray
+
+    @cached_property
+    def _rule(self) -> tuple[FloatArray, FloatArray]:
+        return icosahedron()
+
+    def start(self, weight: FloatArray) -> FloatArray:
+        """Return the identity."""
+        return np.zeros(3)
+
+    def take(self, rows: IntArray) -> BetaLikelihood:
+        """Return the likelihood of some of the rows."""
+        return BetaLikelihood(self.log_lower[rows], self.log_upper[rows])
+
+    def expect(
+        self, rows: Rows, mean: FloatArray, covariance: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return E log p and its derivatives by cubature."""
+        some = BetaLikelihood(self.log_lower[rows], self.log_upper[rows])
+        return expect(some.at, mean, covariance, self._rule)
+
+    def at(self, latent: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the log density ratio and its gradient at latent values (3, nodes, n)."""
+        log_a, log_b = _log_exponents(latent)
+        lower, upper = np.exp(log_a) * self.log_lower, -np.exp(log_b) * self.log_upper
+        z = lower + upper + latent[2]
+        odds = log_a - self.log_lower - (log_b - self.log_upper)  # of a / t against b / (1 - t)
+        share, soft_odds = _logistic(odds)
+        level, soft_z = _logistic(z)
+        value = log_b - self.log_upper + soft_odds + z - 2 * soft_z
+        slope = 1 - 2 * level
+        by_a, by_b = share + slope * lower, 1 - share + slope * upper
+        return value, np.stack([by_a + by_b, by_a - by_b, slope])
+
+
+def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return 1 / (1 + exp(-x)) and log(1 + exp(x)) for one exponential."""
+    small = np.exp(-np.abs(x))
+    return np.where(x > 0, 1.0, small) / (1.0 + small), np.maximum(x, 0.0) + np.log1p(small)
+
+
+class GPBetaRecalibrator(BaseRecalibrator):
+    r"""Map the probability levels by a beta calibration map that depends smoothly on the prediction.
+
+    It answers at which level the truth lies, for predictions like this one, when the model says 10 %,
+    50 %, 90 %: bias, scale and skew, three numbers, each learnt as a function of predicted mean and
+    standard deviation. So it mends a model that is too high here and too low there, as well as one
+    that is too sure of itself in places. Three numbers cannot make two modes of one, and a model that
+    is several times too narrow comes out with too sharp a peak: there put `StdScalingRecalibrator`
+    before it. Prefer `GPNormalRecalibrator` where only the scale is wrong or Gaussian distributions
+    must come out, and `IsotonicRecalibrator` where the defect is the same for all predictions,
+    whatever its form; with fewer than about 200 rows either is safer.
+
+    Parameters
+    ----------
+    n_inducing_points : int, default=24
+        At most so many predictions carry the functions. More follow wigglier ones, at a cost in
+        proportion to the square.
+    batch_size : int or None, default=None
+        None sums over all rows in every step and stops at the optimum. An int takes random batches of
+        so many rows, which is faster from about 20 000 rows on and somewhat less exact.
+    max_iter : int or None, default=None
+        Most iterations: None is 100 on all rows, of which 10 to 40 are usual, and 500 by batches, which
+        are always used up.
+    random_state : int, RandomState instance or None, default=None
+        The batches; without ``batch_size`` nothing is random.
+
+    Attributes
+    ----------
+    lengthscales_ : ndarray of shape (2,)
+        Distance over which the map changes: in predicted mean, in the units of y, and in the natural
+        logarithm of the predicted standard deviation.
+    deviations_ : ndarray of shape (3,)
+        Standard deviations of the latent scale, skew and shift over such distances and beyond; where all
+        are near 0, one map for all rows is enough.
+    inducing_points_ : ndarray of shape (m, 2)
+        Means and standard deviations that carry the functions, in the units of y; m is smaller than
+        ``n_inducing_points`` where fewer say the same.
+    outside_share_ : float
+        Share of the rows whose `y` lies where the model gives no probability at all, as below the
+        smallest member of an ensemble or 38 standard deviations from a Gaussian mean. A map of levels
+        cannot reach them: above 0.1, no interval covers 90 %. Widen such distributions first, with
+        ``make_pipeline(StdScalingRecalibrator(), GPBetaRecalibrator())``.
+    lower_bound_ : float
+        Evidence lower bound of the calibration rows' density over that of the model.
+    n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Always 2, the columns of a Distribution seen as an array.
+
+    See Also
+    --------
+    GPNormalRecalibrator : The scale alone, with Gaussian output.
+    IsotonicRecalibrator : One map of any form for all rows.
+    skuq.distributions.BetaRecalibrated : What it returns.
+
+    Notes
+    -----
+    The recalibrated distribution function [1]_ is
+
+    .. math:: G(y) = s\{a \log F(y) - b \log[1 - F(y)] + c\}, \quad
+        a = e^{w_1 + w_2}, \; b = e^{w_1 - w_2}, \; c = w_3,
+
+    with :math:`s` the logistic function, and :math:`w_1, w_2, w_3` are each a constant plus a Gaussian
+    process over the prediction, with mean 0, the identity. They are independent beforehand but not
+    given the data, and correlations of the three are kept. The kernel, its inputs, inducing points and
+    the search are those of `GPNormalRecalibrator`. The expected log-likelihood is taken at 13 nodes a
+    row, exact for polynomials of degree five.
+
+    What comes out averages G over the same 13 nodes of the posterior, a `BetaRecalibrated` that is
+    evaluated on demand: against 200 000 draws its levels are right to 1e-4 among 1000 calibration rows,
+    and to 0.01 far away from them, where the map is that of the constants.
+
+    Levels of exactly 0 or 1, as with ensembles, count as half their share of the rows. A row predicted
+    without uncertainty stays as it is; it is left out where the prediction is exact.
+
+    Unlike netcal's GPBeta: three latent functions instead of multiples of one, an expectation instead
+    of 128 draws, data in full against the prior whatever the batch, and no grid of 512 points.
+
+    Cost: O(n m^2) time an iteration, about 6 s in all for 10 000 rows; memory for a block of 2048 rows.
+
+    References
+    ----------
+    .. [1] H. Song, T. Diethe, M. Kull, P. Flach, "Distribution calibration for regression", ICML 2019,
+       PMLR 97, eq. 5.
+
+    Examples
+    --------
+    A model whose predictions are 1 too high where they are large, and right elsewhere:
+
+    >>> import numpy as np
+    >>> from skuq.distributions import Normal
+    >>> from skuq.recalibration import GPBetaRecalibrator
+    >>> loc = np.linspace(-5, 5, 1000)
+    >>> y = np.random.default_rng(0).normal(loc - (loc > 0), 1.0)
+    >>> recalibrator = GPBetaRecalibrator().fit(Normal(loc, 1.0), y)
+    >>> recalibrator.predict(Normal([-3.0, 3.0], 1.0)).round(1)
+    array([-3.1,  2. ])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_inducing_points: int = 24,
+        batch_size: int | None = None,
+        max_iter: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_inducing_points = n_inducing_points
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        spread = read_spread(dist, y, weight)
+        self._field, self.outside_share_ = None, 0.0
+        if spread is not None:
+            overall_factor(np.sign(spread.z), spread.weight)  # raises where all are exact
+            levels, self.outside_share_ = _observed_levels(spread)
+            rows = read_rows(spread.dist, levels, spread.weight)
+            self._field = fit_field(rows, BetaLikelihood(*rows.seen), _PRIOR, self)
+        describe(self, self._field, _PRIOR)
+
+    def _transform(self, dist: Distribution) -> Distribution:
+        if self._field is None:  # fitted to exact point masses, which any map fits
+            return dist
+        mean, covariance = self._field.at(dist.mean(), finite_std(dist))
+        nodes, weights = icosahedron()
+        latent = place_nodes(mean, factorise(covariance), nodes)
+        a, b = np.exp(_log_exponents(latent))
+        return BetaRecalibrated(dist, a.T, b.T, latent[2].T, weights)
+
+
+def _observed_levels(spread: Spread) -> tuple[FloatArray, float]:
+    """Return log F(y) and log(1 - F(y)), shape (2, n), finite, and the share of rows at level 0 or 1.
+
+    A row below everything the model thinks possible lies somewhere in the levels that such rows take up, for
+    which stands the middle one. A level that only underflows is held at the smallest number.
+    """
+    levels = np.array(log_levels(spread.dist, spread.y))
+    weight = np.ones(len(spread.y)) if spread.weight is None else spread.weight
+    lost = np.isneginf(levels)
+    outside = float(lost.any(axis=0) @ weight / weight.sum())
+    if outside and spread.dist.has_density:
+        lost &= np.isneginf(spread.dist.logpdf(spread.y))
+    shares = lost @ weight / weight.sum()
+    levels = np.maximum(levels, _LOG_TINY)
+    for side in np.flatnonzero(shares):
+        middle = shares[side] / 2
+        levels[side, lost[side]], levels[1 - side, lost[side]] = np.log(middle), np.log1p(-middle)
+    return levels, outside

@@ -1,0 +1,180 @@
+"""Recalibration to Cauchy distributions whose scale depends smoothly on the prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import expit
+from sklearn.utils.validation import check_is_fitted
+
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq.distributions import Distribution, StudentT
+from skuq.recalibration._base import BaseRecalibrator, check_dist
+from skuq.recalibration._gp_cubature import expect, gauss_hermite
+from skuq.recalibration._gp_engine import LatentPrior, Rows
+from skuq.recalibration._gp_fit import describe, fit_field, log_size, read_rows, weighted_median
+from skuq.recalibration._scaling import finite_std, overall_factor, read_spread
+
+_PRIOR = LatentPrior(constants=np.array([1.5]), rates=np.array([2.0]))
+"""Of the log scale factor: a common scale 4.5 times as large is one deviation."""
+
+_NODES = 16
+
+
+@dataclass(frozen=True)
+class CauchyLikelihood:
+    """y ~ Cauchy(mu, s exp(w)), given by log |z|, z = (y - mu) / s, without the terms w does not enter."""
+
+    log_size: FloatArray
+
+    @cached_property
+    def _rule(self) -> tuple[FloatArray, FloatArray]:
+        return gauss_hermite(_NODES)
+
+    def start(self, weight: FloatArray) -> FloatArray:
+        """Return the log of the median |z|, about the best for all rows."""
+        return np.array([weighted_median(self.log_size, weight)])
+
+    def take(self, rows: IntArray) -> CauchyLikelihood:
+        """Return the likelihood of some of the rows."""
+        return CauchyLikelihood(self.log_size[rows])
+
+    def expect(
+        self, rows: Rows, mean: FloatArray, covariance: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return E log p and its derivatives by Gauss-Hermite quadrature."""
+        some = CauchyLikelihood(self.log_size[rows])
+        return expect(some.at, mean, covariance, self._rule)
+
+    def at(self, latent: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return -w - log(1 + z^2 exp(-2 w)) and its derivative at latent values (1, nodes, n)."""
+        twice = 2 * (self.log_size - latent)
+        return -latent[0] - np.logaddexp(0.0, twice[0]), 2 * expit(twice) - 1
+
+
+class GPCauchyRecalibrator(BaseRecalibrator):
+    r"""Replace each distribution by a Cauchy distribution whose scale depends smoothly on the prediction.
+
+    It answers how far off a prediction may be when now and then it is off by orders of magnitude: the
+    tails are so heavy that no mean exists and one gross outlier hardly moves the fit. That is seldom
+    what one has. On ordinary data 90 % intervals come out too wide by more than half, and narrow ones
+    too narrow. Prefer `GPNormalRecalibrator` unless a Cauchy distribution fits the residuals visibly
+    better, `IsotonicRecalibrator` or `EmpiricalRecalibrator` for tails as heavy as the data say, and
+    ``StdScalingRecalibrator(robust=True)`` against outliers that are mere errors.
+
+    Parameters
+    ----------
+    n_inducing_points : int, default=24
+        At most so many predictions carry the function. More follow a wigglier one, at a cost in
+        proportion to the square.
+    batch_size : int or None, default=None
+        None sums over all rows in every step and stops at the optimum. An int takes random batches of
+        so many rows, which is faster from about 50 000 rows on and somewhat less exact.
+    max_iter : int or None, default=None
+        Most iterations: None is 100 on all rows, of which 10 to 40 are usual, and 500 by batches, which
+        are always used up.
+    random_state : int, RandomState instance or None, default=None
+        The batches; without ``batch_size`` nothing is random.
+
+    Attributes
+    ----------
+    lengthscales_ : ndarray of shape (2,)
+        Distance over which the factor changes: in predicted mean, in the units of y, and in the natural
+        logarithm of the predicted standard deviation.
+    deviations_ : ndarray of shape (1,)
+        Standard deviation of the log scale factor over such distances and beyond; near 0, one factor for
+        all rows is enough.
+    inducing_points_ : ndarray of shape (m, 2)
+        Means and standard deviations that carry the function, in the units of y; m is smaller than
+        ``n_inducing_points`` where fewer say the same.
+    lower_bound_ : float
+        Evidence lower bound of the calibration rows, up to a constant that depends on them alone.
+    n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Always 2, the columns of a Distribution seen as an array.
+
+    See Also
+    --------
+    GPNormalRecalibrator : The same with light tails.
+    EmpiricalRecalibrator : The shape that the residuals have.
+
+    Notes
+    -----
+    The model [1]_ is :math:`y_i \sim \mathrm{Cauchy}(\mu_i, \sigma_i e^{w(x_i)})`, where :math:`\mu_i` and
+    :math:`\sigma_i` are mean and standard deviation of the prediction, whatever its family, and :math:`w` is
+    as in `GPNormalRecalibrator`. The expected log-likelihood is taken by 16 nodes of Gauss-Hermite
+    quadrature; it is concave in :math:`w`. What comes out is ``StudentT(mean, scale, df=1)`` with the scale
+    :math:`\sigma \, E \, e^w`: an interval of 90 % reaches 6.3 scales to either side.
+
+    A Cauchy distribution has no mean and no standard deviation: `predict` gives the mean of the input,
+    which is the median now, and metrics that need moments raise. No Gaussian model can pass through this
+    recalibrator unchanged. A row predicted without uncertainty stays as it is.
+
+    Cost: O(n m^2) time an iteration, about 2 s in all for 10 000 rows; memory for a block of 2048 rows.
+
+    References
+    ----------
+    .. [1] F. Küppers, J. Schneider, A. Haselhoff, "Parametric and multivariate uncertainty calibration
+       for regression and object detection", ECCV Workshops 2022.
+       https://doi.org/10.1007/978-3-031-25072-9_30
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.distributions import Normal
+    >>> from skuq.recalibration import GPCauchyRecalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> loc = rng.normal(size=500)
+    >>> y = loc + 0.3 * rng.standard_cauchy(size=500)
+    >>> recalibrated = GPCauchyRecalibrator().fit(Normal(loc, 1.0), y).transform(Normal([0.0], 1.0))
+    >>> recalibrated.scale.round(1), recalibrated.interval(0.9).round(0)
+    (array([0.3]), array([[-2.,  2.]]))
+    """
+
+    def __init__(
+        self,
+        *,
+        n_inducing_points: int = 24,
+        batch_size: int | None = None,
+        max_iter: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_inducing_points = n_inducing_points
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        spread = read_spread(dist, y, weight)
+        self._field = None
+        if spread is not None:
+            overall_factor(np.sign(spread.z), spread.weight)  # raises where all are exact
+            rows = read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
+            self._field = fit_field(rows, CauchyLikelihood(rows.seen[0]), _PRIOR, self)
+        describe(self, self._field, _PRIOR)
+
+    def _transform(self, dist: Distribution) -> Distribution:
+        mean, std = dist.mean(), finite_std(dist)
+        if self._field is None:  # fitted to exact point masses, which any factor fits
+            return StudentT(mean, std, 1.0)
+        latent, covariance = self._field.at(mean, std)
+        return StudentT(mean, std * np.exp(latent[0] + covariance[0, 0] / 2), 1.0)
+
+    def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
+        """Return the point prediction: the mean of the input, which is the median of what comes out.
+
+        Parameters
+        ----------
+        dist : Distribution of n rows, or array-like of shape (n, 2)
+            Predictions of the model that the recalibrator was fitted for.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n,)
+            In the units of `dist`.
+        """
+        check_is_fitted(self)
+        return check_dist(dist).mean()

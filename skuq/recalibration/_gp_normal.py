@@ -1,0 +1,170 @@
+"""Recalibration of the standard deviation as a smooth function of the prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from skuq._typing import FloatArray, IntArray
+from skuq.distributions import Distribution
+from skuq.recalibration._gp_engine import LatentPrior, Rows
+from skuq.recalibration._gp_fit import describe, fit_field, log_size, read_rows
+from skuq.recalibration._scaling import ScalingRecalibrator, finite_std, overall_factor, read_spread
+
+_PRIOR = LatentPrior(constants=np.array([3.0]), rates=np.array([1.0]))
+"""Of the log variance factor: a common standard deviation 4.5 times as large is one deviation."""
+
+_LARGEST = 50.0
+"""Exponents are held here, where the bound is beyond doubt too low."""
+
+
+@dataclass(frozen=True)
+class NormalLikelihood:
+    """y ~ N(mu, s^2 exp(w)), given by log z^2, z = (y - mu) / s, without the terms that w does not enter."""
+
+    log_square: FloatArray
+
+    def start(self, weight: FloatArray) -> FloatArray:
+        """Return the log variance factor that would be best for all rows."""
+        return np.array([logsumexp(self.log_square, b=weight) - np.log(weight.sum())])
+
+    def take(self, rows: IntArray) -> NormalLikelihood:
+        """Return the likelihood of some of the rows."""
+        return NormalLikelihood(self.log_square[rows])
+
+    def expect(
+        self, rows: Rows, mean: FloatArray, covariance: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return E log p in closed form, -(m + z^2 exp(-m + v/2)) / 2, and its derivatives."""
+        exponent = self.log_square[rows] - mean[0] + covariance[0, 0] / 2
+        half = 0.5 * np.exp(np.minimum(exponent, _LARGEST))
+        return -0.5 * mean[0] - half, (half - 0.5)[np.newaxis], -half[np.newaxis, np.newaxis]
+
+
+class GPNormalRecalibrator(ScalingRecalibrator):
+    r"""Multiply each standard deviation by a factor that depends smoothly on the prediction.
+
+    It answers by how much a model is too sure of itself here and too unsure there: the factor is
+    learnt as a function of predicted mean and standard deviation, where `StdScalingRecalibrator` has
+    one for all rows. It mends no bias and no shape: means stay exactly where they are, and a model
+    that predicts too high only gets wider distributions. Prefer `GPBetaRecalibrator` for bias and skew
+    that depend on the prediction, `IsotonicRecalibrator` for those that do not, and
+    `StdScalingRecalibrator` with fewer than about 100 rows.
+
+    Parameters
+    ----------
+    n_inducing_points : int, default=24
+        At most so many predictions carry the function. More follow a wigglier one, at a cost in
+        proportion to the square.
+    batch_size : int or None, default=None
+        None sums over all rows in every step and stops at the optimum. An int takes random batches of
+        so many rows, which is faster from about 100 000 rows on and somewhat less exact.
+    max_iter : int or None, default=None
+        Most iterations: None is 100 on all rows, of which 10 to 40 are usual, and 500 by batches, which
+        are always used up.
+    random_state : int, RandomState instance or None, default=None
+        The batches; without ``batch_size`` nothing is random.
+
+    Attributes
+    ----------
+    lengthscales_ : ndarray of shape (2,)
+        Distance over which the factor changes: in predicted mean, in the units of y, and in the natural
+        logarithm of the predicted standard deviation.
+    deviations_ : ndarray of shape (1,)
+        Standard deviation of the log variance factor over such distances and beyond; near 0, one factor
+        for all rows is enough.
+    inducing_points_ : ndarray of shape (m, 2)
+        Means and standard deviations that carry the function, in the units of y; m is smaller than
+        ``n_inducing_points`` where fewer say the same.
+    lower_bound_ : float
+        Evidence lower bound of the calibration rows, up to a constant that depends on them alone.
+    n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Always 2, the columns of a Distribution seen as an array.
+
+    See Also
+    --------
+    GPBetaRecalibrator : Bias, scale and skew that depend on the prediction.
+    GPCauchyRecalibrator : The same with Cauchy distributions.
+    StdScalingRecalibrator : One factor for all rows.
+
+    Notes
+    -----
+    The model [1]_ is :math:`y_i \sim N(\mu_i, \sigma_i^2 e^{w(x_i)})`. Here :math:`x_i = (\mu_i / u,
+    \log(\sigma_i / u))` with one scale :math:`u` for both, so that units do not matter and a
+    prediction that hardly varies is not blown up to look as if it did; and :math:`w` is a constant plus
+    a Gaussian process with a Matérn kernel (5/2), a length for each input, on inducing points [2]_.
+    Its expected log-likelihood is closed-form, with mean :math:`m` and variance :math:`v` of
+    :math:`w(x)` and :math:`z = (y - \mu) / \sigma`,
+
+    .. math:: -\tfrac{1}{2} [\log 2 \pi \sigma^2 + m + z^2 e^{-m + v/2}],
+
+    and is maximised, summed over all n rows, less the divergence from the prior: by natural
+    gradients [3]_ and, over the three parameters of the kernel, a quasi-Newton method. The variance is
+    multiplied by :math:`E \, e^w = e^{m + v/2}`. Far from all calibration rows the factor is the
+    constant.
+
+    For a family other than `Normal`, :math:`\sigma` is its standard deviation, the likelihood a means
+    of matching second moments, and the distribution is spread about its mean, its shape kept. A row
+    predicted without uncertainty stays as it is; it is left out where the prediction is exact.
+
+    Unlike netcal's GPNormal, whose definition this is: the data count in full against the prior
+    whatever the batch, units do not matter, nothing is sampled, and the kernel tells rows of different
+    :math:`\sigma` apart, which the published one hardly does.
+
+    Cost: O(n m^2) time an iteration, about 2 s in all for 10 000 rows; memory for a block of 2048 rows.
+
+    References
+    ----------
+    .. [1] F. Küppers, J. Schneider, A. Haselhoff, "Parametric and multivariate uncertainty calibration
+       for regression and object detection", ECCV Workshops 2022.
+       https://doi.org/10.1007/978-3-031-25072-9_30
+    .. [2] J. Hensman, A. Matthews, Z. Ghahramani, "Scalable variational Gaussian process
+       classification", AISTATS 2015, PMLR 38.
+    .. [3] M. E. Khan, W. Lin, "Conjugate-computation variational inference", AISTATS 2017, PMLR 54.
+
+    Examples
+    --------
+    A model that says 1 everywhere, where the truth is 0.5 on the left and 2 on the right:
+
+    >>> import numpy as np
+    >>> from skuq.distributions import Normal
+    >>> from skuq.recalibration import GPNormalRecalibrator
+    >>> loc = np.linspace(-5, 5, 2000)
+    >>> truth = np.where(loc < 0, 0.5, 2.0)
+    >>> y = np.random.default_rng(0).normal(loc, truth)
+    >>> recalibrator = GPNormalRecalibrator().fit(Normal(loc, 1.0), y)
+    >>> recalibrator.transform(Normal([-3.0, 3.0], 1.0)).std().round(2)
+    array([0.49, 2.05])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_inducing_points: int = 24,
+        batch_size: int | None = None,
+        max_iter: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_inducing_points = n_inducing_points
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        spread = read_spread(dist, y, weight)
+        self._field = None
+        if spread is not None:
+            overall_factor(spread.z, spread.weight)  # raises where no spread, or no finite one, is left
+            rows = read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
+            self._field = fit_field(rows, NormalLikelihood(2 * rows.seen[0]), _PRIOR, self)
+        describe(self, self._field, _PRIOR)
+
+    def _factors(self, dist: Distribution) -> FloatArray:
+        if self._field is None:  # fitted to exact point masses, which any factor fits
+            return np.asarray(1.0)
+        mean, covariance = self._field.at(dist.mean(), finite_std(dist))
+        return np.asarray(np.exp((mean[0] + covariance[0, 0] / 2) / 2))
