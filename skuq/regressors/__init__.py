@@ -2,6 +2,7 @@
 
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
+from skuq.regressors._conformal import ConformalRegressor
 from skuq.regressors._least_squares import LeastSquaresRegressor
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
 from skuq.regressors._recalibrated import RecalibratedRegressor
@@ -11,6 +12,7 @@ from skuq.regressors._uncertainty import UncertaintyRegressor
 __all__ = [
     "BaseUncertaintyRegressor",
     "BootstrapRegressor",
+    "ConformalRegressor",
     "LeastSquaresRegressor",
     "MultiQuantileRegressor",
     "RecalibratedRegressor",

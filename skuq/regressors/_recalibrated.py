@@ -10,6 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
 from skuq._typing import FloatArray, IntArray
+from skuq._validation import check_option
 from skuq.distributions import Distribution, Mixture, concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
@@ -164,6 +165,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return folds
 
     def _check_estimator(self) -> None:
+        check_option(self.ensemble, "ensemble", (True, False))
         known = all(hasattr(self.recalibrator, name) for name in ("fit", "transform", "predict"))
         if self.recalibrator is not None and (isinstance(self.recalibrator, type) or not known):
             raise TypeError(

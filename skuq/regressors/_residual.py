@@ -56,10 +56,17 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     scale_estimator : estimator or None, default=None
         The model of the size of errors; cloned and fitted to logarithms of absolute residuals. None
         takes another clone of ``estimator``, which can deal with the same X, without a transformation
-        of its target.
+        of its target. Single errors say little of their size, so it wants more smoothing than a mean
+        model, such as leaves of 50 rows.
     shape : {"empirical", "normal"}, default="empirical"
         "empirical" takes the shape of the standardised residuals; "normal" the Gaussian one, for few
         rows.
+    shrink : bool, default=True
+        Whether differences in scale are shrunk as far as they do not hold for unseen rows, which is best
+        for scores of the whole distribution. False takes them as predicted: rows of little and of much
+        noise are covered more alike, at widths that vary more by chance. Prefer False for a
+        ``scale_estimator`` that is good but not smooth, behind ``ConformalRegressor(...,
+        "normalized")`` or a recalibrator; never for a fully grown tree.
     cv : int, splitter or iterable of (train, test), default=5
         Folds that give the residuals; any splitter, time-ordered or repeated ones too. An int k is
         ``KFold(k, shuffle=True)``.
@@ -76,7 +83,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         The mean model, fitted on all rows.
     scale_model_ : object
         What became of the scale model; its ``slope`` in [0, 1] says how much of the differences it
-        predicts between rows holds on rows it has not seen (0: one scale for all rows).
+        predicts between rows holds on rows it has not seen (0: one scale for all rows); 1 without
+        ``shrink``.
     df_ : float
         Degrees of freedom of the Student t family that fits the standardised residuals best, among
         those whose standard deviation so many rows can tell; infinite with ``shape="normal"``.
@@ -134,6 +142,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         scale_estimator: Any = None,
         *,
         shape: Literal["empirical", "normal"] = "empirical",
+        shrink: bool = True,
         cv: Any = 5,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -142,6 +151,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self.estimator = estimator
         self.scale_estimator = scale_estimator
         self.shape = shape
+        self.shrink = shrink
         self.cv = cv
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -161,6 +171,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     def _learn(self, data: TrainingData, progress: Progress) -> tuple[CrossFit, IntArray, FloatArray]:
         """Fit everything; return the folds of the mean model, and which of its tests have which scale."""
         check_option(self.shape, "shape", ("empirical", "normal"))
+        check_option(self.shrink, "shrink", (True, False))
         rng = check_random_state(self.random_state)
         fold_seed, model_seed, scale_seed = rng.randint(MAX_SEED, size=3).tolist()
         estimator = seeded_clone(self.estimator, model_seed, self.random_state)
@@ -225,7 +236,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         weight = None if pairs.sample_weight is None else pairs.sample_weight[tested]
         model.fit(pairs.X, target, **params)
         progress.done("scale model")
-        self.scale_model_ = shrunk_scale_model(model, target[tested], predicted, unit, weight)
+        self.scale_model_ = shrunk_scale_model(
+            model, target[tested], predicted, unit, weight, shrink=self.shrink
+        )
         return tested, self.scale_model_.from_logarithm(predicted)
 
     def _scale_model(self, pairs: TrainingData, seed: int) -> tuple[Any, dict[str, Any]]:

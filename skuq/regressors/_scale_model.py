@@ -115,7 +115,13 @@ class ScaleModel:
 
 
 def shrunk_scale_model(
-    model: Any, target: FloatArray, out_of_fold: FloatArray, unit: float, weight: FloatArray | None
+    model: Any,
+    target: FloatArray,
+    out_of_fold: FloatArray,
+    unit: float,
+    weight: FloatArray | None,
+    *,
+    shrink: bool = True,
 ) -> ScaleModel:
     """Return the scale model with its predictions shrunk to what they were worth out of fold.
 
@@ -133,13 +139,15 @@ def shrunk_scale_model(
         Of the residuals.
     weight : ndarray of shape (n,) or None
         How many observations each row stands for.
+    shrink : bool, default=True
+        False keeps the slope at 1; only the level is learnt.
     """
     centre = np.average(out_of_fold, weights=weight)
     level = np.average(target, weights=weight)
     spread = out_of_fold - centre
     variance = np.average(spread**2, weights=weight)
     slope = 0.0 if variance == 0 else float(np.average(spread * (target - level), weights=weight) / variance)
-    slope = min(max(slope, 0.0), 1.0)
+    slope = min(max(slope, 0.0), 1.0) if shrink else 1.0
     seen = target if weight is None else target[weight > 0]
     bounds = (float(seen.min()), float(seen.max()))
     return ScaleModel(model, float(level - slope * centre), slope, unit, bounds)

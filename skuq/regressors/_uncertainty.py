@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.dummy import DummyRegressor
 from sklearn.utils import check_random_state
 
-from skuq._typing import FloatArray
-from skuq._validation import check_option
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import DEFAULT_COVERAGE, check_option
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
+from skuq.regressors._conformal import ConformalRegressor
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
 from skuq.regressors._progress import Progress
 from skuq.regressors._quantile_loss import is_configured, last_step
@@ -25,7 +27,7 @@ from skuq.regressors._training import TrainingData
 
 __all__ = ["UncertaintyRegressor"]
 
-_METHODS = ("auto", "native", "quantile", "bootstrap", "residual")
+_METHODS = ("auto", "native", "quantile", "bootstrap", "residual", "conformal")
 
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
@@ -40,16 +42,18 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     estimator : estimator
         Any regressor, or a Pipeline that ends in one; cloned. Supervised steps, such as a feature
         selector, belong inside, where each fold fits them anew.
-    method : {"auto", "native", "quantile", "bootstrap", "residual"}, default="auto"
+    method : {"auto", "native", "quantile", "bootstrap", "residual", "conformal"}, default="auto"
         "native" uses the distribution that the estimator gives itself, "quantile" is
-        `MultiQuantileRegressor`, "bootstrap" `BootstrapRegressor` and "residual"
-        `ResidualRegressor`. "auto" is "native" if the estimator gives a distribution, "quantile" if
-        it is configured for a quantile loss, else "residual".
+        `MultiQuantileRegressor`, "bootstrap" `BootstrapRegressor`, "residual" `ResidualRegressor` and
+        "conformal" `ConformalRegressor`, whose ``partial_fit`` is there as ``estimator_.partial_fit``.
+        "auto" is "native" if the estimator gives a distribution, "quantile" if it is configured for a
+        quantile loss, else "residual".
     method_params : dict or None, default=None
         More parameters of the method's class, such as ``{"n_estimators": 100}``; none with "native".
     cv : int, splitter or iterable of (train, test), default=5
         Folds of the method; the bootstrap has none and uses its out-of-bag rows. An int k is
-        ``KFold(k, shuffle=True)``.
+        ``KFold(k, shuffle=True)``. With "conformal" an int is for "cv+" alone, since the split methods
+        take a splitter of one split.
     n_jobs : int or None, default=None
         Fits at the same time; never changes a number.
     random_state : int, RandomState instance or None, default=None
@@ -88,7 +92,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     def __init__(
         self,
         estimator: Any,
-        method: Literal["auto", "native", "quantile", "bootstrap", "residual"] = "auto",
+        method: Literal["auto", "native", "quantile", "bootstrap", "residual", "conformal"] = "auto",
         *,
         method_params: dict[str, Any] | None = None,
         cv: Any = 5,
@@ -110,11 +114,6 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     def _resolve(self) -> str:
         """Return the method that "auto" stands for."""
         method: str = self.method
-        if method == "conformal":
-            raise ValueError(
-                "`method` 'conformal' is not available yet. Use 'residual', or RecalibratedRegressor around "
-                "this regressor to calibrate it."
-            )
         check_option(method, "method", _METHODS)
         if method == "native" and not supports_dist(self.estimator):
             raise NotProbabilisticError(
@@ -140,6 +139,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             return BootstrapRegressor(self.estimator, **options)
         if method == "quantile":
             return MultiQuantileRegressor(self.estimator, **{"cv": self.cv, **options})
+        if method == "conformal":
+            folds = options.get("method") == "cv+" or not isinstance(self.cv, numbers.Integral)
+            return ConformalRegressor(self.estimator, **{"cv": self.cv if folds else None, **options})
         return ResidualRegressor(self.estimator, **{"cv": self.cv, **options})
 
     def _make(self) -> tuple[Any, bool]:
@@ -169,6 +171,26 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             dist: Distribution = estimator.fit_transform(data.X, data.y, **params)
         self.estimator_ = estimator
         return dist
+
+    def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
+        """Return central prediction intervals: the method's own, with its guarantee if it has one.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+        coverage : float or array-like of shape (k,), default=0.9
+            Probability of the interval, strictly between 0 and 1.
+
+        Returns
+        -------
+        bounds : ndarray of shape (n, 2), or (n, 2, k) for k coverages
+            ``bounds[:, 0]`` is the lower bound; in the units of y.
+        """
+        self._check_new(X)
+        if isinstance(self.estimator_, BaseUncertaintyRegressor):
+            return self.estimator_.predict_interval(X, coverage)
+        return super().predict_interval(X, coverage)
 
     def _point(self, X: Any) -> FloatArray:
         return point_predict(self.estimator_, X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
@@ -9,12 +10,14 @@ from sklearn.tree import DecisionTreeRegressor
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
+    ConformalRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
     UncertaintyRegressor,
 )
+from tests.regressors.split_models import SPLIT, finished_model
 from tests.regressors.worlds import linear_world
 
 
@@ -23,19 +26,40 @@ def small():
     return linear_world(80)
 
 
+@pytest.fixture(scope="session")
+def finished():
+    """A finished model of each split method, with rows to calibrate, their y, and rows to predict."""
+    return {method: finished_model(estimator) for method, estimator in SPLIT.items()}
+
+
+def first_is_positive(X):
+    return np.asarray(X)[:, 0] > 0
+
+
 TREE = DecisionTreeRegressor(min_samples_leaf=5)
+QUANTILES = MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.1, 0.5, 0.9], cv=3, random_state=0)
 
 REGRESSORS = {
     "least squares": LeastSquaresRegressor(),
     "bootstrap": BootstrapRegressor(TREE, 20, random_state=0),
     "bootstrap, heteroscedastic": BootstrapRegressor(TREE, 20, noise="heteroscedastic", random_state=0),
     "bootstrap, members": BootstrapRegressor(TREE, 30, noise=None, random_state=0),
-    "quantiles": MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.1, 0.5, 0.9], cv=3, random_state=0),
+    "quantiles": QUANTILES,
     "residual": ResidualRegressor(TREE, cv=3, random_state=0),
     "recalibrated": RecalibratedRegressor(LeastSquaresRegressor(), cv=3, random_state=0),
     "recalibrated, ensemble": RecalibratedRegressor(
         BayesianRidge(), IsotonicRecalibrator(), cv=3, ensemble=True, random_state=0
     ),
+    "conformal": ConformalRegressor(LinearRegression(), random_state=0),
+    "conformal, normalized": ConformalRegressor(
+        BayesianRidge(), "normalized", symmetric=False, calibration_size=0.4, random_state=0
+    ),
+    "conformal, groups": ConformalRegressor(
+        TREE, group_by=first_is_positive, calibration_size=0.5, random_state=0
+    ),
+    "conformal, cqr": ConformalRegressor(QUANTILES, "cqr", random_state=0),
+    "conformal, cv+": ConformalRegressor(TREE, "cv+", random_state=0),
+    "conformal, jackknife+ab": ConformalRegressor(TREE, "jackknife+ab", n_estimators=20, random_state=0),
     "uncertainty": UncertaintyRegressor(LinearRegression(), cv=3, random_state=0),
     "uncertainty, native": UncertaintyRegressor(BayesianRidge(), cv=3, random_state=0),
 }
@@ -44,3 +68,8 @@ REGRESSORS = {
 @pytest.fixture(params=REGRESSORS)
 def regressor(request):
     return REGRESSORS[request.param]
+
+
+def promises_intervals_of_its_own(regressor):
+    """Say whether `predict_interval` carries a guarantee that no distribution of one shape can carry."""
+    return getattr(regressor, "method", None) in {"cqr", "cv+", "jackknife+", "jackknife+ab"}

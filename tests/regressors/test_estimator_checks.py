@@ -1,13 +1,14 @@
 """scikit-learn's own checks for every regressor, with the expected failures by name and reason."""
 
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
+from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor, Ridge
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
+    ConformalRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
@@ -22,6 +23,14 @@ HONEST = dict.fromkeys(
 RESAMPLED = dict.fromkeys(
     ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
     "rows are drawn by their weights, so that weights equal repetition in distribution, not in each draw",
+)
+HELD_OUT = dict.fromkeys(
+    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+    "rows are held out at random or one at a time; the check passes folds as `cv`, which is refused",
+)
+OBSERVED = dict.fromkeys(
+    ("check_estimators_partial_fit_n_features", "check_n_features_in_after_fitting"),
+    "partial_fit observes a fitted model and is no way to begin; test_adaptive.py has its checks",
 )
 
 # Trees predict the separated clusters of the transformer checks exactly, seen or not, so those pass.
@@ -38,7 +47,22 @@ CASES = [
         RecalibratedRegressor(LeastSquaresRegressor(), IsotonicRecalibrator(), ensemble=True, random_state=0),
         HONEST,
     ),
+    (ConformalRegressor(LinearRegression(), random_state=0), HONEST | HELD_OUT | OBSERVED),
+    (
+        ConformalRegressor(BayesianRidge(), "normalized", symmetric=False, random_state=0),
+        HONEST | HELD_OUT | OBSERVED,
+    ),
+    (
+        ConformalRegressor(
+            MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.1, 0.5, 0.9]), "cqr", random_state=0
+        ),
+        HONEST | HELD_OUT | OBSERVED,
+    ),
+    (ConformalRegressor(LinearRegression(), "cv+", random_state=0), HONEST),
+    (ConformalRegressor(LinearRegression(), "jackknife+", random_state=0), HONEST | HELD_OUT),
+    (ConformalRegressor(LinearRegression(), "jackknife+ab", n_estimators=30, random_state=0), HONEST),
     (UncertaintyRegressor(Ridge(), random_state=0), HONEST),
+    (UncertaintyRegressor(Ridge(), "conformal", random_state=0), HONEST | HELD_OUT),
     (UncertaintyRegressor(LeastSquaresRegressor(), random_state=0), HONEST),
 ]
 

@@ -2,11 +2,13 @@
 
 import pytest
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor
 from sklearn.model_selection import GridSearchCV
 
 from skuq.regressors import (
     BootstrapRegressor,
+    ConformalRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
@@ -26,6 +28,12 @@ CASES = [
         ResidualRegressor(LinearRegression(), cv=2),
         ["fit", "mean fold", "mean fold", "mean model", "scale fold", "scale fold", "scale model"],
     ),
+    (ConformalRegressor(LinearRegression()), ["fit", "model", "calibration"]),
+    (
+        ConformalRegressor(FrozenEstimator(LinearRegression().fit(*linear_world(20)))),
+        ["fit", "calibration"],
+    ),
+    (ConformalRegressor(LinearRegression(), "cv+", cv=3), ["fit", "fold", "fold", "fold", "model"]),
     (RecalibratedRegressor(LeastSquaresRegressor(), cv=3), ["fit", "fold", "fold", "fold", "fit"]),
     (
         UncertaintyRegressor(LinearRegression(), "bootstrap", method_params={"n_estimators": 30}),
@@ -62,6 +70,8 @@ def test_every_task_is_told(model, tasks, caller):
     if caller == "fit_transform" and isinstance(model, BootstrapRegressor):
         model.set_params(n_estimators=30)
         tasks = ["fit", *["member"] * 30]
+    if caller == "fit_transform" and isinstance(model, ConformalRegressor):
+        tasks = [tasks[0], *["fold"] * (model.cv or 5), *tasks[1:]]
     if caller == "fit_transform" and getattr(model, "cv", 5) == FREE:
         tasks = [tasks[0], *["fold"] * FREE, *tasks[1:]]
     getattr(model, caller)(X, y)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import BayesianRidge, LinearRegression
@@ -40,6 +41,14 @@ def test_ensemble_is_the_mixture_of_models_each_calibrated_on_its_own_test_rows(
     assert np.allclose(model.predict_interval(X), Mixture(parts).interval())
     assert np.allclose(model.predict(X), np.mean([fitted.predict(X) for fitted in folds.estimators], axis=0))
     assert len(model.estimators_) == len(model.recalibrators_) == 4
+
+
+@pytest.mark.parametrize("ensemble", ["yes", 1, None])
+def test_ensemble_must_be_true_or_false(ensemble):
+    X, y = linear_world(60)
+    for estimator in (TOO_SURE, FrozenEstimator(clone(TOO_SURE).fit(X, y))):
+        with pytest.raises(ValueError, match=r"`ensemble` must be one of True, False, got"):
+            RecalibratedRegressor(estimator, cv=FOLDS, ensemble=ensemble).fit(X, y)
 
 
 def test_fit_transform_calibrates_each_fold_by_the_others():

@@ -103,6 +103,26 @@ def test_a_model_of_pure_noise_is_shrunk_to_one_scale():
     assert scale.max() < 1.5 * scale.min()
 
 
+def test_without_shrinkage_differences_stay_as_predicted():
+    X, y = exponential_world(400)
+    forest = RandomForestRegressor(30, random_state=0)
+    shrunk, plain = (
+        ResidualRegressor(LinearRegression(), forest, shrink=shrink, random_state=0).fit(X, y)
+        for shrink in (True, False)
+    )
+    assert shrunk.scale_model_.slope < 0.8
+    assert plain.scale_model_.slope == 1.0
+    predicted = plain.scale_model_.model.predict(X)
+    assert np.ptp(np.log(plain.scale_model_.predict(X)) - predicted) < 1e-12
+    assert np.ptp(np.log(plain.predict_dist(X).std())) > np.ptp(np.log(shrunk.predict_dist(X).std()))
+
+
+def test_shrink_is_a_bool():
+    X, y = linear_world(20)
+    with pytest.raises(ValueError, match="`shrink` must be one of True, False, got 'yes'"):
+        ResidualRegressor(LinearRegression(), shrink="yes").fit(X, y)
+
+
 def test_shrinkage_by_hand():
     target = np.array([0.0, 1.0, 2.0, 3.0])
     predicted = np.array([0.0, 4.0, 4.0, 8.0])
@@ -114,6 +134,7 @@ def test_shrinkage_by_hand():
     assert shrunk_scale_model(None, target, -predicted, 2.0, None).slope == 0
     assert shrunk_scale_model(None, target, predicted / 100, 2.0, None).slope == 1
     assert shrunk_scale_model(None, target, np.ones(4), 2.0, None).slope == 0
+    assert shrunk_scale_model(None, target, -predicted, 2.0, None, shrink=False).slope == 1
 
 
 def test_logarithms_have_no_units_and_no_infinities():

@@ -17,6 +17,7 @@ from skuq.prediction import predict_dist
 from skuq.prediction._cross_fit import cross_fit
 from skuq.regressors import (
     BootstrapRegressor,
+    ConformalRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,
     ResidualRegressor,
@@ -54,9 +55,15 @@ def test_auto_chooses_by_what_the_estimator_offers(estimator, method):
 COMPOSED = {
     "bootstrap": lambda child: BootstrapRegressor(child, 10, random_state=3),
     "residual": lambda child: ResidualRegressor(child, cv=3, random_state=3),
+    "conformal": lambda child: ConformalRegressor(child, "cv+", cv=3, random_state=3),
     "quantile": lambda child: MultiQuantileRegressor(child, [0.1, 0.9], cv=3, random_state=3),
 }
-OPTIONS = {"bootstrap": {"n_estimators": 10}, "residual": None, "quantile": {"levels": [0.1, 0.9]}}
+OPTIONS = {
+    "bootstrap": {"n_estimators": 10},
+    "residual": None,
+    "conformal": {"method": "cv+"},
+    "quantile": {"levels": [0.1, 0.9]},
+}
 
 
 @pytest.mark.parametrize("method", COMPOSED)
@@ -97,12 +104,6 @@ def test_a_supervised_selector_inside_is_fitted_by_each_fold():
         model = UncertaintyRegressor(inside, method, random_state=0)
         error = np.std(y - model.fit_transform(X, y).mean())
         assert error > 1.1 * np.std(y - model.predict(X))
-
-
-def test_conformal_is_not_accepted_yet():
-    X, y = linear_world(30)
-    with pytest.raises(ValueError, match="'conformal' is not available yet"):
-        UncertaintyRegressor(LinearRegression(), "conformal").fit(X, y)
 
 
 def test_bad_methods():
