@@ -53,12 +53,14 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/ucc.py
+	$(BIN)/python benchmarks/recalibration.py
+	$(BIN)/python benchmarks/conformal.py
 
 test-minimum: $(MINIMUM)/.installed
 	$(MINIMUM)/bin/python $(PYTEST) $(ARGS)
 
 clean:
-	rm -rf build dist plots examples/plots docs/_build docs/auto_examples docs/reference/generated
+	rm -rf build dist plots examples/plots docs/_build docs/auto_examples docs/explanation/generated docs/reference/generated
 	rm -rf docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find skuq tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} +
 

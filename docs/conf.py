@@ -9,7 +9,9 @@ import skuq
 from skuq.metrics._spec import all_specs
 
 sys.path.insert(0, str(Path(__file__).parent))
+import conformal_pictures
 import metric_tables
+import recalibration_pictures
 
 os.environ["MPLBACKEND"] = "Agg"
 
@@ -88,6 +90,8 @@ def write_metrics_table(app):
 
 
 def setup(app):
-    """Hook the table into the build."""
+    """Hook the tables and pictures into the build."""
     app.connect("builder-inited", write_metrics_table)
     app.connect("builder-inited", metric_tables.write_tables)
+    app.connect("builder-inited", recalibration_pictures.write_pictures)
+    app.connect("builder-inited", conformal_pictures.write_pictures)

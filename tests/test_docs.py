@@ -6,10 +6,12 @@ import re
 import runpy
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from skuq import recalibration
 from skuq.metrics._spec import all_specs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -91,6 +93,44 @@ CLAIMS = {
         "(report.loc[['crps', 'nll']].xs('spline', level=1)['value']"
         " < report.loc[['crps', 'nll']].xs('trees', level=1)['value']).all()",
     ],
+    "docs/explanation/recalibration.rst": [
+        "(100 * loss[:-1]).round(1).tolist() == [[0.2, 0.1, 0.0], [0.4, 0.5, 0.1], [0.3, 0.4, 0.1],"
+        " [2.5, 0.6, 0.1], [2.5, 0.6, 0.1], [0.6, 0.1, 0.0]]",
+        "(np.abs(100 * loss[-1] - [0.3, 0.2, 0.0]) < 0.1).all()",
+        "round(too_narrow, 2) == 0.08",
+    ],
+    "docs/explanation/conformal.rst": [
+        "low == {19: 0.77, 99: 0.85, 999: 0.88} == expected",
+        "average == {'split': 0.9, 'normalized': 0.89}",
+        "by_noise == {'split': [1.0, 1.0, 0.92, 0.67], 'normalized': [0.9, 0.9, 0.89, 0.88]}",
+        "[round(np.mean(covered[m]), 2) for m in covered] == [0.91, 0.91]",
+        "[round(np.std(covered[m]), 2) for m in covered] == [0.08, 0.04]",
+        "[round(np.mean(width[m]), 1) for m in width] == [4.2, 3.9]",
+        "infinite.tolist() == [-np.inf, np.inf] and message.startswith('90 % needs at least 9 ')",
+    ],
+    "docs/how-to/intervals-too-narrow.rst": [
+        "(round(seen, 2), round(unseen, 2), round(chance, 2)) == (0.86, 0.72, 0.02)",
+        "by_width['coverage'].round(2).tolist() == [0.67, 0.69, 0.74, 0.79]",
+        "by_feature['coverage'].round(2).tolist() == [0.91, 0.76, 0.63, 0.59]",
+        "(round(bias, 2), round(factor, 2)) == (-0.02, 1.62) and tails.round(2).tolist() == [-1.63, 1.56]",
+        "(table['rmse'] / table['rmv']).round(2).tolist() == [1.88, 1.61, 1.57, 1.3]",
+        "[round(prediction_interval_coverage(y_new, d), 2) for d in repaired.values()]"
+        " == [0.74, 0.9, 0.9, 0.84]",
+        "[round(crps_loss(y_new, d), 3) for d in repaired.values()] == [0.391, 0.390, 0.387, 0.385]",
+        "quarters.round(2).tolist() == [0.77, 0.84, 0.86, 0.9] and round(outside, 2) == 0.17",
+        "scaled == [0.99, 0.94, 0.85, 0.8] and learned == [0.93, 0.91, 0.86, 0.86]",
+        "promised == [0.89, 0.89, 0.92, 0.93]",
+    ],
+    "docs/how-to/conformal.rst": [
+        "several.shape == (2000, 2, 3) and round(overall, 2) == 0.91",
+        "by_size == {'split': [0.99, 0.92, 0.82], 'normalized': [0.91, 0.88, 0.91],"
+        " 'cqr': [0.93, 0.87, 0.89]}",
+        "[by_shop[m].round(2).tolist() for m in by_shop] == [[0.96, 0.79], [0.91, 0.88]]",
+        "len(calibrated.predict_dist(X_new)) == 2000",
+        "split.n_calibration_ == 500 and folds.n_calibration_ == 2000",
+        "(round(ignored, 2), round(weighted, 2)) == (0.83, 0.91)",
+        "(round(without, 2), round(with_feedback, 2)) == (0.73, 0.91)",
+    ],
     "docs/explanation/honest-calibration.rst": ["unseen > 2 * seen"],
     "docs/explanation/reaching-through.rst": ["(lower > 0).all()"],
     "docs/how-to/wrap-your-own.rst": ["len(dist) == 100", "len(gamma) == 2"],
@@ -137,6 +177,25 @@ def test_every_block_is_found():
 def test_claims_belong_to_pages():
     assert set(CLAIMS) <= set(WITH_CODE)
     assert "README.md" in WITH_CODE
+
+
+def test_every_recalibrator_has_a_picture_and_a_row_in_both_tables():
+    text = (ROOT / "docs" / "explanation" / "recalibration.rst").read_text(encoding="utf-8")
+    for name in set(recalibration.__all__) - {"BaseRecalibrator", "IdentityRecalibrator"}:
+        short = name.removesuffix("Recalibrator")
+        assert text.count(f"    :class:`{short} <skuq.recalibration.{name}>` |") == 2, name
+        assert len(re.findall(rf": {name}\n~+\n\n.. image:: generated/", text)) == 1, name
+
+
+@pytest.mark.parametrize("page", ["recalibration", "conformal"])
+def test_pictures_are_written_for_the_page(page, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    module = runpy.run_path(str(ROOT / "docs" / f"{page}_pictures.py"))
+    module["write_pictures"](SimpleNamespace(srcdir=tmp_path))
+    written = {path.name for path in (tmp_path / "explanation" / "generated").iterdir()}
+    text = (ROOT / "docs" / "explanation" / f"{page}.rst").read_text(encoding="utf-8")
+    assert set(re.findall(r"image:: generated/(\S+)", text)) == written
 
 
 def test_reference_table_has_every_metric():

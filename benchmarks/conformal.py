@@ -1,0 +1,163 @@
+"""Cross-conformal intervals beside MAPIE, in one run and as ratios: time with the fits, and peak memory.
+
+Both sides get the same folds or resamples and give the same bounds. Memory is what numpy asks for beyond the
+data, measured apart from the time. Ratios over 1 are in favour of skuq. MAPIE is left out where it is not
+installed, and where it would need more than 10 gigabytes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold, LeaveOneOut
+from sklearn.tree import DecisionTreeRegressor
+
+from skuq.regressors import ConformalRegressor
+
+HAS_MAPIE = importlib.util.find_spec("mapie") is not None
+MAPIE_NUMBERS = 1e9
+"""Test rows times training rows beyond which MAPIE would need more memory than most have."""
+
+COVERAGE = 0.9
+SECONDS_A_SIDE = 3.0
+LINEAR, TREE = LinearRegression(), DecisionTreeRegressor(min_samples_leaf=20, random_state=0)
+
+Data = tuple[np.ndarray, np.ndarray, np.ndarray]
+Predict = Callable[[], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method, fitted on n rows, that predicts m."""
+
+    what: str
+    n: int
+    m: int
+    method: str
+    estimator: Any = LINEAR
+    folds: int = 5
+    resamples: int = 30
+    aggregate: str = "mean"
+
+    @property
+    def data(self) -> Data:
+        """Return X, y and the X to predict."""
+        rng = np.random.default_rng(0)
+        X, X_new = rng.normal(size=(self.n, 10)), rng.normal(size=(self.m, 10))
+        return X, X @ rng.normal(size=10) + rng.normal(size=self.n), X_new
+
+    @property
+    def cv(self) -> Any:
+        """Return what divides the rows, the same for both sides."""
+        if self.method == "cv+":
+            return KFold(self.folds, shuffle=True, random_state=0)
+        if self.method == "jackknife+ab" and HAS_MAPIE:
+            from mapie.subsample import Subsample
+
+            return Subsample(self.resamples, random_state=0)
+        return None
+
+
+CASES = (
+    Case("CV+, 5 folds", 10_000, 10_000, "cv+"),
+    Case("CV+, 5 folds, trees", 10_000, 10_000, "cv+", TREE),
+    Case("CV+, 20 folds", 10_000, 10_000, "cv+", folds=20),
+    Case("CV+, 5 folds", 100_000, 100_000, "cv+"),
+    Case("jackknife+", 1_000, 10_000, "jackknife+"),
+    Case("jackknife+ab, mean", 2_000, 10_000, "jackknife+ab"),
+    Case("jackknife+ab, median", 2_000, 10_000, "jackknife+ab", aggregate="median"),
+    Case("jackknife+ab, mean, trees", 2_000, 10_000, "jackknife+ab", TREE),
+)
+
+
+def skuq_side(case: Case, data: Data) -> tuple[Callable[[], Any], Callable[[Any], np.ndarray]]:
+    X, y, X_new = data
+
+    def fit() -> Any:
+        model = ConformalRegressor(
+            case.estimator,
+            case.method,
+            cv=case.cv,
+            n_estimators=case.resamples,
+            aggregate=case.aggregate,
+        )
+        return model.fit(X, y)
+
+    return fit, lambda model: model.predict_interval(X_new, COVERAGE)
+
+
+def mapie_side(case: Case, data: Data) -> tuple[Callable[[], Any], Callable[[Any], np.ndarray]]:
+    from mapie.regression import CrossConformalRegressor, JackknifeAfterBootstrapRegressor
+
+    X, y, X_new = data
+
+    def fit() -> Any:
+        if case.method == "jackknife+ab":
+            model = JackknifeAfterBootstrapRegressor(
+                case.estimator,
+                confidence_level=COVERAGE,
+                resampling=case.cv,
+                aggregation_method=case.aggregate,
+            )
+        else:
+            model = CrossConformalRegressor(
+                case.estimator, confidence_level=COVERAGE, cv=case.cv or LeaveOneOut()
+            )
+        return model.fit_conformalize(X, y)
+
+    return fit, lambda model: model.predict_interval(X_new)[1][:, :, 0]
+
+
+def median_seconds(function: Callable[[], object]) -> float:
+    """Return the median time of up to seven calls."""
+    times: list[float] = []
+    while not times or (len(times) < 7 and sum(times) < SECONDS_A_SIDE):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def measure(
+    fit: Callable[[], Any], predict: Callable[[Any], np.ndarray]
+) -> tuple[float, float, float, np.ndarray]:
+    """Return the seconds of fit and prediction, the peak megabytes of both together, and the bounds."""
+    model = fit()
+    fit_time, predict_time = median_seconds(fit), median_seconds(lambda: predict(model))
+    tracemalloc.start()
+    bounds = predict(fit())
+    peak = tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    return fit_time, predict_time, peak, bounds
+
+
+def main() -> None:
+    """Print one table."""
+    print(f"{'':27}{'':>8}{'':>8}{'skuq':>20}{'':9}{'MAPIE':>20}{'':9}{'ratio':>17}")
+    print(
+        f"{'what':27}{'n':>8}{'m':>8}"
+        + 2 * f"{'fit s':>10}{'predict s':>10}{'MB':>9}"
+        + f"{'all':>7}{'predict':>9}{'MB':>7}"
+    )
+    for case in CASES:
+        data = case.data
+        own = measure(*skuq_side(case, data))
+        text = f"{case.what:27}{case.n:8d}{case.m:8d}{own[0]:10.3f}{own[1]:10.3f}{own[2]:9.1f}"
+        if HAS_MAPIE and case.n * case.m <= MAPIE_NUMBERS:
+            peer = measure(*mapie_side(case, data))
+            np.testing.assert_allclose(own[3], peer[3], rtol=1e-10, atol=1e-10)
+            text += f"{peer[0]:10.3f}{peer[1]:10.3f}{peer[2]:9.1f}"
+            text += f"{sum(peer[:2]) / sum(own[:2]):7.1f}{peer[1] / own[1]:9.1f}{peer[2] / own[2]:7.1f}"
+        print(text, flush=True)
+
+
+if __name__ == "__main__":
+    main()

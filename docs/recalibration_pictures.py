@@ -1,0 +1,271 @@
+"""Pictures of what each recalibrator can and cannot mend, drawn when the documentation is built.
+
+Each shows one small world whose truth is known, so that coverage is computed and not sampled. conf.py
+calls `write_pictures`; docs/explanation/recalibration.rst shows what it writes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from scipy import stats
+
+from skuq.distributions import Normal
+from skuq.recalibration import (
+    BinnedScalingRecalibrator,
+    ConformalRecalibrator,
+    EmpiricalRecalibrator,
+    GPBetaRecalibrator,
+    GPCauchyRecalibrator,
+    GPNormalRecalibrator,
+    IsotonicRecalibrator,
+    OperatingPointRecalibrator,
+    StdScalingRecalibrator,
+    VarianceIsotonicRecalibrator,
+)
+
+COVERAGE = 0.9
+N_ROWS = 1500
+GRID = np.linspace(0.0, 1.0, 201)
+# Orange and blue differ for every eye, and lightness and line style differ as well.
+BEFORE = {"color": "#D55E00", "linestyle": (0, (1, 1)), "linewidth": 1.8}
+AFTER = {"color": "#0072B2", "linestyle": "solid", "linewidth": 1.8}
+OTHER = {"color": "#009E73", "linestyle": (0, (5, 1.5)), "linewidth": 1.8}
+TRUTH = {"color": "black", "linestyle": "dashed", "linewidth": 0.9}
+STYLE = {
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "svg.hashsalt": "skuq",
+}
+
+
+def flat(value: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function of x that is the same everywhere."""
+    return lambda x: np.full(np.shape(x), value)
+
+
+NOWHERE = flat(0.0)
+
+
+@dataclass(frozen=True)
+class World:
+    """One feature, a target around a curve, and a model that says something else.
+
+    ``noise`` gives the frozen scipy distribution of the noise at each x.
+    """
+
+    noise: Callable[[np.ndarray], Any]
+    said_std: Callable[[np.ndarray], np.ndarray]
+    said_bias: Callable[[np.ndarray], np.ndarray] = NOWHERE
+
+    def mean(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(x)
+
+    def said(self, x: np.ndarray) -> Normal:
+        return Normal(self.mean(x) + self.said_bias(x), self.said_std(x))
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        x = rng.uniform(size=n)
+        return x, self.mean(x) + self.noise(x).rvs(random_state=rng)
+
+    def true_cdf(self, y: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return self.noise(x).cdf(y - self.mean(x))
+
+    def true_interval(self, x: np.ndarray) -> np.ndarray:
+        levels = ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2)
+        return np.array([self.mean(x) + self.noise(x).ppf(level) for level in levels])
+
+
+# ------------------------------------------------------------------------------------ the panels
+
+
+def draw_bands(ax: Any, world: World, points: tuple, dists: dict) -> None:
+    """Draw the intervals against x: as they were, as they became, as they should be."""
+    ax.plot(*points, ".", color="0.72", markersize=2.5, zorder=0, rasterized=True)
+    for (name, dist), style in zip(dists.items(), (BEFORE, AFTER, OTHER), strict=False):
+        lower, upper = dist.interval(COVERAGE).T
+        if style is AFTER:
+            ax.fill_between(GRID, lower, upper, color=AFTER["color"], alpha=0.15, linewidth=0)
+        ax.plot(GRID, lower, label=name, **style)
+        ax.plot(GRID, upper, **style)
+    lower, upper = world.true_interval(GRID)
+    ax.plot(GRID, lower, label="truth", **TRUTH)
+    ax.plot(GRID, upper, **TRUTH)
+    ax.set(title="90 % intervals", xlabel="x", ylabel="y", xlim=(0, 1))
+    drawn = np.concatenate([line.get_ydata() for line in ax.lines[1:]])
+    low, high = np.quantile(points[1], [0.005, 0.995])
+    low, high = min(low, drawn.min()), max(high, drawn.max())
+    ax.set_ylim(low - 0.05 * (high - low), high + 0.3 * (high - low))  # with room for the legend
+    ax.legend(loc="upper left", ncols=2)
+
+
+def draw_coverage(ax: Any, world: World, dists: dict) -> None:
+    """Draw the probability that the intervals cover, against x."""
+    for (name, dist), style in zip(dists.items(), (BEFORE, AFTER, OTHER), strict=False):
+        lower, upper = world.true_cdf(dist.interval(COVERAGE).T, GRID)
+        average = float(np.mean(upper - lower))
+        ax.plot(GRID, upper - lower, label=f"{name}, average {average:.2f}", **style)
+    ax.axhline(COVERAGE, **TRUTH)
+    ax.set(title="coverage by x", xlabel="x", xlim=(0, 1), ylim=(0, 1.02))
+    ax.legend(loc="lower left")
+
+
+def draw_misses(ax: Any, world: World, dists: dict) -> None:
+    """Draw the probability of a target above and of one below the interval, against x."""
+    for (name, dist), style in zip(dists.items(), (BEFORE, AFTER), strict=False):
+        lower, upper = world.true_cdf(dist.interval(COVERAGE).T, GRID)
+        shares = f"{np.mean(1 - upper):.0%} and {np.mean(lower):.0%}".replace("%", " %")
+        ax.plot(GRID, 1 - upper, label=f"{name}, average {shares}", **style)
+        ax.plot(GRID, -lower, **style)
+    nominal = (1 - COVERAGE) / 2
+    for sign in (1, -1):
+        ax.axhline(sign * nominal, **TRUTH)
+    ax.axhline(0, color="0.3", linewidth=0.8)
+    low, high = ax.get_ylim()
+    ax.set(title="misses by x: above, below", xlabel="x", xlim=(0, 1), ylim=(low, high + 0.3 * (high - low)))
+    ax.yaxis.set_major_formatter(lambda value, _: f"{abs(100 * value):.0f} %")
+    ax.legend(loc="upper left")
+
+
+def draw_levels(ax: Any, world: World, dists: dict) -> None:
+    """Draw the probability that intervals cover, on average over x, against what they say."""
+    asked = np.linspace(0.02, 0.98, 49)
+    for (name, dist), style in zip(dists.items(), (BEFORE, AFTER), strict=False):
+        bounds = dist.interval(asked)
+        covers = [np.subtract(*world.true_cdf(bounds[:, ::-1, k].T, GRID)).mean() for k in range(len(asked))]
+        ax.plot(asked, covers, label=name, **style)
+    ax.plot([0, 1], [0, 1], **TRUTH)
+    ax.axvline(COVERAGE, color="0.6", linewidth=0.8)
+    ax.set(title="observed against asked coverage", xlabel="asked", xlim=(0, 1), ylim=(0, 1.02))
+    ax.legend(loc="upper left")
+
+
+# ------------------------------------------------------------------------------------ the worlds
+
+
+def normal_noise(std: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], Any]:
+    """Return Gaussian noise whose standard deviation depends on x."""
+    return lambda x: stats.norm(0.0, std(x))
+
+
+def skewed_noise(std: Callable, skew: Callable) -> Callable[[np.ndarray], Any]:
+    """Return noise of mean 0 with this standard deviation and skewness (Pearson's third kind)."""
+    return lambda x: stats.pearson3(skew(x), 0.0, std(x))
+
+
+def rises_and_falls(x: np.ndarray) -> np.ndarray:
+    """Return a standard deviation that is largest at 0.7."""
+    return np.where(x < 0.7, 0.1 + 0.6 * x, 0.52 - 1.2 * (x - 0.7))
+
+
+def wave(x: np.ndarray) -> np.ndarray:
+    """Return a standard deviation that is large around 0.35."""
+    return 0.12 + 0.35 * np.exp(-(((x - 0.35) / 0.15) ** 2))
+
+
+def two_arms(x: np.ndarray) -> np.ndarray:
+    """Return a standard deviation that is smallest in the middle."""
+    return 0.08 + 0.6 * np.abs(x - 0.5)
+
+
+# name of the file: world, recalibrators by their name in the legend, right-hand panel
+PICTURES = {
+    "std-scaling": (
+        World(normal_noise(lambda x: 0.15 + 0.6 * x), lambda x: 0.05 + 0.5 * x),
+        {"after": StdScalingRecalibrator()},
+        draw_coverage,
+    ),
+    "binned-scaling": (
+        World(normal_noise(lambda x: np.where(x < 0.5, 0.7, 1.3) * (0.2 + 0.7 * two_arms(x))), two_arms),
+        {"after": BinnedScalingRecalibrator()},
+        draw_coverage,
+    ),
+    "variance-isotonic": (
+        World(normal_noise(rises_and_falls), lambda x: 0.12 + 0.2 * x),
+        {"after": VarianceIsotonicRecalibrator()},
+        draw_coverage,
+    ),
+    "isotonic": (
+        World(skewed_noise(lambda x: 0.2 + 0.2 * x, flat(1.2)), flat(0.2), flat(0.15)),
+        {"after": IsotonicRecalibrator()},
+        draw_misses,
+    ),
+    "empirical": (
+        World(
+            skewed_noise(lambda x: 0.1 + 0.4 * x, lambda x: np.where(x < 0.6, 1.2, -1.2)),
+            lambda x: 0.06 + 0.24 * x,
+            lambda x: -0.5 * (0.1 + 0.4 * x),
+        ),
+        {"after": EmpiricalRecalibrator()},
+        draw_misses,
+    ),
+    "conformal": (
+        World(normal_noise(lambda x: np.where(x < 0.5, 0.15, 0.45)), flat(0.15)),
+        {
+            "after": ConformalRecalibrator(),
+            "by group": ConformalRecalibrator(group_by=lambda dist: dist.mean() < 0.5),
+        },
+        draw_coverage,
+    ),
+    "operating-point": (
+        World(lambda x: stats.t(2.0, 0.0, 0.1 + 0.15 * x), lambda x: 0.1 + 0.15 * x),
+        {"after": OperatingPointRecalibrator(miss_rate=0.1)},
+        draw_levels,
+    ),
+    "gp-normal": (
+        World(normal_noise(wave), flat(0.2), lambda x: np.where(x > 0.75, 0.2, 0.0)),
+        {"after": GPNormalRecalibrator()},
+        draw_misses,
+    ),
+    "gp-beta": (
+        World(skewed_noise(wave, flat(1.0)), flat(0.2), lambda x: np.where(x > 0.75, 0.2, 0.0)),
+        {"after": GPBetaRecalibrator()},
+        draw_misses,
+    ),
+    "gp-cauchy": (
+        World(lambda x: stats.t(np.where(x < 0.5, 1.0, 100.0), 0.0, 0.05 + 0.1 * x), flat(0.1)),
+        {"after": GPCauchyRecalibrator()},
+        draw_coverage,
+    ),
+}
+
+
+def draw(name: str) -> Figure:
+    """Return one of the pictures."""
+    world, recalibrators, draw_right = PICTURES[name]
+    rng = np.random.default_rng(0)
+    x, y = world.draw(N_ROWS, rng)
+    said = world.said(GRID)
+    dists = {"before": said}
+    for label, recalibrator in recalibrators.items():
+        dists[label] = recalibrator.fit(world.said(x), y).transform(said)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8.6, 3.2), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        draw_bands(left, world, (x[:400], y[:400]), dists)
+        draw_right(right, world, dists)
+    return figure
+
+
+def write_pictures(app: Any) -> None:
+    """Write what docs/explanation/recalibration.rst shows."""
+    folder = Path(app.srcdir) / "explanation" / "generated"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in PICTURES:
+        with mpl.rc_context(STYLE):
+            draw(name).savefig(folder / f"{name}.svg", metadata={"Date": None}, facecolor="white")
+
+
+if __name__ == "__main__":
+    import sys
+
+    for name in PICTURES:
+        draw(name).savefig(f"{sys.argv[1]}/{name}.png", dpi=110, facecolor="white")
