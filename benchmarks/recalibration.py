@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import importlib.util
 import io
+import logging
 import time
 import warnings
 from collections.abc import Callable
@@ -173,6 +174,7 @@ def main() -> None:
         import torch
 
         torch.set_num_threads(1)
+        logging.disable(logging.INFO)  # of netcal's optimiser
         compare_normal(10_000, new, quick)
         compare_beta(10_000, new, quick)
     compare_own((1_000, 10_000) if quick else (1_000, 10_000, 100_000), new)

@@ -67,7 +67,8 @@ class BetaRecalibrated(Distribution):
 
     Quantiles are searched on the scale of log odds, about six passes over the n by k parameters. Mean,
     standard deviation and CRPS integrate the cdf, about 100 passes, or, where the base's tails are heavier
-    than exponential ones, the quantile function, about 2500.
+    than exponential ones, the quantile function, about 2500. An infinite standard deviation comes out as
+    a huge number.
 
     References
     ----------

@@ -279,15 +279,13 @@ class VariationalProcess:
             return None
         return found if found.bound > state.bound - ROUNDING * (1 + abs(state.bound)) else None
 
-    def first(
-        self, prior: tuple[Basis, FloatArray], blocks: Iterable[Block], factor: float = 1.0
-    ) -> Coefficients:
+    def first(self, prior: tuple[Basis, FloatArray], blocks: Iterable[Block]) -> Coefficients:
         """Return a q to begin with: constant at the likelihood's start, with a curvature of 1/2 a row."""
         _, deviations = prior
         functions = deviations.shape[1]
         square = np.zeros((functions, functions))
         for rows, values, _ in blocks:
-            square += (values * (factor / 2 * self.weight[rows])[:, np.newaxis]).T @ values
+            square += (values * (self.weight[rows] / 2)[:, np.newaxis]).T @ values
         latents = np.eye(len(deviations))
         flat = deviations.ravel()
         precision = np.eye(flat.size) + np.kron(latents, square) * np.outer(flat, flat)

@@ -23,6 +23,8 @@ from skuq.recalibration._gp_kernel import place_inducing_points
 from skuq.recalibration._gp_search import search_all_rows, search_by_batches
 
 _LEAST = 1e-6
+"""Residuals are held at this share of the usual one."""
+
 _FARTHEST = 1e6
 """Inputs are held within so many scales, where all correlations are 0."""
 

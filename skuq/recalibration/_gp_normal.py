@@ -128,17 +128,17 @@ class GPNormalRecalibrator(ScalingRecalibrator):
 
     Examples
     --------
-    A model that says 1 everywhere, where the truth is 0.5 on the left and 2 on the right:
+    A model that says 1 everywhere, where the truth grows from 0.3 on the left to 3.5 on the right:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
     >>> from skuq.recalibration import GPNormalRecalibrator
     >>> loc = np.linspace(-5, 5, 2000)
-    >>> truth = np.where(loc < 0, 0.5, 2.0)
+    >>> truth = np.exp(loc / 4)
     >>> y = np.random.default_rng(0).normal(loc, truth)
     >>> recalibrator = GPNormalRecalibrator().fit(Normal(loc, 1.0), y)
-    >>> recalibrator.transform(Normal([-3.0, 3.0], 1.0)).std().round(2)
-    array([0.49, 2.05])
+    >>> recalibrator.transform(Normal([-3.0, 3.0], 1.0)).std().round(1), truth[[400, 1600]].round(1)
+    (array([0.5, 2.2]), array([0.5, 2.1]))
     """
 
     def __init__(

@@ -27,9 +27,11 @@ SETTLED, LOOSE = 1e-9, 1e-3
 """How exactly q is searched for at the peak and far from it, in proportion to the gradient in between."""
 
 LONGEST_STEP = 0.7
-GRADIENT_TOLERANCE = 1e-7
+GRADIENT_TOLERANCE, FLAT = 1e-7, 1e-3
+"""Of the gradient where the search ends, and where it counts as converged though it had to end."""
+
 STALL, MOST_STALLED = 1e-10, 3
-"""The search ends when the bound has risen by less than this share so many times in a row."""
+"""The search ends too when the bound has risen by less than this share so many times in a row."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def log_prior(parameters: FloatArray, rates: FloatArray) -> tuple[float, FloatAr
 
 
 def bound_gradient(state: State) -> FloatArray:
-    """Return the gradient of bound and prior by the logarithmic parameters, q held still."""
+    """Return the gradient of the bound by the logarithmic parameters, q held still."""
     sums, process = state.sums, state.process
     by_mean = (sums.slope * process.coefficients)[:, 1:].sum(axis=1)
     by_covariance = (sums.curvature * process.covariance).sum(axis=(2, 3))[:, 1:].sum(axis=1)
@@ -126,12 +128,12 @@ def maximise(
         if found is None and inverse is not None:  # what was learnt of the curvature misleads
             found, inverse = _climb(function, x, value, slope, None, size), None
         if found is None:
-            return Peak(x, inverse, iteration, bool(np.abs(slope).max() < 1e-3 * size))
+            return Peak(x, inverse, iteration, bool(np.abs(slope).max() < FLAT * size))
         trial, trial_value, trial_slope = found
         stalled = stalled + 1 if trial_value - value < STALL * (1 + abs(value)) else 0
         inverse = _update(inverse, trial - x, slope - trial_slope)
         x, value, slope = found
-    return Peak(x, inverse, max_iter, bool(np.abs(slope).max() < 1e-3 * size))
+    return Peak(x, inverse, max_iter, bool(np.abs(slope).max() < FLAT * size))
 
 
 def _climb(
@@ -178,7 +180,7 @@ def search_by_batches(
     n = len(problem.x)
     sample = _Objective(problem.thinned(min(max(THINNED, batch_size), n // 2 + 1)))
     parameters = maximise(sample, Peak(_start(problem)), 100, 1e-2).x
-    first = problem.thinned(len(sample.problem.x)).best(parameters, sample.coefficients, LOOSE).coefficients
+    first = sample.problem.best(parameters, sample.coefficients, LOOSE).coefficients
     coefficients = first.repeated(problem.weight.sum() / sample.problem.weight.sum())
     start = problem.state_on_all(parameters, coefficients)
     adam, history, held = _Adam(parameters.size), [parameters], 2 * n_steps // 3
