@@ -159,7 +159,7 @@ class GPBetaRecalibrator(BaseRecalibrator):
     Unlike netcal's GPBeta: three latent functions instead of multiples of one, an expectation instead
     of 128 draws, data in full against the prior whatever the batch, and no grid of 512 points.
 
-    Cost: O(n m^2) time an iteration, about 6 s in all for 10 000 rows; memory for a block of 2048 rows.
+    Cost: O(n m^2) time an iteration, about 2 s in all for 10 000 rows; memory for a block of 2048 rows.
 
     References
     ----------

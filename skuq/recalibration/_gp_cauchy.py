@@ -113,7 +113,8 @@ class GPCauchyRecalibrator(BaseRecalibrator):
     which is the median now, and metrics that need moments raise. No Gaussian model can pass through this
     recalibrator unchanged. A row predicted without uncertainty stays as it is.
 
-    Cost: O(n m^2) time an iteration, about 2 s in all for 10 000 rows; memory for a block of 2048 rows.
+    Cost: O(n m^2) time an iteration, half a second in all for 10 000 rows; memory for a block of 2048
+    rows.
 
     References
     ----------

@@ -115,7 +115,8 @@ class GPNormalRecalibrator(ScalingRecalibrator):
     whatever the batch, units do not matter, nothing is sampled, and the kernel tells rows of different
     :math:`\sigma` apart, which the published one hardly does.
 
-    Cost: O(n m^2) time an iteration, about 2 s in all for 10 000 rows; memory for a block of 2048 rows.
+    Cost: O(n m^2) time an iteration, half a second in all for 10 000 rows; memory for a block of 2048
+    rows.
 
     References
     ----------

@@ -70,7 +70,7 @@ def can_be_gaussian(recalibrator):
 
 
 that_can_be_gaussian = pytest.mark.parametrize(
-    "recalibrator", filter(can_be_gaussian, RECALIBRATORS), ids=repr
+    "recalibrator", list(filter(can_be_gaussian, RECALIBRATORS)), ids=repr
 )
 
 
@@ -198,7 +198,7 @@ def test_two_rows_suffice(recalibrator):
     assert_increasing(recalibrator, after)
 
 
-@pytest.mark.parametrize("recalibrator", filter(can_be_gaussian, RECALIBRATORS[1:]), ids=repr)
+@pytest.mark.parametrize("recalibrator", list(filter(can_be_gaussian, RECALIBRATORS[1:])), ids=repr)
 def test_held_out_calibration_improves(recalibrator, calibration_rows):
     dist, y = calibration_rows
     recalibrated = clone(recalibrator).fit(dist[:400], y[:400]).transform(dist[400:])
