@@ -13,6 +13,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_non_negative
 from skuq.distributions._base import Distribution
+from skuq.distributions._empirical import Empirical
 from skuq.distributions._location_scale import standardise, unstandardise
 from skuq.distributions._members import read_members, read_weights, root_mean_square, search_quantile
 from skuq.distributions._normal import LOG_SQRT_2PI, Normal
@@ -30,6 +31,9 @@ class NormalMixture(Distribution):
         Standard deviation of each member, at least 0; 0 is a point mass.
     weights : array-like of shape (m,) or (n, m), default=None
         Non-negative weights, rescaled to sum to one in each row; equal if None.
+    ensemble : bool, default=False
+        Whether the members are models of one ensemble, each with its own noise: then the spread of their
+        means is `epistemic`, and `aleatoric` is the mixture of their noises.
 
     See Also
     --------
@@ -55,8 +59,11 @@ class NormalMixture(Distribution):
     loc: FloatArray
     scale: FloatArray
     weights: FloatArray | None
+    ensemble: bool
 
-    def __init__(self, loc: ArrayLike, scale: ArrayLike, weights: ArrayLike | None = None) -> None:
+    def __init__(
+        self, loc: ArrayLike, scale: ArrayLike, weights: ArrayLike | None = None, ensemble: bool = False
+    ) -> None:
         location = read_members(loc, "loc")
         width = np.atleast_2d(as_float_array(scale, "scale"))
         try:
@@ -66,7 +73,8 @@ class NormalMixture(Distribution):
             raise ValueError(message) from error
         width = read_members(width, "scale")
         check_non_negative(width, "scale")
-        self._set(loc=location, scale=width, weights=read_weights(weights, *location.shape))
+        share = read_weights(weights, *location.shape)
+        self._set(loc=location, scale=width, weights=share, ensemble=bool(ensemble))
 
     @cached_property
     def _point_mass(self) -> bool:
@@ -77,19 +85,20 @@ class NormalMixture(Distribution):
         return len(self.loc)
 
     def _take(self, rows: IntArray) -> NormalMixture:
-        return NormalMixture(
-            self.loc[rows], self.scale[rows], None if self.weights is None else self.weights[rows]
-        )
+        weights = None if self.weights is None else self.weights[rows]
+        return NormalMixture(self.loc[rows], self.scale[rows], weights, self.ensemble)
 
     @classmethod
     def _merge(cls, parts: Sequence[NormalMixture]) -> NormalMixture | None:
-        if len({part.loc.shape[1] for part in parts}) > 1:
+        if len({(part.loc.shape[1], part.ensemble) for part in parts}) > 1:
             return None
+        ensemble = parts[0].ensemble
         loc = np.concatenate([part.loc for part in parts])
         scale = np.concatenate([part.scale for part in parts])
         if all(part.weights is None for part in parts):
-            return cls(loc, scale)
-        return cls(loc, scale, np.concatenate([np.broadcast_to(part._w(), part.loc.shape) for part in parts]))
+            return cls(loc, scale, ensemble=ensemble)
+        weights = np.concatenate([np.broadcast_to(part._w(), part.loc.shape) for part in parts])
+        return cls(loc, scale, weights, ensemble)
 
     def _w(self) -> FloatArray:
         """Weights that broadcast with (n, m)."""
@@ -165,7 +174,15 @@ class NormalMixture(Distribution):
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> NormalMixture:
         a, b = shift[:, np.newaxis], factor[:, np.newaxis]
-        return NormalMixture(a + b * self.loc, np.abs(b) * self.scale, self.weights)
+        return NormalMixture(a + b * self.loc, np.abs(b) * self.scale, self.weights, self.ensemble)
+
+    def epistemic(self) -> Distribution:
+        return Empirical(self.loc, self.weights) if self.ensemble else super().epistemic()
+
+    def aleatoric(self) -> Distribution:
+        if not self.ensemble:
+            return super().aleatoric()
+        return NormalMixture(np.zeros_like(self.loc), self.scale, self.weights)
 
 
 def _mean_absolute(mean: FloatArray, scale: FloatArray) -> FloatArray:

@@ -511,3 +511,32 @@ def test_discrete_rows_do_not_depend_on_their_neighbours():
 def test_discrete_crps_with_a_shift_between_the_integers():
     shifted = ScipyDistribution(stats.poisson(3.0, loc=0.5))
     np.testing.assert_allclose(shifted.crps(2.25), ScipyDistribution(stats.poisson(3.0)).crps(1.75))
+
+
+class TestEnsembleOfNormals:
+    """Members that are models of one ensemble: the spread of their means is epistemic."""
+
+    loc, scale = [[-1.0, 1.0], [0.0, 4.0]], [[0.5, 0.5], [1.0, 2.0]]
+
+    def test_the_variances_of_the_parts_add_up(self):
+        dist = NormalMixture(self.loc, self.scale, ensemble=True)
+        np.testing.assert_allclose(dist.epistemic().mean(), dist.mean())
+        np.testing.assert_allclose(dist.aleatoric().mean(), 0.0)
+        parts = dist.epistemic().std() ** 2 + dist.aleatoric().std() ** 2
+        np.testing.assert_allclose(parts, dist.std() ** 2)
+
+    def test_rows_stacks_and_rescaled_ones_keep_the_parts(self):
+        dist = NormalMixture(self.loc, self.scale, ensemble=True)
+        np.testing.assert_allclose(dist[[1]].epistemic().std(), 2.0)
+        np.testing.assert_allclose(concat([dist, dist]).epistemic().std(), [1, 2, 1, 2])
+        np.testing.assert_allclose(affine(dist, 5.0, -2.0).epistemic().std(), [2, 4])
+
+    def test_other_mixtures_have_no_parts(self):
+        dist = NormalMixture(self.loc, self.scale)
+        with pytest.raises(NoDecompositionError):
+            dist.epistemic()
+        with pytest.raises(NoDecompositionError):
+            dist.aleatoric()
+        mixed = concat([dist, NormalMixture(self.loc, self.scale, ensemble=True)])
+        with pytest.raises(NoDecompositionError):
+            mixed.epistemic()

@@ -1,0 +1,222 @@
+"""Ensembles of networks by skuq, by a loop of skorch nets and by a loop in plain torch: `make bench`.
+
+The work is that of the reference: 2000 rows, 8 features, two hidden layers of 64, the Gaussian likelihood,
+Adam, batches of 32, 50 epochs, one thread. skuq's side is the shipped estimator, with standardisation,
+bootstrap rows and clipping, which the others do without; early stopping and calibration are off. The loops'
+time is that of one network times the number of members. Times are those of the process, which a busy machine
+disturbs less than the clock, and the best of several rounds in which all sides take turns.
+
+Beside the ratios stand the bare batched loop, the share that skorch and the estimator add to it, and the
+arithmetic minimum: the time of the matrix products alone, which no training can do without.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import skorch
+import torch
+from skorch.callbacks import Checkpoint
+from skorch.dataset import ValidSplit
+from torch import nn
+from torch.nn.functional import softplus
+
+from skuq.neural import DeepEnsembleRegressor, PNNRegressor
+from skuq.neural._base import fit_together
+from skuq.regressors._progress import NO_PROGRESS
+
+N_ROWS, N_FEATURES, WIDTH, BATCH, EPOCHS, LR = 2000, 8, 64, 32, 50, 1e-3
+SIZES = (N_FEATURES, WIDTH, WIDTH, 2)
+
+
+class GaussianNLL(nn.Module):
+    """The likelihood as anybody would write it."""
+
+    def forward(self, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Return the mean negative log-likelihood."""
+        loc, raw = output.unbind(-1)
+        variance = softplus(raw) + 1e-4
+        return (0.5 * (variance.log() + (y - loc) ** 2 / variance)).mean()
+
+
+def network(sizes: tuple[int, ...] = SIZES) -> nn.Sequential:
+    layers = [layer for pair in pairwise(sizes) for layer in (nn.Linear(*pair), nn.ReLU())]
+    return nn.Sequential(*layers[:-1])
+
+
+def data(n: int = N_ROWS, d: int = N_FEATURES) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d))
+    return X, X[:, 0] + 0.3 * rng.standard_normal(n)
+
+
+def skorch_net(
+    epochs: int = EPOCHS,
+    n: int = N_ROWS,
+    sizes: tuple[int, ...] = SIZES,
+    batch: int = BATCH,
+    keep_best: bool = False,
+) -> None:
+    """Train one network as a user of skorch would."""
+    X, y = (torch.as_tensor(part, dtype=torch.float32) for part in data(n, sizes[0]))
+    net = skorch.NeuralNet(
+        lambda: network(sizes),
+        criterion=GaussianNLL,
+        optimizer=torch.optim.Adam,
+        lr=LR,
+        batch_size=batch,
+        max_epochs=epochs,
+        train_split=ValidSplit(3) if keep_best else None,
+        callbacks=[Checkpoint(dirname=tempfile.mkdtemp(), load_best=True)] if keep_best else None,
+        iterator_train__shuffle=True,
+        verbose=0,
+    )
+    net.fit(X, y)
+
+
+def torch_loop() -> None:
+    """Train one network by the shortest loop."""
+    X, y = (torch.as_tensor(part, dtype=torch.float32) for part in data())
+    net, loss = network(), GaussianNLL()
+    optimiser = torch.optim.Adam(net.parameters(), lr=LR)
+    for _ in range(EPOCHS):
+        for rows in torch.randperm(N_ROWS).split(BATCH):
+            optimiser.zero_grad()
+            loss(net(X[rows]), y[rows]).backward()
+            optimiser.step()
+
+
+def shipped(n_members: int) -> None:
+    """Train the estimator of skuq."""
+    DeepEnsembleRegressor(
+        n_members,
+        loss="nll",
+        early_stopping=False,
+        calibration=None,
+        max_epochs=EPOCHS,
+        learning_rate=LR,
+        lr_schedule="constant",
+        device="cpu",
+        random_state=0,
+    ).fit(*data())
+
+
+def bare_batched(n_members: int) -> None:
+    """Train stacked weights by the shortest loop, without clipping and bootstrap."""
+    X, y = (torch.as_tensor(part, dtype=torch.float32) for part in data())
+    weights = [torch.randn(n_members, b, a).mul_(a**-0.5).requires_grad_() for a, b in pairwise(SIZES)]
+    biases = [torch.zeros(n_members, b, 1, requires_grad=True) for b in SIZES[1:]]
+    optimiser = torch.optim.Adam([*weights, *biases], lr=LR, fused=True)
+    loss = GaussianNLL()
+    for _ in range(EPOCHS):
+        order = torch.stack([torch.randperm(N_ROWS) for _ in range(n_members)])
+        for rows in order.split(BATCH, dim=1):
+            hidden = X[rows].transpose(1, 2)
+            for k, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+                hidden = torch.baddbmm(bias, weight, hidden)
+                hidden = hidden.relu_() if k < len(weights) - 1 else hidden
+            optimiser.zero_grad()
+            (loss(hidden.transpose(1, 2), y[rows]) * n_members).backward()
+            optimiser.step()
+
+
+def products(n_members: int) -> None:
+    """Multiply what training must multiply: forward, and backward to weights and hidden layers."""
+    hidden = [torch.randn(n_members, size, BATCH) for size in SIZES]
+    weights = [torch.randn(n_members, b, a) for a, b in pairwise(SIZES)]
+    for _ in range(EPOCHS * (N_ROWS // BATCH)):
+        for k, weight in enumerate(weights):
+            torch.bmm(weight, hidden[k])
+            torch.bmm(hidden[k + 1], hidden[k].transpose(1, 2))
+            if k:
+                torch.bmm(weight.transpose(1, 2), hidden[k + 1])
+
+
+def paper_000(epochs: int) -> None:
+    """Train four losses by five seeds on 200 rows in one training, full batch, judged each second epoch."""
+    X, y = data(300, 1)
+    pairs = []
+    for loss in ("nll", "crps", "check", "interval"):
+        for seed in range(5):
+            one = PNNRegressor(
+                (64, 64, 64),
+                loss=loss,
+                batch_size=1000,
+                max_epochs=epochs,
+                validation=1 / 3,
+                device="cpu",
+                random_state=seed,
+            )
+            pairs.append((one, one._read(X, y, None, {}, "fit")))
+    fit_together(pairs, NO_PROGRESS)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def best(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Return the best time of each side, taken in turns."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, work in sides.items():
+            times[name].append(seconds(work))
+    return {name: min(values) for name, values in times.items()}
+
+
+def main() -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    torch.set_num_threads(1)
+    shipped(2)  # what is imported and prepared once is not measured
+    print(
+        f"{'members':>8}{'skuq s':>9}{'skorch s':>10}{'torch s':>9}{'batched s':>11}{'products s':>12}",
+        end="",
+    )
+    print(f"{'x skorch':>10}{'x torch':>9}{'added':>8}")
+    for m in (5, 40):
+        sides = {
+            "skuq": lambda m=m: shipped(m),
+            "skorch": skorch_net,
+            "torch": torch_loop,
+            "batched": lambda m=m: bare_batched(m),
+            "products": lambda m=m: products(m),
+        }
+        t = best(sides, rounds)
+        print(
+            f"{m:8d}{t['skuq']:9.2f}{m * t['skorch']:10.1f}{m * t['torch']:9.1f}{t['batched']:11.2f}", end=""
+        )
+        print(
+            f"{t['products']:12.2f}{m * t['skorch'] / t['skuq']:10.1f}{m * t['torch'] / t['skuq']:9.1f}",
+            end="",
+        )
+        print(f"{t['skuq'] / t['batched'] - 1:8.0%}", flush=True)
+    epochs = 200
+    one = (1, 64, 64, 64, 2)
+    t = best(
+        {
+            "skuq": lambda: paper_000(epochs),
+            "skorch": lambda: skorch_net(epochs, 300, one, 200, keep_best=True),
+        },
+        rounds,
+    )
+    print(
+        f"\npaper 000, 20 networks, {epochs} of 2000 epochs: skuq {t['skuq']:.2f} s, a loop of skorch nets ",
+        end="",
+    )
+    print(f"{20 * t['skorch']:.1f} s with skorch's Checkpoint, ratio {20 * t['skorch'] / t['skuq']:.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Networks: ensembles of them trained in one pass, on torch and skorch; needs the extra ``torch``."""
+
+from importlib import import_module as _import_module
+
+try:
+    _import_module("torch")  # first: without it, skorch fails in its own way
+    _import_module("skorch")
+except ImportError as error:
+    raise ImportError(
+        'skuq.neural needs torch and skorch, which are not installed: pip install "skuq[torch]"'
+    ) from error
+
+from skuq.neural._bootstrap_net import BootstrapNetRegressor
+from skuq.neural._concrete_dropout import ConcreteDropoutRegressor
+from skuq.neural._deep_ensemble import DeepEnsembleRegressor
+from skuq.neural._laplace import LastLayerLaplaceRegressor
+from skuq.neural._losses import (
+    BetaNLLLoss,
+    CheckLoss,
+    CRPSLoss,
+    IntervalLoss,
+    Loss,
+    NLLLoss,
+    SquaredErrorLoss,
+)
+from skuq.neural._mc_dropout import MCDropoutRegressor
+from skuq.neural._pnn import PNNRegressor
+from skuq.neural._probabilistic_net import ProbabilisticNet
+from skuq.neural._swa import SWARegressor
+from skuq.neural._variational_regressor import VariationalRegressor
+
+__all__ = [
+    "BetaNLLLoss",
+    "BootstrapNetRegressor",
+    "CRPSLoss",
+    "CheckLoss",
+    "ConcreteDropoutRegressor",
+    "DeepEnsembleRegressor",
+    "IntervalLoss",
+    "LastLayerLaplaceRegressor",
+    "Loss",
+    "MCDropoutRegressor",
+    "NLLLoss",
+    "PNNRegressor",
+    "ProbabilisticNet",
+    "SWARegressor",
+    "SquaredErrorLoss",
+    "VariationalRegressor",
+]

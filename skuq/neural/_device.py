@@ -1,0 +1,56 @@
+"""Where networks are trained, and with how many threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from skuq._validation import check_option
+
+__all__ = ["read_device", "read_dtype", "seeded_torch", "thread_limit"]
+
+DEVICES = ("auto", "cpu", "cuda")
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+_MEMBERS_WORTH_A_GPU = 32
+"""A step on a GPU takes as long for one small network as for hundreds; a core is faster for few."""
+
+
+def read_device(device: str, n_members: int) -> torch.device:
+    """Return the device that a parameter stands for, for the training of so many members."""
+    check_option(device, "device", DEVICES)
+    available = torch.cuda.is_available()
+    if device == "cuda" and not available:
+        raise ValueError(
+            "`device` is 'cuda', but torch finds no GPU. Use device='auto', or install a build of torch with "
+            "CUDA."
+        )
+    worth = available and n_members >= _MEMBERS_WORTH_A_GPU
+    return torch.device("cuda" if device == "cuda" or (device == "auto" and worth) else "cpu")
+
+
+def read_dtype(dtype: str) -> torch.dtype:
+    """Return the torch type of a parameter ``dtype``."""
+    return DTYPES[check_option(dtype, "dtype", tuple(DTYPES))]
+
+
+@contextmanager
+def thread_limit(n_threads: int = 1) -> Iterator[None]:
+    """Let torch use so many threads inside; small networks on a busy machine are slower with more."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def seeded_torch(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed torch's own generators inside, for layers that draw from them, and leave them as they were."""
+    devices = [torch.cuda.current_device()] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield

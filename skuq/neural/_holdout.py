@@ -1,0 +1,55 @@
+"""Rows that are held out of training, to judge epochs or to calibrate by."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import BoolArray
+from skuq.prediction._cross_fit import resolve_cv, split_rows
+from skuq.regressors._training import TrainingData
+
+__all__ = ["hold_out"]
+
+
+def hold_out(validation: Any, data: TrainingData, seed: int) -> BoolArray:
+    """Say which rows are held out.
+
+    Parameters
+    ----------
+    validation : float, splitter or iterable
+        A share of the rows, drawn at random, at least one row and at most all but one; or a splitter,
+        whose first test rows are taken.
+    data : TrainingData
+        All rows.
+    seed : int
+        Draws the rows.
+    """
+    n = len(data)
+    usable = np.arange(n) if data.sample_weight is None else np.flatnonzero(data.sample_weight)
+    if len(usable) < 2:
+        raise ValueError(
+            "rows must be held out of training, but only one has a positive weight. Use more rows, or "
+            "neither early stopping nor calibration."
+        )
+    held_out = np.zeros(n, dtype=bool)
+    if isinstance(validation, numbers.Real) and not isinstance(validation, numbers.Integral):
+        share = float(validation)
+        if not 0 < share < 1:
+            raise ValueError(f"`validation` must lie strictly between 0 and 1 as a share, got {share}.")
+        n_held = int(np.clip(round(share * len(usable)), 1, len(usable) - 1))
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(n,)))
+        held_out[rng.permutation(usable)[:n_held]] = True
+        return held_out
+    if isinstance(validation, numbers.Integral) or validation is None:
+        raise ValueError(
+            f"`validation` must be a share of the rows such as 0.2, or a splitter, got {validation!r}."
+        )
+    held_out[split_rows(resolve_cv(validation), data.X, data.y, None)[0][1]] = True
+    if held_out[usable].all():
+        raise ValueError(
+            "`validation` must leave rows to train on, but its first test rows are all that count."
+        )
+    return held_out

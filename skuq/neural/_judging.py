@@ -1,0 +1,166 @@
+"""Which epoch was the best, judged on rows that the members have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from skorch.callbacks import Callback
+from torch import Tensor
+
+from skuq._typing import FloatArray
+from skuq.neural._losses import variance_of
+from skuq.neural._plan import FitPlan
+from skuq.neural._stacked import StackedModule
+
+__all__ = ["NUMBERS_AT_ONCE", "KeepBestEpoch", "member_moments", "member_outputs"]
+
+NUMBERS_AT_ONCE = 1 << 21
+"""Hidden values that are computed together, so that memory does not grow with the number of rows."""
+
+
+def member_outputs(module: StackedModule, X: FloatArray, device: torch.device) -> FloatArray:
+    """Return the k outputs of each member for each row, shape (n, M, k).
+
+    In double precision, unless the network is the user's own, so that a row's prediction does not depend
+    on the rows beside it.
+    """
+    dtype = torch.float64 if module.any_precision else module.flat.dtype
+    module = module.take(slice(None)).to(device=device, dtype=dtype).eval()
+    step = max(64, NUMBERS_AT_ONCE // max(1, module.flat.shape[1] // 16 * module.n_members))
+    parts = []
+    with torch.no_grad():
+        for start in range(0, len(X), step):
+            block = torch.as_tensor(X[start : start + step], dtype=dtype, device=device)
+            parts.append(module(block).to("cpu", torch.float64))
+    outputs: FloatArray = torch.cat(parts).numpy()
+    return outputs
+
+
+def member_moments(
+    module: StackedModule, X: FloatArray, device: torch.device, n_outputs: int = 2
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance that each member predicts for each row, both of shape (n, M).
+
+    A network with one output knows no variance; it is 0 then.
+    """
+    outputs = member_outputs(module, X, device)
+    if n_outputs == 1:
+        return outputs[..., 0], np.zeros(outputs.shape[:2])
+    return outputs[..., 0], variance_of(torch.from_numpy(outputs[..., 1])).numpy()
+
+
+class KeepBestEpoch(Callback):
+    """Judge the ensembles every few epochs, and keep the weights of the best.
+
+    Each fit is judged by itself: for each row, mean and variance of the members that have not seen it,
+    scored by the fit's own score. Judging each member by itself stops before the mean has been learnt.
+
+    Parameters
+    ----------
+    plans : sequence of FitPlan
+        All fits of the net, in the order of their members.
+    data : (Tensor, Tensor)
+        Features and targets of all fits, one below the other.
+    every : int
+        Epochs between two judgements.
+    """
+
+    def __init__(self, plans: Sequence[FitPlan], data: tuple[Tensor, Tensor], every: int) -> None:
+        self.plans, self.data, self.every = plans, data, every
+
+    def initialize(self) -> KeepBestEpoch:
+        """Find out, for each member, which rows it has not seen."""
+        device = self.data[0].device
+        n_rows = [len(plan.y) for plan in self.plans]
+        offsets = np.cumsum([0, *n_rows])
+        columns = [
+            np.flatnonzero(mask) + offset
+            for plan, offset in zip(self.plans, offsets, strict=False)
+            for mask in plan.judged().T
+        ]
+        longest = max(len(column) for column in columns)
+        nobody = int(offsets[-1])  # a row below the data takes what is asked for no row
+        asked = np.full((len(columns), longest), nobody)
+        for member, column in enumerate(columns):
+            asked[member, : len(column)] = column
+        self._asked = torch.from_numpy(asked).to(device)
+        weights = [np.ones(len(p.y)) if p.judge_weight is None else p.judge_weight for p in self.plans]
+        self._weight = torch.as_tensor(np.concatenate(weights), dtype=self.data[1].dtype, device=device)
+        self._fit_of_row = torch.from_numpy(np.repeat(np.arange(len(n_rows)), n_rows)).to(device)
+        sizes = [len(plan.seeds) for plan in self.plans]
+        self._owner = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes)).to(device)
+        self.scores_: list[FloatArray] = []
+        self.best_epochs_ = np.zeros(len(sizes), dtype=int)
+        self._best_scores = np.full(len(sizes), np.inf)
+        self._best: Tensor | None = None
+        return self
+
+    def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
+        """Judge, and remember the weights of the fits that are better than ever."""
+        epoch = len(net.history)
+        if epoch % self.every and epoch != net.max_epochs:
+            self.scores_.append(np.full(len(self.plans), np.nan))
+            return
+        scores = self._judge(net.module_)
+        better = scores < self._best_scores
+        if epoch == net.max_epochs:  # what could not be judged, for want of rows, keeps the last epoch
+            better |= np.isinf(self._best_scores)
+        self._best_scores = np.where(better, scores, self._best_scores)
+        self.best_epochs_ = np.where(better, epoch, self.best_epochs_)
+        self._remember(net.module_, better)
+        self.scores_.append(scores)
+        net.history.record("valid_loss", float(np.mean(scores)))
+
+    def _remember(self, module: StackedModule, better: Any) -> None:
+        """Copy the weights, and buffers, of the fits that are better."""
+        tensors = module.state_dict()
+        if self._best is None:
+            self._best_state = {name: value.detach().clone() for name, value in tensors.items()}
+            self._best = self._best_state["flat"]
+            return
+        members = torch.as_tensor(better, device=self._owner.device)[self._owner]
+        for name, value in tensors.items():
+            self._best_state[name][members] = value.detach()[members]
+
+    def on_train_end(self, net: Any, **kwargs: Any) -> None:
+        """Put the best weights back."""
+        if self._best is not None:
+            with torch.no_grad():
+                for name, value in net.module_.state_dict().items():
+                    value.copy_(self._best_state[name])
+
+    def _judge(self, module: StackedModule) -> FloatArray:
+        """Return the score of each fit, infinite where it is no number."""
+        X, y = self.data
+        module.eval()
+        counts, first, second = (y.new_zeros(len(y) + 1) for _ in range(3))
+        step = max(64, NUMBERS_AT_ONCE // max(1, module.flat.shape[1] // 16 * module.n_members))
+        with torch.no_grad():
+            for asked in torch.split(self._asked, step, dim=1):
+                rows = asked.clamp(max=len(y) - 1)
+                output = module.forward_members(X[rows].transpose(1, 2))
+                loc = output[:, 0]
+                square = loc * loc + variance_of(output[:, 1]) if output.shape[1] == 2 else loc * loc
+                for total, value in ((counts, torch.ones_like(loc)), (first, loc), (second, square)):
+                    total.index_add_(0, asked.flatten(), value.flatten())
+            count = counts[:-1].clamp(min=1)
+            loc = first[:-1] / count
+            variance = (second[:-1] / count - loc * loc).clamp(min=1e-8)
+            judged: FloatArray = np.nan_to_num(self._scores(loc, variance, counts[:-1] > 0), nan=np.inf)
+        return judged
+
+    def _scores(self, loc: Tensor, variance: Tensor, known: Tensor) -> FloatArray:
+        """Return the mean score of each fit over its known rows."""
+        weight = self._weight * known
+        n_fits = len(self.plans)
+        total = weight.new_zeros(n_fits).index_add_(0, self._fit_of_row, weight)
+        scores = np.full(n_fits, -float(len(self.scores_)))  # unjudged, the last epoch is the best
+        for judge in {plan.judge for plan in self.plans if plan.judge is not None}:
+            value = weight * judge.score(loc, variance, self.data[1])
+            mean = weight.new_zeros(n_fits).index_add_(0, self._fit_of_row, value) / total
+            mine = np.array([plan.judge == judge for plan in self.plans])
+            scores[mine] = mean.cpu().to(torch.float64).numpy()[mine]
+        return scores

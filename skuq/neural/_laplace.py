@@ -1,0 +1,258 @@
+"""A network whose last layer is Bayesian: learnt by squared errors, then its posterior in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import BoolArray, FloatArray
+from skuq._validation import check_integer
+from skuq.distributions import Distribution
+from skuq.neural._base import BaseNeuralRegressor
+from skuq.neural._device import read_device
+from skuq.neural._last_layer import Evidence, FeatureArchitecture, features_of
+from skuq.neural._losses import Loss, SquaredErrorLoss
+from skuq.neural._plan import Architecture, FitPlan, TrainingOptions
+from skuq.neural._single import LongOptions, held_out_calibration, rows_of, single_holdout, single_plan
+from skuq.neural._standardise import Standardiser
+from skuq.neural._training import TrainedFit
+from skuq.regressors._training import TrainingData
+
+__all__ = ["LastLayerLaplaceRegressor"]
+
+
+class LastLayerLaplaceRegressor(BaseNeuralRegressor):
+    r"""A network trained by squared errors, whose last layer gets the normal posterior of its weights.
+
+    It answers how far off a prediction may be at the cost of one plain network: the posterior, the prior
+    and the noise are in closed form. The noise is the same for all x. Prefer `DeepEnsembleRegressor` where
+    it varies, or where what the hidden layers do not know matters.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int, default=(64, 64)
+        Sizes of the hidden layers, with rectified linear units; the last is the number of features.
+    module : callable or None, default=None
+        A class or function that is called as ``module(n_features, n_outputs)``, where ``n_outputs`` is the
+        last of ``hidden_layer_sizes``, and returns a torch module that maps (n, n_features) to
+        (n, n_outputs): the features, behind which the last layer is put.
+    early_stopping : bool, default=False
+        Whether the weights of the epoch with the smallest squared error on the held-out rows are kept.
+    n_samples : int, default=100
+        Functions that `predict_members` draws; predictive distributions need none.
+    calibration : {"split", None}, default="split"
+        "split" gives a Student t distribution whose scale and tails are those of the held-out rows. None
+        is the raw normal distribution, trained on all rows.
+    calibration_coverage : float, default=0.95
+        Of the central intervals whose width is that of split conformal prediction; at other coverages the
+        tails say how wide they are.
+    validation : float, splitter or iterable, default=0.2
+        Rows held out for the noise, calibration and early stopping: a share of them, or a splitter whose
+        first test rows are taken, such as PredefinedSplit. Not used where neither of the last two is wanted.
+    learning_rate : float, default=0.003
+        Of Adam, at the first epoch.
+    lr_schedule : {"cosine", "constant"}, default="cosine"
+        Whether the learning rate falls to 0 by the last epoch.
+    batch_size : int, default=32
+        Rows a batch; an epoch's batches are made equally large.
+    max_epochs : int or "auto", default="auto"
+        "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
+    clip_norm : float or None, default=5.0
+        Limit of the norm of the gradient.
+    cv : int, splitter or iterable, default=5
+        Folds of `fit_transform`.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        "auto" trains on a GPU where there is one and at least 32 networks.
+    dtype : {"float32", "float64"}, default="float32"
+        Of the network; X and y are standardised in float64 either way.
+    callbacks : list or None, default=None
+        Further skorch callbacks.
+    net_params : dict or None, default=None
+        Further parameters of the skorch net, such as ``optimizer``.
+    n_jobs : int or None, default=None
+        Processes, where there are more networks than are trained at once; never changes a number.
+    random_state : int, RandomState instance or None, default=None
+        An integer makes everything reproducible.
+    verbose : int, default=0
+        Whether skorch prints the epochs.
+
+    Attributes
+    ----------
+    net_ : skorch.NeuralNet
+        The trained skorch net.
+    history_ : skorch.history.History
+        Loss on the training rows, by epoch, and on the held-out ones with `early_stopping`.
+    best_epoch_ : int
+        The epoch, from 1, whose weights were kept.
+    prior_precision_ : float
+        Of each weight of the last layer, for the standardised target; that of most evidence.
+    noise_std_ : float
+        Standard deviation of the noise before calibration, in the units of y.
+    factor_ : float
+        What standard deviations are multiplied by; above 1 the raw model was over-confident.
+    df_ : float
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite where not calibrated.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    See Also
+    --------
+    VariationalRegressor : Learns the posterior, of all layers if wanted, while it trains.
+    SWARegressor : The spread of the weights along the training.
+
+    Notes
+    -----
+    With features :math:`\Phi` of the n training rows, prior precision :math:`\alpha` and noise
+    :math:`\sigma^2`, the weights of the last layer have the covariance
+    :math:`S = (\alpha I + \Phi^T \Phi / \sigma^2)^{-1}` and the mean :math:`S \Phi^T y / \sigma^2`, which
+    takes the place of what was trained; a new row has the variance :math:`\sigma^2 + \phi^T S \phi`.
+    As the likelihood is normal and the layer linear, Laplace's approximation is exact, given the
+    features. :math:`\alpha` and :math:`\sigma^2` are those of most evidence (MacKay's fixed point).
+    The evidence takes the features for given, though they were fitted to the same rows, so that the
+    noise comes out too small; with ``calibration="split"`` it is therefore the one, at least as
+    large, that makes the held-out rows most likely, and the posterior follows.
+
+    Over-confident where: ``calibration=None``, by far (a coverage of 29 to 77 % where 95 % was asked has
+    been measured on 300 to 1000 rows); and far from the training rows, calibrated or not, because the
+    features are taken for certain. `epistemic` is the part of the last layer only. With
+    ``early_stopping=True`` the held-out rows have been seen; without it too they have chosen the noise,
+    so that coverage has no strict guarantee.
+
+    ``sample_weight`` counts repetitions: losses and evidence are weighted by it.
+
+    Cost: one network, and some milliseconds; `fit_transform` trains those of all folds in one pass.
+
+    References
+    ----------
+    .. [1] D. J. C. MacKay, "Bayesian interpolation", Neural Computation 4(3), 1992,
+       doi:10.1162/neco.1992.4.3.415.
+    .. [2] E. Daxberger et al., "Laplace Redux: effortless Bayesian deep learning", NeurIPS 2021,
+       arXiv:2106.14806.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.neural import LastLayerLaplaceRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(200, 1))
+    >>> y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=200)
+    >>> model = LastLayerLaplaceRegressor(max_epochs=30, random_state=0).fit(X, y)
+    >>> near, far = model.predict_dist([[0.0], [3.0]]).epistemic().std()
+    >>> bool(near < far)
+    True
+    """
+
+    def __init__(
+        self,
+        hidden_layer_sizes: tuple[int, ...] = (64, 64),
+        *,
+        module: Callable[[int, int], Any] | None = None,
+        early_stopping: bool = False,
+        n_samples: int = 100,
+        calibration: str | None = "split",
+        calibration_coverage: float = 0.95,
+        validation: Any = 0.2,
+        learning_rate: float = 3e-3,
+        lr_schedule: str = "cosine",
+        batch_size: int = 32,
+        max_epochs: int | str = "auto",
+        clip_norm: float | None = 5.0,
+        cv: Any = 5,
+        device: str = "auto",
+        dtype: str = "float32",
+        callbacks: Any = None,
+        net_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.module = module
+        self.early_stopping = early_stopping
+        self.n_samples = n_samples
+        self.calibration = calibration
+        self.calibration_coverage = calibration_coverage
+        self.validation = validation
+        self.learning_rate = learning_rate
+        self.lr_schedule = lr_schedule
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.clip_norm = clip_norm
+        self.cv = cv
+        self.device = device
+        self.dtype = dtype
+        self.callbacks = callbacks
+        self.net_params = net_params
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------------------- fitting
+
+    def _architecture(self) -> Architecture:
+        return FeatureArchitecture.of(super()._architecture())
+
+    def _options(self) -> TrainingOptions:
+        return LongOptions.of(super()._options())
+
+    def _judge(self) -> Loss | None:
+        return SquaredErrorLoss() if self.early_stopping else None
+
+    def _held_out(self, data: TrainingData, seed: int) -> BoolArray:
+        return single_holdout(self, data, seed, self._judge())
+
+    def _plan(self, data: TrainingData, scaler: Standardiser, held_out: BoolArray, seed: int) -> FitPlan:
+        check_integer(self.n_samples, "n_samples")
+        return single_plan(
+            self,
+            data,
+            scaler,
+            held_out,
+            seed,
+            loss=SquaredErrorLoss(),
+            judge=self._judge(),
+            learning_rate=self.learning_rate,
+            counts_rows=True,
+        )
+
+    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
+        X, y, weight = rows_of(fit.plan, data, unseen=False)
+        evidence = Evidence.maximise(self._features_of(X), y, weight)
+        if self.calibration is not None:
+            X, y, weight = rows_of(fit.plan, data, unseen=True)
+            evidence = evidence.with_likely_noise(self._features_of(X), y, weight)
+        self._posterior, self._seed = evidence.posterior(), fit.plan.seed
+        self.prior_precision_ = evidence.precision
+        self.noise_std_ = self.scaler_.y_scale * float(np.sqrt(evidence.noise))
+        loc, variance = self._posterior.moments(self._features_of(X))
+        scale = np.sqrt(evidence.noise + variance)
+        self._calibration = held_out_calibration(self, y - loc, scale, weight)
+
+    # ---------------------------------------------------------------------------- prediction
+
+    def _features_of(self, X: FloatArray) -> FloatArray:
+        return features_of(self.net_.module_, X, read_device(self.device, 1))
+
+    def _predict_dist(self, X: Any) -> Distribution:
+        loc, epistemic = self._posterior.moments(self._features_of(self._standardised(X)))
+        total = self.scaler_.scale(self._posterior.noise + epistemic)
+        return self._calibration.apply(self.scaler_.loc(loc), total, self.scaler_.scale(epistemic))
+
+    def predict_members(self, X: Any) -> FloatArray:
+        """Return functions drawn from the posterior, before calibration.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Features, with the columns of the training data.
+
+        Returns
+        -------
+        members : ndarray of shape (n, n_samples)
+            Values of the same functions for any X, in the units of y.
+        """
+        self._check_new(X)
+        features = self._features_of(self._standardised(X))
+        return self.scaler_.loc(self._posterior.draws(features, self.n_samples, self._seed))

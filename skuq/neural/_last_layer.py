@@ -1,0 +1,234 @@
+"""A linear last layer on the features that a network has learnt: the network, and a normal posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from skuq._typing import FloatArray
+from skuq.neural._judging import member_outputs
+from skuq.neural._plan import MemberSeed
+from skuq.neural._single import MIN_NOISE, minimum
+from skuq.neural._stacked import StackedMLP, StackedModule
+from skuq.neural._user_module import StackedUserModule
+
+__all__ = [
+    "FeatureArchitecture",
+    "FeatureUserModule",
+    "HeadedNetwork",
+    "LastLayerPosterior",
+    "body_of",
+    "features_of",
+]
+
+_FIXED_POINT_STEPS = 50
+_MIN_PRECISION, _MAX_PRECISION = 1e-8, 1e8
+
+
+# ------------------------------------------------------------------------------------------- networks
+
+
+class _Beheaded(Protocol):
+    headless: bool
+
+
+class FeatureMLP(StackedMLP):
+    """A multilayer perceptron that gives the input of its last layer where it is ``headless``."""
+
+    headless = False
+
+    def forward_members(self, x: Tensor) -> Tensor:
+        """Return the outputs, or the features, (M, k, B) for features (M, d, B)."""
+        if not self.headless:
+            return super().forward_members(x)
+        inputs: list[Tensor] = []
+        self._run(x, inputs)
+        return inputs[-1]
+
+
+class HeadedNetwork(nn.Module):
+    """The user's network and a linear layer behind it."""
+
+    def __init__(self, body: nn.Module, width: int, n_outputs: int) -> None:
+        super().__init__()
+        self.body, self.head = body, nn.Linear(width, n_outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.head(self.body(x))
+        return output
+
+
+class FeatureUserModule(StackedUserModule):
+    """The same for a network whose body is the user's own."""
+
+    headless = False
+
+    def _pattern_part(self, pattern: nn.Module, state: dict[str, Tensor], x: Tensor) -> Tensor:
+        if not self.headless:
+            return super()._pattern_part(pattern, state, x)
+        mine = {name.removeprefix("body."): v for name, v in state.items() if name.startswith("body.")}
+        return super()._pattern_part(cast(HeadedNetwork, pattern).body, mine, x)
+
+
+def body_of(
+    module: Callable[[int, int], Any], width: int, n_features: int, n_outputs: int
+) -> Callable[[int, int], HeadedNetwork]:
+    """Return what builds the user's network, of so many outputs, with a linear layer behind it."""
+
+    def build(_: int, __: int) -> HeadedNetwork:
+        body = module(n_features, width)
+        if not isinstance(body, nn.Module):
+            raise TypeError(
+                "`module` must be a class or function that returns a torch.nn.Module when called with "
+                f"(n_features, n_outputs), got {type(body).__name__}."
+            )
+        with torch.no_grad():
+            shape = tuple(body.eval()(torch.zeros(3, n_features)).shape)
+        if shape != (3, width):
+            raise ValueError(
+                f"`module` must build a network that maps (n, {n_features}) to (n, {width}), the features of "
+                f"the last layer, as many as `hidden_layer_sizes` ends with; for 3 rows it gives the shape "
+                f"{shape}."
+            )
+        return HeadedNetwork(body.train(), width, n_outputs)
+
+    return build
+
+
+@dataclass(frozen=True)
+class FeatureArchitecture:
+    """Builds networks whose last layer is linear, and whose features can be had."""
+
+    hidden: tuple[int, ...]
+    module: Callable[[int, int], Any] | None = None
+
+    @classmethod
+    def of(cls, plain: Any) -> Self:
+        """Return that of an MLPArchitecture, whose module is then the body only."""
+        if plain.module is not None and not plain.hidden:
+            raise ValueError(
+                "`hidden_layer_sizes` must end with the number of features that `module` gives, got ()."
+            )
+        return cls(plain.hidden, plain.module)
+
+    def __call__(
+        self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
+    ) -> StackedModule:
+        """Return a module with one member a seed."""
+        rngs = [seed.init for seed in seeds]
+        if self.module is None:
+            return FeatureMLP(rngs, n_features, self.hidden, n_outputs, dtype)
+        build = body_of(self.module, self.hidden[-1], n_features, n_outputs)
+        return FeatureUserModule(build, rngs, n_features, n_outputs, dtype)
+
+
+def features_of(module: StackedModule, X: FloatArray, device: torch.device) -> FloatArray:
+    """Return the features of the one member's last layer, with a column of ones for the bias."""
+    body = module.take(slice(0, 1))
+    cast(_Beheaded, body).headless = True
+    features = member_outputs(body, X, device)[:, 0]
+    return np.column_stack([features, np.ones(len(features))])
+
+
+# ------------------------------------------------------------------------------------------ posteriors
+
+
+@dataclass(frozen=True, eq=False)
+class LastLayerPosterior:
+    """Independent normal weights in a rotated basis, and a noise; in units of the standardised target.
+
+    Attributes
+    ----------
+    rotation : ndarray of shape (k, k) or None
+        Its columns are the basis; None is the basis of the features.
+    mean, variance : ndarray of shape (k,)
+        Of the weights.
+    noise : float
+        Variance of the noise.
+    """
+
+    rotation: FloatArray | None
+    mean: FloatArray
+    variance: FloatArray
+    noise: float
+
+    def moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and epistemic variance of each row, both of shape (n,)."""
+        rotated = self._rotated(features)
+        return rotated @ self.mean, np.square(rotated) @ self.variance
+
+    def draws(self, features: FloatArray, n_draws: int, seed: int) -> FloatArray:
+        """Return functions drawn at random, at each row, shape (n, n_draws); the same for equal seeds."""
+        z = np.random.default_rng(seed).standard_normal((n_draws, len(self.mean)))
+        return self._rotated(features) @ (self.mean + np.sqrt(self.variance) * z).T
+
+    def _rotated(self, features: FloatArray) -> FloatArray:
+        return features if self.rotation is None else features @ self.rotation
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Bayesian linear regression on features, with the prior and the noise of most evidence.
+
+    Attributes
+    ----------
+    rotation, eigenvalues : ndarray of shape (k, k), (k,)
+        Of the features' second moments, summed over rows.
+    projected : ndarray of shape (k,)
+        Products of features and target, in the rotated basis.
+    precision : float
+        Of the prior of each weight.
+    noise : float
+        Its variance.
+    """
+
+    rotation: FloatArray
+    eigenvalues: FloatArray
+    projected: FloatArray
+    precision: float
+    noise: float
+
+    @classmethod
+    def maximise(cls, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
+        """Find precision and noise by MacKay's fixed point, weights counting repetitions."""
+        counts = np.ones(len(y)) if weight is None else weight
+        weighted = features * counts[:, np.newaxis]
+        eigenvalues, rotation = np.linalg.eigh(weighted.T @ features)
+        eigenvalues = np.maximum(eigenvalues, 0.0)
+        projected = rotation.T @ (weighted.T @ y)
+        rotated, n = features @ rotation, float(counts.sum())
+        precision, noise = 1.0, 0.1
+        for _ in range(_FIXED_POINT_STEPS):
+            shrunk = eigenvalues + precision * noise
+            mean = projected / shrunk
+            determined = float(np.sum(eigenvalues / shrunk))  # how many weights the data determine
+            squared_error = float(counts @ np.square(y - rotated @ mean))
+            precision = float(np.clip(determined / max(mean @ mean, 1e-300), _MIN_PRECISION, _MAX_PRECISION))
+            noise = max(squared_error / max(n - determined, 1e-3 * n), MIN_NOISE)
+        return cls(rotation, eigenvalues, projected, precision, noise)
+
+    def posterior(self) -> LastLayerPosterior:
+        """Return the normal posterior of the weights."""
+        shrunk = self.eigenvalues + self.precision * self.noise
+        return LastLayerPosterior(self.rotation, self.projected / shrunk, self.noise / shrunk, self.noise)
+
+    def with_likely_noise(self, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
+        """Return the same prior with the noise that makes unseen rows most likely, at least the present.
+
+        Mean and covariance of the weights follow from the noise.
+        """
+        square = np.square(features @ self.rotation)
+        rotated = features @ self.rotation
+
+        def cost(noise: float) -> float:
+            posterior = replace(self, noise=noise).posterior()
+            variance = noise + square @ posterior.variance
+            residual = y - rotated @ posterior.mean
+            return float(np.average(np.log(variance) + np.square(residual) / variance, weights=weight))
+
+        return replace(self, noise=minimum(cost, self.noise, max(1.0, 10 * self.noise)))

@@ -1,0 +1,392 @@
+"""What networks are trained to make small: proper scores of a normal distribution, in torch.
+
+A loss is called with the outputs of the network and the target, and returns one value a row and member.
+The network gives the mean and, where the loss needs it, a raw variance that `variance_of` makes
+positive; both are in units of the standardised target.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from skuq._validation import check_integer, check_number
+
+__all__ = [
+    "LOSSES",
+    "BetaNLLLoss",
+    "CRPSLoss",
+    "CheckLoss",
+    "IntervalLoss",
+    "Loss",
+    "NLLLoss",
+    "SquaredErrorLoss",
+    "read_judge",
+    "read_loss",
+    "variance_of",
+]
+
+MIN_VARIANCE = 1e-4
+"""In units of the variance of the target: no network claims to know y to a hundredth of its spread."""
+
+_LOG_2PI = math.log(2.0 * math.pi)
+_SQRT_2 = math.sqrt(2.0)
+
+
+def variance_of(raw: Tensor) -> Tensor:
+    """Return a positive variance for any output of a network."""
+    return softplus(raw) + MIN_VARIANCE
+
+
+def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    """Return the negative log-likelihood, weighted by variance^beta, and its derivative by the outputs."""
+    loc, raw = output.unbind(-1)
+    variance = variance_of(raw)
+    residual = loc - y
+    precision = variance.reciprocal()
+    standardised = residual * precision
+    loss = torch.log(variance).add_(residual * standardised).add_(_LOG_2PI).mul_(0.5)
+    gradient = torch.empty_like(output)
+    gradient[..., 0] = standardised
+    half_excess = torch.addcmul(precision, standardised, standardised, value=-1).mul_(0.5)
+    torch.mul(torch.sigmoid(raw), half_excess, out=gradient[..., 1])
+    if beta == 0:
+        return loss, gradient
+    weight = variance.sqrt() if beta == 0.5 else variance**beta
+    return loss.mul_(weight), gradient.mul_(weight.unsqueeze(-1))
+
+
+class Loss(ABC):
+    """A score of a normal distribution with mean ``loc`` and variance ``variance`` at the target ``y``.
+
+    A subclass writes `score`. Its value is minimised on average over rows, for each member of an ensemble
+    by itself. Pass an instance as ``loss=`` to any neural estimator.
+
+    Attributes
+    ----------
+    n_outputs : int
+        How many outputs of the network it needs: 2, mean and raw variance, or 1 where it knows no
+        variance.
+
+    See Also
+    --------
+    NLLLoss : The default score of probabilistic networks.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skuq.neural import Loss
+    >>> class LaplaceLoss(Loss):
+    ...     def score(self, loc, variance, y):
+    ...         spread = (0.5 * variance).sqrt()
+    ...         return (y - loc).abs() / spread + spread.log()
+    >>> LaplaceLoss().score(torch.tensor(0.0), torch.tensor(2.0), torch.tensor(1.0))
+    tensor(1.)
+    """
+
+    n_outputs: ClassVar[int] = 2
+
+    @abstractmethod
+    def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        """Return the score of each entry.
+
+        Parameters
+        ----------
+        loc, variance : Tensor
+            Mean and variance of the normal distribution.
+        y : Tensor
+            Target, of the same shape.
+
+        Returns
+        -------
+        score : Tensor
+            Of the same shape; smaller is better.
+        """
+
+    def __call__(self, output: Tensor, y: Tensor) -> Tensor:
+        """Return the loss for outputs (..., k) of the network at targets (...)."""
+        if self.n_outputs == 1:
+            loc = output[..., 0]
+            return self.score(loc, loc.new_zeros(()), y)
+        loc, raw = output.unbind(-1)
+        return self.score(loc, variance_of(raw), y)
+
+    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss and its derivative; overridden where that is known in closed form.
+
+        Parameters
+        ----------
+        output : Tensor of shape (..., k)
+            Outputs of the network.
+        y : Tensor of shape (...)
+            Targets.
+
+        Returns
+        -------
+        loss : Tensor of shape (...)
+            As calling it gives.
+        gradient : Tensor of shape (..., k)
+            Derivative of each loss with respect to the outputs.
+        """
+        leaf = output.detach().requires_grad_()
+        loss = self(leaf, y)
+        (gradient,) = torch.autograd.grad(loss.sum(), leaf)
+        return loss.detach(), gradient
+
+    def judge(self) -> Loss:
+        """Return the score by which epochs are compared.
+
+        Returns
+        -------
+        loss : Loss
+            This one, unless it is no score but only a way to train.
+        """
+        return self
+
+
+@dataclass(frozen=True)
+class NLLLoss(Loss):
+    """Negative log-likelihood of the normal distribution.
+
+    The sharpest score near a good fit. On targets that are not standardised, or trained for long, it
+    learns to be over-confident; the estimators of this module standardise and stop early.
+
+    See Also
+    --------
+    BetaNLLLoss : Learns the mean where the variance is large too.
+    CRPSLoss : More robust to outliers.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skuq.neural import NLLLoss
+    >>> NLLLoss().score(torch.tensor(0.0), torch.tensor(1.0), torch.tensor(0.0))
+    tensor(0.9189)
+    """
+
+    def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        residual = y - loc
+        return 0.5 * (variance.log() + residual * residual / variance + _LOG_2PI)
+
+    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return _likelihood(output.detach(), y, 0.0)
+
+
+@dataclass(frozen=True)
+class BetaNLLLoss(Loss):
+    r"""Negative log-likelihood weighted by :math:`\sigma^{2\beta}`, through which no gradient flows.
+
+    The plain likelihood hardly learns the mean where it believes in much noise. With ``beta=1`` the mean
+    is learnt as by squared errors, with ``beta=0`` as by the likelihood.
+
+    Parameters
+    ----------
+    beta : float, default=0.5
+        Between 0 and 1.
+
+    See Also
+    --------
+    NLLLoss : The score itself, by which epochs are compared.
+
+    References
+    ----------
+    .. [1] M. Seitzer, A. Tavakoli, D. Antic, G. Martius, "On the pitfalls of heteroscedastic uncertainty
+       estimation with probabilistic neural networks", ICLR 2022, arXiv:2203.09168.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skuq.neural import BetaNLLLoss, NLLLoss
+    >>> loc, variance, y = torch.tensor(0.0), torch.tensor(4.0), torch.tensor(1.0)
+    >>> BetaNLLLoss(0.5).score(loc, variance, y) / NLLLoss().score(loc, variance, y)
+    tensor(2.)
+    """
+
+    beta: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= check_number(self.beta, "beta") <= 1:
+            raise ValueError(f"`beta` must lie between 0 and 1, got {self.beta}.")
+
+    def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        fixed = variance.detach()
+        weight = fixed.sqrt() if self.beta == 0.5 else fixed**self.beta
+        return weight * NLLLoss().score(loc, variance, y)
+
+    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return _likelihood(output.detach(), y, self.beta)
+
+    def judge(self) -> Loss:
+        return NLLLoss()
+
+
+@dataclass(frozen=True)
+class CRPSLoss(Loss):
+    """Continuous ranked probability score of the normal distribution, in closed form.
+
+    In the units of the target, and robust: an outlier costs its distance, not the square.
+
+    See Also
+    --------
+    CheckLoss : The same by quantiles, on a grid of levels.
+    NLLLoss : Sharper where the noise is normal.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skuq.neural import CRPSLoss
+    >>> CRPSLoss().score(torch.tensor(0.0), torch.tensor(1.0), torch.tensor(0.0))
+    tensor(0.2337)
+    """
+
+    def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        scale = variance.sqrt()
+        z = (y - loc) / scale
+        density = torch.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+        return scale * (z * torch.erf(z / _SQRT_2) + 2 * density - 1 / math.sqrt(math.pi))
+
+
+@dataclass(frozen=True)
+class _LevelLoss(Loss):
+    """A score averaged over levels (i - 1/2) / n, i = 1..n."""
+
+    n_levels: int = 30
+
+    def __post_init__(self) -> None:
+        check_integer(self.n_levels, "n_levels")
+
+    @cached_property
+    def levels(self) -> Tensor:
+        return (torch.arange(self.n_levels, dtype=torch.float64) + 0.5) / self.n_levels
+
+    @abstractmethod
+    def _at_levels(self, scale: Tensor, residual: Tensor, levels: Tensor, z: Tensor) -> Tensor:
+        """Return the mean over levels, which are the last axis."""
+
+    def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        scale, residual = variance.sqrt().unsqueeze(-1), (y - loc).unsqueeze(-1)
+        levels = self.levels.to(device=loc.device)
+        z = torch.special.ndtri(self._tail(levels))
+        return self._at_levels(scale, residual, levels.to(loc.dtype), z.to(loc.dtype))
+
+    @staticmethod
+    def _tail(levels: Tensor) -> Tensor:
+        return levels
+
+
+@dataclass(frozen=True)
+class CheckLoss(_LevelLoss):
+    """Check (pinball) loss of the quantiles, averaged over levels.
+
+    Twice it is the CRPS, for many levels.
+
+    Parameters
+    ----------
+    n_levels : int, default=30
+        Number of levels, at the middle of as many equal parts of (0, 1).
+
+    See Also
+    --------
+    CRPSLoss : All levels at once, in closed form.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skuq.neural import CheckLoss
+    >>> 2 * CheckLoss(1000).score(torch.tensor(0.0), torch.tensor(1.0), torch.tensor(0.0))
+    tensor(0.2337)
+    """
+
+    def _at_levels(self, scale: Tensor, residual: Tensor, levels: Tensor, z: Tensor) -> Tensor:
+        gap = residual - scale * z
+        return torch.maximum(levels * gap, (levels - 1) * gap).mean(-1)
+
+
+@dataclass(frozen=True)
+class IntervalLoss(_LevelLoss):
+    """Interval score of the central intervals, averaged over coverages.
+
+    Parameters
+    ----------
+    n_levels : int, default=30
+        Number of coverages, at the middle of as many equal parts of (0, 1).
+
+    See Also
+    --------
+    CheckLoss : The same bounds, scored one by one and without the weight of wide intervals.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skuq.neural import IntervalLoss
+    >>> IntervalLoss(1).score(torch.tensor(0.0), torch.tensor(1.0), torch.tensor(0.0))
+    tensor(1.3490)
+    """
+
+    @staticmethod
+    def _tail(levels: Tensor) -> Tensor:
+        return (1 + levels) / 2
+
+    def _at_levels(self, scale: Tensor, residual: Tensor, levels: Tensor, z: Tensor) -> Tensor:
+        half_width = scale * z
+        outside = torch.relu(residual.abs() - half_width)
+        return (2 * half_width + 2 / (1 - levels) * outside).mean(-1)
+
+
+@dataclass(frozen=True)
+class SquaredErrorLoss(Loss):
+    """Squared error of the mean; the network knows no noise.
+
+    For ensembles of plain networks, whose only spread is that of their means.
+
+    See Also
+    --------
+    NLLLoss : Learns the noise too.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skuq.neural import SquaredErrorLoss
+    >>> SquaredErrorLoss()(torch.tensor([[1.0]]), torch.tensor([3.0]))
+    tensor([4.])
+    """
+
+    n_outputs: ClassVar[int] = 1
+
+    def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        return (y - loc) ** 2
+
+
+LOSSES: dict[str, Loss] = {
+    "nll": NLLLoss(),
+    "beta_nll": BetaNLLLoss(),
+    "crps": CRPSLoss(),
+    "check": CheckLoss(),
+    "interval": IntervalLoss(),
+    "squared_error": SquaredErrorLoss(),
+}
+
+
+def read_loss(loss: Any, name: str = "loss") -> Loss:
+    """Return the loss that a parameter stands for: one of `LOSSES` by name, or an instance of `Loss`."""
+    if isinstance(loss, Loss):
+        return loss
+    if isinstance(loss, str) and loss in LOSSES:
+        return LOSSES[loss]
+    listing = ", ".join(repr(known) for known in LOSSES)
+    raise ValueError(f"`{name}` must be one of {listing} or an instance of skuq.neural.Loss, got {loss!r}.")
+
+
+def read_judge(early_stopping: Any, default: Loss) -> Loss | None:
+    """Return the score that a parameter ``early_stopping`` stands for; None where it is False."""
+    if isinstance(early_stopping, bool | np.bool_):
+        return default.judge() if early_stopping else None
+    return read_loss(early_stopping, "early_stopping").judge()

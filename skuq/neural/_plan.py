@@ -1,0 +1,172 @@
+"""What is to be trained: the data of one fit, its members, and what they have in common with others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._validation import check_integer
+from skuq.neural._batches import MemberRows, batch_shape
+from skuq.neural._losses import Loss
+from skuq.neural._stacked import StackedMLP, StackedModule
+from skuq.neural._user_module import StackedUserModule
+
+__all__ = ["FitPlan", "MLPArchitecture", "MemberSeed", "TrainingOptions", "plan_members"]
+
+AUTO_EPOCHS = (8000, 40, 200)
+"""Steps of training, and the fewest and most epochs."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemberSeed:
+    """The generators of one member: its initial weights, its rows, their order, and noise in training.
+
+    ``torch_seed`` seeds torch's own generator, for layers of users that draw from it. ``n_rows`` is the
+    total weight of the rows that the member learns from: what a penalty of its module is divided by.
+    """
+
+    init: np.random.Generator
+    rows: np.random.Generator
+    order: np.random.Generator
+    noise: np.random.Generator
+    torch_seed: int
+    n_rows: float = 1.0
+
+    @classmethod
+    def spawn(cls, seed: int, n_members: int) -> list[MemberSeed]:
+        """Return those of the first members of a fit; more members would leave them as they are."""
+        members = []
+        for member in np.random.SeedSequence(seed).spawn(n_members):
+            init, rows, order, noise, last = (np.random.default_rng(child) for child in member.spawn(5))
+            members.append(cls(init, rows, order, noise, int(last.integers(1 << 62))))
+        return members
+
+
+class Architecture(Protocol):
+    """Builds the stacked module; compares equal to another one that builds the same."""
+
+    def __call__(
+        self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
+    ) -> StackedModule:
+        """Return a module with one member a seed."""
+        ...
+
+
+@dataclass(frozen=True)
+class MLPArchitecture:
+    """A multilayer perceptron, or the network that the user's function ``module`` builds."""
+
+    hidden: tuple[int, ...]
+    module: Callable[[int, int], Any] | None = None
+
+    def __call__(
+        self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
+    ) -> StackedModule:
+        """Return a module with one member a seed."""
+        rngs = [seed.init for seed in seeds]
+        if self.module is not None:
+            return StackedUserModule(self.module, rngs, n_features, n_outputs, dtype)
+        return StackedMLP(rngs, n_features, self.hidden, n_outputs, dtype)
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How networks are trained; fits with equal options may be trained together."""
+
+    architecture: Architecture
+    batch_size: int = 32
+    max_epochs: int | str = "auto"
+    auto_epochs: tuple[int, int, int] = AUTO_EPOCHS
+    lr_schedule: str = "cosine"
+    clip_norm: float | None = 5.0
+    judge_every: int = 2
+    device: str = "auto"
+    dtype: str = "float32"
+    callbacks: Any = None
+    net_params: Any = None
+    verbose: int = 0
+
+    def epochs(self, n_batches: int) -> int:
+        """Return the number of epochs; "auto" is so many steps, within the bounds of `auto_epochs`."""
+        if self.max_epochs == "auto":
+            steps, fewest, most = self.auto_epochs
+            return int(np.clip(-(-steps // n_batches), fewest, most))
+        if isinstance(self.max_epochs, str):
+            raise ValueError(f"`max_epochs` must be 'auto' or a positive integer, got {self.max_epochs!r}.")
+        return check_integer(self.max_epochs, "max_epochs")
+
+
+@dataclass(frozen=True, eq=False)
+class FitPlan:
+    """One fit: standardised data, and who learns from which rows of it.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        Standardised features.
+    y : ndarray of shape (n,)
+        Standardised target.
+    seeds : list of MemberSeed
+        One a member.
+    rows : list of MemberRows
+        One a member, all with equally many rows.
+    held_out : ndarray of bool of shape (n,)
+        Which rows are kept from all members.
+    seed : int
+        What ``seeds`` were spawned from.
+    loss : Loss
+        What the members are trained by.
+    learning_rate : float
+        At the first epoch.
+    weight : ndarray of shape (n,) or None
+        Weights in the loss, of mean 1 over the rows that are trained on.
+    judge : Loss or None
+        The score by which the best epoch is chosen, on rows that members have not seen; None keeps the
+        last epoch.
+    judging : ndarray of bool of shape (n,) or None
+        Which rows epochs may be judged by, where members have not seen them; None is all.
+    judge_weight : ndarray of shape (n,) or None
+        Weights of the rows in the score.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    seeds: list[MemberSeed]
+    rows: list[MemberRows]
+    held_out: BoolArray
+    seed: int
+    loss: Loss
+    learning_rate: float
+    weight: FloatArray | None = None
+    judge: Loss | None = None
+    judging: BoolArray | None = None
+    judge_weight: FloatArray | None = None
+
+    def batch_shape(self, batch_size: int) -> tuple[int, int]:
+        """Return the number of batches in an epoch, and the rows of each."""
+        return batch_shape(len(self.rows[0].drawn), batch_size)
+
+    def unseen(self) -> BoolArray:
+        """Say which rows each member is not trained on, shape (n, M)."""
+        return np.column_stack([rows.unseen(len(self.y)) for rows in self.rows])
+
+    def judged(self) -> BoolArray:
+        """Say which rows each member may be judged by, shape (n, M)."""
+        return self.unseen() if self.judging is None else self.unseen() & self.judging[:, np.newaxis]
+
+
+def plan_members(seeds: Sequence[MemberSeed], rows: IntArray, *, bootstrap: bool) -> list[MemberRows]:
+    """Return each member's rows: as many as there are, drawn with replacement, or all of them.
+
+    Weights play no part: they are for the losses. Drawn by its weight, a heavy row would hardly ever be
+    left out, and nothing could be judged by it.
+    """
+    return [
+        MemberRows(rows[seed.rows.integers(len(rows), size=len(rows))] if bootstrap else rows, seed.order)
+        for seed in seeds
+    ]

@@ -1,0 +1,255 @@
+"""One probabilistic network: mean and variance by a score of the normal distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import BoolArray, FloatArray
+from skuq._validation import check_number, check_option, check_single_coverage, effective_rows
+from skuq.distributions import Distribution
+from skuq.neural._base import BaseNeuralRegressor
+from skuq.neural._calibrate import Calibration
+from skuq.neural._holdout import hold_out
+from skuq.neural._losses import CRPSLoss, Loss, read_judge, read_loss
+from skuq.neural._plan import FitPlan, MemberSeed, plan_members
+from skuq.neural._standardise import Standardiser
+from skuq.neural._training import TrainedFit
+from skuq.regressors._training import TrainingData
+
+__all__ = ["PNNRegressor"]
+
+
+class PNNRegressor(BaseNeuralRegressor):
+    """One network that predicts mean and variance, stopped early and calibrated by held-out rows.
+
+    It answers how far off a prediction may be where the noise varies with x, at the cost of one network.
+    Prefer `DeepEnsembleRegressor`, whose members make each other better and hold out no row, unless many
+    are too many.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int, default=(64, 64)
+        Sizes of the hidden layers, with rectified linear units.
+    module : callable or None, default=None
+        A class or function that is called as ``module(n_features, 2)`` and returns a torch module that maps
+        (n, n_features) to (n, 2), mean and raw variance of the standardised target; it replaces
+        ``hidden_layer_sizes``.
+    loss : {"nll", "beta_nll", "crps", "check", "interval"} or Loss, default="nll"
+        What the network is trained by.
+    early_stopping : bool, str or Loss, default=True
+        The score by which the weights of the best epoch on the held-out rows are kept, as for `loss`; True
+        is the CRPS, as the likelihood is best before a single network has learnt the mean. False keeps the
+        last epoch.
+    calibration : {"split", None}, default="split"
+        "split" gives a Student t distribution whose scale and tails are those of the held-out rows. None
+        is the raw normal distribution of the network, over-confident on small data.
+    calibration_coverage : float, default=0.95
+        Of the central intervals whose width is that of split conformal prediction; at other coverages the
+        tails say how wide they are.
+    validation : float, splitter or iterable, default=0.2
+        Rows held out for early stopping and calibration: a share of them, or a splitter whose first test
+        rows are taken, such as PredefinedSplit. Not used where neither is wanted.
+    learning_rate : float, default=0.003
+        Of Adam, at the first epoch.
+    lr_schedule : {"cosine", "constant"}, default="cosine"
+        Whether the learning rate falls to 0 by the last epoch.
+    batch_size : int, default=32
+        Rows a batch; an epoch's batches are made equally large.
+    max_epochs : int or "auto", default="auto"
+        "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
+    clip_norm : float or None, default=5.0
+        Limit of the norm of the gradient.
+    cv : int, splitter or iterable, default=5
+        Folds of `fit_transform`.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        "auto" trains on a GPU where there is one and at least 32 networks.
+    dtype : {"float32", "float64"}, default="float32"
+        Of the network; X and y are standardised in float64 either way.
+    callbacks : list or None, default=None
+        Further skorch callbacks.
+    net_params : dict or None, default=None
+        Further parameters of the skorch net, such as ``optimizer``.
+    n_jobs : int or None, default=None
+        Processes, where there are more networks than are trained at once; never changes a number.
+    random_state : int, RandomState instance or None, default=None
+        An integer makes everything reproducible.
+    verbose : int, default=0
+        Whether skorch prints the epochs.
+
+    Attributes
+    ----------
+    net_ : ProbabilisticNet
+        The trained skorch net and its history.
+    history_ : skorch.history.History
+        Loss on the training rows and score on the held-out ones, by epoch.
+    best_epoch_ : int
+        The epoch, from 1, whose weights were kept.
+    factor_ : float
+        What standard deviations are multiplied by; above 1 the raw network was over-confident.
+    df_ : float
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite where not calibrated.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    See Also
+    --------
+    DeepEnsembleRegressor : Many such networks in one training.
+    ProbabilisticNet : For users of skorch.
+
+    Notes
+    -----
+    One network cannot tell what it does not know from noise: `epistemic` raises.
+
+    Over-confident where: ``calibration=None`` with few rows or without early stopping, when it fits its
+    training rows more closely than new ones (a coverage of 29 to 59 % where 95 % was asked has been
+    measured); and far from the training rows, calibrated or not. Early stopping has seen the rows that
+    the factor comes from, so that coverage has no guarantee; ``early_stopping=False`` gives one for
+    exchangeable rows.
+
+    ``sample_weight`` counts repetitions: losses are weighted by it.
+
+    Cost: one network; `fit_transform` trains those of all folds in one pass, for little more.
+
+    References
+    ----------
+    .. [1] D. A. Nix, A. S. Weigend, "Estimating the mean and variance of the target probability
+       distribution", ICNN 1994, doi:10.1109/ICNN.1994.374138.
+    .. [2] Y. Chung, I. Char, H. Guo, J. Schneider, W. Neiswanger, "Uncertainty Toolbox", 2021,
+       arXiv:2109.10254, section 4 (the losses compared).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.neural import PNNRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(200, 1))
+    >>> y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=200)
+    >>> model = PNNRegressor(max_epochs=30, random_state=0).fit(X, y)
+    >>> model.predict_interval([[0.0]]).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        hidden_layer_sizes: tuple[int, ...] = (64, 64),
+        *,
+        module: Callable[[int, int], Any] | None = None,
+        loss: str | Loss = "nll",
+        early_stopping: bool | str | Loss = True,
+        calibration: str | None = "split",
+        calibration_coverage: float = 0.95,
+        validation: Any = 0.2,
+        learning_rate: float = 3e-3,
+        lr_schedule: str = "cosine",
+        batch_size: int = 32,
+        max_epochs: int | str = "auto",
+        clip_norm: float | None = 5.0,
+        cv: Any = 5,
+        device: str = "auto",
+        dtype: str = "float32",
+        callbacks: Any = None,
+        net_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.module = module
+        self.loss = loss
+        self.early_stopping = early_stopping
+        self.calibration = calibration
+        self.calibration_coverage = calibration_coverage
+        self.validation = validation
+        self.learning_rate = learning_rate
+        self.lr_schedule = lr_schedule
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.clip_norm = clip_norm
+        self.cv = cv
+        self.device = device
+        self.dtype = dtype
+        self.callbacks = callbacks
+        self.net_params = net_params
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------------------- fitting
+
+    def _held_out(self, data: TrainingData, seed: int) -> BoolArray:
+        if self._judge() is None and self.calibration is None:
+            return super()._held_out(data, seed)
+        return hold_out(self.validation, data, seed)
+
+    def _judge(self) -> Loss | None:
+        return read_judge(self.early_stopping, CRPSLoss())
+
+    def _plan(self, data: TrainingData, scaler: Standardiser, held_out: BoolArray, seed: int) -> FitPlan:
+        loss = self._check_settings()
+        weight = data.sample_weight
+        if self.calibration is not None:
+            effective_rows(weight, len(data))  # raises where weights do not count repetitions
+        rows = np.flatnonzero(~held_out if weight is None else ~held_out & (weight > 0))
+        seeds = MemberSeed.spawn(seed, 1)
+        return FitPlan(
+            X=scaler.features(data.X),
+            y=scaler.target(data.y),
+            seeds=seeds,
+            rows=plan_members(seeds, rows, bootstrap=False),
+            seed=seed,
+            loss=loss,
+            learning_rate=check_number(self.learning_rate, "learning_rate", positive=True),
+            weight=None if weight is None else weight / weight[rows].mean(),
+            judge=self._judge(),
+            judging=held_out,
+            held_out=held_out,
+            judge_weight=weight,
+        )
+
+    def _check_settings(self) -> Loss:
+        loss = read_loss(self.loss)
+        if loss.n_outputs != 2:
+            raise ValueError(
+                f"`loss` must learn a variance, and {self.loss!r} learns none: one network without it has no "
+                "distribution. Use 'nll', or UncertaintyRegressor around a plain regressor."
+            )
+        check_option(self.calibration, "calibration", ("split", None))
+        check_single_coverage(self.calibration_coverage, "calibration_coverage")
+        return loss
+
+    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
+        self._calibration = Calibration()
+        self.factor_, self.df_ = 1.0, np.inf
+        if self.calibration is None or self.scaler_.y_scale == 0:
+            return
+        held_out = fit.plan.held_out
+        loc, scale = self._moments_of(data.X[held_out])
+        weight = None if data.sample_weight is None else data.sample_weight[held_out]
+        z = (data.y[held_out] - loc[:, 0]) / scale[:, 0]
+        self._calibration = Calibration.of_scale_and_tails(z, self.calibration_coverage, weight)
+        self.factor_, self.df_ = self._calibration.factor, self._calibration.df
+
+    # ---------------------------------------------------------------------------- prediction
+
+    def _predict_dist(self, X: Any) -> Distribution:
+        loc, scale = self._moments(X)
+        return self._calibration.apply(loc[:, 0], scale[:, 0])
+
+    def predict_members(self, X: Any) -> FloatArray:
+        """Return what the one member predicts, as ensembles do for many.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Features, with the columns of the training data.
+
+        Returns
+        -------
+        members : ndarray of shape (n, 1)
+            Means, in the units of y.
+        """
+        self._check_new(X)
+        return self._moments(X)[0]

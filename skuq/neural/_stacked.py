@@ -1,0 +1,267 @@
+"""Many networks of one shape as one module: the base of everything that the engine trains.
+
+All weights live in one matrix, a row for each member. The optimiser sees that one tensor, clipping is
+one norm along its rows, a snapshot is one copy, and some members are some rows.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABCMeta, abstractmethod
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from skuq._typing import FloatArray
+
+__all__ = ["StackedMLP", "StackedModule", "dense_blocks"]
+
+ModuleT = TypeVar("ModuleT", bound="StackedModule")
+
+
+class StackedModule(nn.Module, metaclass=ABCMeta):
+    """M networks of one shape; a subclass writes `forward_members`.
+
+    Parameters
+    ----------
+    blocks : mapping of str to ndarray of shape (M, ...)
+        Initial values of the weights, by name; see `weights`.
+    dtype : torch.dtype
+        Of the weights and of everything computed with them.
+
+    Notes
+    -----
+    Inside, features come before rows, (M, d, B): then the small matrix products of the last layer, two
+    outputs for each member, are four times faster than with rows first, and its outputs are
+    contiguous. Outside, rows come first, as skorch and the losses have it.
+    """
+
+    any_precision = True
+    """Whether the module runs in any floating type once its weights are cast."""
+
+    def __init__(self, blocks: Mapping[str, FloatArray], dtype: torch.dtype) -> None:
+        super().__init__()
+        self._shapes = {name: tuple(values.shape[1:]) for name, values in blocks.items()}
+        rows = [np.asarray(values).reshape(len(values), -1) for values in blocks.values()]
+        self.flat = nn.Parameter(torch.as_tensor(np.concatenate(rows, axis=1), dtype=dtype))
+        self._leaves: dict[str, Tensor] | None = None
+        self._gradients: dict[str, Tensor] = {}
+
+    # ---------------------------------------------------------------------- what a subclass writes
+
+    @abstractmethod
+    def forward_members(self, x: Tensor) -> Tensor:
+        """Return the outputs (M, k, B) for features (M, d, B)."""
+
+    def penalty(self) -> Tensor | None:
+        """Return what is added to the loss of each member, shape (M,), such as a scaled KL divergence."""
+        return None
+
+    def begin_epoch(self, fraction: float) -> None:
+        """Take notice of the share of the epochs that is done, 0 at the first; for warm-ups."""
+
+    # ----------------------------------------------------------------------------------- weights
+
+    @property
+    def n_members(self) -> int:
+        """Number of members M."""
+        return len(self.flat)
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The weights by name, each of shape (M, ...): views of the one matrix."""
+        return self._leaves if self._leaves is not None else self._split(self.flat)
+
+    def _split(self, matrix: Tensor) -> dict[str, Tensor]:
+        sizes = [math.prod(shape) for shape in self._shapes.values()]
+        parts = torch.split(matrix, sizes, dim=1)
+        return {
+            name: part.view(len(part), *shape)
+            for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
+        }
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs of all members.
+
+        Parameters
+        ----------
+        x : Tensor of shape (B, d) or (B, M, d)
+            Rows that all members share, or each member's own.
+
+        Returns
+        -------
+        output : Tensor of shape (B, M, k)
+            For B rows and k outputs.
+        """
+        if x.ndim == 2:
+            x = x.unsqueeze(1).expand(-1, self.n_members, -1)
+        return self.forward_members(x.permute(1, 2, 0)).permute(2, 0, 1)
+
+    # ---------------------------------------------------------------------------------- training
+
+    def begin_training(self) -> None:
+        """Make the weights leaves of their own, whose gradients are collected in one matrix.
+
+        Differentiating the matrix itself would fill a matrix of zeros for each of its parts.
+        """
+        self._leaves = {name: view.requires_grad_() for name, view in self._split(self.flat.detach()).items()}
+        self.flat.grad = torch.zeros_like(self.flat)
+        self._gradients = self._split(self.flat.grad)
+
+    def end_training(self) -> None:
+        """Undo `begin_training`."""
+        self._leaves, self._gradients, self.flat.grad = None, {}, None
+
+    def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
+        """Write the gradient of the loss into ``flat.grad``.
+
+        Parameters
+        ----------
+        output : Tensor of shape (B, M, k)
+            What `forward` gave.
+        gradient : Tensor of shape (B, M, k)
+            Of the loss with respect to it.
+        penalty : Tensor of shape (M,) or None, default=None
+            What is added to the loss.
+        """
+        sources, directions = [output], [gradient]
+        if penalty is not None:
+            sources, directions = [output, penalty], [gradient, torch.ones_like(penalty)]
+        gradients = torch.autograd.grad(sources, list(self.weights.values()), directions)
+        torch._foreach_copy_(list(self._gradients.values()), list(gradients))
+
+    def clip_gradients(self, limit: float) -> None:
+        """Shorten each member's gradient to a norm of at most ``limit``."""
+        gradient = self.flat.grad
+        if gradient is None:
+            raise RuntimeError("there are no gradients to clip; call `begin_training` and `backward` first.")
+        norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+        # A factor of 1 changes nothing, so that asking first changes no number; on a GPU it would wait.
+        if gradient.is_cuda or norm.max() > limit:
+            gradient.mul_(limit / norm.clamp_(min=limit))
+
+    # ----------------------------------------------------------------------------------- members
+
+    def take(self, members: slice) -> Self:
+        """Return a module of its own with some of the members."""
+        taken = copy.copy(self)
+        taken._parameters = dict(self._parameters)
+        taken._buffers = {name: self._take_buffer(value, members) for name, value in self._buffers.items()}
+        taken._leaves, taken._gradients = None, {}
+        taken.flat = nn.Parameter(self.flat.detach()[members].clone())
+        return taken
+
+    def with_weights(self, flat: Tensor) -> Self:
+        """Return a module of its own, one member for each row of weights, otherwise like the first here."""
+        made = self.take(slice(0, 1))
+        made._buffers = {
+            name: None if value is None else value.expand(len(flat), *value.shape[1:]).clone()
+            for name, value in made._buffers.items()
+        }
+        made.flat = nn.Parameter(flat.detach().clone())
+        return made
+
+    @staticmethod
+    def join(modules: Sequence[ModuleT]) -> ModuleT:
+        """Return one module with the members of all, of which the first says the rest."""
+        if len(modules) == 1:
+            return modules[0]
+        joined = modules[0].take(slice(None))
+        joined.flat = nn.Parameter(torch.cat([module.flat.detach() for module in modules]))
+        for name in joined._buffers:
+            joined._buffers[name] = torch.cat([module.get_buffer(name) for module in modules])
+        return joined
+
+    def _take_buffer(self, value: Tensor | None, members: slice) -> Tensor | None:
+        return None if value is None else value[members].clone()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_leaves": None, "_gradients": {}}
+
+
+def dense_blocks(
+    rngs: Sequence[np.random.Generator], n_features: int, hidden: Sequence[int], n_outputs: int
+) -> dict[str, FloatArray]:
+    """Return initial weights of dense layers, each member's drawn by its own generator.
+
+    Uniform within one over the root of the number of inputs, as ``torch.nn.Linear`` has it; drawn in
+    float64, so that float32 networks start from the same numbers rounded.
+    """
+    sizes = [n_features, *hidden, n_outputs]
+    layers = list(pairwise(sizes))
+    blocks: dict[str, FloatArray] = {}
+    for k, (n_in, n_out) in enumerate(layers):
+        blocks[f"weight_{k}"] = np.empty((len(rngs), n_out, n_in))
+        blocks[f"bias_{k}"] = np.empty((len(rngs), n_out, 1))
+    for member, rng in enumerate(rngs):
+        for k, (n_in, n_out) in enumerate(layers):
+            bound = 1.0 / math.sqrt(n_in)
+            blocks[f"weight_{k}"][member] = rng.uniform(-bound, bound, (n_out, n_in))
+            blocks[f"bias_{k}"][member] = rng.uniform(-bound, bound, (n_out, 1))
+    return blocks
+
+
+class StackedMLP(StackedModule):
+    """M multilayer perceptrons with rectified linear units, by batched matrix products.
+
+    Parameters
+    ----------
+    rngs : sequence of numpy.random.Generator
+        One for each member, which draws its initial weights.
+    n_features : int
+        Number of columns d of X.
+    hidden : sequence of int
+        Sizes of the hidden layers.
+    n_outputs : int
+        Number of outputs k.
+    dtype : torch.dtype
+        Of the weights.
+    """
+
+    def __init__(
+        self,
+        rngs: Sequence[np.random.Generator],
+        n_features: int,
+        hidden: Sequence[int],
+        n_outputs: int,
+        dtype: torch.dtype,
+    ) -> None:
+        super().__init__(dense_blocks(rngs, n_features, hidden, n_outputs), dtype)
+        self.n_layers = len(hidden) + 1
+        self._inputs: list[Tensor] = []
+
+    def forward_members(self, x: Tensor) -> Tensor:
+        """Return the outputs (M, k, B) for features (M, d, B)."""
+        if not (self.training and self._gradients):
+            return self._run(x, [])
+        self._inputs = []
+        with torch.no_grad():  # `backward` below does what autograd would, with less to do around it
+            return self._run(x, self._inputs)
+
+    def _run(self, x: Tensor, inputs: list[Tensor]) -> Tensor:
+        """Run the layers, and note the input of each."""
+        weights = self.weights
+        for k in range(self.n_layers):
+            inputs.append(x)
+            x = torch.baddbmm(weights[f"bias_{k}"], weights[f"weight_{k}"], x)
+            if k < self.n_layers - 1:
+                x = torch.relu_(x)
+        return x
+
+    def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
+        """Write the gradient of the loss into ``flat.grad``, from the last layer to the first."""
+        with torch.no_grad():
+            slope = gradient.permute(1, 2, 0)
+            for k in reversed(range(self.n_layers)):
+                x = self._inputs[k]
+                torch.bmm(slope, x.transpose(1, 2), out=self._gradients[f"weight_{k}"])
+                torch.sum(slope, dim=2, keepdim=True, out=self._gradients[f"bias_{k}"])
+                if k:
+                    slope = torch.bmm(self.weights[f"weight_{k}"].transpose(1, 2), slope)
+                    torch.ops.aten.threshold_backward.grad_input(slope, x, 0, grad_input=slope)
+        self._inputs = []

@@ -1,0 +1,195 @@
+"""The skorch net that trains a stacked module: all members in one pass, each as if it were alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from skorch.callbacks import Callback, EpochTimer, PrintLog
+from torch import Tensor, nn
+
+from skuq._typing import FloatArray
+from skuq.neural._batches import Batch, MemberBatches
+from skuq.neural._losses import Loss
+from skuq.neural._probabilistic_net import ProbabilisticNet
+from skuq.neural._stacked import StackedModule
+
+__all__ = ["MemberObjective", "StackedNet"]
+
+_TORCH_VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
+_BATCH_EVENTS = ("on_batch_begin", "on_batch_end", "on_grad_computed")
+
+
+class MemberObjective(nn.Module):
+    """The loss of each member: the mean over its rows of its own loss.
+
+    The members' losses are added up, not averaged, so that each sees the gradient that it would see
+    alone.
+
+    Parameters
+    ----------
+    losses : sequence of (Loss, int)
+        A loss and how many members in succession are trained by it.
+    """
+
+    def __init__(self, losses: Sequence[tuple[Loss, int]]) -> None:
+        super().__init__()
+        self.losses = tuple(losses)
+
+    def forward(self, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the losses, shape (M,), and the derivative of their sum by the outputs (B, M, k)."""
+        if len(self.losses) == 1:
+            values, gradient = self.losses[0][0].with_gradient(output, batch.y)
+        else:
+            sizes = [size for _, size in self.losses]
+            outputs, targets = torch.split(output, sizes, dim=1), torch.split(batch.y, sizes, dim=1)
+            parts = zip(self.losses, outputs, targets, strict=True)
+            done = [loss.with_gradient(part, y) for (loss, _), part, y in parts]
+            values, gradient = (torch.cat(pieces, dim=1) for pieces in zip(*done, strict=True))
+        if batch.weight is None:
+            return values.mean(dim=0), gradient.mul_(1 / len(batch))
+        weight = batch.weight / len(batch)
+        return (weight * values).sum(dim=0), gradient.mul_(weight.unsqueeze(-1))
+
+
+class StackedNet(ProbabilisticNet):
+    """A skorch net of many members; ``fit`` takes `MemberBatches`.
+
+    Callbacks and history are skorch's. Events of single batches are told only where a callback listens,
+    and losses are brought from the device once an epoch: both cost more than training a few members.
+
+    Parameters
+    ----------
+    module : StackedModule
+        What is trained, in place.
+    criterion : MemberObjective
+        The members' losses.
+    learning_rates : sequence of float
+        One for each member.
+    lr_schedule : {"cosine", "constant"}, default="cosine"
+        How the learning rates fall from epoch to epoch.
+    clip_norm : float or None, default=5.0
+        Limit of the norm of each member's gradient.
+    **kwargs : dict
+        As in ``skorch.NeuralNet``.
+
+    Attributes
+    ----------
+    member_losses_ : list of ndarray of shape (M,)
+        The members' mean losses in each epoch.
+    """
+
+    def __init__(
+        self,
+        module: StackedModule,
+        *,
+        criterion: Any,
+        learning_rates: Sequence[float],
+        lr_schedule: str = "cosine",
+        clip_norm: float | None = 5.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(module, criterion=criterion, lr=max(learning_rates), **kwargs)
+        self.learning_rates = learning_rates
+        self.lr_schedule = lr_schedule
+        self.clip_norm = clip_norm
+
+    @property
+    def _default_callbacks(self) -> list[tuple[str, Callback]]:
+        timer = [("epoch_timer", EpochTimer())]
+        return [*timer, ("print_log", PrintLog())] if self.verbose else timer
+
+    def initialize_optimizer(self, triggered_directly: bool | None = None) -> StackedNet:
+        """Give the optimiser the one tensor of weights, or a part of it for each learning rate."""
+        self.module_.begin_training()
+        options = self.get_params_for("optimizer")
+        options.pop("lr", None)
+        if self.optimizer is torch.optim.Adam and _TORCH_VERSION >= (2, 4):
+            options.setdefault("fused", True)
+        self.optimizer_ = self.optimizer(self._parameter_groups(), lr=self.lr, **options)
+        self._base_lrs = [group["lr"] for group in self.optimizer_.param_groups]
+        return self
+
+    def _parameter_groups(self) -> list[dict[str, Any]]:
+        flat, rates = self.module_.flat, list(self.learning_rates)
+        if len(set(rates)) == 1:
+            return [{"params": [flat], "lr": rates[0]}]
+        groups, start = [], 0
+        for stop in range(1, len(rates) + 1):
+            if stop == len(rates) or rates[stop] != rates[start]:
+                part = nn.Parameter(flat.detach()[start:stop])
+                part.grad = flat.grad[start:stop]
+                groups.append({"params": [part], "lr": rates[start]})
+                start = stop
+        return groups
+
+    # ------------------------------------------------------------------------- the training loop
+
+    def get_split_datasets(self, X: Any, y: Any = None, **fit_params: Any) -> tuple[Any, None]:
+        """Return the batches as they are; rows for judging are another matter."""
+        return X, None
+
+    def get_iterator(self, dataset: Any, training: bool = False) -> Any:
+        """Return the batches as they are, or what skorch makes of rows to predict for."""
+        return dataset if isinstance(dataset, MemberBatches) else super().get_iterator(dataset, training)
+
+    def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+        """Begin to count."""
+        self.member_losses_: list[FloatArray] = []
+
+    def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
+        """Set the learning rate, and tell the module how far it is."""
+        super().on_epoch_begin(net, **kwargs)
+        fraction = len(self.member_losses_) / self.max_epochs
+        self.module_.begin_epoch(fraction)
+        if self.lr_schedule == "cosine":
+            factor = 0.5 * (1 + math.cos(math.pi * fraction))
+            for group, lr in zip(self.optimizer_.param_groups, self._base_lrs, strict=True):
+                group["lr"] = factor * lr
+
+    def run_single_epoch(
+        self, iterator: Any, training: bool, prefix: str, step_fn: Any, **fit_params: Any
+    ) -> None:
+        """Train for one epoch."""
+        if iterator is None:
+            return
+        self._set_training(training)
+        self._heard = [name for name in _BATCH_EVENTS if self._listened_to(name)]
+        total: Tensor | float = 0.0
+        for batch in iterator:
+            if self._heard:
+                self.notify("on_batch_begin", batch=batch, training=training)
+            step = step_fn(batch, **fit_params)
+            total = total + step["loss"]
+            if self._heard:
+                step["loss"] = step["loss"].mean()
+                self.history.record_batch(f"{prefix}_loss", step["loss"].item())
+                self.history.record_batch(f"{prefix}_batch_size", len(batch))
+                self.notify("on_batch_end", batch=batch, training=training, **step)
+        losses = (torch.as_tensor(total) / len(iterator)).cpu().to(torch.float64).numpy()
+        self.member_losses_.append(losses)
+        self.history.record(f"{prefix}_loss", float(np.mean(losses)))
+        self.history.record(f"{prefix}_batch_count", len(iterator))
+
+    def _listened_to(self, event: str) -> bool:
+        return any(getattr(type(each), event) is not getattr(Callback, event) for _, each in self.callbacks_)
+
+    def train_step(self, batch: Batch, **fit_params: Any) -> dict[str, Tensor]:
+        """Take one step of all members."""
+        module: StackedModule = self.module_
+        output = module(batch.x)
+        losses, gradient = self.criterion_(output, batch)
+        penalty = module.penalty()
+        module.backward(output, gradient, penalty)
+        if penalty is not None:
+            losses = losses + penalty.detach()
+        if self._heard:
+            parameters = [("flat", module.flat)]
+            self.notify("on_grad_computed", named_parameters=parameters, batch=batch, training=True)
+        if self.clip_norm is not None:
+            module.clip_gradients(self.clip_norm)
+        self.optimizer_.step()
+        return {"loss": losses, "y_pred": output}

@@ -1,0 +1,284 @@
+"""The engine: fits with equal options become a few stacked nets, each trained in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.parallel import Parallel, delayed
+from skorch.callbacks import Callback
+from skorch.history import History
+
+from skuq.neural._batches import MemberBatches, MemberRows
+from skuq.neural._device import read_device, read_dtype, seeded_torch, thread_limit
+from skuq.neural._judging import KeepBestEpoch
+from skuq.neural._plan import FitPlan, MemberSeed, TrainingOptions
+from skuq.neural._stacked import StackedModule
+from skuq.neural._stacked_net import MemberObjective, StackedNet
+
+__all__ = ["TrainedFit", "train"]
+
+_MIN_CHUNK, _MAX_CHUNK = 40, 100
+_CACHED_WEIGHTS = 200_000
+"""Weights whose training stays in the cache of a core; more members together are no faster."""
+_GPU_WEIGHTS = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedFit:
+    """What training leaves of one fit.
+
+    Attributes
+    ----------
+    net : StackedNet
+        With the members in ``module_``, on the CPU, and the fit's own history.
+    plan : FitPlan
+        What was to be trained.
+    best_epoch : int
+        The epoch, from 1, whose weights were kept.
+    """
+
+    net: StackedNet
+    plan: FitPlan
+    best_epoch: int
+
+
+def train(
+    plans: Sequence[FitPlan],
+    options: TrainingOptions,
+    *,
+    n_jobs: int | None = None,
+    on_epoch: Callable[..., object] | None = None,
+) -> list[TrainedFit]:
+    """Train all fits, as many members at once as are fastest.
+
+    Parameters
+    ----------
+    plans : sequence of FitPlan
+        What to train.
+    options : TrainingOptions
+        How.
+    n_jobs : int or None, default=None
+        Chunks trained at the same time, in processes; never changes a number.
+    on_epoch : callable or None, default=None
+        Called after each epoch of each chunk.
+    """
+    device = read_device(options.device, sum(len(plan.seeds) for plan in plans))
+    chunks = [chunk for group in _groups(plans, options) for chunk in _chunks(plans, group, options, device)]
+    tasks = [([plans[k] for k in chunk.fits], chunk) for chunk in chunks]
+    if len(chunks) == 1 or n_jobs in (None, 1) or device.type == "cuda":
+        parts = [_train_chunk(mine, chunk, options, device, on_epoch) for mine, chunk in tasks]
+    else:
+        work = (delayed(_train_chunk)(mine, chunk, options, device, None) for mine, chunk in tasks)
+        parts = list(Parallel(n_jobs=n_jobs)(work))
+    return _collect(plans, chunks, parts, options)
+
+
+# ------------------------------------------------------------------------------------ who goes together
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Members trained in one net: for each fit, by number, the first and one past the last member."""
+
+    fits: tuple[int, ...]
+    spans: tuple[tuple[int, int], ...]
+    shape: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What one chunk gives back, fit by fit."""
+
+    modules: list[StackedModule]
+    losses: list[Any]
+    scores: list[Any]
+    best_epochs: list[int]
+    durations: list[float]
+
+
+def _groups(plans: Sequence[FitPlan], options: TrainingOptions) -> list[list[int]]:
+    """Return the numbers of the fits whose batches have the same shape."""
+    groups: dict[Any, list[int]] = {}
+    for k, plan in enumerate(plans):
+        shape = plan.batch_shape(options.batch_size)
+        key = (plan.X.shape[1], plan.loss.n_outputs, plan.weight is None, shape)
+        groups.setdefault(key, []).append(k)
+    return list(groups.values())
+
+
+def _chunks(
+    plans: Sequence[FitPlan], group: list[int], options: TrainingOptions, device: torch.device
+) -> list[_Chunk]:
+    """Divide the members of a group; those judged together stay together."""
+    first = plans[group[0]]
+    shape = first.batch_shape(options.batch_size)
+    dtype = read_dtype(options.dtype)
+    sample = options.architecture(MemberSeed.spawn(0, 1), first.X.shape[1], first.loss.n_outputs, dtype)
+    limit = _members_at_once(sample.flat.shape[1], device)
+    units = [
+        (k, start, stop)
+        for k in group
+        for start, stop in _spans(len(plans[k].seeds), limit, plans[k].judge is not None)
+    ]
+    chunks: list[list[tuple[int, int, int]]] = [[]]
+    for unit in units:
+        held = sum(stop - start for _, start, stop in chunks[-1])
+        if chunks[-1] and held + unit[2] - unit[1] > limit:
+            chunks.append([])
+        chunks[-1].append(unit)
+    return [_Chunk(tuple(u[0] for u in c), tuple((u[1], u[2]) for u in c), shape) for c in chunks]
+
+
+def _spans(n_members: int, limit: int, together: bool) -> list[tuple[int, int]]:
+    """Return equal parts of a fit's members, one where they are judged together."""
+    n_parts = 1 if together else -(-n_members // limit)
+    edges = np.linspace(0, n_members, n_parts + 1).round().astype(int).tolist()
+    return list(pairwise(edges))
+
+
+def _members_at_once(n_weights: int, device: torch.device) -> int:
+    if device.type == "cuda":
+        return max(1, _GPU_WEIGHTS // n_weights)
+    return int(np.clip(_CACHED_WEIGHTS // n_weights, _MIN_CHUNK, _MAX_CHUNK))
+
+
+# ------------------------------------------------------------------------------------------- one chunk
+
+
+def _train_chunk(
+    plans: Sequence[FitPlan],
+    chunk: _Chunk,
+    options: TrainingOptions,
+    device: torch.device,
+    on_epoch: Callable[..., object] | None,
+) -> _Part:
+    """Train the members of one chunk in one net; ``plans`` are those of its fits."""
+    plans = [
+        replace(plan, seeds=plan.seeds[start:stop], rows=plan.rows[start:stop])
+        for plan, (start, stop) in zip(plans, chunk.spans, strict=True)
+    ]
+    seeds = [seed for plan in plans for seed in plan.seeds]
+    with thread_limit(), seeded_torch(seeds[0].torch_seed, device):
+        dtype = read_dtype(options.dtype)
+        module = options.architecture(seeds, plans[0].X.shape[1], plans[0].loss.n_outputs, dtype)
+        batches = _batches(plans, chunk.shape, dtype, device)
+        keeper = None
+        callbacks = list(options.callbacks or ())
+        if any(plan.judge is not None for plan in plans):
+            keeper = KeepBestEpoch(plans, (batches.X, batches.y), options.judge_every)
+            callbacks = [keeper, *callbacks]
+        if on_epoch is not None:
+            callbacks.append(_TellEpoch(on_epoch))
+        net = _net(module, plans, options, callbacks, device, options.epochs(chunk.shape[0]))
+        net.fit(batches, None)
+        net.module_.end_training()
+        return _part(net, keeper, plans)
+
+
+def _batches(
+    plans: Sequence[FitPlan], shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+) -> MemberBatches:
+    """Put the data of all fits below each other, and shift the members' row numbers accordingly."""
+    X = torch.as_tensor(np.concatenate([plan.X for plan in plans]), dtype=dtype, device=device)
+    y = torch.as_tensor(np.concatenate([plan.y for plan in plans]), dtype=dtype, device=device)
+    weight = None
+    if plans[0].weight is not None:
+        parts = [np.asarray(plan.weight) for plan in plans]
+        weight = torch.as_tensor(np.concatenate(parts), dtype=dtype, device=device)
+    offsets = np.cumsum([0, *(len(plan.y) for plan in plans)])[:-1]
+    members = [
+        MemberRows(rows.drawn + offset, rows.order)
+        for plan, offset in zip(plans, offsets, strict=True)
+        for rows in plan.rows
+    ]
+    return MemberBatches(X, y, weight, members, shape)
+
+
+def _net(
+    module: StackedModule,
+    plans: Sequence[FitPlan],
+    options: TrainingOptions,
+    callbacks: list[Any],
+    device: torch.device,
+    epochs: int,
+) -> StackedNet:
+    losses = [(loss, sum(1 for _ in same)) for loss, same in groupby(p.loss for p in plans for _ in p.seeds)]
+    settings = {
+        "criterion": MemberObjective(losses),
+        "learning_rates": tuple(plan.learning_rate for plan in plans for _ in plan.seeds),
+        "lr_schedule": options.lr_schedule,
+        "clip_norm": options.clip_norm,
+        "max_epochs": epochs,
+        "callbacks": callbacks,
+        "device": str(device),
+        "verbose": options.verbose,
+    }
+    return StackedNet(module, **{**settings, **(options.net_params or {})})
+
+
+def _part(net: StackedNet, keeper: KeepBestEpoch | None, plans: Sequence[FitPlan]) -> _Part:
+    """Divide what a net has learnt among its fits."""
+    module = net.module_.to("cpu").eval()
+    edges = np.cumsum([0, *(len(plan.seeds) for plan in plans)]).tolist()
+    spans = [slice(a, b) for a, b in pairwise(edges)]
+    n_epochs = len(net.history)
+    return _Part(
+        [module.take(span) for span in spans],
+        [[losses[span] for losses in net.member_losses_] for span in spans],
+        [None if keeper is None else [scores[k] for scores in keeper.scores_] for k in range(len(plans))],
+        [n_epochs if keeper is None else int(keeper.best_epochs_[k]) for k in range(len(plans))],
+        [row["dur"] for row in net.history],
+    )
+
+
+class _TellEpoch(Callback):
+    """Reports each epoch as done."""
+
+    def __init__(self, tell: Callable[..., object]) -> None:
+        self.tell = tell
+
+    def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
+        self.tell()
+
+
+# -------------------------------------------------------------------------------- back to the fits
+
+
+def _collect(
+    plans: Sequence[FitPlan], chunks: list[_Chunk], parts: list[_Part], options: TrainingOptions
+) -> list[TrainedFit]:
+    """Join the members of each fit, which may come from several chunks."""
+    pieces: dict[int, list[tuple[_Part, int]]] = {k: [] for k in range(len(plans))}
+    for chunk, part in zip(chunks, parts, strict=True):
+        for position, k in enumerate(chunk.fits):
+            pieces[k].append((part, position))
+    fits = []
+    for k, plan in enumerate(plans):
+        module = StackedModule.join([part.modules[position] for part, position in pieces[k]])
+        epochs = len(pieces[k][0][0].durations)
+        net = _net(module, [plan], options, [], torch.device("cpu"), epochs).initialize()
+        module.end_training()
+        net.history = _history(pieces[k])
+        best = pieces[k][0]
+        fits.append(TrainedFit(net, plan, best[0].best_epochs[best[1]]))
+    return fits
+
+
+def _history(pieces: list[tuple[_Part, int]]) -> History:
+    """Return the history of one fit: the mean loss of its own members, and its own score."""
+    history = History()
+    for epoch in range(len(pieces[0][0].durations)):
+        history.new_epoch()
+        losses = np.concatenate([part.losses[position][epoch] for part, position in pieces])
+        history.record("epoch", epoch + 1)
+        history.record("train_loss", float(losses.mean()))
+        scores = pieces[0][0].scores[pieces[0][1]]
+        if scores is not None and np.isfinite(scores[epoch]):
+            history.record("valid_loss", float(scores[epoch]))
+        history.record("dur", sum(part.durations[epoch] for part, _ in pieces))
+    return history

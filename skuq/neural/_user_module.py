@@ -1,0 +1,136 @@
+"""Many copies of a user's own network as one module, through ``torch.func``."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from skuq.neural._stacked import StackedModule
+
+__all__ = ["StackedUserModule"]
+
+_MAX_TORCH_SEED = 2**63
+
+
+class StackedUserModule(StackedModule):
+    """M networks built by the user's function, trained in one pass.
+
+    Parameters
+    ----------
+    build : callable
+        ``build(n_features, n_outputs)`` returns a module that maps (B, d) to (B, k).
+    rngs : sequence of numpy.random.Generator
+        One for each member; seeds torch while that member is built, and torch's own generator is
+        left as it was.
+    n_features, n_outputs : int
+        What ``build`` is given.
+    dtype : torch.dtype
+        Of the weights.
+
+    Attributes
+    ----------
+    vectorised : bool
+        Whether the members run in one pass. Control flow that depends on values cannot be vectorised;
+        then they run one after another, with the same result.
+    """
+
+    any_precision = False  # the user's code may hold constants of one type
+
+    def __init__(
+        self,
+        build: Callable[[int, int], nn.Module],
+        rngs: Sequence[np.random.Generator],
+        n_features: int,
+        n_outputs: int,
+        dtype: torch.dtype,
+    ) -> None:
+        networks = [_built(build, rng, n_features, n_outputs, dtype) for rng in rngs]
+        params, buffers = stack_module_state(networks)
+        if not params:
+            raise ValueError("`module` must build a network with weights to learn, got one without.")
+        super().__init__({name: value.detach().numpy() for name, value in params.items()}, dtype)
+        for name, value in buffers.items():
+            self.register_buffer(_mangled(name), value.clone())
+        self._buffer_names = list(buffers)
+        # Outside of nn.Module's registry: its weights serve as a pattern and are never trained.
+        n_members, self.vectorised = len(networks), True
+        self._pattern = [copy.deepcopy(networks[0]).to("meta")]
+        shape = self._tried_shape(n_features)
+        if shape != (n_members, n_outputs, 3):
+            raise ValueError(
+                f"`module` must build a network that maps (n, {n_features}) to (n, {n_outputs}); for 3 rows "
+                f"it gives the shape {(shape[-1], *shape[1:-1])}."
+            )
+
+    def _tried_shape(self, n_features: int) -> tuple[int, ...]:
+        """Find out whether the members can run in one pass, and return the shape of their outputs.
+
+        The trial leaves the buffers, such as running means, and torch's generator as they were.
+        """
+        before = {name: value.clone() for name, value in self.named_buffers()}
+        x = torch.zeros(self.n_members, n_features, 3, dtype=self.flat.dtype)
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            try:
+                shape = self._run_vectorised(x).shape
+            except Exception:  # vmap gives up with errors of many kinds; what is wrong fails in the loop too
+                self.vectorised = False
+                shape = self.forward_members(x).shape
+        for name, value in before.items():
+            self.get_buffer(name).copy_(value)
+        return tuple(shape)
+
+    def forward_members(self, x: Tensor) -> Tensor:
+        """Return the outputs (M, k, B) for features (M, d, B)."""
+        if self.vectorised:
+            return self._run_vectorised(x)
+        states = [{name: value[k] for name, value in self._state().items()} for k in range(self.n_members)]
+        outputs = [self._call(state, x[k].T).T for k, state in enumerate(states)]
+        return torch.stack(outputs)
+
+    def _run_vectorised(self, x: Tensor) -> Tensor:
+        run: Tensor = vmap(self._call, in_dims=(0, 0), randomness="different")(
+            self._state(), x.transpose(1, 2)
+        )
+        return run.transpose(1, 2)
+
+    def _call(self, state: dict[str, Tensor], x: Tensor) -> Tensor:
+        return self._pattern_part(self._pattern[0].train(self.training), state, x)
+
+    def _pattern_part(self, pattern: nn.Module, state: dict[str, Tensor], x: Tensor) -> Tensor:
+        """Run the pattern with the weights of one member; for those who want to see inside."""
+        output: Tensor = functional_call(pattern, state, (x,))
+        return output
+
+    def _state(self) -> dict[str, Tensor]:
+        buffers = {name: self.get_buffer(_mangled(name)) for name in self._buffer_names}
+        return {**self.weights, **buffers}
+
+
+def _mangled(name: str) -> str:
+    """Return a name without dots, which a module's own buffers must not have."""
+    return "buffer_" + name.replace(".", "__")
+
+
+def _built(
+    build: Callable[[int, int], Any],
+    rng: np.random.Generator,
+    n_features: int,
+    n_outputs: int,
+    dtype: torch.dtype,
+) -> nn.Module:
+    """Build one member's network under its own seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(rng.integers(_MAX_TORCH_SEED)))
+        network = build(n_features, n_outputs)
+    if not isinstance(network, nn.Module):
+        raise TypeError(
+            "`module` must be a class or function that returns a torch.nn.Module when called with "
+            f"(n_features, n_outputs), got {type(network).__name__}."
+        )
+    return network.to(dtype)

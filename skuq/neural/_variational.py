@@ -1,0 +1,264 @@
+"""Networks whose weights are independent normal variables, learnt by local reparameterisation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skuq._typing import FloatArray
+from skuq.neural._last_layer import LastLayerPosterior
+from skuq.neural._losses import MIN_VARIANCE, variance_of
+from skuq.neural._plan import MemberSeed
+from skuq.neural._stacked import StackedMLP, StackedModule, dense_blocks
+
+__all__ = [
+    "INITIAL_RAW_NOISE",
+    "Divergence",
+    "UncertainLayer",
+    "VariationalMLP",
+    "VariationalModule",
+    "initial_log_scale",
+]
+
+INITIAL_RAW_NOISE = math.log(math.expm1(0.3**2 - MIN_VARIANCE))  # a standard deviation of 0.3
+
+
+def initial_log_scale(n_inputs: int) -> float:
+    """Return the logarithm of the standard deviation at which the weights of a layer start."""
+    return math.log(0.05 / math.sqrt(n_inputs))
+
+
+class UncertainLayer(NamedTuple):
+    """Names of the weights of a layer: their means and the logarithms of their standard deviations."""
+
+    weight: str
+    bias: str
+    weight_log_scale: str
+    bias_log_scale: str
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """How the divergence from the prior enters: its weight, and the share of epochs over which it grows."""
+
+    kl_weight: float
+    warm_up: float
+
+
+class VariationalModule(StackedModule):
+    """M networks of which some layers have normal weights; a subclass writes their order.
+
+    In training each row sees weights of its own, through the mean and variance that they give each unit
+    (local reparameterisation). Otherwise the network runs at the mean of the weights. The outputs
+    are the mean and, the same for all rows, the raw variance of the noise.
+    """
+
+    uncertain: tuple[UncertainLayer, ...]
+    divergence: Divergence
+
+    def set_up(
+        self, seeds: Sequence[MemberSeed], uncertain: Sequence[UncertainLayer], divergence: Divergence
+    ) -> None:
+        """Note what is uncertain, and whose generators draw the noise."""
+        self.uncertain, self.divergence, self._warmth = tuple(uncertain), divergence, 1.0
+        n_rows = torch.tensor([seed.n_rows for seed in seeds], dtype=self.flat.dtype)
+        self.register_buffer("n_rows", n_rows)
+        self._generators = [seed.noise for seed in seeds]
+
+    def begin_epoch(self, fraction: float) -> None:
+        """Let the prior in little by little; at once, it would win before anything has been learnt."""
+        warm_up = self.divergence.warm_up
+        self._warmth = 1.0 if fraction >= warm_up else fraction / warm_up
+
+    def end_training(self) -> None:
+        """Forget the generators too."""
+        super().end_training()
+        self._generators = []
+
+    def penalty(self) -> Tensor:
+        """Return the divergence of posterior from prior for each row, shape (M,)."""
+        total = sum((self._divergence_of(layer) for layer in self.uncertain), self.flat.new_zeros(()))
+        return self._penalty_factor() * total
+
+    def _penalty_factor(self) -> Tensor:
+        factor: Tensor = self.divergence.kl_weight * self._warmth / self.get_buffer("n_rows")
+        return factor
+
+    def _divergence_of(self, layer: UncertainLayer) -> Tensor:
+        """Return that of one layer, shape (M,).
+
+        The weights have a normal prior about 0, whose variance is the one of most evidence: the mean of
+        their squares. Then the quadratic terms are constant. The biases have a standard normal prior.
+        """
+        weight, bias, weight_log_scale, bias_log_scale = (self.weights[name].flatten(1) for name in layer)
+        squares = weight.square() + (2 * weight_log_scale).exp()
+        weights = 0.5 * weight.shape[1] * squares.mean(1).log() - weight_log_scale.sum(1)
+        squares = bias.square() + (2 * bias_log_scale).exp()
+        return weights + (0.5 * squares - bias_log_scale - 0.5).sum(1)
+
+    def _draw(self, n_units: int, x: Tensor) -> Tensor:
+        """Return standard normal values (M, n_units, B), each member's from its own generator."""
+        kind: Any = np.float64 if x.dtype == torch.float64 else np.float32
+        drawn = np.stack([each.standard_normal((n_units, x.shape[2]), kind) for each in self._generators])
+        return torch.from_numpy(drawn).to(x.device)
+
+    # ------------------------------------------------------------------------------- the posterior
+
+    def noise_variance(self) -> float:
+        """Return the first member's variance of the noise."""
+        return float(variance_of(self.weights["raw_noise"].detach().double()).flatten()[0])
+
+    def posterior(self) -> LastLayerPosterior:
+        """Return that of the first member's last layer, for features with a column of ones."""
+        weight, bias, weight_log_scale, bias_log_scale = (self._first(name) for name in self.uncertain[-1])
+        mean, log_scale = np.append(weight, bias), np.append(weight_log_scale, bias_log_scale)
+        return LastLayerPosterior(None, mean, np.exp(2 * log_scale), self.noise_variance())
+
+    def _first(self, name: str) -> FloatArray:
+        values: FloatArray = self.weights[name][0].detach().double().cpu().numpy().ravel()
+        return values
+
+
+class VariationalMLP(VariationalModule):
+    """Multilayer perceptrons with rectified linear units.
+
+    Parameters
+    ----------
+    seeds : sequence of MemberSeed
+        One for each member.
+    sizes : sequence of int
+        Columns of X, sizes of the hidden layers, and 1.
+    last_layer : bool
+        Whether the weights of the last layer only are uncertain.
+    divergence : Divergence
+        How the prior enters.
+    dtype : torch.dtype
+        Of the weights.
+    """
+
+    headless = False
+
+    def __init__(
+        self,
+        seeds: Sequence[MemberSeed],
+        sizes: Sequence[int],
+        last_layer: bool,
+        divergence: Divergence,
+        dtype: torch.dtype,
+    ) -> None:
+        blocks = dense_blocks([seed.init for seed in seeds], sizes[0], sizes[1:-1], sizes[-1])
+        first = len(sizes) - 2 if last_layer else 0
+        self_layers = [
+            UncertainLayer(*(f"{name}_{k}" for name in UncertainLayer._fields)) for k in range(len(sizes) - 1)
+        ]
+        for k in range(first, len(sizes) - 1):
+            log_scale = initial_log_scale(sizes[k])
+            for mean, scale in zip(self_layers[k][:2], self_layers[k][2:], strict=True):
+                blocks[scale] = np.full_like(blocks[mean], log_scale)
+        blocks["raw_noise"] = np.full((len(seeds), 1, 1), INITIAL_RAW_NOISE)
+        super().__init__(blocks, dtype)
+        self.sizes, self.layers = tuple(sizes), tuple(self_layers)
+        self._inputs: list[Tensor] = []
+        self._deviations: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.set_up(seeds, self_layers[first:], divergence)
+
+    def forward_members(self, x: Tensor) -> Tensor:
+        """Return mean and raw variance, or the features of the last layer, (M, k, B)."""
+        if self.training and self._gradients and self._generators:
+            with torch.no_grad():  # `backward` below does what autograd would, with less to do around it
+                return self._run_training(x)
+        weights, last = self.weights, len(self.layers) - 1
+        for k, layer in enumerate(self.layers):
+            if k == last and self.headless:
+                return x
+            x = torch.baddbmm(weights[layer.bias], weights[layer.weight], x)
+            if k < last:
+                x = torch.relu_(x)
+        return torch.cat([x, weights["raw_noise"].expand_as(x)], dim=1)
+
+    def _run_training(self, x: Tensor) -> Tensor:
+        """Run the layers with noise, and note of each what its gradient needs."""
+        weights, n_sure = self.weights, len(self.layers) - len(self.uncertain)
+        units = list(self.sizes[n_sure + 1 :])
+        noises = torch.split(self._draw(sum(units), x), units, dim=1)
+        self._inputs, self._deviations = [], []
+        for k, layer in enumerate(self.layers):
+            self._inputs.append(x)
+            loc = torch.baddbmm(weights[layer.bias], weights[layer.weight], x)
+            if k >= n_sure:
+                weight_variance = weights[layer.weight_log_scale].mul(2).exp_()
+                bias_variance = weights[layer.bias_log_scale].mul(2).exp_()
+                std = torch.baddbmm(bias_variance, weight_variance, x.square()).sqrt_()
+                noise = noises[k - n_sure]
+                loc.addcmul_(std, noise)
+                self._deviations.append((weight_variance, bias_variance, noise / std))
+            x = torch.relu_(loc) if k < len(self.layers) - 1 else loc
+        return torch.cat([x, weights["raw_noise"].expand_as(x)], dim=1)
+
+    def penalty(self) -> Tensor:
+        """Return the divergence of posterior from prior for each row, shape (M,)."""
+        with torch.no_grad():
+            return super().penalty()
+
+    def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
+        """Write the gradient of the loss into ``flat.grad``, from the last layer to the first."""
+        into, n_sure = self._gradients, len(self.layers) - len(self.uncertain)
+        with torch.no_grad():
+            slope = gradient.permute(1, 2, 0)
+            torch.sum(slope[:, 1:], dim=2, keepdim=True, out=into["raw_noise"])
+            slope = slope[:, :1]
+            for k in reversed(range(len(self.layers))):
+                x, layer = self._inputs[k], self.layers[k]
+                torch.bmm(slope, x.transpose(1, 2), out=into[layer.weight])
+                torch.sum(slope, dim=2, keepdim=True, out=into[layer.bias])
+                below = torch.bmm(self.weights[layer.weight].transpose(1, 2), slope) if k else None
+                if k >= n_sure:
+                    weight_variance, _, relative_noise = self._deviations[k - n_sure]
+                    slope = slope * relative_noise  # twice the derivative by the variance of the unit
+                    self._backward_scales(k, slope)
+                    if below is not None:
+                        below.addcmul_(x, torch.bmm(weight_variance.transpose(1, 2), slope))
+                if below is not None:
+                    slope = torch.ops.aten.threshold_backward(below, x, 0)
+            if penalty is not None:
+                self._backward_penalty()
+        self._inputs, self._deviations = [], []
+
+    def _backward_scales(self, k: int, slope: Tensor) -> None:
+        """Write the gradient by the logarithms of the standard deviations of a layer."""
+        x, layer = self._inputs[k], self.layers[k]
+        weight_variance, bias_variance, _ = self._deviations[k - len(self.layers) + len(self.uncertain)]
+        into = self._gradients
+        torch.bmm(slope, x.square().transpose(1, 2), out=into[layer.weight_log_scale])
+        into[layer.weight_log_scale].mul_(weight_variance)
+        torch.sum(slope, dim=2, keepdim=True, out=into[layer.bias_log_scale]).mul_(bias_variance)
+
+    def _backward_penalty(self) -> None:
+        """Add the gradient of the divergence."""
+        factor = self._penalty_factor().view(-1, 1, 1)
+        for layer, (weight_variance, bias_variance, _) in zip(self.uncertain, self._deviations, strict=True):
+            weight, bias = self.weights[layer.weight], self.weights[layer.bias]
+            prior = (weight.square() + weight_variance).mean(dim=(1, 2), keepdim=True)
+            relative = factor / prior
+            self._gradients[layer.weight].addcmul_(weight, relative)
+            self._gradients[layer.weight_log_scale].addcmul_(weight_variance, relative).sub_(factor)
+            self._gradients[layer.bias].addcmul_(bias, factor)
+            self._gradients[layer.bias_log_scale].addcmul_(bias_variance, factor).sub_(factor)
+
+    def drawn(self, n_draws: int, seed: int) -> StackedMLP:
+        """Return as many networks with weights drawn from the first member's posterior."""
+        rng, parts = np.random.default_rng(seed), []
+        for layer in self.layers:
+            for mean, log_scale in zip(layer[:2], layer[2:], strict=True):
+                values = np.tile(self._first(mean), (n_draws, 1))
+                if layer in self.uncertain:
+                    values += np.exp(self._first(log_scale)) * rng.standard_normal(values.shape)
+                parts.append(values)
+        pattern = StackedMLP([rng], self.sizes[0], self.sizes[1:-1], self.sizes[-1], torch.float64)
+        return pattern.with_weights(torch.from_numpy(np.concatenate(parts, axis=1)))

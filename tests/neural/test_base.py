@@ -1,0 +1,404 @@
+"""What all neural estimators do alike: many fits as one, strange data, parameters, and what they leave."""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+
+torch = pytest.importorskip("torch")
+skorch = pytest.importorskip("skorch")
+
+from torch import nn
+
+from skuq.distributions import StudentT
+from skuq.metrics import get_scorer
+from skuq.model_selection import cross_val_predict_dist
+from skuq.neural import (
+    BootstrapNetRegressor,
+    ConcreteDropoutRegressor,
+    DeepEnsembleRegressor,
+    LastLayerLaplaceRegressor,
+    MCDropoutRegressor,
+    PNNRegressor,
+    SWARegressor,
+    VariationalRegressor,
+)
+from skuq.neural._base import fit_together
+from skuq.prediction import predict_dist
+from skuq.recalibration import StdScalingRecalibrator
+from skuq.regressors import RecalibratedRegressor
+from skuq.regressors._progress import NO_PROGRESS
+
+SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}
+MODELS = {
+    "pnn": PNNRegressor(**SMALL),
+    "ensemble": DeepEnsembleRegressor(4, **SMALL),
+    "ensemble, mixture": DeepEnsembleRegressor(4, output="mixture", **SMALL),
+    "ensemble, split": DeepEnsembleRegressor(3, bootstrap=False, calibration="split", **SMALL),
+    "bootstrap": BootstrapNetRegressor(4, **SMALL),
+    "bootstrap, mean, split": BootstrapNetRegressor(
+        4, ci_scale="mean", noise="split", calibration="split", **SMALL
+    ),
+    "dropout": MCDropoutRegressor(n_samples=20, **SMALL),
+    "dropout, samples": MCDropoutRegressor(n_samples=20, interval="samples", early_stopping=True, **SMALL),
+    "concrete dropout": ConcreteDropoutRegressor(n_samples=20, **SMALL),
+    "variational": VariationalRegressor(n_samples=20, **SMALL),
+    "variational, last layer": VariationalRegressor(last_layer=True, **SMALL),
+    "laplace": LastLayerLaplaceRegressor(**SMALL),
+    "laplace, stopped": LastLayerLaplaceRegressor(early_stopping=True, **SMALL),
+    "swa": SWARegressor(n_snapshots=8, **{**SMALL, "max_epochs": 12}),
+}
+# A network of the user ends before the last layer of these.
+WITH_A_BODY = (
+    LastLayerLaplaceRegressor,
+    VariationalRegressor,
+)
+WITH_MODULE = [name for name, each in MODELS.items() if "module" in each.get_params()]
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return clone(MODELS[request.param])
+
+
+def with_own_network(model, module):
+    """Return the model with a network of the user, of which variational inference takes the body only."""
+    if "last_layer" in model.get_params():
+        model.set_params(last_layer=True)
+    return model.set_params(module=module)
+
+
+def same(one, other, tolerance=0.0):
+    np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=tolerance, atol=tolerance)
+
+
+# ---------------------------------------------------------------------------------- many fits as one
+
+
+def test_fit_many_is_fitting_one_by_one(model, sine):
+    X, y = sine
+    model.set_params(dtype="float64")
+    rows = [train for train, _ in KFold(4, shuffle=True, random_state=1).split(X)] + [np.arange(60)]
+    for part, together in zip(rows, model.fit_many(X, y, rows), strict=True):
+        alone = clone(model).fit(X[part], y[part])
+        same(together.predict_dist(X), alone.predict_dist(X), 1e-8)
+        assert together.best_epoch_ == alone.best_epoch_
+        assert len(together.history_) == len(alone.history_) == 20
+    assert not hasattr(model, "net_")
+
+
+def test_fit_many_slices_weights(sine):
+    X, y = sine
+    weight = np.arange(150) % 3 + 1.0
+    rows = [np.arange(100), np.arange(50, 150)]
+    model = DeepEnsembleRegressor(3, dtype="float64", **SMALL)
+    for part, together in zip(rows, model.fit_many(X, y, rows, sample_weight=weight), strict=True):
+        alone = clone(model).fit(X[part], y[part], sample_weight=weight[part])
+        same(together.predict_dist(X), alone.predict_dist(X), 1e-8)
+
+
+def test_cross_fitting_trains_all_folds_at_once(model, sine, monkeypatch):
+    X, y = sine
+    model.set_params(dtype="float64")
+    cv = KFold(3, shuffle=True, random_state=0)
+    dist = cross_val_predict_dist(model, X, y, cv=cv)
+    for train, test in cv.split(X):
+        same(dist[test], clone(model).fit(X[train], y[train]).predict_dist(X[test]), 1e-8)
+    calls = []
+    monkeypatch.setattr(type(model), "fit_many", lambda self, *a, **k: calls.append(a) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        cross_val_predict_dist(model, X, y, cv=cv)
+    assert len(calls) == 1
+
+
+def test_estimators_of_other_losses_are_fitted_together(sine):
+    """As in paper 000: the seeds of every loss in one training."""
+    X, y = sine
+    models = [
+        PNNRegressor(loss=loss, dtype="float64", **{**SMALL, "random_state": seed})
+        for loss in ("nll", "crps", "check", "interval", "beta_nll")
+        for seed in (0, 1)
+    ]
+    together = [clone(one) for one in models]
+    fit_together([(one, one._read(X, y, None, {}, "fit")) for one in together], NO_PROGRESS)
+    for one, other in zip(together, models, strict=True):
+        same(one.predict_dist(X), other.fit(X, y).predict_dist(X), 1e-8)
+
+
+def test_fit_transform_is_honest_and_then_fits_all_rows(model, sine):
+    X, y = sine
+    dist = clone(model).fit_transform(X, y)
+    assert len(dist) == len(y)
+    fitted = clone(model)
+    fitted.fit_transform(X, y)
+    same(fitted.predict_dist(X), clone(model).fit(X, y).predict_dist(X))
+    assert not np.allclose(np.asarray(dist), np.asarray(fitted.predict_dist(X)))
+
+
+# ------------------------------------------------------------------------------------ strange data
+
+
+def test_one_row_raises(model):
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        model.fit([[1.0]], [1.0])
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 20])
+def test_fewer_rows_than_a_batch(model, n):
+    X = np.arange(n, dtype=float).reshape(-1, 1)
+    if n == 2 and model.get_params().get("n_estimators") == 4:
+        model.set_params(random_state=1)  # of two rows, each is left out by some member
+    dist = model.fit(X, X[:, 0]).predict_dist(X)
+    assert np.isfinite(np.asarray(dist)).all()
+    assert (dist.std() > 0).all()
+
+
+def test_a_constant_target_is_predicted_for_certain(model, sine):
+    dist = model.fit(sine[0], np.full(150, 3.3)).predict_dist(sine[0])
+    np.testing.assert_array_equal(dist.mean(), 3.3)
+    np.testing.assert_array_equal(dist.std(), 0.0)
+
+
+@pytest.mark.parametrize(("shift", "unit"), [(1e7, 1.0), (0.0, 1e-9), (-5e5, 1e3), (0.0, 1e120)])
+def test_the_units_of_the_target_do_not_matter(model, sine, shift, unit):
+    X, y = sine
+    plain = clone(model).set_params(dtype="float64").fit(X, y).predict_dist(X)
+    moved = model.set_params(dtype="float64").fit(X, shift + unit * y).predict_dist(X)
+    same((moved.mean() - shift) / unit, plain.mean(), 1e-6)
+    same(moved.std() / unit, plain.std(), 1e-6)
+
+
+def test_an_offset_in_the_features_does_not_matter(model, sine):
+    X, y = sine
+    plain = clone(model).fit(X, y).predict_dist(X)
+    same(model.fit(1e7 + X, y).predict_dist(1e7 + X), plain, 1e-2)
+
+
+def test_a_column_without_variance_says_nothing(model, sine):
+    X, y = sine
+    wide = np.column_stack([X, np.full(150, 7.0)])
+    model.fit(wide, y)
+    elsewhere = np.column_stack([X, np.full(150, 1e9)])
+    same(model.predict_dist(wide), model.predict_dist(elsewhere))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_raises(model, sine, bad):
+    X, y = (part.copy() for part in sine)
+    X[3, 0] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        model.fit(X, y)
+    y[3] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        model.fit(sine[0], y)
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        model.fit(*sine).predict_dist(X)
+
+
+def test_rows_of_weight_zero_are_as_if_not_there(model, sine):
+    X, y = sine
+    weight = np.ones(150)
+    weight[100:] = 0
+    far = np.where(weight > 0, y, 1e6)
+    dist = model.fit(X, far, sample_weight=weight).predict_dist(X)
+    assert np.abs(dist.mean()).max() < 10
+    assert dist.std().max() < 10
+
+
+def test_relative_weights_raise_where_rows_are_counted(model, sine):
+    with pytest.raises(ValueError, match="counts repetitions"):
+        model.fit(*sine, sample_weight=np.full(150, 0.01))
+
+
+def test_heavy_rows_are_fitted_better(sine):
+    X, y = sine
+    contrary = np.concatenate([y, -y])
+    weight = np.repeat([20.0, 1.0], 150)
+    for model in (
+        DeepEnsembleRegressor(3, max_epochs=40, random_state=0),
+        PNNRegressor(max_epochs=40, random_state=0),
+    ):
+        dist = model.fit(np.vstack([X, X]), contrary, sample_weight=weight).predict_dist(X)
+        assert np.corrcoef(dist.mean(), y)[0, 1] > 0.6
+
+
+# -------------------------------------------------------------------------------- state and randomness
+
+
+def test_an_integer_seed_makes_everything_equal(model, sine):
+    same(clone(model).fit(*sine).predict_dist(sine[0]), model.fit(*sine).predict_dist(sine[0]))
+    other = clone(model).set_params(random_state=1).fit(*sine)
+    assert not np.allclose(other.predict(sine[0]), model.predict(sine[0]))
+
+
+def test_torch_is_not_seeded(model, sine):
+    state = torch.random.get_rng_state()
+    if "module" in model.get_params():
+        with_own_network(model, WithDropout)
+    model.fit(*sine)
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_pickle_keeps_every_bit(model, sine):
+    model.fit(*sine)
+    copied = pickle.loads(pickle.dumps(model))
+    same(copied.predict_dist(sine[0]), model.predict_dist(sine[0]))
+    assert len(copied.history_) == len(model.history_)
+    assert len(pickle.dumps(model)) < 200_000
+
+
+def test_the_order_of_rows_in_prediction_does_not_matter(model, sine):
+    model.fit(*sine)
+    whole = model.predict_dist(sine[0])
+    single = np.vstack([np.asarray(model.predict_dist(row[np.newaxis])) for row in sine[0][:5]])
+    same(whole[:5], single, 1e-5)
+
+
+def test_history_is_skorchs(model, sine):
+    model.fit(*sine)
+    assert isinstance(model.history_, skorch.history.History)
+    assert len(model.history_[:, "train_loss"]) == 20
+    assert 1 <= model.best_epoch_ <= 20
+    assert isinstance(model.net_, skorch.NeuralNet)
+
+
+def test_progress_is_reported_by_epoch(model, sine):
+    callbacks = pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    assert hasattr(callbacks, "ProgressBar")
+    from skuq.regressors._progress import Progress
+
+    told = []
+
+    class Listening(Progress):
+        def teller(self, name):
+            return lambda *_: told.append(name)
+
+    model._fit(model._read(*sine, None, {}, "fit"), Listening(None, None))
+    assert told == ["epoch"] * 20
+
+
+# ----------------------------------------------------------------------------------------- parameters
+
+
+class WithDropout(nn.Sequential):
+    def __init__(self, n_features, n_outputs):
+        super().__init__(nn.Linear(n_features, 8), nn.Tanh(), nn.Dropout(0.1), nn.Linear(8, n_outputs))
+
+
+class Counting(skorch.callbacks.Callback):
+    def __init__(self):
+        self.epochs = self.batches = 0
+
+    def on_epoch_end(self, net, **kwargs):
+        self.epochs += 1
+
+    def on_batch_end(self, net, batch=None, training=None, loss=None, **kwargs):
+        self.batches += 1
+        assert training
+        assert np.isfinite(loss.item())
+
+
+@pytest.mark.parametrize("model", WITH_MODULE, indirect=True)
+def test_a_network_of_ones_own(model, sine):
+    X, y = sine
+    own = partial(WithDropout)
+    with_own_network(model, own).set_params(max_epochs=150, learning_rate=0.02)
+    dist = model.fit(X, y).predict_dist(X)
+    assert np.corrcoef(dist.mean(), y)[0, 1] > 0.5
+    same(clone(model).fit(X, y).predict_dist(X), dist)
+
+
+def test_skorch_callbacks_are_called_and_change_nothing(model, sine):
+    plain = clone(model).fit(*sine).predict_dist(sine[0])
+    counting = Counting()
+    model.set_params(callbacks=[counting]).fit(*sine)
+    assert counting.epochs == 20
+    assert counting.batches % 20 == 0
+    assert counting.batches > 0
+    same(model.predict_dist(sine[0]), plain)
+
+
+def test_another_optimiser(model, sine):
+    model.set_params(net_params={"optimizer": torch.optim.AdamW, "optimizer__weight_decay": 0.1})
+    plain = clone(model).set_params(net_params=None).fit(*sine)
+    assert not np.allclose(model.fit(*sine).predict(sine[0]), plain.predict(sine[0]))
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"hidden_layer_sizes": (0,)}, ValueError, "`hidden_layer_sizes` must be at least 1"),
+        ({"learning_rate": 0.0}, ValueError, "`learning_rate` must be positive"),
+        ({"batch_size": 0}, ValueError, "`batch_size` must be at least 1"),
+        ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
+        ({"max_epochs": 0}, ValueError, "`max_epochs` must be at least 1"),
+        ({"lr_schedule": "linear"}, ValueError, "`lr_schedule` must be one of"),
+        ({"clip_norm": -1}, ValueError, "`clip_norm` must be positive"),
+        ({"device": "tpu"}, ValueError, "`device` must be one of"),
+        ({"dtype": "float16"}, ValueError, "`dtype` must be one of"),
+        ({"calibration": "yes"}, ValueError, "`calibration` must be one of"),
+        ({"calibration_coverage": 95}, ValueError, "`calibration_coverage` must lie strictly between"),
+    ],
+)
+def test_bad_parameters_say_what_to_do(model, params, error, message, sine):
+    with pytest.raises(error, match=message):
+        model.set_params(**params).fit(*sine)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"module": nn.Linear(2, 2)}, TypeError, "got an instance of Linear"),
+        ({"module": "mlp"}, TypeError, "`module` must be a class or function"),
+        ({"module": lambda d, k: nn.Linear(d, k + 1)}, ValueError, r"maps \(n, 2\) to \(n, (1|2|16)\)"),
+        ({"module": lambda d, k: None}, TypeError, "returns a torch.nn.Module"),
+        ({"module": lambda d, k: nn.ReLU()}, ValueError, "with weights to learn"),
+    ],
+)
+@pytest.mark.parametrize("model", WITH_MODULE, indirect=True)
+def test_a_bad_network_says_what_to_do(model, params, error, message, sine):
+    if isinstance(model, WITH_A_BODY) and message.endswith("learn"):
+        message = r"maps \(n, 2\) to \(n, 16\)"  # what has no weights has no 16 features either
+    with pytest.raises(error, match=message):
+        with_own_network(model, params["module"]).fit(*sine)
+
+
+@pytest.mark.parametrize("model", ["pnn", "ensemble"], indirect=True)
+def test_an_unknown_loss_lists_the_known(model, sine):
+    with pytest.raises(ValueError, match="`loss` must be one of"):
+        model.set_params(loss="mse").fit(*sine)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_missing_gpu_is_said(model, sine):
+    with pytest.raises(ValueError, match="`device` is 'cuda', but torch finds no GPU"):
+        model.set_params(device="cuda").fit(*sine)
+
+
+def test_unused_fit_parameters_raise(model, sine):
+    with pytest.raises(TypeError, match=r"takes no parameters \['colour'\]"):
+        model.fit(*sine, colour="red")
+
+
+# ------------------------------------------------------------------------------- among other estimators
+
+
+def test_it_works_in_pipelines_searches_and_recalibration(sine):
+    X, y = sine
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    base = DeepEnsembleRegressor(3, **SMALL)
+    chain = make_pipeline(clone(base), StdScalingRecalibrator()).fit(frame, y)
+    assert isinstance(predict_dist(chain, frame), StudentT)
+    recalibrated = RecalibratedRegressor(clone(base), cv=3, random_state=0).fit(frame, y)
+    assert isinstance(recalibrated.predict_dist(frame), StudentT)
+    grid = {"loss": ["nll", "crps"]}
+    search = GridSearchCV(base, grid, scoring=get_scorer("neg_crps"), cv=2, error_score="raise").fit(frame, y)
+    assert np.isfinite(search.best_score_)
+    assert list(search.best_estimator_.feature_names_in_) == ["a", "b"]

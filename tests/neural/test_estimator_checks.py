@@ -1,0 +1,63 @@
+"""scikit-learn's own checks for the neural estimators, with the expected failures by name and reason."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+pytest.importorskip("torch")
+pytest.importorskip("skorch")
+
+from skuq.neural import (
+    BootstrapNetRegressor,
+    ConcreteDropoutRegressor,
+    DeepEnsembleRegressor,
+    LastLayerLaplaceRegressor,
+    MCDropoutRegressor,
+    PNNRegressor,
+    SWARegressor,
+    VariationalRegressor,
+)
+
+HONEST = dict.fromkeys(
+    ("check_transformer_general", "check_transformer_data_not_an_array"),
+    "fit_transform gives predictions by models that have not seen the row, transform those of the final one",
+)
+SHUFFLED = dict.fromkeys(
+    ("check_sample_weight_equivalence_on_dense_data",),
+    "rows are held out, drawn and shuffled, so that weights equal repetition only in distribution",
+)
+
+CASES = [
+    (PNNRegressor((16,), max_epochs=60, random_state=0), HONEST | SHUFFLED),
+    (DeepEnsembleRegressor(4, hidden_layer_sizes=(16,), max_epochs=60, random_state=0), HONEST | SHUFFLED),
+    (
+        DeepEnsembleRegressor(
+            3,
+            hidden_layer_sizes=(16,),
+            max_epochs=60,
+            output="mixture",
+            bootstrap=False,
+            calibration="split",
+            random_state=0,
+        ),
+        HONEST | SHUFFLED,
+    ),
+    (
+        BootstrapNetRegressor(4, hidden_layer_sizes=(16,), learning_rate=3e-3, random_state=0),
+        HONEST | SHUFFLED,
+    ),
+    (MCDropoutRegressor((16,), max_epochs=60, n_samples=20, random_state=0), HONEST | SHUFFLED),
+    (ConcreteDropoutRegressor((16,), max_epochs=60, n_samples=20, random_state=0), HONEST | SHUFFLED),
+    (VariationalRegressor((16,), n_samples=20, max_epochs=60, random_state=0), HONEST | SHUFFLED),
+    # On the checks' two clusters its linear layer finds the target exactly, whatever rows are left out.
+    (LastLayerLaplaceRegressor((16,), max_epochs=60, random_state=0), SHUFFLED),
+    (SWARegressor((16,), n_snapshots=5, max_epochs=60, random_state=0), HONEST | SHUFFLED),
+]
+
+
+def expected_failed_checks(estimator):
+    return next(failures for case, failures in CASES if case is estimator)
+
+
+@parametrize_with_checks([case for case, _ in CASES], expected_failed_checks=expected_failed_checks)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

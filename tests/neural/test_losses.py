@@ -1,0 +1,121 @@
+"""The losses against the metrics that they make small."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("skorch")
+
+from skuq.distributions import Normal
+from skuq.metrics import crps_loss, interval_score_loss, nll_loss, pinball_loss
+from skuq.neural import (
+    BetaNLLLoss,
+    CheckLoss,
+    CRPSLoss,
+    IntervalLoss,
+    Loss,
+    NLLLoss,
+    SquaredErrorLoss,
+)
+from skuq.neural._losses import LOSSES, read_loss, variance_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows:skuq.exceptions.SmallSampleWarning")
+LEVELS = (np.arange(30) + 0.5) / 30
+
+
+@pytest.fixture
+def case():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=50), rng.uniform(0.2, 3, size=50), 2 * rng.normal(size=50)
+
+
+def mean_score(loss, case):
+    loc, scale, y = (torch.as_tensor(part) for part in case)
+    return float(loss.score(loc, scale**2, y).mean())
+
+
+def interval_score(y, dist):
+    return np.mean([interval_score_loss(y, dist.interval(level), coverage=level) for level in LEVELS])
+
+
+@pytest.mark.parametrize(
+    ("loss", "metric"),
+    [
+        (NLLLoss(), nll_loss),
+        (CRPSLoss(), crps_loss),
+        (CheckLoss(), lambda y, dist: pinball_loss(y, dist, levels=LEVELS)),
+        (IntervalLoss(), interval_score),
+        (SquaredErrorLoss(), lambda y, dist: np.mean((y - dist.mean()) ** 2)),
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_a_loss_is_the_metric(case, loss, metric):
+    loc, scale, y = case
+    assert mean_score(loss, case) == pytest.approx(metric(y, Normal(loc, scale)), rel=1e-10)
+
+
+def test_beta_nll_is_the_weighted_likelihood_and_leaves_its_weight_alone(case):
+    loc, scale, y = (torch.as_tensor(part) for part in case)
+    for beta in (0.0, 0.5, 1.0):
+        free = (scale**2).requires_grad_()
+        BetaNLLLoss(beta).score(loc, free, y).sum().backward()
+        plain = (scale**2).detach().requires_grad_()
+        NLLLoss().score(loc, plain, y).sum().backward()
+        torch.testing.assert_close(free.grad, scale.detach() ** (2 * beta) * plain.grad)
+
+
+def test_beta_nll_is_judged_by_the_likelihood():
+    assert BetaNLLLoss().judge() == NLLLoss()
+    assert CRPSLoss().judge() == CRPSLoss()
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_a_loss_is_least_at_the_truth(loss):
+    """Propriety: no other mean or variance scores better on average than those of the data."""
+    y = torch.as_tensor(Normal(0.0, 1.0).quantile((np.arange(4000) + 0.5) / 4000)[0])
+    judge = loss.judge()
+
+    def score(loc, variance):
+        return float(judge.score(torch.full_like(y, loc), torch.full_like(y, variance), y).mean())
+
+    best = score(0.0, 1.0)
+    others = [score(0.2, 1.0), score(-0.2, 1.0)]
+    if loss.n_outputs == 2:
+        others += [score(0.0, 0.7), score(0.0, 1.4)]
+    assert best < min(others)
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("extreme", [-1e4, -50.0, 0.0, 50.0, 1e4])
+def test_gradients_are_finite_for_every_output(loss, extreme):
+    output = torch.full((3, loss.n_outputs), extreme, dtype=torch.float32, requires_grad=True)
+    loss(output, torch.zeros(3)).sum().backward()
+    assert torch.isfinite(output.grad).all()
+
+
+@pytest.mark.parametrize("loss", [NLLLoss(), BetaNLLLoss(0.5), BetaNLLLoss(0.8)], ids=str)
+def test_the_gradient_in_closed_form_is_that_of_autograd(loss):
+    generator = torch.Generator().manual_seed(0)
+    output = 3 * torch.randn(7, 4, 2, dtype=torch.float64, generator=generator)
+    y = torch.randn(7, 4, dtype=torch.float64, generator=generator)
+    for own, expected in zip(loss.with_gradient(output, y), Loss.with_gradient(loss, output, y), strict=True):
+        torch.testing.assert_close(own, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_variance_is_positive():
+    assert (variance_of(torch.tensor([-1e6, 0.0, 1e6])) > 0).all()
+
+
+def test_names_and_instances_are_read():
+    assert read_loss("crps") == CRPSLoss()
+    own = IntervalLoss(5)
+    assert read_loss(own) is own
+    with pytest.raises(ValueError, match=r"`loss` must be one of 'nll', .* got 'mse'"):
+        read_loss("mse")
+    with pytest.raises(ValueError, match="`beta` must lie between 0 and 1, got 2"):
+        BetaNLLLoss(2)
+    with pytest.raises(ValueError, match="`n_levels` must be at least 1"):
+        CheckLoss(0)
+    assert issubclass(NLLLoss, Loss)

@@ -1,0 +1,233 @@
+"""Variational inference: its gradients by hand, its divergence, its posterior, and what it learns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("skorch")
+
+from skuq.distributions import Normal, StudentT
+from skuq.metrics import prediction_interval_coverage
+from skuq.neural import VariationalRegressor
+from skuq.neural._losses import NLLLoss
+from skuq.neural._plan import MemberSeed
+from skuq.neural._variational import Divergence, VariationalMLP, VariationalModule
+
+SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}
+
+
+def world(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, 1))
+    return X, np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=n)
+
+
+def network(last_layer, n_members=2, warm_up=0.3):
+    from dataclasses import replace
+
+    seeds = [replace(seed, n_rows=50.0 + k) for k, seed in enumerate(MemberSeed.spawn(0, n_members))]
+    module = VariationalMLP(seeds, (3, 8, 5, 1), last_layer, Divergence(0.7, warm_up), torch.float64)
+    with torch.no_grad():
+        module.flat += 0.3 * torch.randn(module.flat.shape, dtype=torch.float64)
+    return module
+
+
+def reference_output(module, x, noises):
+    """Return the outputs by the formulas, for autograd."""
+    weights, first = module.weights, len(module.layers) - len(module.uncertain)
+    for k, (weight, bias, weight_log_scale, bias_log_scale) in enumerate(module.layers):
+        loc = weights[weight] @ x + weights[bias]
+        if k >= first:
+            variance = (2 * weights[weight_log_scale]).exp() @ x**2 + (2 * weights[bias_log_scale]).exp()
+            loc = loc + variance.sqrt() * noises[k - first]
+        x = torch.relu(loc) if k < len(module.layers) - 1 else loc
+    return torch.cat([x, weights["raw_noise"].expand_as(x)], dim=1)
+
+
+@pytest.mark.parametrize("last_layer", [False, True])
+@pytest.mark.parametrize("epoch", [0.0, 0.1, 0.9])
+def test_gradients_by_hand_are_those_of_autograd(last_layer, epoch):
+    torch.manual_seed(0)
+    module = network(last_layer)
+    module.begin_training()
+    module.train()
+    module.begin_epoch(epoch)
+    x, y = torch.randn(2, 3, 7, dtype=torch.float64), torch.randn(7, 2, dtype=torch.float64)
+    units = [8, 5, 1][-len(module.uncertain) :]
+    noise = torch.randn(2, sum(units), 7, dtype=torch.float64)
+    module._draw = lambda n_units, _: noise
+    output = module.forward_members(x)
+    expected = reference_output(module, x, torch.split(noise, units, dim=1))
+    torch.testing.assert_close(output, expected)
+    losses, gradient = NLLLoss().with_gradient(output.permute(2, 0, 1), y)
+    penalty = module.penalty()
+    module.backward(output.permute(2, 0, 1), gradient, penalty)
+    total = NLLLoss()(expected.permute(2, 0, 1), y).sum() + VariationalModule.penalty(module).sum()
+    by_autograd = torch.autograd.grad(total, list(module.weights.values()))
+    for name, value in zip(module.weights, by_autograd, strict=True):
+        torch.testing.assert_close(module._gradients[name], value, msg=name)
+    torch.testing.assert_close(total.detach(), losses.sum() + penalty.sum())
+
+
+def test_the_divergence_is_that_of_the_best_prior():
+    module = network(last_layer=False, n_members=1)
+    module.begin_epoch(1.0)
+    total = 0.0
+    for names in module.layers:
+        weight, bias, weight_log_scale, bias_log_scale = (module._first(name) for name in names)
+        prior = np.mean(weight**2 + np.exp(2 * weight_log_scale))
+        for loc, log_scale, variance in ((weight, weight_log_scale, prior), (bias, bias_log_scale, 1.0)):
+            own = np.exp(2 * log_scale)
+            total += 0.5 * np.sum((loc**2 + own) / variance - 1 - np.log(own / variance))
+    assert module.penalty().item() == pytest.approx(0.7 * total / 50)
+
+
+def test_the_prior_is_let_in_little_by_little():
+    module = network(last_layer=False)
+    module.begin_epoch(1.0)
+    full = module.penalty()
+    for fraction, share in ((0.0, 0.0), (0.15, 0.5), (0.3, 1.0), (0.8, 1.0)):
+        module.begin_epoch(fraction)
+        torch.testing.assert_close(module.penalty(), share * full)
+    at_once = network(last_layer=False, warm_up=0.0)
+    at_once.begin_epoch(0.0)
+    assert (at_once.penalty() > 0).all()
+
+
+def test_networks_drawn_have_the_moments_of_the_posterior():
+    X, y = world(200, 0)
+    for last_layer in (False, True):
+        model = VariationalRegressor(last_layer=last_layer, **SMALL).fit(X, y)
+        module = model.net_.module_
+        drawn = module.drawn(4000, 0)
+        for layer in module.layers:
+            for mean, log_scale in zip(layer[:2], layer[2:], strict=True):
+                values = drawn.weights[mean].detach().numpy().reshape(4000, -1)
+                scale = np.exp(module._first(log_scale)) if layer in module.uncertain else 0.0
+                np.testing.assert_allclose(values.std(axis=0), scale * np.ones(values.shape[1]), rtol=0.06)
+                # 5 standard errors
+                assert (np.abs(values.mean(axis=0) - module._first(mean)) <= 5 * scale / 60 + 1e-12).all()
+
+
+def test_the_closed_form_is_the_limit_of_samples():
+    X, y = world(100, 0)
+    exact = VariationalRegressor(last_layer=True, **SMALL).fit(X, y)
+    sampled = VariationalRegressor(last_layer=True, prediction="sampled", n_samples=20_000, **SMALL).fit(X, y)
+    one, other = exact.predict_dist(X[:10]), sampled.predict_dist(X[:10])
+    np.testing.assert_allclose(one.epistemic().std(), other.epistemic().std(), rtol=0.03)
+    members = sampled.predict_members(X[:10])
+    np.testing.assert_allclose(members.mean(axis=1), other.mean())
+    analytic = VariationalRegressor(last_layer=True, prediction="analytic", **SMALL).fit(X, y)
+    np.testing.assert_array_equal(np.asarray(analytic.predict_dist(X)), np.asarray(exact.predict_dist(X)))
+
+
+def test_networks_drawn_are_functions():
+    X, y = world(100, 0)
+    model = VariationalRegressor(n_samples=7, **SMALL).fit(X, y)
+    members = model.predict_members(X)
+    assert members.shape == (100, 7)
+    np.testing.assert_allclose(model.predict_members(X[30:40]), members[30:40], rtol=1e-9)
+
+
+@pytest.mark.parametrize("last_layer", [False, True])
+def test_it_learns_mean_noise_and_where_it_knows_nothing(last_layer):
+    X, y = world(400, 0)
+    model = VariationalRegressor((32, 32), last_layer=last_layer, max_epochs=150, random_state=0).fit(X, y)
+    X_new, y_new = world(4000, 1)
+    dist = model.predict_dist(X_new)
+    assert np.sqrt(np.mean((dist.mean() - np.sin(2 * X_new[:, 0])) ** 2)) < 0.12
+    assert model.noise_std_ == pytest.approx(0.3, rel=0.2)
+    assert prediction_interval_coverage(y_new, dist, coverage=0.9) == pytest.approx(0.9, abs=0.04)
+    assert model.predict_dist([[6.0]]).epistemic().std()[0] > 2 * np.median(dist.epistemic().std())
+
+
+def test_epistemic_and_noise_make_up_the_whole():
+    X, y = world(100, 0)
+    raw = VariationalRegressor(calibration=None, **SMALL).fit(X, y)
+    dist = raw.predict_dist(X)
+    assert isinstance(dist, Normal)
+    np.testing.assert_allclose(dist.aleatoric().std(), raw.noise_std_)
+    np.testing.assert_allclose(dist.var(), dist.epistemic().var() + raw.noise_std_**2)
+    assert isinstance(VariationalRegressor(**SMALL).fit(X, y).predict_dist(X), StudentT)
+
+
+def test_more_rows_leave_less_unknown():
+    few, many = (
+        VariationalRegressor((16,), max_epochs=100, random_state=0, calibration=None).fit(*world(n, 0))
+        for n in (50, 1000)
+    )
+    X = world(50, 1)[0]
+    assert np.median(many.predict_dist(X).epistemic().std()) < 0.7 * np.median(
+        few.predict_dist(X).epistemic().std()
+    )
+
+
+def test_a_lighter_prior_leaves_less_uncertainty():
+    X, y = world(80, 0)
+    settings = {"hidden_layer_sizes": (16,), "max_epochs": 100, "random_state": 0, "calibration": None}
+    dists = [
+        VariationalRegressor(kl_weight=weight, **settings).fit(X, y).predict_dist(X) for weight in (1, 0.05)
+    ]
+    assert dists[1].epistemic().std().mean() < 0.7 * dists[0].epistemic().std().mean()
+
+
+def test_heavy_rows_count_in_the_prior():
+    """Weights of 4 say four times as many rows, so that less is unknown."""
+    X, y = world(100, 0)
+    settings = {"hidden_layer_sizes": (16,), "max_epochs": 100, "random_state": 0, "calibration": None}
+    once = VariationalRegressor(**settings).fit(X, y).predict_dist(X)
+    four = VariationalRegressor(**settings).fit(X, y, sample_weight=np.full(100, 4.0)).predict_dist(X)
+    assert np.median(four.epistemic().std()) < 0.8 * np.median(once.epistemic().std())
+
+
+@pytest.mark.parametrize("stop", [True, "crps"])
+def test_early_stopping_keeps_the_best_epoch(stop):
+    model = VariationalRegressor(early_stopping=stop, **SMALL).fit(*world(100, 0))
+    scores = [row.get("valid_loss", np.inf) for row in model.history_]
+    assert model.best_epoch_ == 1 + int(np.argmin(scores))
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"kl_weight": 0.0}, ValueError, "`kl_weight` must be positive"),
+        ({"warm_up": 1.5}, ValueError, "`warm_up` must lie between 0 and 1, got 1.5"),
+        ({"n_samples": 1}, ValueError, "`n_samples` must be at least 2"),
+        ({"prediction": "closed"}, ValueError, "`prediction` must be one of"),
+        ({"prediction": "analytic"}, ValueError, "there is a closed form only"),
+        ({"learning_rate": "fast"}, ValueError, "`learning_rate` must be one of"),
+        ({"learning_rate": -1}, ValueError, "`learning_rate` must be positive"),
+        ({"calibration": "oob"}, ValueError, "`calibration` must be one of"),
+        ({"module": torch.nn.Linear}, ValueError, "last_layer=True"),
+        ({"module": lambda d, k: torch.nn.Linear(d, 2), "last_layer": True}, ValueError, r"to \(n, 16\)"),
+        ({"module": lambda d, k: None, "last_layer": True}, TypeError, "returns a torch.nn.Module"),
+        (
+            {"module": torch.nn.Linear, "hidden_layer_sizes": (), "last_layer": True},
+            ValueError,
+            "`hidden_layer_sizes` must end with",
+        ),
+    ],
+)
+def test_bad_parameters_say_what_to_do(params, error, message):
+    with pytest.raises(error, match=message):
+        VariationalRegressor(**SMALL).set_params(**params).fit(*world(30, 0))
+
+
+def test_relative_weights_raise_even_without_calibration():
+    with pytest.raises(ValueError, match="counts repetitions"):
+        VariationalRegressor(calibration=None, **SMALL).fit(*world(30, 0), sample_weight=np.full(30, 0.01))
+
+
+def test_without_hidden_layers_it_is_bayesian_linear_regression():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 1))
+    y = 2 * X[:, 0] + rng.normal(size=300)
+    model = VariationalRegressor((), calibration=None, max_epochs=200, random_state=0).fit(X, y)
+    line = stats.linregress(X[:, 0], y)
+    dist = model.predict_dist([[0.0], [3.0]])
+    np.testing.assert_allclose(dist.mean(), line.intercept + line.slope * np.array([0.0, 3.0]), atol=0.15)
+    expected = np.sqrt(line.intercept_stderr**2 + (line.stderr * np.array([0.0, 3.0])) ** 2)
+    np.testing.assert_allclose(dist.epistemic().std(), expected, rtol=0.25)
