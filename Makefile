@@ -55,6 +55,8 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/ucc.py
 	$(BIN)/python benchmarks/recalibration.py
 	$(BIN)/python benchmarks/conformal.py
+	$(BIN)/python benchmarks/neural.py
+	$(BIN)/python benchmarks/sparse_gp.py
 
 test-minimum: $(MINIMUM)/.installed
 	$(MINIMUM)/bin/python $(PYTEST) $(ARGS)

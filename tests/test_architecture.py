@@ -49,17 +49,20 @@ ROOMS_OF_KERNELS = {"recalibration", "regressors", "neural"}
 NOT_KERNELS = METRICS_THAT_PREDICT | {"_spec"}
 
 CORE = {"numpy", "scipy", "sklearn", "pandas", *sys.stdlib_module_names}
-# Optional packages and the one room each may be imported in; None means any room, inside a function.
+# Optional packages and where each may be imported: a room, or one module of a room; None means any room,
+# inside a function. The sparse Gaussian process is a regressor whose kernels and bound are those of gpytorch,
+# so one module of `regressors` reaches it, and torch beneath it.
 OPTIONAL = {
-    "torch": "neural",
-    "skorch": "neural",
-    "gpytorch": "neural",
-    "matplotlib": "displays",
+    "torch": ("neural", "regressors._collapsed_gp"),
+    "skorch": ("neural",),
+    "gpytorch": ("regressors._collapsed_gp",),
+    "linear_operator": ("regressors._collapsed_gp",),
+    "matplotlib": ("displays",),
     "rich": None,
-    "dask": "integrations",
-    "distributed": "integrations",
-    "flaml": "integrations",
-    "autogluon": "integrations",
+    "dask": ("integrations",),
+    "distributed": ("integrations",),
+    "flaml": ("integrations",),
+    "autogluon": ("integrations",),
 }
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 EXPERIMENTAL = {"sklearn.experimental", "sklearn.callback"}
@@ -169,10 +172,10 @@ def rule_other_packages(module: Module, modules: dict[str, Module]) -> Iterator[
         if package == "joblib":
             yield found.line, "joblib is reached through sklearn.utils.parallel"
         elif package in OPTIONAL:
-            home = OPTIONAL[package]
-            if home not in (None, module.room):
-                yield found.line, f"{package} may be imported only in {home}"
-            elif not (found.in_function or found.for_types or home == "neural"):
+            homes = OPTIONAL[package]
+            if homes is not None and not {module.room, f"{module.room}.{module.file}"} & set(homes):
+                yield found.line, f"{package} may be imported only in {' and '.join(homes)}"
+            elif not (found.in_function or found.for_types or (homes and module.room == "neural")):
                 yield found.line, f"the optional {package} must be imported inside a function"
         elif package not in CORE:
             yield found.line, f"{package} is no dependency"
@@ -305,6 +308,7 @@ def test_a_clean_tree_passes(tmp_path):
         "regressors/_base.py": "from sklearn.utils.parallel import Parallel\nimport skuq.recalibration\n",
         "displays/_curve.py": "def draw():\n    import matplotlib.pyplot as plt\n    return plt\n",
         "displays/_band.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import matplotlib\n",
+        "regressors/_collapsed_gp.py": "def fit():\n    import gpytorch\n    import torch\n",
         "neural/_net.py": "import torch\nfrom skuq.regressors import Base\n",
         "_sklearn_compat.py": "from sklearn.utils._tags import x\nimport sklearn.callback\n",
         "__init__.py": "from skuq.prediction import predict_dist\n",
@@ -348,7 +352,10 @@ def test_a_clean_tree_passes(tmp_path):
             "class A:\n    def f(self):\n        import numpy",
             "imports numpy inside a function",
         ),
-        ("regressors/a.py", "import torch", "torch may be imported only in neural"),
+        ("regressors/a.py", "import torch", "torch may be imported only in neural and regressors._coll"),
+        ("regressors/a.py", "def f():\n    import torch", "torch may be imported only in neural"),
+        ("regressors/_collapsed_gp.py", "import torch", "torch must be imported inside a function"),
+        ("neural/a.py", "import gpytorch", "gpytorch may be imported only in regressors._collapsed_gp"),
         (
             "regressors/a.py",
             "def f():\n    from skorch import NeuralNet",

@@ -7,6 +7,7 @@ from skuq.regressors._least_squares import LeastSquaresRegressor
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
 from skuq.regressors._recalibrated import RecalibratedRegressor
 from skuq.regressors._residual import ResidualRegressor
+from skuq.regressors._sparse_gaussian_process import SparseGaussianProcessRegressor
 from skuq.regressors._uncertainty import UncertaintyRegressor
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "MultiQuantileRegressor",
     "RecalibratedRegressor",
     "ResidualRegressor",
+    "SparseGaussianProcessRegressor",
     "UncertaintyRegressor",
 ]

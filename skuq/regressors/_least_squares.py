@@ -12,6 +12,7 @@ from skuq._validation import check_sample_weight, effective_rows
 from skuq.distributions import Distribution, StudentT
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._progress import Progress
+from skuq.regressors._standardise import column_scale
 from skuq.regressors._training import TrainingData, check_y
 
 __all__ = ["LeastSquaresRegressor"]
@@ -107,7 +108,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         total = weight.sum()
         self._X_mean = weight @ data.X / total if self.fit_intercept else np.zeros(data.X.shape[1])
         self._y_mean = float(weight @ data.y / total) if self.fit_intercept else 0.0
-        self._X_scale = _column_scale(data.X, self._X_mean, weight)
+        self._X_scale = column_scale(data.X, self._X_mean, weight)
         design = np.sqrt(weight)[:, np.newaxis] * self._standardise(data.X)
         u, s, vt = np.linalg.svd(design, full_matrices=False)
         kept = s > np.finfo(np.float64).eps * max(design.shape) * s.max(initial=0.0)
@@ -196,12 +197,3 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         whitened = standardised @ self._whiten
         leverage: FloatArray = self._h_constant + np.einsum("ij,ij->i", whitened, whitened)
         return leverage
-
-
-def _column_scale(X: FloatArray, mean: FloatArray, weight: FloatArray) -> FloatArray:
-    """Root mean square of the centred columns; infinite where constant, so that the column drops out."""
-    magnitude = np.abs(X[weight > 0]).max(axis=0)
-    safe = np.where(magnitude > 0, magnitude, 1.0)
-    scale = safe * np.sqrt(weight @ np.square((X - mean) / safe) / weight.sum())
-    constant = scale <= 4 * np.finfo(np.float64).eps * magnitude
-    return np.where(constant, np.inf, scale)

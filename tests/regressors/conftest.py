@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor
@@ -15,6 +17,7 @@ from skuq.regressors import (
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
+    SparseGaussianProcessRegressor,
     UncertaintyRegressor,
 )
 from tests.regressors.split_models import SPLIT, finished_model
@@ -63,6 +66,10 @@ REGRESSORS = {
     "uncertainty": UncertaintyRegressor(LinearRegression(), cv=3, random_state=0),
     "uncertainty, native": UncertaintyRegressor(BayesianRidge(), cv=3, random_state=0),
 }
+if find_spec("gpytorch"):
+    REGRESSORS["sparse Gaussian process"] = SparseGaussianProcessRegressor(
+        15, max_iter=20, cv=3, random_state=0
+    )
 
 
 @pytest.fixture(params=REGRESSORS)

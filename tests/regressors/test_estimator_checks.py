@@ -1,5 +1,7 @@
 """scikit-learn's own checks for every regressor, with the expected failures by name and reason."""
 
+from importlib.util import find_spec
+
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor, Ridge
 from sklearn.tree import DecisionTreeRegressor
@@ -13,6 +15,7 @@ from skuq.regressors import (
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
+    SparseGaussianProcessRegressor,
     UncertaintyRegressor,
 )
 
@@ -65,6 +68,8 @@ CASES = [
     (UncertaintyRegressor(Ridge(), "conformal", random_state=0), HONEST | HELD_OUT),
     (UncertaintyRegressor(LeastSquaresRegressor(), random_state=0), HONEST),
 ]
+if find_spec("gpytorch"):
+    CASES.append((SparseGaussianProcessRegressor(10, max_iter=15, random_state=0), HONEST))
 
 
 def expected_failed_checks(estimator):

@@ -1,0 +1,303 @@
+"""Collapsed inducing-point regression on gpytorch; in this room, only this module imports torch.
+
+Everything is float64 and standardised; nothing here draws a random number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import FloatArray
+
+__all__ = [
+    "KERNELS",
+    "NO_COVARIANCE",
+    "Optimum",
+    "as_kernel",
+    "check_gpytorch",
+    "covariance",
+    "maximise_bound",
+    "torch_threads",
+    "variance",
+]
+
+KERNELS = ("rbf", "matern32", "matern52")
+"""The kernels that go by a name."""
+
+MIN_NOISE = 1e-8
+"""Least variance of the noise, in units of the target's variance; float64 hardly tells less from 0."""
+
+START_NOISE = 0.5
+"""Where the variance of the noise starts: from much noise the search finds the wide features first."""
+
+HISTORY = 20
+"""Steps that L-BFGS remembers; they cost nothing beside the bound."""
+
+NO_COVARIANCE = (
+    "`kernel` must give a finite covariance that is positive semi-definite, but does not on the standardised "
+    "columns of X. Change its hyperparameters, or increase `jitter`."
+)
+
+_REJECTED = 1e10
+"""The value of a step that leaves the kernels' domain, from which the line search draws back."""
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """Where the search for the best bound ended; the kernel it had holds its hyperparameters.
+
+    Attributes
+    ----------
+    inducing : ndarray of shape (m, d)
+        Inducing points.
+    constant : float
+        Mean of the process.
+    noise : float
+        Variance of the noise.
+    n_iter : int
+        Steps of L-BFGS.
+    """
+
+    inducing: FloatArray
+    constant: float
+    noise: float
+    n_iter: int
+
+
+def check_gpytorch(caller: str) -> None:
+    """Raise an ImportError that says what to install if gpytorch is missing."""
+    try:
+        import gpytorch  # noqa: F401 - only its presence is asked for
+    except ImportError as error:
+        raise ImportError(f'{caller} needs gpytorch: run `pip install "skuq[gp]"`.') from error
+
+
+@contextmanager
+def torch_threads(limit: int | None) -> Iterator[None]:
+    """Let torch use so many threads in the block, and behind it as many as before; None changes nothing."""
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        if limit is not None:
+            torch.set_num_threads(limit)
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def as_kernel(kernel: Any, n_features: int, ard: bool) -> Any:
+    """Return a float64 gpytorch kernel of its own: a copy of the one given, or the one that goes by a name.
+
+    The search starts at length scales of the square root of the number of columns, the distance to expect
+    between rows of standardised columns, so that no two rows are strangers to each other.
+    """
+    import gpytorch
+
+    if isinstance(kernel, gpytorch.kernels.InducingPointKernel):
+        raise TypeError(
+            "`kernel` must be a kernel between rows, got an InducingPointKernel. Pass its `base_kernel`."
+        )
+    if isinstance(kernel, gpytorch.kernels.Kernel):
+        if len(kernel.batch_shape):
+            raise ValueError(f"`kernel` must have no batch shape, got {tuple(kernel.batch_shape)}.")
+        own = deepcopy(kernel).cpu().double()
+        _check_columns(own, n_features)
+        return own
+    if not isinstance(kernel, str) or kernel not in KERNELS:
+        listing = ", ".join(repr(name) for name in KERNELS)
+        raise ValueError(f"`kernel` must be one of {listing} or a kernel of gpytorch, got {kernel!r}.")
+    options = {"ard_num_dims": n_features if ard else None}
+    if kernel == "rbf":
+        base = gpytorch.kernels.RBFKernel(**options)
+    else:
+        base = gpytorch.kernels.MaternKernel(nu=1.5 if kernel == "matern32" else 2.5, **options)
+    named = gpytorch.kernels.ScaleKernel(base).double()
+    base.lengthscale = math.sqrt(n_features)
+    named.outputscale = 1.0
+    return named
+
+
+def _check_columns(kernel: Any, n_features: int) -> None:
+    """Raise unless the kernel takes rows of so many columns."""
+    rows = np.zeros((2, n_features))
+    try:
+        covariance(kernel, rows, rows)
+    except (RuntimeError, IndexError) as error:
+        raise ValueError(f"`kernel` must take rows of {n_features} columns, as X has: {error}") from error
+
+
+def covariance(kernel: Any, A: FloatArray, B: FloatArray) -> FloatArray:
+    """Return the kernel between the rows of A and of B.
+
+    gpytorch takes distances about the mean of its first argument, which should therefore be the inducing
+    points: new rows must not depend on their neighbours.
+    """
+    import torch
+
+    with torch.no_grad():
+        matrix: FloatArray = kernel(torch.from_numpy(A), torch.from_numpy(B)).to_dense().numpy()
+    return matrix
+
+
+def variance(kernel: Any, A: FloatArray) -> FloatArray:
+    """Return the kernel of each row of A with itself."""
+    import torch
+
+    with torch.no_grad():
+        diagonal = kernel(torch.from_numpy(A), diag=True)
+        values: FloatArray = (diagonal if torch.is_tensor(diagonal) else diagonal.to_dense()).numpy()
+    return values
+
+
+def maximise_bound(
+    kernel: Any,
+    X: FloatArray,
+    y: FloatArray,
+    weight: FloatArray,
+    inducing: FloatArray,
+    *,
+    move_inducing: bool,
+    jitter: float,
+    max_iter: int,
+    tol: float,
+    tell: Callable[[], None] | None,
+) -> Optimum:
+    """Maximise the collapsed bound over the kernel's hyperparameters, mean, noise and inducing points.
+
+    Parameters
+    ----------
+    kernel : gpytorch.kernels.Kernel
+        Changed in place; parameters that require no gradient stay.
+    X, y, weight : ndarray of shape (n, d), (n,) and (n,)
+        Training rows and how many observations each stands for.
+    inducing : ndarray of shape (m, d)
+        Where the inducing points start.
+    move_inducing : bool
+        Whether they are optimised.
+    jitter : float
+        Added to the diagonal of the inducing points' covariance, in units of its mean.
+    max_iter : int
+        Most steps of L-BFGS.
+    tol : float
+        Stop where no derivative of the bound, divided by the sum of weights, is larger.
+    tell : callable or None
+        Called after each evaluation of the bound.
+    """
+    import torch
+
+    model = _build_model(kernel, torch.from_numpy(X), torch.from_numpy(y), weight, inducing, jitter)
+    model.covar_module.inducing_points.requires_grad_(move_inducing)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    n_iter = 0
+    if max_iter and parameters:
+        optimiser = torch.optim.LBFGS(
+            parameters,
+            max_iter=max_iter,
+            max_eval=30 * max_iter,
+            tolerance_grad=tol,
+            tolerance_change=1e-12,
+            history_size=HISTORY,
+            line_search_fn="strong_wolfe",
+        )
+        with torch.enable_grad():
+            optimiser.step(_closure(model, float(weight.sum()), optimiser.zero_grad, tell))  # type: ignore[no-untyped-call]
+        n_iter = int(next(iter(optimiser.state.values()))["n_iter"])
+        optimiser.zero_grad()
+    return Optimum(
+        model.covar_module.inducing_points.detach().numpy().copy(),
+        model.mean_module.constant.item(),
+        model.likelihood.noise.item(),
+        n_iter,
+    )
+
+
+def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: FloatArray, jitter: float) -> Any:
+    """Return gpytorch's GP on its inducing-point kernel, with the noise of a row divided by its weight."""
+    import gpytorch
+    import torch
+    from linear_operator.operators import DiagLinearOperator
+
+    row_weight = torch.from_numpy(weight)
+
+    class Likelihood(gpytorch.likelihoods.GaussianLikelihood):
+        def _shaped_noise_covar(self, base_shape: Any, *params: Any, **kwargs: Any) -> Any:
+            return DiagLinearOperator(self.noise / row_weight)
+
+    class InducingKernel(gpytorch.kernels.InducingPointKernel):
+        @property
+        def _inducing_inv_root(
+            self,
+        ) -> Any:  # gpytorch's own has no jitter but where it fails, and warns then
+            matrix = self.base_kernel(self.inducing_points).to_dense()
+            eye = torch.eye(len(matrix), dtype=matrix.dtype)
+            root = torch.linalg.cholesky(matrix + jitter * matrix.diagonal().mean() * eye, upper=True)
+            return torch.linalg.solve_triangular(root, eye, upper=True)
+
+    class Model(gpytorch.models.ExactGP):
+        def __init__(self, likelihood: Any) -> None:
+            super().__init__(X, y, likelihood)
+            self.mean_module = gpytorch.means.ConstantMean()
+            self.covar_module = InducingKernel(kernel, torch.tensor(inducing), likelihood)
+
+        def forward(self, rows: Any) -> Any:
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(rows), self.covar_module(rows))
+
+    likelihood = Likelihood(noise_constraint=gpytorch.constraints.GreaterThan(MIN_NOISE)).double()
+    likelihood.noise = START_NOISE
+    return Model(likelihood).double().train()
+
+
+def _closure(
+    model: Any, total: float, zero_grad: Callable[[], None], tell: Callable[[], None] | None
+) -> Callable[[], Any]:
+    """Return the function that L-BFGS minimises: minus the bound an observation, with its gradient.
+
+    A row of weight w stands for w observations: its noise variance divided by w gives the same posterior, and
+    the density of w observations is larger by a factor that does not depend on f, but on the noise.
+    """
+    import gpytorch
+    import torch
+    from linear_operator.utils.errors import NanError, NotPSDError
+
+    mll = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
+    (X,), y = model.train_inputs, model.train_targets
+    n = len(y)
+    started = False
+
+    def closure() -> Any:
+        nonlocal started
+        zero_grad()
+        try:
+            repeated = 0.5 * (total - n) * torch.log(2.0 * math.pi * model.likelihood.noise).squeeze()
+            loss = (repeated - n * mll(model(X), y)) / total
+        except (NanError, NotPSDError, torch.linalg.LinAlgError):  # type: ignore[attr-defined]
+            loss = torch.tensor(math.nan)
+        if bool(torch.isfinite(loss)):
+            loss.backward()
+        if not _is_usable(model, loss):
+            if not started:
+                raise ValueError(NO_COVARIANCE)
+            zero_grad()
+            loss = torch.tensor(_REJECTED, dtype=torch.float64)
+        started = True
+        if tell is not None:
+            tell()
+        return loss
+
+    return closure
+
+
+def _is_usable(model: Any, loss: Any) -> bool:
+    """Say whether a loss and its gradient are finite."""
+    import torch
+
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    return all(bool(torch.isfinite(values).all()) for values in (loss, *gradients))

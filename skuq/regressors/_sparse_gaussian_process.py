@@ -1,0 +1,264 @@
+"""A sparse Gaussian process: collapsed inducing-point regression."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skuq._typing import FloatArray
+from skuq._validation import check_integer, check_number, check_option, effective_rows
+from skuq.distributions import Distribution, Normal
+from skuq.regressors._base import BaseUncertaintyRegressor
+from skuq.regressors._collapsed_gp import as_kernel, check_gpytorch, maximise_bound, torch_threads
+from skuq.regressors._inducing_points import choose_inducing_points, collapsed_posterior, distinct_rows
+from skuq.regressors._progress import Progress
+from skuq.regressors._standardise import column_scale
+from skuq.regressors._training import TrainingData
+
+__all__ = ["SparseGaussianProcessRegressor"]
+
+_FARTHEST = 1e100
+"""Where a column of a new row is cut off, in standard deviations, so that its square does not overflow."""
+
+
+class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
+    r"""A Gaussian process that scales to many rows through inducing points.
+
+    It answers how far off a smooth function of X may be, and tells what it does not know of the
+    function, `epistemic`, which grows away from the training rows, from Gaussian noise of one
+    variance, `aleatoric`. scikit-learn's exact ``GaussianProcessRegressor`` costs O(n³); this one
+    costs O(n m²) with m inducing points. Prefer `ResidualRegressor` where the noise varies with X or
+    is not Gaussian, trees or networks in `UncertaintyRegressor` where the function has edges or X many
+    columns that do not matter. Needs gpytorch: ``pip install "skuq[gp]"``.
+
+    Parameters
+    ----------
+    n_inducing : int, default=100
+        Number of inducing points, more for a closer approximation. With no more distinct rows than
+        this, each is an inducing point and the process is exact.
+    kernel : {"rbf", "matern32", "matern52"} or gpytorch.kernels.Kernel, default="rbf"
+        Covariance of the process on standardised columns, with an amplitude and length scales that
+        are learnt. A kernel of gpytorch is copied and starts from its own hyperparameters; those
+        that require no gradient stay, priors count.
+    ard : bool, default=True
+        Whether each column has a length scale of its own. Few rows with many columns are better off
+        with one for all. Makes no difference to a kernel of gpytorch.
+    init : {"k-means++", "random"}, default="k-means++"
+        Rows at which the search for inducing points starts: spread out, or drawn at random.
+    max_iter : int, default=100
+        Most steps of L-BFGS; 0 keeps all hyperparameters as they start.
+    tol : float, default=1e-6
+        L-BFGS stops where no derivative of the bound an observation is larger.
+    jitter : float, default=1e-10
+        Added to the diagonal of the inducing points' covariance, in units of its mean. Increase it
+        for a kernel that is not numerically positive definite.
+    torch_threads : int or None, default=1
+        Threads of torch while it works for this regressor; None leaves torch's own setting. More than
+        one helps with many rows and inducing points, if no other process wants the cores.
+    cv : int, splitter or iterable of (train, test), default=5
+        Folds of `fit_transform`; each row tested once. An int k is ``KFold(k, shuffle=True)``.
+    n_jobs : int or None, default=None
+        Folds fitted at the same time; never changes a number.
+    random_state : int, RandomState instance or None, default=None
+        An integer makes everything reproducible: where the inducing points start, and folds.
+    verbose : int, default=0
+        As in joblib, for the folds.
+
+    Attributes
+    ----------
+    kernel_ : gpytorch.kernels.Kernel
+        The fitted kernel, on standardised columns and a standardised target.
+    noise_scale_ : float
+        Estimated standard deviation of the noise, in the units of y.
+    inducing_points_ : ndarray of shape (m, d)
+        Inducing points, in the units of X.
+    log_marginal_likelihood_ : float
+        Lower bound on the log density of y given X, in nats, for y in its own units; the larger of two
+        kernels' is better. Infinite for a constant y.
+    n_iter_ : int
+        Steps of L-BFGS; ``max_iter`` where it was stopped before it had converged.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    See Also
+    --------
+    LeastSquaresRegressor : Exact intervals for a linear function.
+    RecalibratedRegressor : Calibrates where the noise is not what the process takes it for.
+
+    Notes
+    -----
+    The hyperparameters, the mean, the noise and the inducing points maximise Titsias' collapsed bound
+    [1]_, so that more inducing points are never worse by that measure. It is gpytorch's inducing-point
+    regression [2]_, in float64, on X and y standardised by their (weighted) mean and standard
+    deviation. A column without variance plays no part. A constant y gives point masses.
+
+    It is over-confident where its assumptions fail, or where rows are few for the number of length
+    scales: on 80 rows of Boston housing, 90 % intervals covered 79 % of new rows with 13 length scales
+    and 89 % with one. Such rows ask for ``ard=False`` or for `RecalibratedRegressor`.
+
+    `fit_transform` refits on folds. The leave-one-out distributions that the process has in closed
+    form are not honest, as hyperparameters and inducing points know the row: in the example above
+    they cover 89 %, not 79 %.
+
+    ``sample_weight`` counts repetitions: the noise variance of a row is divided by its weight, and the
+    bound is that of the repeated rows. Neither this nor the order of the rows changes a digit.
+
+    Cost: some 100 evaluations of the bound, O(n m²) time and O(n m) memory each; prediction O(m²) a
+    row, in blocks.
+
+    References
+    ----------
+    .. [1] M. Titsias, "Variational learning of inducing variables in sparse Gaussian processes",
+       AISTATS 2009, https://proceedings.mlr.press/v5/titsias09a.html, eq. 6 and 9.
+    .. [2] J. Gardner et al., "GPyTorch: Blackbox matrix-matrix Gaussian process inference with GPU
+       acceleration", NeurIPS 2018, doi:10.48550/arXiv.1809.11165.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.regressors import SparseGaussianProcessRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, size=(300, 1))
+    >>> y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=300)
+    >>> model = SparseGaussianProcessRegressor(20, random_state=0).fit(X, y)
+    >>> model.predict_interval([[0.0], [10.0]]).round(1)
+    array([[-0.3,  0.4],
+           [-2. ,  1.8]])
+    >>> model.predict_dist([[0.0], [10.0]]).epistemic().std().round(1)
+    array([0. , 1.1])
+    """
+
+    def __init__(
+        self,
+        n_inducing: int = 100,
+        kernel: Any = "rbf",
+        *,
+        ard: bool = True,
+        init: Literal["k-means++", "random"] = "k-means++",
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        jitter: float = 1e-10,
+        torch_threads: int | None = 1,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_inducing = n_inducing
+        self.kernel = kernel
+        self.ard = ard
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.jitter = jitter
+        self.torch_threads = torch_threads
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------------------- fitting
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
+    ) -> TrainingData:
+        data = super()._read(X, y, sample_weight, fit_params, caller)
+        self._check_total(data)
+        return replace(data, X=validate_data(self, X, dtype=np.float64, ensure_min_samples=2))
+
+    def _check_total(self, data: TrainingData) -> None:
+        effective_rows(data.sample_weight, len(data))
+
+    def _check_parameters(self) -> None:
+        check_gpytorch("SparseGaussianProcessRegressor")
+        check_integer(self.n_inducing, "n_inducing")
+        check_integer(self.max_iter, "max_iter", minimum=0)
+        check_option(self.init, "init", ("k-means++", "random"))
+        check_option(self.ard, "ard", (True, False))
+        check_number(self.tol, "tol", positive=True)
+        check_number(self.jitter, "jitter", positive=True)
+        if self.torch_threads is not None:
+            check_integer(self.torch_threads, "torch_threads")
+
+    def _fit(self, data: TrainingData, progress: Progress) -> None:
+        self._check_parameters()
+        X, y, weight = self._standardise_training(data)
+        rng = check_random_state(self.random_state)
+        start, exact = choose_inducing_points(X, weight, self.n_inducing, self.init, rng)
+        with torch_threads(self.torch_threads):
+            self.kernel_ = as_kernel(self.kernel, X.shape[1], self.ard)
+            optimum = maximise_bound(
+                self.kernel_,
+                X,
+                y,
+                weight,
+                start,
+                move_inducing=not exact,  # nothing is closer than all rows
+                jitter=self.jitter,
+                max_iter=self.max_iter if self._y_scale > 0 else 0,
+                tol=self.tol,
+                tell=progress.teller("evaluation"),
+            )
+            self._posterior = collapsed_posterior(self.kernel_, X, y, weight, optimum, self.jitter)
+        self.n_iter_ = optimum.n_iter
+        self.noise_scale_ = self._y_scale * math.sqrt(optimum.noise)
+        spread = np.where(np.isinf(self._X_scale), 0.0, self._X_scale)
+        self.inducing_points_ = self._X_mean + spread * optimum.inducing
+        self.log_marginal_likelihood_ = (
+            self._posterior.bound - float(weight.sum()) * math.log(self._y_scale)
+            if self._y_scale > 0
+            else math.inf
+        )
+
+    def _standardise_training(self, data: TrainingData) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Learn the units of the columns and of the target; return the rows that count, in these units."""
+        weight = np.ones(len(data)) if data.sample_weight is None else data.sample_weight
+        counted = weight > 0
+        if counted.sum() < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least 2 samples of positive weight, got {counted.sum()}."
+            )
+        X, y, weight = distinct_rows(data.X[counted], data.y[counted], weight[counted])
+        self._X_mean = weight @ X / weight.sum()
+        self._X_scale = column_scale(X, self._X_mean, weight)
+        self._y_mean = float(weight @ y / weight.sum())
+        scale = float(column_scale(y[:, np.newaxis], np.array([self._y_mean]), weight)[0])
+        self._y_scale = 0.0 if math.isinf(scale) else scale
+        return self._standardise(X), (y - self._y_mean) / scale, weight
+
+    def _fold_estimator(self) -> Any:
+        """Return what is refitted on folds; in one of them weights may sum to less than its rows."""
+        estimator = clone(_OnFold(**self.get_params(deep=False)))
+        return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
+
+    # ---------------------------------------------------------------------------- prediction
+
+    def _predict_dist(self, X: Any) -> Distribution:
+        rows = self._standardise(validate_data(self, X, dtype=np.float64, reset=False))
+        with torch_threads(self.torch_threads):
+            mean, spread = self._posterior.latent(self.kernel_, rows)
+        return Normal(
+            self._y_mean + self._y_scale * mean,
+            self._y_scale * np.sqrt(spread + self._posterior.noise),
+            epistemic_scale=self._y_scale * np.sqrt(spread),
+        )
+
+    def _check_new(self, X: Any) -> None:
+        check_is_fitted(self)
+
+    def _standardise(self, X: FloatArray) -> FloatArray:
+        standardised: FloatArray = np.clip((X - self._X_mean) / self._X_scale, -_FARTHEST, _FARTHEST)
+        return standardised
+
+
+class _OnFold(SparseGaussianProcessRegressor):
+    """A refit on some of the rows, whose weights were checked with all of them."""
+
+    def _check_total(self, data: TrainingData) -> None:
+        pass
