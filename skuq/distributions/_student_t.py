@@ -136,7 +136,8 @@ class StudentT(Distribution):
             # scipy loses the far tail (wrong by 2 at 1e-200, then infinite); there the tail is a power of z
             log_x = 2 / df * (np.log(p) + np.log(df) + betaln(df / 2, 0.5))
             z = np.where((p < 1e-100) & (log_x < -30), -np.exp((np.log(df) - log_x) / 2), z)
-        return np.where(p == 0, -np.inf, np.where(p == 1, np.inf, z))  # older scipy gives NaN at the ends
+        z = np.where(p == 0.5, 0.0, z)  # older scipy is off by 1e-17, and gives NaN at the ends
+        return np.where(p == 0, -np.inf, np.where(p == 1, np.inf, z))
 
     @property
     def has_density(self) -> bool:
