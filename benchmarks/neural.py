@@ -26,9 +26,7 @@ from skorch.dataset import ValidSplit
 from torch import nn
 from torch.nn.functional import softplus
 
-from skuq.neural import DeepEnsembleRegressor, PNNRegressor
-from skuq.neural._base import fit_together
-from skuq.regressors._progress import NO_PROGRESS
+from skuq.neural import DeepEnsembleRegressor, PNNRegressor, fit_many
 
 N_ROWS, N_FEATURES, WIDTH, BATCH, EPOCHS, LR = 2000, 8, 64, 32, 50, 1e-3
 SIZES = (N_FEATURES, WIDTH, WIDTH, 2)
@@ -140,7 +138,7 @@ def products(n_members: int) -> None:
 def paper_000(epochs: int) -> None:
     """Train four losses by five seeds on 200 rows in one training, full batch, judged each second epoch."""
     X, y = data(300, 1)
-    pairs = []
+    networks = []
     for loss in ("nll", "crps", "check", "interval"):
         for seed in range(5):
             one = PNNRegressor(
@@ -152,8 +150,8 @@ def paper_000(epochs: int) -> None:
                 device="cpu",
                 random_state=seed,
             )
-            pairs.append((one, one._read(X, y, None, {}, "fit")))
-    fit_together(pairs, NO_PROGRESS)
+            networks.append(one)
+    fit_many(networks, X, y)
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -132,6 +132,7 @@ PUBLIC = {
         "SWARegressor",
         "SquaredErrorLoss",
         "VariationalRegressor",
+        "fit_many",
     ],
     "skuq.prediction": ["predict_dist", "register", "supports_dist"],
     "skuq.recalibration": [

@@ -10,6 +10,7 @@ except ImportError as error:
         'skuq.neural needs torch and skorch, which are not installed: pip install "skuq[torch]"'
     ) from error
 
+from skuq.neural._base import fit_many
 from skuq.neural._bootstrap_net import BootstrapNetRegressor
 from skuq.neural._concrete_dropout import ConcreteDropoutRegressor
 from skuq.neural._deep_ensemble import DeepEnsembleRegressor
@@ -46,4 +47,5 @@ __all__ = [
     "SWARegressor",
     "SquaredErrorLoss",
     "VariationalRegressor",
+    "fit_many",
 ]

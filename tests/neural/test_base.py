@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 
@@ -29,12 +30,11 @@ from skuq.neural import (
     PNNRegressor,
     SWARegressor,
     VariationalRegressor,
+    fit_many,
 )
-from skuq.neural._base import fit_together
 from skuq.prediction import predict_dist
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors import RecalibratedRegressor
-from skuq.regressors._progress import NO_PROGRESS
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}
 MODELS = {
@@ -126,10 +126,37 @@ def test_estimators_of_other_losses_are_fitted_together(sine):
         for loss in ("nll", "crps", "check", "interval", "beta_nll")
         for seed in (0, 1)
     ]
-    together = [clone(one) for one in models]
-    fit_together([(one, one._read(X, y, None, {}, "fit")) for one in together], NO_PROGRESS)
-    for one, other in zip(together, models, strict=True):
+    for one, other in zip(fit_many(models, X, y), models, strict=True):
+        assert not hasattr(other, "net_")
         same(one.predict_dist(X), other.fit(X, y).predict_dist(X), 1e-8)
+
+
+def test_pairs_of_estimators_and_rows_are_fitted_together(sine):
+    """Seeds whose data differ, classes whose networks differ, and masks, in one call."""
+    X, y = sine
+    weight = np.arange(150) % 3 + 1.0
+    mask = np.arange(150) < 60
+    models = [MODELS["pnn"], MODELS["ensemble"], MODELS["pnn"]]
+    models = [clone(one).set_params(dtype="float64") for one in models]
+    rows = [np.arange(100), mask, np.arange(50, 150)]
+    fitted = fit_many(models, X, y, rows, sample_weight=weight)
+    for one, model, part in zip(fitted, models, rows, strict=True):
+        alone = clone(model).fit(X[part], y[part], sample_weight=weight[part])
+        same(one.predict_dist(X), alone.predict_dist(X), 1e-8)
+    frame = pd.DataFrame({"x": X[:, 0]})
+    assert fit_many([models[0]], frame, pd.Series(y))[0].feature_names_in_ == ["x"]
+
+
+def test_fit_many_refuses_what_it_cannot_train(sine):
+    X, y = sine
+    model = MODELS["pnn"]
+    with pytest.raises(TypeError, match=r"must hold estimators of skuq\.neural.*LinearRegression"):
+        fit_many([model, LinearRegression()], X, y)
+    with pytest.raises(ValueError, match="one set of rows for each of the 2 estimators, got 1"):
+        fit_many([model, model], X, y, [np.arange(10)])
+    assert fit_many([], X, y) == []
+    with pytest.raises(TypeError, match="unexpected keyword argument 'epochs'"):
+        model.fit_many(X, y, [np.arange(10)], epochs=3)
 
 
 def test_fit_transform_is_honest_and_then_fits_all_rows(model, sine):
