@@ -230,8 +230,8 @@ def fit_many(
     rows = [np.arange(count_rows(X))] * len(estimators) if rows is None else list(rows)
     if len(rows) != len(estimators):
         raise ValueError(
-            f"`rows` must name one set of rows for each of the {len(estimators)} estimators, got {len(rows)}. "
-            "Give each its own, or None for all rows."
+            f"`rows` must name one set of rows for each of the {len(estimators)} estimators, got "
+            f"{len(rows)}. Give each its own, or None for all rows."
         )
     pairs = []
     for estimator, part in zip(estimators, rows, strict=True):
