@@ -9,6 +9,7 @@ from scipy.special import gammaln, ndtri, stdtrit
 
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution, Normal, StudentT
+from skuq.distributions._ranks import WeightedRanks
 
 __all__ = ["Calibration", "conformal_score"]
 
@@ -79,9 +80,5 @@ def conformal_score(z: FloatArray, coverage: float, weight: FloatArray | None) -
     Within so many standard deviations a new row falls with at least that probability. With too few rows
     for the rank it is the largest.
     """
-    n = len(z) if weight is None else float(weight.sum())
-    order = np.argsort(np.abs(z), kind="stable")
-    reached = np.cumsum(np.ones(len(z)) if weight is None else weight[order])
-    rank = np.ceil((n + 1) * coverage - 1e-9)
-    place = min(int(np.searchsorted(reached, rank - 1e-9)), len(z) - 1)
-    return float(np.abs(z[order[place]]))
+    ranks = WeightedRanks(np.abs(z), weight)
+    return min(float(ranks.reach((ranks.total + 1) * coverage)), float(ranks.values[-1]))

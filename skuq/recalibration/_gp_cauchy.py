@@ -11,10 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions import Distribution, StudentT
+from skuq.distributions._ranks import WeightedRanks
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 from skuq.recalibration._gp_cubature import expect, gauss_hermite
 from skuq.recalibration._gp_engine import LatentPrior, Rows
-from skuq.recalibration._gp_fit import describe, fit_field, log_size, read_rows, weighted_median
+from skuq.recalibration._gp_fit import describe, fit_field, log_size, read_rows
 from skuq.recalibration._scaling import finite_std, overall_factor, read_spread
 
 _PRIOR = LatentPrior(constants=np.array([1.5]), rates=np.array([2.0]))
@@ -35,7 +36,7 @@ class CauchyLikelihood:
 
     def start(self, weight: FloatArray) -> FloatArray:
         """Return the log of the median |z|, about the best for all rows."""
-        return np.array([weighted_median(self.log_size, weight)])
+        return np.array([WeightedRanks(self.log_size, weight).median])
 
     def take(self, rows: IntArray) -> CauchyLikelihood:
         """Return the likelihood of some of the rows."""

@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, effective_rows
 from skuq.distributions import Distribution
+from skuq.distributions._ranks import WeightedRanks
 from skuq.recalibration._gp_engine import LatentPrior, LatentProcess, Likelihood, VariationalProcess
 from skuq.recalibration._gp_kernel import place_inducing_points
 from skuq.recalibration._gp_search import search_all_rows, search_by_batches
@@ -38,19 +39,11 @@ class Settings(Protocol):
     random_state: int | np.random.RandomState | None
 
 
-def weighted_median(values: FloatArray, weight: FloatArray | None) -> float:
-    """Return the median; halfway between two values where each has half the weight on its side."""
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(np.ones(len(values)) if weight is None else weight[order])
-    low, high = np.searchsorted(reached, reached[-1] * np.array([0.5 - 1e-12, 0.5 + 1e-12]))
-    return float((values[order[low]] + values[order[high]]) / 2)
-
-
 def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
     """Return log |z|, not below a millionth of what is usual: an exact prediction has no logarithm."""
     size = np.abs(z)
     seen = size > 0
-    usual = weighted_median(size[seen], None if weight is None else weight[seen])
+    usual = WeightedRanks(size[seen], None if weight is None else weight[seen]).median
     return np.log(np.maximum(size, _LEAST * usual))
 
 
@@ -64,9 +57,9 @@ class Frame:
     @classmethod
     def of(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> Frame:
         """Return the median of the means and, as the scale, what they and the noise spread together."""
-        centre = weighted_median(mean, weight)
-        spread = 1.4826 * weighted_median(np.abs(mean - centre), weight)
-        return cls(centre, float(np.hypot(spread, weighted_median(std, weight))))
+        centre = WeightedRanks(mean, weight).median
+        spread = 1.4826 * WeightedRanks(np.abs(mean - centre), weight).median
+        return cls(centre, float(np.hypot(spread, WeightedRanks(std, weight).median)))
 
     def inputs(self, mean: FloatArray, std: FloatArray) -> FloatArray:
         """Return the inputs, shape (n, 2); a certain prediction gets those of the typical width."""

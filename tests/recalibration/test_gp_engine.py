@@ -16,7 +16,7 @@ from skuq.recalibration._gp_beta import BetaLikelihood
 from skuq.recalibration._gp_cauchy import CauchyLikelihood
 from skuq.recalibration._gp_cubature import expect, factorise, gauss_hermite, icosahedron, place_nodes
 from skuq.recalibration._gp_engine import LatentPrior, VariationalProcess
-from skuq.recalibration._gp_fit import Frame, read_rows, weighted_median
+from skuq.recalibration._gp_fit import Frame, read_rows
 from skuq.recalibration._gp_kernel import Basis, correlate, correlation_slopes, place_inducing_points
 from skuq.recalibration._gp_normal import NormalLikelihood
 
@@ -398,11 +398,3 @@ def test_a_prediction_that_hardly_varies_is_not_inflated():
     assert np.ptp(frame.inputs(np.zeros(200), 0.7 * (1 + 0.001 * rng.random(200)))[:, 1]) < 0.0011
     narrow = Frame.of(0.01 * rng.normal(size=200), np.ones(200), None)
     assert np.ptp(narrow.inputs(0.01 * rng.normal(size=200), np.ones(200))[:, 0]) < 0.1
-
-
-def test_weighted_median():
-    values = np.array([4.0, 1.0, 3.0, 2.0])
-    assert weighted_median(values, None) == 2.5
-    assert weighted_median(values, np.array([1.0, 1.0, 1.0, 2.0])) == 2.0
-    assert weighted_median(-values, np.array([1.0, 1.0, 1.0, 2.0])) == -2.0
-    assert weighted_median(np.array([7.0]), None) == 7.0
