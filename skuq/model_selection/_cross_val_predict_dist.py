@@ -11,6 +11,7 @@ from skuq._typing import ArrayLike
 from skuq._validation import check_target
 from skuq.distributions import Distribution
 from skuq.prediction._cross_fit import cross_fit, resolve_cv
+from skuq.prediction._wrapped import wraps_skorch
 
 __all__ = ["cross_val_predict_dist"]
 
@@ -83,7 +84,7 @@ def cross_val_predict_dist(
     True
     """
     n = count_rows(X)
-    target = None if y is None else check_target(y, "y", n)
+    target = y if y is None or wraps_skorch(estimator) else check_target(y, "y", n)
     splitter = resolve_cv(cv, random_state=0)
     if routing_enabled():
         splitter, params = _route(estimator, splitter, X, target, groups, params or {})

@@ -30,6 +30,7 @@ from skuq._typing import IntArray
 from skuq._validation import check_integer
 from skuq.distributions import Distribution, concat
 from skuq.prediction._resolve import predict_dist
+from skuq.prediction._wrapped import fit_wrapped
 
 __all__ = ["CrossFit", "cross_fit", "resolve_cv", "split_rows"]
 
@@ -215,7 +216,7 @@ def _fit_fold(
     if y is None:
         estimator.fit(X_train, **fold_params)
     else:
-        estimator.fit(X_train, safe_indexing(y, train), **fold_params)
+        fit_wrapped(estimator, X_train, safe_indexing(y, train), **fold_params)
     return estimator, _predict(estimator, X, split, predict)
 
 

@@ -161,7 +161,7 @@ class BaseUncertaintyRegressor(
         result = cross_fit(
             self._fold_estimator(),
             data.X,
-            data.y,
+            data.target,
             cv=resolve_cv(getattr(self, "cv", None), getattr(self, "random_state", None)),
             groups=data.groups,
             params=data.metadata,

@@ -14,6 +14,7 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution, Empirical, StudentT
 from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
+from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._members import (
     MemberPredictions,
@@ -227,7 +228,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             self.model_ = self.estimator
         else:
             self.model_ = seeded_clone(self.estimator, seed, self.random_state)
-            self.model_.fit(data.X, data.y, **data.fit_params)
+            fit_wrapped(self.model_, data.X, data.target, **data.fit_params)
         values = own_member_predictions(self.model_, data.X, self.n_jobs)
         if values.shape[1] < 2:
             raise ValueError("`estimator` must have at least two members, got one. Raise its `n_estimators`.")
@@ -312,7 +313,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             tested, predicted = cross_fit(
                 model,
                 rows.X,
-                target,
+                rows.target_of(model, target),
                 cv=resolve_cv(_NOISE_FOLDS, seed),
                 params=params,
                 n_jobs=self.n_jobs,
@@ -331,7 +332,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
                 n_jobs=self.n_jobs,
             )
             unseen[np.concatenate([test for _, test in folds])[tested]] = predicted
-        model.fit(rows.X, target, **params)
+        fit_wrapped(model, rows.X, rows.target_of(model, target), **params)
         self.noise_model_ = shrunk_scale_model(model, target, unseen[known], unit, rows.sample_weight)
         scale = self.noise_model_.from_logarithm(unseen)
         level = np.sqrt(np.average(np.square(scale[known]), weights=rows.sample_weight))

@@ -19,6 +19,7 @@ from skuq._validation import effective_rows
 from skuq.distributions import Quantiles
 from skuq.distributions._ranks import RANK_TOLERANCE
 from skuq.prediction._cross_fit import CrossFit, Split, cross_fit, resolve_cv, split_rows
+from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._adaptive import rank_probability
 from skuq.regressors._conformal_bounds import (
     BoundsOfRows,
@@ -60,7 +61,7 @@ def fit_cross(data: TrainingData, settings: ConformalSettings, progress: Progres
     folds = cross_fit(
         estimator,
         data.X,
-        data.y,
+        data.target,
         cv=splits,
         params=data.fit_params,
         n_jobs=settings.n_jobs,
@@ -72,7 +73,7 @@ def fit_cross(data: TrainingData, settings: ConformalSettings, progress: Progres
         folds, data, settings
     )
     with progress.task("model", estimator):
-        estimator.fit(data.X, data.y, **data.fit_params)
+        fit_wrapped(estimator, data.X, data.target, **data.fit_params)
     seen = None
     if is_pairwise(estimator):
         seen = tuple(train for train, _ in split_rows(resolve_cv(splits), data.X, data.y, None))

@@ -62,7 +62,7 @@ def fit_split(data: TrainingData, settings: ConformalSettings, progress: Progres
         result = cross_fit(
             seeded_clone(settings.estimator, settings.model_seed, settings.random_state),
             data.X,
-            data.y,
+            data.target,
             cv=[split],
             params=data.fit_params,
             verbose=settings.verbose,

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq._sklearn_compat import ForestRegressor, safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import effective_rows
+from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._random import MAX_SEED, seed_everything
 from skuq.regressors._scale_model import point_predict
 from skuq.regressors._training import TrainingData
@@ -106,7 +107,8 @@ def _fit_member(
     else:
         rows = rng.choice(n, n_draws, p=data.sample_weight / data.sample_weight.sum())
     drawn = data.take(rows)
-    seed_everything(estimator, int(rng.randint(MAX_SEED))).fit(drawn.X, drawn.y, **drawn.params)
+    seed_everything(estimator, int(rng.randint(MAX_SEED)))
+    fit_wrapped(estimator, drawn.X, drawn.target, **drawn.params)
     unseen = np.setdiff1d(np.arange(n), rows)
     if not len(unseen):
         return estimator, unseen, np.zeros(0)

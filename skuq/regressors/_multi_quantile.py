@@ -12,6 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skuq._typing import FloatArray
 from skuq._validation import check_increasing, check_open_unit
 from skuq.distributions import Distribution, Quantiles
+from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._progress import Progress
 from skuq.regressors._quantile_loss import (
@@ -178,4 +179,4 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
 
 
 def _fit_one(estimator: Any, data: TrainingData) -> Any:
-    return estimator.fit(data.X, data.y, **data.fit_params)
+    return fit_wrapped(estimator, data.X, data.target, **data.fit_params)

@@ -15,6 +15,7 @@ from skuq.distributions import Distribution, Mixture, concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._cross_fit import CrossFit, cross_fit, resolve_cv, split_rows
+from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._progress import Progress
@@ -145,7 +146,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         folds = cross_fit(
             estimator,
             data.X,
-            data.y,
+            data.target,
             cv=resolve_cv(self.cv, fold_seed),
             groups=data.groups,
             params=data.fit_params,
@@ -161,7 +162,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         rows, dist = folds.tested()
         self.recalibrators_ = [self._calibrate(dist, data, rows)]
         with progress.task("model", estimator):
-            self.estimators_ = [estimator.fit(data.X, data.y, **data.fit_params)]
+            self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
         return folds
 
     def _check_estimator(self) -> None:

@@ -14,6 +14,7 @@ from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, Normal, StudentT
 from skuq.prediction._cross_fit import CrossFit, cross_fit, resolve_cv, split_rows
+from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._progress import Progress
@@ -179,7 +180,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         mean_fit = cross_fit(
             estimator,
             data.X,
-            data.y,
+            data.target,
             cv=folds,
             params=data.fit_params,
             n_jobs=self.n_jobs,
@@ -187,7 +188,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             predict=point_predict,
             on_fold=progress.teller("mean fold"),
         )
-        self.estimator_ = estimator.fit(data.X, data.y, **data.fit_params)
+        self.estimator_ = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
         progress.done("mean model")
         rows, loc = mean_fit.tested()
         pairs = data.take(rows)
@@ -226,7 +227,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             tested, predicted = cross_fit(
                 model,
                 pairs.X,
-                target,
+                pairs.target_of(model, target),
                 cv=_folds_of_pairs(folds) or KFold(5, shuffle=True, random_state=seed),
                 params=params,
                 n_jobs=self.n_jobs,
@@ -234,7 +235,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
                 on_fold=progress.teller("scale fold"),
             ).tested()
         weight = None if pairs.sample_weight is None else pairs.sample_weight[tested]
-        model.fit(pairs.X, target, **params)
+        fit_wrapped(model, pairs.X, pairs.target_of(model, target), **params)
         progress.done("scale model")
         self.scale_model_ = shrunk_scale_model(
             model, target[tested], predicted, unit, weight, shrink=self.shrink

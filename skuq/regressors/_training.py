@@ -30,6 +30,7 @@ from skuq._sklearn_compat import (
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_sample_weight
 from skuq.prediction import supports_dist
+from skuq.prediction._wrapped import child_of, wraps_skorch
 
 __all__ = [
     "TrainingData",
@@ -62,6 +63,8 @@ class TrainingData:
         What the splitter is given.
     metadata : dict
         Everything that came with X and y, as it came, for refitting the whole regressor on a fold.
+    as_given : ndarray of n rows, or None
+        The target in the shape and type that it came in, where a skorch net is wrapped.
     """
 
     X: Any
@@ -71,9 +74,22 @@ class TrainingData:
     weight_params: dict[str, Any] = field(default_factory=dict)
     groups: Any = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    as_given: Any = None
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def target(self) -> Any:
+        """What the wrapped estimator's ``fit`` is given as y."""
+        return self.y if self.as_given is None else self.as_given
+
+    def target_of(self, model: Any, target: FloatArray) -> Any:
+        """Return another target, such as the size of residuals, as the given model takes it."""
+        if self.as_given is None or not wraps_skorch(model):
+            return target
+        kind = np.result_type(self.as_given.dtype, np.float32)
+        return target.reshape(len(target), *self.as_given.shape[1:]).astype(kind)
 
     @property
     def fit_params(self) -> dict[str, Any]:
@@ -88,23 +104,28 @@ class TrainingData:
             None if self.sample_weight is None else self.sample_weight[rows],
             slice_fit_params(self.X, self.params, rows),
             slice_fit_params(self.X, self.weight_params, rows),
+            as_given=None if self.as_given is None else self.as_given[rows],
         )
 
 
-def check_y(y: Any, owner: Any) -> FloatArray:
-    """Return the target as a finite float array of shape (n,), with scikit-learn's warnings and errors."""
+def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
+    """Return the target as a finite float array of shape (n,), with scikit-learn's warnings and errors.
+
+    Of a target that is a column it is warned, unless ``column`` says that somebody may want it so.
+    """
     if y is None:
         raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
     if not sparse.issparse(y) and np.iscomplexobj(np.asarray(y)):
         raise ValueError("Complex data not supported: `y` must hold real numbers.")
     target = as_float_array(y, "y")
     if target.ndim == 2 and target.shape[1] == 1:
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
-            "(n_samples,), for example using ravel().",
-            DataConversionWarning,
-            stacklevel=4,
-        )
+        if not column:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+                "(n_samples,), for example using ravel().",
+                DataConversionWarning,
+                stacklevel=4,
+            )
         target = target[:, 0]
     if target.ndim == 2:
         raise ValueError(
@@ -131,8 +152,7 @@ def weight_keyword(estimator: Any) -> str | None:
         name, last = estimator.steps[-1]
         inner = weight_keyword(last)
         return None if inner is None else f"{name}__{inner}"
-    # GridSearchCV, TransformedTargetRegressor and their like hand every keyword on to their child.
-    child = getattr(estimator, "estimator", None) or getattr(estimator, "regressor", None)
+    child = child_of(estimator)  # which is handed every keyword
     return None if child is None else weight_keyword(child)
 
 
@@ -184,7 +204,8 @@ def read_training(
     """
     if hasattr(owner, "estimator"):
         _check_wrapped(owner.estimator)
-    target = check_y(y, owner)
+    as_given = np.asarray(y) if wraps_skorch(getattr(owner, "estimator", None)) else None
+    target = check_y(y, owner, column=as_given is not None)
     validate_data(owner, X, skip_check_array=True)
     (X,) = indexable(X)  # rows can be selected; nothing else changes
     check_consistent_length(X, target)
@@ -198,7 +219,7 @@ def read_training(
         params, weight_params, groups = _split_routed(owner, caller, routed_weight, fit_params)
     else:
         params, weight_params, groups = _split_plain(owner, routed_weight, fit_params)
-    return TrainingData(X, target, weight, params, weight_params, groups, metadata)
+    return TrainingData(X, target, weight, params, weight_params, groups, metadata, as_given)
 
 
 def _check_wrapped(estimator: Any) -> None:

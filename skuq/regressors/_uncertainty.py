@@ -14,6 +14,7 @@ from skuq._validation import DEFAULT_COVERAGE, check_option
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
+from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
 from skuq.regressors._conformal import ConformalRegressor
@@ -160,7 +161,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         estimator, own = self._make()
         with progress.task("fit", estimator):
-            self.estimator_ = estimator.fit(data.X, data.y, **(data.metadata if own else data.fit_params))
+            params = data.metadata if own else data.fit_params
+            self.estimator_ = fit_wrapped(estimator, data.X, data.target, **params)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         estimator, own = self._make()
@@ -168,7 +170,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             return super()._fit_transform(data, progress)
         with progress.task("fit", estimator):
             params = data.metadata if own else data.fit_params
-            dist: Distribution = estimator.fit_transform(data.X, data.y, **params)
+            dist: Distribution = estimator.fit_transform(data.X, data.target, **params)
         self.estimator_ = estimator
         return dist
 

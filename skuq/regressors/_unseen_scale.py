@@ -75,7 +75,12 @@ def unseen_log_scale(
         target = np.zeros(len(data))
         target[rows] = log_of(residual)
         fit = cross_fit(
-            scale_model, data.X, target, cv=[(rows, test)], params=scale_params, predict=point_predict
+            scale_model,
+            data.X,
+            data.target_of(scale_model, target),
+            cv=[(rows, test)],
+            params=scale_params,
+            predict=point_predict,
         )
         tested.append(positions)
         predicted.append(fit.predictions[0])
@@ -113,7 +118,7 @@ def _residuals_without(
     fits = cross_fit(
         estimator,
         data.X,
-        data.y,
+        data.target,
         cv=list(splits.values()),
         params=data.fit_params,
         predict=point_predict,

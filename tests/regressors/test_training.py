@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import make_scorer, r2_score
@@ -189,6 +190,8 @@ def test_by_which_keyword_an_estimator_takes_weights():
     )
     assert weight_keyword(KNeighborsRegressor()) is None
     assert weight_keyword(make_pipeline(KNeighborsRegressor())) is None
+    # An unfitted forest has no length, so it is neither true nor false.
+    assert weight_keyword(GridSearchCV(RandomForestRegressor(), {})) == "sample_weight"
     assert weight_keyword(GridSearchCV(make_pipeline(Ridge()), {})) == "ridge__sample_weight"
     assert weight_keyword(TransformedTargetRegressor(Ridge())) == "sample_weight"
 
