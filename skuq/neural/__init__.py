@@ -10,10 +10,10 @@ except ImportError as error:
         'skuq.neural needs torch and skorch, which are not installed: pip install "skuq[torch]"'
     ) from error
 
-from skuq.neural._base import fit_many
 from skuq.neural._bootstrap_net import BootstrapNetRegressor
 from skuq.neural._concrete_dropout import ConcreteDropoutRegressor
 from skuq.neural._deep_ensemble import DeepEnsembleRegressor
+from skuq.neural._fit_many import fit_many
 from skuq.neural._laplace import LastLayerLaplaceRegressor
 from skuq.neural._losses import (
     BetaNLLLoss,

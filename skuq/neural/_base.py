@@ -3,76 +3,78 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch.nn import Module
 
-from skuq._sklearn_compat import count_rows, safe_indexing, slice_fit_params
+from skuq._sklearn_compat import safe_indexing, slice_fit_params
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._validation import check_integer, check_number, check_option, check_sample_weight
+from skuq._validation import (
+    check_integer,
+    check_number,
+    check_option,
+    check_sample_weight,
+    check_single_coverage,
+    effective_rows,
+)
+from skuq.neural._calibrate import Calibration
 from skuq.neural._device import read_device
-from skuq.neural._judging import member_moments
-from skuq.neural._plan import Architecture, FitPlan, MLPArchitecture, TrainingOptions
+from skuq.neural._holdout import hold_out
+from skuq.neural._outputs import member_moments
+from skuq.neural._plan import AUTO_EPOCHS, Architecture, FitPlan, MLPArchitecture, TrainingOptions
+from skuq.neural._recipe import Recipe
 from skuq.neural._standardise import Standardiser
 from skuq.neural._training import TrainedFit, train
+from skuq.neural._user_module import own_module
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._progress import NO_PROGRESS, Progress
 from skuq.regressors._random import MAX_SEED
 from skuq.regressors._training import TrainingData, check_y
 
-__all__ = ["BaseNeuralRegressor", "fit_many", "fit_together"]
+__all__ = ["BaseNeuralRegressor", "fit_clones", "fit_together"]
 
 
 class BaseNeuralRegressor(BaseUncertaintyRegressor):
     """Base class of the neural estimators: members in one stacked training, folds too.
 
-    A subclass stores the parameters named below, and writes ``_plan(data, scaler, held_out, seed)``, which
-    says what to train, ``_accept(fit, data)``, which learns from what was trained, and
-    ``_predict_dist(X)``. It may override ``_architecture()``, where the network is another one, and
-    ``_held_out(data, seed)``, where rows are kept from training.
+    A subclass stores the parameters named below, and writes ``_recipe()``, which says what to train,
+    ``_accept(fit, data)``, which learns from what was trained, and ``_predict_dist(X)``. It may override
+    ``_architecture()``, where the network is another one, and ``_holds_out(recipe)``.
 
-    The parameters that `_options` reads: ``hidden_layer_sizes, module, batch_size, max_epochs,
-    lr_schedule, clip_norm, device, dtype, callbacks, net_params, verbose``; besides them ``n_jobs`` and
-    ``random_state`` are read.
+    The parameters that are read here: ``hidden_layer_sizes, module, batch_size, max_epochs, lr_schedule,
+    clip_norm, device, dtype, callbacks, net_params, verbose, n_jobs, random_state, calibration,
+    calibration_coverage, validation``.
     """
 
     scaler_: Standardiser
     net_: Any
+    factor_: float
+    df_: float
+    _auto_epochs: ClassVar[tuple[int, int, int]] = AUTO_EPOCHS
+    _calibrations: ClassVar[tuple[str | None, ...]] = ("split", None)
 
     # -------------------------------------------------------------- what a subclass writes
 
     @abstractmethod
-    def _plan(self, data: TrainingData, scaler: Standardiser, held_out: BoolArray, seed: int) -> FitPlan:
-        """Say what is to be trained for checked data."""
+    def _recipe(self) -> Recipe:
+        """Say what is to be trained, from checked parameters."""
 
     @abstractmethod
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
         """Learn from the trained members what else is needed; ``net_`` and ``scaler_`` are kept already."""
 
-    def _held_out(self, data: TrainingData, seed: int) -> BoolArray:
-        """Say which rows are kept from all members, and from the standardisation."""
-        return np.zeros(len(data), dtype=bool)
+    def _holds_out(self, recipe: Recipe) -> bool:
+        """Say whether rows are kept from all members, and from the standardisation."""
+        judged = recipe.judge is not None and not recipe.bootstrap
+        return judged or self.calibration == "split"
 
     def _architecture(self) -> Architecture:
         """Return what builds the stacked module."""
-        if self.module is not None and not callable(self.module):
-            raise TypeError(
-                "`module` must be a class or function that builds a torch.nn.Module when called with "
-                f"(n_features, n_outputs), or None, got {self.module!r}."
-            )
-        if isinstance(self.module, Module):
-            raise TypeError(
-                "`module` must be a class or function that builds the network, so that every member gets "
-                f"initial weights of its own, got an instance of {type(self.module).__name__}. Pass a "
-                "function: module=lambda n_features, n_outputs: ..."
-            )
-        return MLPArchitecture(self._hidden_sizes(), self.module)
+        return MLPArchitecture(self._hidden_sizes(), own_module(self.module))
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         """Return the checked sizes of the hidden layers."""
@@ -93,6 +95,7 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
             architecture=self._architecture(),
             batch_size=check_integer(self.batch_size, "batch_size"),
             max_epochs=self.max_epochs,
+            auto_epochs=self._auto_epochs,
             lr_schedule=check_option(self.lr_schedule, "lr_schedule", ("cosine", "constant")),
             clip_norm=None if clip is None else check_number(clip, "clip_norm", positive=True),
             device=self.device,
@@ -112,6 +115,20 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
         weight = check_sample_weight(sample_weight, len(target))
         metadata = {} if weight is None else {"sample_weight": weight}
         return TrainingData(features, target, weight, metadata=metadata)
+
+    def _prepare(self, data: TrainingData) -> FitPlan:
+        """Keep rows from training, standardise, and plan; as checked parameters say."""
+        recipe = self._recipe()
+        check_option(self.calibration, "calibration", self._calibrations)
+        check_single_coverage(self.calibration_coverage, "calibration_coverage")
+        if recipe.counts_rows or self.calibration is not None:
+            effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
+        seed = int(check_random_state(self.random_state).randint(MAX_SEED))
+        held_out = np.zeros(len(data), dtype=bool)
+        if self._holds_out(recipe):
+            held_out = hold_out(self.validation, data, seed)
+        self.scaler_ = _standardiser(data, held_out)
+        return recipe.plan(data, self.scaler_, held_out, seed)
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         fit_together([(self, data)], progress)
@@ -137,7 +154,26 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
         estimators : list of estimator
             One a set of rows, as `fit` on these rows would give but for rounding.
         """
-        return fit_many([self] * len(rows), X, y, rows, **params)
+        return fit_clones([self] * len(rows), X, y, rows, **params)
+
+    # --------------------------------------------------------------------------- calibration
+
+    def _calibrates(self) -> bool:
+        """Say whether there is something to calibrate; a constant target is predicted for certain."""
+        return self.calibration is not None and self.scaler_.y_scale > 0
+
+    def _calibrate(
+        self,
+        z: FloatArray,
+        weight: FloatArray | None,
+        learn: Callable[..., Calibration] = Calibration.of_scale_and_tails,
+    ) -> None:
+        """Learn scale and tails from the residuals of unseen rows, in standard deviations."""
+        self._note(learn(z, self.calibration_coverage, weight))
+
+    def _note(self, calibration: Calibration) -> None:
+        self._calibration = calibration
+        self.factor_, self.df_ = calibration.factor, calibration.df
 
     # ---------------------------------------------------------------------------- prediction
 
@@ -152,12 +188,16 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
 
     def _moments(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Return mean and standard deviation of each member, shape (n, M), in the units of y."""
-        features = validate_data(self, X, dtype=np.float64, reset=False)
-        return self._moments_of(features)
+        return self._moments_of(self._features(X))
+
+    def _features(self, X: Any) -> FloatArray:
+        """Return checked new features."""
+        features: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
+        return features
 
     def _standardised(self, X: Any) -> FloatArray:
         """Return checked new features, standardised."""
-        return self.scaler_.features(validate_data(self, X, dtype=np.float64, reset=False))
+        return self.scaler_.features(self._features(X))
 
     def _moments_of(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
         module = self.net_.module_
@@ -167,79 +207,12 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
         return self.scaler_.loc(loc), self.scaler_.scale(variance)
 
 
-def fit_many(
-    estimators: Sequence[Any],
-    X: Any,
-    y: Any,
-    rows: Sequence[IntArray] | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
+def fit_clones(
+    estimators: Sequence[Any], X: Any, y: Any, rows: Sequence[IntArray], *, sample_weight: Any = None
 ) -> list[Any]:
-    """Fit many neural estimators, each on its own rows, in as few stacked trainings as there can be.
-
-    For studies: folds, candidates of a search, seeds, losses and simulations become one training,
-    which takes a fraction of the time of one after the other. Those are trained together whose networks
-    and training have the same parameters; losses, learning rates and random states may differ.
-
-    Parameters
-    ----------
-    estimators : sequence of K neural estimators
-        Of any classes of `skuq.neural`; they are cloned, not fitted themselves.
-    X : array-like or DataFrame of n rows
-        Features of all fits.
-    y : array-like of shape (n,)
-        Target of all fits.
-    rows : sequence of K ndarrays, or None, default=None
-        The row numbers that each estimator is fitted to, or boolean masks; None is all rows for each.
-    sample_weight : array-like of shape (n,) or None, default=None
-        How many repetitions each row counts for.
-
-    Returns
-    -------
-    fitted : list of K estimators
-        Each as its ``fit`` on its rows would give, but for rounding.
-
-    Raises
-    ------
-    TypeError
-        Where an estimator is no network of `skuq.neural`.
-    ValueError
-        Where there are not as many row sets as estimators.
-
-    See Also
-    --------
-    skuq.model_selection.cross_val_predict_dist : Distributions for the tested rows of folds.
-
-    Notes
-    -----
-    Cost: memory holds the standardised rows of all fits that are trained together. Training time grows
-    with the number of networks once some 40 of them fill a core.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skuq.neural import PNNRegressor, fit_many
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-1, 1, size=(200, 1))
-    >>> y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=200)
-    >>> candidates = [PNNRegressor(loss=loss, max_epochs=5, random_state=0) for loss in ("nll", "crps")]
-    >>> by_likelihood, by_crps = fit_many(candidates, X, y)
-    >>> by_crps.loss
-    'crps'
-    """
-    rows = [np.arange(count_rows(X))] * len(estimators) if rows is None else list(rows)
-    if len(rows) != len(estimators):
-        raise ValueError(
-            f"`rows` must name one set of rows for each of the {len(estimators)} estimators, got "
-            f"{len(rows)}. Give each its own, or None for all rows."
-        )
+    """Fit a clone of each estimator to its rows, all together."""
     pairs = []
     for estimator, part in zip(estimators, rows, strict=True):
-        if not isinstance(estimator, BaseNeuralRegressor):
-            raise TypeError(
-                "`estimators` must hold estimators of skuq.neural that are trained together, got "
-                f"{type(estimator).__name__}. Fit others one by one."
-            )
         one = clone(estimator)
         weight = slice_fit_params(X, {"sample_weight": sample_weight}, part)["sample_weight"]
         pairs.append((one, one._read(safe_indexing(X, part), safe_indexing(y, part), weight, {}, "fit")))
@@ -254,10 +227,7 @@ def fit_together(pairs: Sequence[tuple[Any, TrainingData]], progress: Progress) 
     groups: list[tuple[TrainingOptions, list[int]]] = []
     for number, (one, data) in enumerate(pairs):
         options = one._options()
-        seed = int(check_random_state(one.random_state).randint(MAX_SEED))
-        held_out = one._held_out(data, seed)
-        one.scaler_ = _standardiser(data, held_out)
-        prepared.append(one._plan(data, one.scaler_, held_out, seed))
+        prepared.append(one._prepare(data))
         group = next((members for known, members in groups if known == options), None)
         if group is None:
             groups.append((options, group := []))
@@ -272,6 +242,7 @@ def fit_together(pairs: Sequence[tuple[Any, TrainingData]], progress: Progress) 
         for number, fit in zip(group, fits, strict=True):
             one, data = pairs[number]
             one.net_, one.best_epoch_ = fit.net, fit.best_epoch
+            one._note(Calibration())
             one._accept(fit, data)
             results[number] = fit
     return [results[number] for number in range(len(pairs))]

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._validation import (
-    check_integer,
-    check_number,
-    check_option,
-    check_single_coverage,
-    effective_rows,
-)
+from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution, StudentT
 from skuq.neural._bags import bagged_mean_and_spread, plan_pairs, unseen_moments
 from skuq.neural._base import BaseNeuralRegressor, fit_together
-from skuq.neural._calibrate import Calibration
-from skuq.neural._holdout import hold_out
 from skuq.neural._losses import SquaredErrorLoss
-from skuq.neural._plan import FitPlan, MemberSeed, plan_members
-from skuq.neural._standardise import Standardiser
+from skuq.neural._recipe import Recipe, counted
 from skuq.neural._training import TrainedFit
 from skuq.regressors._progress import Progress
 from skuq.regressors._training import TrainingData
@@ -168,6 +158,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     True
     """
 
+    _calibrations = ("oob", "split", None)
+
     def __init__(
         self,
         n_estimators: int = 50,
@@ -219,41 +211,24 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
 
     # ------------------------------------------------------------------------------- fitting
 
-    def _held_out(self, data: TrainingData, seed: int) -> BoolArray:
-        if "split" not in (self.noise, self.calibration):
-            return super()._held_out(data, seed)
-        return hold_out(self.validation, data, seed)
-
-    def _plan(self, data: TrainingData, scaler: Standardiser, held_out: BoolArray, seed: int) -> FitPlan:
-        n_members = self._check_settings()
-        weight = data.sample_weight
-        if self.calibration is not None:
-            effective_rows(weight, len(data))  # raises where weights do not count repetitions
-        rows = np.flatnonzero(~held_out if weight is None else ~held_out & (weight > 0))
-        seeds = MemberSeed.spawn(seed, n_members)
-        draw = plan_pairs if self.ci_scale == "mean" else partial(plan_members, bootstrap=True)
-        return FitPlan(
-            X=scaler.features(data.X),
-            y=scaler.target(data.y),
-            seeds=seeds,
-            rows=draw(seeds, rows),
-            seed=seed,
-            loss=SquaredErrorLoss(),
-            learning_rate=check_number(self.learning_rate, "learning_rate", positive=True),
-            weight=None if weight is None else weight / weight[rows].mean(),
+    def _recipe(self) -> Recipe:
+        return Recipe(
+            SquaredErrorLoss(),
+            self.learning_rate,
             judge=SquaredErrorLoss() if self.early_stopping else None,
-            judging=~held_out,
-            held_out=held_out,
-            judge_weight=weight,
+            n_members=self._check_settings(),
+            bootstrap=True,
+            draw=plan_pairs if self.ci_scale == "mean" else None,
         )
+
+    def _holds_out(self, recipe: Recipe) -> bool:
+        return bool(self.noise == "split") or super()._holds_out(recipe)
 
     def _check_settings(self) -> int:
         """Return the number of members, all parameters of this class being checked."""
         n_members = check_integer(self.n_estimators, "n_estimators")
         check_option(self.ci_scale, "ci_scale", ("member", "mean"))
         check_option(self.noise, "noise", ("oob", "split"))
-        check_option(self.calibration, "calibration", ("oob", "split", None))
-        check_single_coverage(self.calibration_coverage, "calibration_coverage")
         if n_members < 2:
             raise ValueError(f"`n_estimators` must be at least 2 to have a spread, got {n_members}.")
         if self.ci_scale == "mean" and (n_members < 4 or n_members % 2):
@@ -264,45 +239,35 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         return n_members
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        self._calibration = Calibration()
-        self.noise_std_, self.factor_, self.df_ = 0.0, 1.0, float(self.n_estimators)
+        self.noise_std_, self.df_ = 0.0, float(self.n_estimators)
         if self.scaler_.y_scale == 0:
             return
-        unseen, held_out = fit.plan.unseen(), fit.plan.held_out
-        asked = self._rows_for("noise", data, unseen, held_out)
-        residual, spread = self._residuals(data, unseen, asked)
+        asked = self._rows_for("noise", data, fit)
+        residual, spread = self._residuals(data, fit, asked)
         noise = np.maximum(np.square(residual) - spread, 0.0)  # equation 9
         self.noise_std_ = float(np.sqrt(np.average(noise, weights=_weight_of(data, asked))))
-        if self.calibration is None:
-            return
-        asked = self._rows_for("calibration", data, unseen, held_out)
-        residual, spread = self._residuals(data, unseen, asked)
-        z = residual / np.sqrt(spread + self.noise_std_**2)
-        learn = Calibration.of_scale_and_tails
-        self._calibration = learn(z, self.calibration_coverage, _weight_of(data, asked))
-        self.factor_, self.df_ = self._calibration.factor, self._calibration.df
+        if self.calibration is not None:
+            asked = self._rows_for("calibration", data, fit)
+            residual, spread = self._residuals(data, fit, asked)
+            self._calibrate(residual / np.sqrt(spread + self.noise_std_**2), _weight_of(data, asked))
 
-    def _rows_for(
-        self, parameter: str, data: TrainingData, unseen: BoolArray, held_out: BoolArray
-    ) -> IntArray:
+    def _rows_for(self, parameter: str, data: TrainingData, fit: TrainedFit) -> IntArray:
         """Return the rows that a parameter, "noise" or "calibration", asks for."""
         split = bool(getattr(self, parameter) == "split")
-        usable = unseen.any(axis=1) & (held_out == split)
-        if data.sample_weight is not None:
-            usable &= data.sample_weight > 0
-        if not usable.any():
+        rows = counted(fit.plan.unseen().any(axis=1) & (fit.plan.held_out == split), data)
+        if not len(rows):
             raise ValueError(
                 f"no row was left out by any of the {self.n_estimators} members, but `{parameter}` is 'oob'. "
                 f"Use more members or rows, or {parameter}='split'."
             )
-        return np.flatnonzero(usable)
+        return rows
 
     def _residuals(
-        self, data: TrainingData, unseen: BoolArray, rows: IntArray
+        self, data: TrainingData, fit: TrainedFit, rows: IntArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return residuals of rows by the members that have not seen them, and epistemic variances."""
         loc, _ = self._moments_of(data.X[rows])
-        mean, spread = bagged_mean_and_spread(loc, unseen[rows], self.ci_scale)
+        mean, spread = bagged_mean_and_spread(loc, fit.plan.unseen()[rows], self.ci_scale)
         return data.y[rows] - mean, spread
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from skuq._typing import FloatArray
 from skuq._validation import check_number
-from skuq.neural._dropout import ConcreteArchitecture, ConcreteDropoutMLP
+from skuq.distributions import Distribution
+from skuq.neural._base import BaseNeuralRegressor
+from skuq.neural._concrete import ConcreteArchitecture
 from skuq.neural._losses import Loss
-from skuq.neural._plan import Architecture
-from skuq.neural._sampled import BaseSampledRegressor
+from skuq.neural._plan import LONG_TRAINING, Architecture
+from skuq.neural._recipe import Recipe
+from skuq.neural._sampled import learn_from_draws, recipe_of_draws, sample_members, sample_moments
 from skuq.neural._training import TrainedFit
+from skuq.neural._user_module import own_module
 from skuq.regressors._training import TrainingData
 
 __all__ = ["ConcreteDropoutRegressor"]
 
 
-class ConcreteDropoutRegressor(BaseSampledRegressor):
+class ConcreteDropoutRegressor(BaseNeuralRegressor):
     r"""One network that predicts mean and variance, with dropout whose rates are learnt.
 
     It answers how far off a prediction may be where the noise varies with x, and how much of that is
@@ -28,6 +34,10 @@ class ConcreteDropoutRegressor(BaseSampledRegressor):
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers, with rectified linear units; at least one.
+    module : callable or None, default=None
+        A class or function that is called as ``module(n_features, n_outputs)``, where ``n_outputs`` is the
+        last of ``hidden_layer_sizes``, and returns a torch module that maps (n, n_features) to
+        (n, n_outputs): the features, behind which dropout with one learnt rate and the last layer are put.
     length_scale : float, default=0.01
         Prior length scale of the function, in standard deviations of the features: weights are shrunk, and
         rates are lower, the larger it is.
@@ -82,8 +92,8 @@ class ConcreteDropoutRegressor(BaseSampledRegressor):
         Loss on the training rows and, with early stopping, score on the held-out ones, by epoch.
     best_epoch_ : int
         The epoch, from 1, whose weights were kept.
-    dropout_ : ndarray of shape (n_hidden_layers,)
-        Learnt probabilities of being left out.
+    dropout_ : ndarray of shape (n_hidden_layers,) or (1,)
+        Learnt probabilities of being left out; one with `module`.
     factor_ : float
         What standard deviations are multiplied by; above 1 the raw network was over-confident.
     df_ : float
@@ -108,7 +118,8 @@ class ConcreteDropoutRegressor(BaseSampledRegressor):
     authors [1]_ minimise, whose likelihood is doubled. So ignorance goes, and rates fall, with more rows.
     Draws have the temperature 0.1, rates begin at 0.1, their logits learn ten times as fast as weights
     (else they are still falling when training stops, and intervals are too wide), and features are never
-    left out: on few of them that makes the noise look large.
+    left out: on few of them that makes the noise look large. With `module` the penalty is that of the last
+    layer; dropout layers of the module's own leave units out in training only.
 
     A draw is one network for all rows and for all calls. Mean and epistemic variance are those of the
     draws' means, the variance of the noise is the mean of theirs (algorithm 2 of paper 004 [2]_).
@@ -144,10 +155,13 @@ class ConcreteDropoutRegressor(BaseSampledRegressor):
     True
     """
 
+    _auto_epochs = LONG_TRAINING
+
     def __init__(
         self,
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         *,
+        module: Callable[[int, int], Any] | None = None,
         length_scale: float = 1e-2,
         n_samples: int = 200,
         early_stopping: bool | str | Loss = True,
@@ -169,6 +183,7 @@ class ConcreteDropoutRegressor(BaseSampledRegressor):
         verbose: int = 0,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.module = module
         self.length_scale = length_scale
         self.n_samples = n_samples
         self.early_stopping = early_stopping
@@ -189,11 +204,54 @@ class ConcreteDropoutRegressor(BaseSampledRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
+    # ------------------------------------------------------------------------------- fitting
+
     def _architecture(self) -> Architecture:
         length_scale = check_number(self.length_scale, "length_scale", positive=True)
-        return ConcreteArchitecture(self._hidden_sizes(at_least=1), length_scale)
+        hidden = self._hidden_sizes(at_least=1)
+        return ConcreteArchitecture(hidden, length_scale, own_module(self.module))
+
+    def _recipe(self) -> Recipe:
+        return recipe_of_draws(self, counts_rows=True)
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        module: ConcreteDropoutMLP = fit.net.module_
-        self.dropout_ = module.rates()
-        super()._accept(fit, data)
+        self.dropout_ = fit.net.module_.rates()
+        learn_from_draws(self, fit, data)
+
+    def _calibrate_draws(
+        self, residual: FloatArray, epistemic: FloatArray, noise: FloatArray, weight: FloatArray | None
+    ) -> None:
+        """Learn from the residuals and standard deviations of unseen rows."""
+        self._calibrate(residual / np.hypot(epistemic, noise), weight)
+
+    # ---------------------------------------------------------------------------- prediction
+
+    def _moments_of(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return sample_members(self, features)
+
+    def _predict_dist(self, X: Any) -> Distribution:
+        mean, epistemic, noise = sample_moments(self, self._features(X))
+        return self._calibration.apply(mean, np.hypot(epistemic, noise), epistemic)
+
+    def predict_members(self, X: Any, return_std: bool = False) -> Any:
+        """Return what each drawn network predicts, before calibration.
+
+        The networks are the same for all rows and all calls.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Features, with the columns of the training data.
+        return_std : bool, default=False
+            Whether to return the networks' standard deviations of the noise too.
+
+        Returns
+        -------
+        members : ndarray of shape (n, n_samples)
+            Means, in the units of y.
+        members_std : ndarray of shape (n, n_samples)
+            Only with `return_std`; in the units of y.
+        """
+        self._check_new(X)
+        loc, scale = self._moments(X)
+        return (loc, scale) if return_std else loc

@@ -8,21 +8,13 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import BoolArray, FloatArray
-from skuq._validation import (
-    check_integer,
-    check_number,
-    check_option,
-    check_single_coverage,
-    effective_rows,
-)
+from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution, Empirical, NormalMixture
 from skuq.neural._bags import ensemble_moments, unseen_moments
 from skuq.neural._base import BaseNeuralRegressor, fit_together
 from skuq.neural._calibrate import Calibration
-from skuq.neural._holdout import hold_out
 from skuq.neural._losses import Loss, NLLLoss, read_judge, read_loss
-from skuq.neural._plan import FitPlan, MemberSeed, plan_members
-from skuq.neural._standardise import Standardiser
+from skuq.neural._recipe import Recipe
 from skuq.neural._training import TrainedFit
 from skuq.regressors._progress import Progress
 from skuq.regressors._training import TrainingData
@@ -166,6 +158,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     True
     """
 
+    _calibrations = ("oob", "split", None)
+
     def __init__(
         self,
         n_estimators: int = 20,
@@ -219,34 +213,19 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
 
     # ------------------------------------------------------------------------------- fitting
 
-    def _plan(self, data: TrainingData, scaler: Standardiser, held_out: BoolArray, seed: int) -> FitPlan:
-        n_members = check_integer(self.n_estimators, "n_estimators")
+    def _recipe(self) -> Recipe:
         loss = self._check_settings()
-        weight = data.sample_weight
-        rows = np.flatnonzero(~held_out if weight is None else ~held_out & (weight > 0))
-        if self.calibration is not None:
-            effective_rows(weight, len(data))  # raises where weights do not count repetitions
-        seeds = MemberSeed.spawn(seed, n_members)
-        return FitPlan(
-            X=scaler.features(data.X),
-            y=scaler.target(data.y),
-            seeds=seeds,
-            rows=plan_members(seeds, rows, bootstrap=self.bootstrap),
-            seed=seed,
-            loss=loss,
-            learning_rate=check_number(self.learning_rate, "learning_rate", positive=True),
-            weight=None if weight is None else weight / weight[rows].mean(),
+        return Recipe(
+            loss,
+            self.learning_rate,
             judge=read_judge(self.early_stopping, loss if loss.n_outputs == 1 else NLLLoss()),
-            judging=~held_out if self.bootstrap else held_out,
-            held_out=held_out,
-            judge_weight=weight,
+            n_members=check_integer(self.n_estimators, "n_estimators"),
+            bootstrap=bool(self.bootstrap),
         )
 
     def _check_settings(self) -> Loss:
         loss = read_loss(self.loss)
-        check_option(self.calibration, "calibration", ("oob", "split", None))
         check_option(self.output, "output", _OUTPUTS)
-        check_single_coverage(self.calibration_coverage, "calibration_coverage")
         if self.calibration == "oob" and not self.bootstrap:
             raise ValueError(
                 "`calibration` is 'oob', but with bootstrap=False no member leaves a row out. Use "
@@ -258,11 +237,6 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
                 "output='moments' or 'members', or a loss with a variance."
             )
         return loss
-
-    def _held_out(self, data: TrainingData, seed: int) -> BoolArray:
-        if self.calibration != "split" and (self.bootstrap or not self.early_stopping):
-            return super()._held_out(data, seed)
-        return hold_out(self.validation, data, seed)
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
         self._calibration = Calibration()

@@ -7,42 +7,36 @@ for rows.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
 
 from skuq._typing import FloatArray
-from skuq.neural._losses import MIN_VARIANCE, variance_of
+from skuq.neural._device import seeded_torch
 from skuq.neural._plan import MemberSeed
 from skuq.neural._stacked import StackedModule, dense_blocks
+from skuq.neural._stacked_parts import ConstantNoiseModule, RandomisedModule, first_raw_noise
+from skuq.neural._user_module import StackedUserModule
 
-__all__ = [
-    "ConcreteArchitecture",
-    "ConcreteDropoutMLP",
-    "DropoutArchitecture",
-    "DropoutMLP",
-    "StackedDropout",
-]
+__all__ = ["DropoutArchitecture", "DropoutMLP", "DropoutUserModule", "StackedDropout"]
 
-FIRST_NOISE = 0.3
-"""Standard deviation of the noise before training, in that of the target."""
-
-FIRST_RATE, TEMPERATURE = 0.1, 0.1
-"""Of concrete dropout: the rate before training, and how far its draws are from 0 and 1."""
-
-LOGIT_SPEED = 10.0
-"""The logits of the rates are stored divided by this, and so learn so much faster than weights: at their
-speed, rates are still falling when training stops."""
+_DROPOUT_LAYERS = (
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+    nn.Dropout3d,
+    nn.AlphaDropout,
+    nn.FeatureAlphaDropout,
+)
 
 
-class StackedDropout(StackedModule):
+class StackedDropout(RandomisedModule):
     """M perceptrons with dropout after hidden layers; a subclass says with which factors.
 
     Parameters
@@ -66,7 +60,7 @@ class StackedDropout(StackedModule):
     ) -> None:
         super().__init__(blocks, dtype)
         self.dropped = dropped
-        self._noise = [seed.noise for seed in seeds]
+        self.set_seeds(seeds)
 
     @abstractmethod
     def _factors(self, k: int, uniform: Tensor) -> Tensor:
@@ -84,19 +78,20 @@ class StackedDropout(StackedModule):
             if k < n_hidden:
                 x = torch.relu(x)
                 if self.training and self.dropped[k]:
-                    x = x * self._factors(k, self._draw(x))
+                    x = x * self._factors(k, self.draw_uniform(x))
         return self._outputs(x)
 
-    def _draw(self, x: Tensor) -> Tensor:
-        """Return uniform numbers of the shape of x, each member's from its own generator."""
-        if len(self._noise) != len(x):
-            raise RuntimeError("a part or a copy of a module with dropout cannot be trained.")
-        drawn = np.empty(x.shape, dtype=np.float32)
-        for member, rng in zip(drawn, self._noise, strict=True):
-            rng.random(out=member, dtype=np.float32)
-        return torch.from_numpy(drawn).to(device=x.device, dtype=x.dtype)
-
     # ------------------------------------------------------------------------------- networks drawn
+
+    @property
+    def values_a_draw(self) -> int:
+        """About how many hidden values of a row and drawn network are in memory at once."""
+        return max(int(shape[0]) for name, shape in self._shapes.items() if name.startswith("weight"))
+
+    def networks(self, n_samples: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
+        """Draw networks, and return what gives their outputs (S, k, B) for rows (B, d)."""
+        layers = self.layers_of_samples(n_samples, rng)
+        return lambda x: self.run_samples(layers, x.T)
 
     def layers_of_samples(self, n_samples: int, rng: np.random.Generator) -> list[tuple[Tensor, Tensor]]:
         """Draw networks from the one member: weights and biases of each layer.
@@ -134,19 +129,8 @@ class StackedDropout(StackedModule):
                 x = torch.relu_(x)
         return self._outputs(x)
 
-    # -------------------------------------------------------------------------------------- members
 
-    def take(self, members: slice) -> Self:
-        """Return a module of its own with some of the members, for prediction."""
-        taken = super().take(members)
-        taken._noise = []
-        return taken
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_noise": []}
-
-
-class DropoutMLP(StackedDropout):
+class DropoutMLP(StackedDropout, ConstantNoiseModule):
     """Dropout at a given rate, and one variance of the noise for all rows, which is learnt.
 
     Parameters
@@ -175,7 +159,7 @@ class DropoutMLP(StackedDropout):
         dtype: torch.dtype,
     ) -> None:
         blocks = dense_blocks([seed.init for seed in seeds], n_features, hidden, 1)
-        blocks["noise"] = np.full((len(seeds), 1, 1), math.log(math.expm1(FIRST_NOISE**2 - MIN_VARIANCE)))
+        blocks["raw_noise"] = first_raw_noise(len(seeds))
         super().__init__(blocks, seeds, dropped, dtype)
         self.rate = rate
 
@@ -183,109 +167,100 @@ class DropoutMLP(StackedDropout):
         return (uniform >= self.rate).to(uniform.dtype) / (1 - self.rate)
 
     def _outputs(self, x: Tensor) -> Tensor:
-        return torch.cat([x, self.weights["noise"].expand_as(x)], dim=1)
-
-    def noise_variance(self) -> float:
-        """Return the variance of the noise that the first member has learnt."""
-        return float(variance_of(self.weights["noise"].detach()[0]))
+        return self.with_noise(x)
 
 
-class ConcreteDropoutMLP(StackedDropout):
-    r"""Dropout whose rates are learnt, one for each hidden layer, with mean and variance as outputs.
-
-    A unit is multiplied by (1 - z) / (1 - p), where z is nearly 0 or 1 and has a derivative with respect
-    to p: the logistic function of (logit p + logit u) / temperature, for u uniform.
+class DropoutUserModule(StackedUserModule, ConstantNoiseModule):
+    """Networks of the user with dropout layers of their own, and a variance of the noise that is learnt.
 
     Parameters
     ----------
+    build : callable
+        ``build(n_features, 1)`` returns a module that maps (B, d) to (B, 1).
     seeds : sequence of MemberSeed
-        One for each member; ``n_rows`` divides the penalty.
+        One for each member.
     n_features : int
         Number of columns d of X.
-    hidden : tuple of int
-        Sizes of the hidden layers.
-    n_outputs : int
-        Number of outputs k.
-    length_scale : float
-        Prior length scale: what weights of the first layer are measured by.
     dtype : torch.dtype
         Of the weights.
     """
 
     def __init__(
         self,
+        build: Callable[[int, int], Any],
         seeds: Sequence[MemberSeed],
         n_features: int,
-        hidden: tuple[int, ...],
-        n_outputs: int,
-        length_scale: float,
         dtype: torch.dtype,
     ) -> None:
-        blocks = dense_blocks([seed.init for seed in seeds], n_features, hidden, n_outputs)
-        logit = math.log(FIRST_RATE / (1 - FIRST_RATE))
-        blocks["logits"] = np.full((len(seeds), len(hidden)), logit / LOGIT_SPEED)
-        super().__init__(blocks, seeds, (True,) * len(hidden), dtype)
-        self.hidden = hidden
-        self.length_scale = length_scale
-        self.register_buffer("n_rows", torch.tensor([seed.n_rows for seed in seeds], dtype=dtype))
+        extra = {"raw_noise": first_raw_noise(len(seeds))}
+        super().__init__(build, [seed.init for seed in seeds], n_features, 1, dtype, extra)
+        if not any(layer.p > 0 for layer in self._dropout_layers()):
+            raise ValueError(
+                "`module` must build a network with dropout layers, such as torch.nn.Dropout(0.2), got one "
+                "without: all that is drawn from it would be the same."
+            )
+        self._try_drawing(torch.zeros(2, n_features, dtype=dtype))
+
+    def _try_drawing(self, x: Tensor) -> None:
+        try:
+            with torch.no_grad():
+                self.networks(2, np.random.default_rng(0))(x)
+        except Exception as error:  # vmap gives up with errors of many kinds
+            raise ValueError(
+                "`module` must build a network that torch.func.vmap can run, without control flow that "
+                f"depends on values, so that one draw of its dropout layers serves all rows; got: {error}"
+            ) from error
+
+    def _dropout_layers(self) -> list[Any]:
+        return [layer for layer in self._pattern[0].modules() if isinstance(layer, _DROPOUT_LAYERS)]
+
+    def forward_members(self, x: Tensor) -> Tensor:
+        """Return mean and raw variance, (M, 2, B), for features (M, d, B)."""
+        return self.with_noise(super().forward_members(x))
 
     @property
-    def logits(self) -> Tensor:
-        """Logits of the rates, shape (M, L) for L hidden layers."""
-        return LOGIT_SPEED * self.weights["logits"]
+    def values_a_draw(self) -> int:
+        """About how many hidden values of a row and drawn network are in memory at once."""
+        return self.values_a_row
 
-    def _factors(self, k: int, uniform: Tensor) -> Tensor:
-        logit = self.logits[:, k, None, None]
-        noise = torch.logit(uniform, eps=1e-7)
-        return torch.sigmoid((logit + noise) / -TEMPERATURE) / torch.sigmoid(-logit)
+    def networks(self, n_samples: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
+        """Draw networks, and return what gives their outputs (S, 2, B) for rows (B, d).
 
-    def penalty(self) -> Tensor:
-        """Return the Kullback-Leibler divergence from the prior for each row of data, shape (M,)."""
-        weights, logits = self.weights, self.logits
-        total = 0.5 * self.length_scale**2 * weights["weight_0"].square().sum((1, 2))
-        for k, n_units in enumerate(self.hidden):
-            logit = logits[:, k]
-            log_rate, log_kept = logsigmoid(logit), logsigmoid(-logit)
-            size = weights[f"weight_{k + 1}"].square().sum((1, 2))
-            total = total + 0.5 * self.length_scale**2 * size * torch.exp(-log_kept)
-            total = total + n_units * (log_rate.exp() * log_rate + log_kept.exp() * log_kept)
-        return total / self.get_buffer("n_rows")
+        Every call seeds torch alike, so that the draws are the same for all blocks of rows.
+        """
+        seed, pattern = int(rng.integers(1 << 62)), self._pattern[0].eval()
+        for layer in self._dropout_layers():
+            layer.train()
+        state = {name: value[0] for name, value in self._state().items()}
 
-    def rates(self) -> FloatArray:
-        """Return the rates that the first member has learnt, one for each hidden layer."""
-        learnt: FloatArray = torch.sigmoid(self.logits.detach()[0]).to(torch.float64).numpy()
-        return learnt
+        def one_row(x: Tensor) -> Tensor:
+            output: Tensor = functional_call(pattern, state, (x.unsqueeze(0),))[0]
+            return output
 
+        draws = vmap(vmap(one_row, randomness="same"), randomness="different")
 
-# ------------------------------------------------------------------------------------- architectures
+        def run(x: Tensor) -> Tensor:
+            with seeded_torch(seed, x.device):
+                return self.with_noise(draws(x.expand(n_samples, *x.shape)).transpose(1, 2))
+
+        return run
 
 
 @dataclass(frozen=True)
 class DropoutArchitecture:
-    """Builds a `DropoutMLP`."""
+    """Builds a `DropoutMLP`, or a `DropoutUserModule` of the networks that ``module`` builds."""
 
     hidden: tuple[int, ...]
-    rate: float
-    last_layer: bool
+    rate: float = 0.2
+    last_layer: bool = False
+    module: Callable[[int, int], Any] | None = None
 
     def __call__(
         self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
     ) -> StackedModule:
         """Return a module with one member a seed; its second output is the noise."""
+        if self.module is not None:
+            return DropoutUserModule(self.module, seeds, n_features, dtype)
         n_hidden = len(self.hidden)
         dropped = tuple(not self.last_layer or k == n_hidden - 1 for k in range(n_hidden))
         return DropoutMLP(seeds, n_features, self.hidden, dropped, self.rate, dtype)
-
-
-@dataclass(frozen=True)
-class ConcreteArchitecture:
-    """Builds a `ConcreteDropoutMLP`."""
-
-    hidden: tuple[int, ...]
-    length_scale: float
-
-    def __call__(
-        self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
-    ) -> StackedModule:
-        """Return a module with one member a seed."""
-        return ConcreteDropoutMLP(seeds, n_features, self.hidden, n_outputs, self.length_scale, dtype)

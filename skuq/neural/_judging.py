@@ -12,44 +12,11 @@ from torch import Tensor
 
 from skuq._typing import FloatArray
 from skuq.neural._losses import variance_of
+from skuq.neural._outputs import rows_at_once
 from skuq.neural._plan import FitPlan
 from skuq.neural._stacked import StackedModule
 
-__all__ = ["NUMBERS_AT_ONCE", "KeepBestEpoch", "member_moments", "member_outputs"]
-
-NUMBERS_AT_ONCE = 1 << 21
-"""Hidden values that are computed together, so that memory does not grow with the number of rows."""
-
-
-def member_outputs(module: StackedModule, X: FloatArray, device: torch.device) -> FloatArray:
-    """Return the k outputs of each member for each row, shape (n, M, k).
-
-    In double precision, unless the network is the user's own, so that a row's prediction does not depend
-    on the rows beside it.
-    """
-    dtype = torch.float64 if module.any_precision else module.flat.dtype
-    module = module.take(slice(None)).to(device=device, dtype=dtype).eval()
-    step = max(64, NUMBERS_AT_ONCE // max(1, module.flat.shape[1] // 16 * module.n_members))
-    parts = []
-    with torch.no_grad():
-        for start in range(0, len(X), step):
-            block = torch.as_tensor(X[start : start + step], dtype=dtype, device=device)
-            parts.append(module(block).to("cpu", torch.float64))
-    outputs: FloatArray = torch.cat(parts).numpy()
-    return outputs
-
-
-def member_moments(
-    module: StackedModule, X: FloatArray, device: torch.device, n_outputs: int = 2
-) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance that each member predicts for each row, both of shape (n, M).
-
-    A network with one output knows no variance; it is 0 then.
-    """
-    outputs = member_outputs(module, X, device)
-    if n_outputs == 1:
-        return outputs[..., 0], np.zeros(outputs.shape[:2])
-    return outputs[..., 0], variance_of(torch.from_numpy(outputs[..., 1])).numpy()
+__all__ = ["KeepBestEpoch"]
 
 
 class KeepBestEpoch(Callback):
@@ -137,7 +104,7 @@ class KeepBestEpoch(Callback):
         X, y = self.data
         module.eval()
         counts, first, second = (y.new_zeros(len(y) + 1) for _ in range(3))
-        step = max(64, NUMBERS_AT_ONCE // max(1, module.flat.shape[1] // 16 * module.n_members))
+        step = rows_at_once(module.values_a_row * module.n_members)
         with torch.no_grad():
             for asked in torch.split(self._asked, step, dim=1):
                 rows = asked.clamp(max=len(y) - 1)

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import BoolArray, FloatArray
+from skuq._typing import FloatArray
 from skuq._validation import check_integer
 from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
+from skuq.neural._constant_noise import keep_noise, rows_of, with_noise
 from skuq.neural._device import read_device
 from skuq.neural._last_layer import Evidence, FeatureArchitecture, features_of
-from skuq.neural._losses import Loss, SquaredErrorLoss
-from skuq.neural._plan import Architecture, FitPlan, TrainingOptions
-from skuq.neural._single import LongOptions, held_out_calibration, rows_of, single_holdout, single_plan
-from skuq.neural._standardise import Standardiser
+from skuq.neural._losses import SquaredErrorLoss
+from skuq.neural._plan import LONG_TRAINING, Architecture
+from skuq.neural._recipe import Recipe
 from skuq.neural._training import TrainedFit
 from skuq.regressors._training import TrainingData
 
@@ -144,6 +144,8 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     True
     """
 
+    _auto_epochs = LONG_TRAINING
+
     def __init__(
         self,
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
@@ -194,28 +196,10 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     def _architecture(self) -> Architecture:
         return FeatureArchitecture.of(super()._architecture())
 
-    def _options(self) -> TrainingOptions:
-        return LongOptions.of(super()._options())
-
-    def _judge(self) -> Loss | None:
-        return SquaredErrorLoss() if self.early_stopping else None
-
-    def _held_out(self, data: TrainingData, seed: int) -> BoolArray:
-        return single_holdout(self, data, seed, self._judge())
-
-    def _plan(self, data: TrainingData, scaler: Standardiser, held_out: BoolArray, seed: int) -> FitPlan:
+    def _recipe(self) -> Recipe:
         check_integer(self.n_samples, "n_samples")
-        return single_plan(
-            self,
-            data,
-            scaler,
-            held_out,
-            seed,
-            loss=SquaredErrorLoss(),
-            judge=self._judge(),
-            learning_rate=self.learning_rate,
-            counts_rows=True,
-        )
+        judge = SquaredErrorLoss() if self.early_stopping else None
+        return Recipe(SquaredErrorLoss(), self.learning_rate, judge, counts_rows=True)
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
         X, y, weight = rows_of(fit.plan, data, unseen=False)
@@ -225,10 +209,8 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
             evidence = evidence.with_likely_noise(self._features_of(X), y, weight)
         self._posterior, self._seed = evidence.posterior(), fit.plan.seed
         self.prior_precision_ = evidence.precision
-        self.noise_std_ = self.scaler_.y_scale * float(np.sqrt(evidence.noise))
-        loc, variance = self._posterior.moments(self._features_of(X))
-        scale = np.sqrt(evidence.noise + variance)
-        self._calibration = held_out_calibration(self, y - loc, scale, weight)
+        loc, epistemic = self._posterior.moments(self._features_of(X))
+        keep_noise(self, evidence.noise, y - loc, epistemic, weight)
 
     # ---------------------------------------------------------------------------- prediction
 
@@ -236,9 +218,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         return features_of(self.net_.module_, X, read_device(self.device, 1))
 
     def _predict_dist(self, X: Any) -> Distribution:
-        loc, epistemic = self._posterior.moments(self._features_of(self._standardised(X)))
-        total = self.scaler_.scale(self._posterior.noise + epistemic)
-        return self._calibration.apply(self.scaler_.loc(loc), total, self.scaler_.scale(epistemic))
+        return with_noise(self, *self._posterior.moments(self._features_of(self._standardised(X))))
 
     def predict_members(self, X: Any) -> FloatArray:
         """Return functions drawn from the posterior, before calibration.

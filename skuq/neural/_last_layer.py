@@ -9,13 +9,14 @@ from typing import Any, Protocol, Self, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from skuq._typing import FloatArray
-from skuq.neural._judging import member_outputs
+from skuq.neural._constant_noise import MIN_NOISE, minimum
+from skuq.neural._outputs import blocks_of, to_predict
 from skuq.neural._plan import MemberSeed
-from skuq.neural._single import MIN_NOISE, minimum
 from skuq.neural._stacked import StackedMLP, StackedModule
-from skuq.neural._user_module import StackedUserModule
+from skuq.neural._user_module import StackedUserModule, checked_network
 
 __all__ = [
     "FeatureArchitecture",
@@ -33,19 +34,15 @@ _MIN_PRECISION, _MAX_PRECISION = 1e-8, 1e8
 # ------------------------------------------------------------------------------------------- networks
 
 
-class _Beheaded(Protocol):
-    headless: bool
+class _HasFeatures(Protocol):
+    def features(self, x: Tensor) -> Tensor: ...
 
 
 class FeatureMLP(StackedMLP):
-    """A multilayer perceptron that gives the input of its last layer where it is ``headless``."""
+    """A multilayer perceptron whose last layer's input can be had."""
 
-    headless = False
-
-    def forward_members(self, x: Tensor) -> Tensor:
-        """Return the outputs, or the features, (M, k, B) for features (M, d, B)."""
-        if not self.headless:
-            return super().forward_members(x)
+    def features(self, x: Tensor) -> Tensor:
+        """Return the input of the last layer, (M, k, B), for features (M, d, B)."""
         inputs: list[Tensor] = []
         self._run(x, inputs)
         return inputs[-1]
@@ -66,13 +63,20 @@ class HeadedNetwork(nn.Module):
 class FeatureUserModule(StackedUserModule):
     """The same for a network whose body is the user's own."""
 
-    headless = False
+    def features(self, x: Tensor) -> Tensor:
+        """Return what the body gives, (M, k, B), for features (M, d, B)."""
+        return self._run(self._call_body, x)
 
-    def _pattern_part(self, pattern: nn.Module, state: dict[str, Tensor], x: Tensor) -> Tensor:
-        if not self.headless:
-            return super()._pattern_part(pattern, state, x)
+    def head(self, x: Tensor) -> Tensor:
+        """Return the outputs of the last layer, (M, k, B), for its input."""
+        weights = self.weights
+        return torch.baddbmm(weights["head.bias"].unsqueeze(-1), weights["head.weight"], x)
+
+    def _call_body(self, state: dict[str, Tensor], x: Tensor) -> Tensor:
+        body = cast(HeadedNetwork, self._pattern[0]).body
         mine = {name.removeprefix("body."): v for name, v in state.items() if name.startswith("body.")}
-        return super()._pattern_part(cast(HeadedNetwork, pattern).body, mine, x)
+        output: Tensor = functional_call(body, mine, (x,))
+        return output
 
 
 def body_of(
@@ -81,12 +85,7 @@ def body_of(
     """Return what builds the user's network, of so many outputs, with a linear layer behind it."""
 
     def build(_: int, __: int) -> HeadedNetwork:
-        body = module(n_features, width)
-        if not isinstance(body, nn.Module):
-            raise TypeError(
-                "`module` must be a class or function that returns a torch.nn.Module when called with "
-                f"(n_features, n_outputs), got {type(body).__name__}."
-            )
+        body = checked_network(module(n_features, width))
         with torch.no_grad():
             shape = tuple(body.eval()(torch.zeros(3, n_features)).shape)
         if shape != (3, width):
@@ -129,10 +128,12 @@ class FeatureArchitecture:
 
 def features_of(module: StackedModule, X: FloatArray, device: torch.device) -> FloatArray:
     """Return the features of the one member's last layer, with a column of ones for the bias."""
-    body = module.take(slice(0, 1))
-    cast(_Beheaded, body).headless = True
-    features = member_outputs(body, X, device)[:, 0]
-    return np.column_stack([features, np.ones(len(features))])
+    module = to_predict(module, device)
+    body = cast(_HasFeatures, module)
+    with torch.no_grad():
+        blocks = blocks_of(X, module.values_a_row, module.flat)
+        parts = [body.features(block.T.unsqueeze(0))[0].T.to("cpu", torch.float64) for block in blocks]
+    return np.column_stack([torch.cat(parts).numpy(), np.ones(len(X))])
 
 
 # ------------------------------------------------------------------------------------------ posteriors

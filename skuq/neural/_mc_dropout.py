@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,18 +10,21 @@ import numpy as np
 from skuq._typing import FloatArray
 from skuq._validation import check_number, check_option
 from skuq.distributions import Distribution, Empirical
+from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._calibrate import Calibration
-from skuq.neural._dropout import DropoutArchitecture, DropoutMLP
+from skuq.neural._dropout import DropoutArchitecture
 from skuq.neural._losses import Loss
-from skuq.neural._plan import Architecture
-from skuq.neural._sampled import BaseSampledRegressor
+from skuq.neural._plan import LONG_TRAINING, Architecture
+from skuq.neural._recipe import Recipe
+from skuq.neural._sampled import learn_from_draws, recipe_of_draws, sample_members, sample_moments
 from skuq.neural._training import TrainedFit
+from skuq.neural._user_module import own_module
 from skuq.regressors._training import TrainingData
 
 __all__ = ["MCDropoutRegressor"]
 
 
-class MCDropoutRegressor(BaseSampledRegressor):
+class MCDropoutRegressor(BaseNeuralRegressor):
     """One network with dropout, also when it predicts, and one learnt variance of the noise.
 
     It answers how far off a prediction may be, and how much of that is ignorance, at the cost of one
@@ -31,10 +35,16 @@ class MCDropoutRegressor(BaseSampledRegressor):
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers, with rectified linear units; at least one.
+    module : callable or None, default=None
+        A class or function that is called as ``module(n_features, 1)`` and returns a torch module that maps
+        (n, n_features) to (n, 1), with dropout layers of any rates; it replaces ``hidden_layer_sizes``,
+        `dropout` and `last_layer`. Its dropout layers, `torch.nn.Dropout` and its relatives, go on leaving
+        out units in prediction, alike for all rows; so `torch.func.vmap` must be able to run it.
     dropout : float, default=0.2
-        Probability that a hidden unit is left out, strictly between 0 and 1.
+        Probability that a hidden unit is left out, strictly between 0 and 1; not used with `module`.
     last_layer : bool, default=False
-        Whether units of the last hidden layer only are left out: faster, and far less spread.
+        Whether units of the last hidden layer only are left out: faster, and far less spread; not used with
+        `module`.
     n_samples : int, default=200
         Number of networks that predictions draw.
     interval : {"gaussian", "samples"}, default="gaussian"
@@ -125,7 +135,7 @@ class MCDropoutRegressor(BaseSampledRegressor):
     ``sample_weight`` counts repetitions: losses are weighted by it.
 
     Cost: one network; `fit_transform` trains those of all folds in one pass, for little more. Predictions
-    cost `n_samples` passes through the layers after the first dropout.
+    cost `n_samples` passes through the layers after the first dropout, and through the whole of `module`.
 
     References
     ----------
@@ -146,10 +156,13 @@ class MCDropoutRegressor(BaseSampledRegressor):
     True
     """
 
+    _auto_epochs = LONG_TRAINING
+
     def __init__(
         self,
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         *,
+        module: Callable[[int, int], Any] | None = None,
         dropout: float = 0.2,
         last_layer: bool = False,
         n_samples: int = 200,
@@ -173,6 +186,7 @@ class MCDropoutRegressor(BaseSampledRegressor):
         verbose: int = 0,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.module = module
         self.dropout = dropout
         self.last_layer = last_layer
         self.n_samples = n_samples
@@ -198,34 +212,68 @@ class MCDropoutRegressor(BaseSampledRegressor):
     # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
+        module = own_module(self.module)
+        check_option(self.interval, "interval", ("gaussian", "samples"))
+        if module is not None:
+            return DropoutArchitecture((), module=module)
         rate = check_number(self.dropout, "dropout")
         if not 0 < rate < 1:
             raise ValueError(f"`dropout` must lie strictly between 0 and 1, got {rate}.")
-        check_option(self.interval, "interval", ("gaussian", "samples"))
         return DropoutArchitecture(self._hidden_sizes(at_least=1), rate, bool(self.last_layer))
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        module: DropoutMLP = fit.net.module_
-        self.noise_std_ = float(self.scaler_.scale(np.array(module.noise_variance())))
-        super()._accept(fit, data)
+    def _recipe(self) -> Recipe:
+        return recipe_of_draws(self, counts_rows=False)
 
-    def _learn_calibration(
+    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
+        self.noise_std_ = float(self.scaler_.scale(np.array(fit.net.module_.noise_variance())))
+        learn_from_draws(self, fit, data)
+
+    def _calibrate_draws(
         self, residual: FloatArray, epistemic: FloatArray, noise: FloatArray, weight: FloatArray | None
-    ) -> Calibration:
+    ) -> None:
+        """Learn from the residuals and standard deviations of unseen rows."""
         if self.interval == "gaussian":
-            return super()._learn_calibration(residual, epistemic, noise, weight)
+            self._calibrate(residual / np.hypot(epistemic, noise), weight)
+            return
         if not epistemic.min() > 0:
             raise ValueError(
                 "the draws must differ to be spread about their mean, but on some held-out rows they are all "
                 "the same. Use a higher `dropout`, interval='gaussian', or calibration=None."
             )
-        return Calibration.of_scale(residual / epistemic, self.calibration_coverage, weight)
+        self._calibrate(residual / epistemic, weight, Calibration.of_scale)
 
     # ---------------------------------------------------------------------------- prediction
 
+    def _moments_of(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return sample_members(self, features)
+
     def _predict_dist(self, X: Any) -> Distribution:
         if self.interval == "gaussian":
-            return super()._predict_dist(X)
+            mean, epistemic, noise = sample_moments(self, self._features(X))
+            return self._calibration.apply(mean, np.hypot(epistemic, noise), epistemic)
         loc, _ = self._moments(X)
         mean = loc.mean(axis=1, keepdims=True)
         return Empirical(mean + self.factor_ * (loc - mean))
+
+    def predict_members(self, X: Any, return_std: bool = False) -> Any:
+        """Return what each drawn network predicts, before calibration.
+
+        The networks are the same for all rows and all calls.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Features, with the columns of the training data.
+        return_std : bool, default=False
+            Whether to return the networks' standard deviations of the noise too.
+
+        Returns
+        -------
+        members : ndarray of shape (n, n_samples)
+            Means, in the units of y.
+        members_std : ndarray of shape (n, n_samples)
+            Only with `return_std`; in the units of y.
+        """
+        self._check_new(X)
+        loc, scale = self._moments(X)
+        return (loc, scale) if return_std else loc

@@ -7,15 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import BoolArray, FloatArray
-from skuq._validation import check_number, check_option, check_single_coverage, effective_rows
+from skuq._typing import FloatArray
 from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._calibrate import Calibration
-from skuq.neural._holdout import hold_out
 from skuq.neural._losses import CRPSLoss, Loss, read_judge, read_loss
-from skuq.neural._plan import FitPlan, MemberSeed, plan_members
-from skuq.neural._standardise import Standardiser
+from skuq.neural._recipe import Recipe, counted
 from skuq.neural._training import TrainedFit
 from skuq.regressors._training import TrainingData
 
@@ -179,58 +175,20 @@ class PNNRegressor(BaseNeuralRegressor):
 
     # ------------------------------------------------------------------------------- fitting
 
-    def _held_out(self, data: TrainingData, seed: int) -> BoolArray:
-        if self._judge() is None and self.calibration is None:
-            return super()._held_out(data, seed)
-        return hold_out(self.validation, data, seed)
-
-    def _judge(self) -> Loss | None:
-        return read_judge(self.early_stopping, CRPSLoss())
-
-    def _plan(self, data: TrainingData, scaler: Standardiser, held_out: BoolArray, seed: int) -> FitPlan:
-        loss = self._check_settings()
-        weight = data.sample_weight
-        if self.calibration is not None:
-            effective_rows(weight, len(data))  # raises where weights do not count repetitions
-        rows = np.flatnonzero(~held_out if weight is None else ~held_out & (weight > 0))
-        seeds = MemberSeed.spawn(seed, 1)
-        return FitPlan(
-            X=scaler.features(data.X),
-            y=scaler.target(data.y),
-            seeds=seeds,
-            rows=plan_members(seeds, rows, bootstrap=False),
-            seed=seed,
-            loss=loss,
-            learning_rate=check_number(self.learning_rate, "learning_rate", positive=True),
-            weight=None if weight is None else weight / weight[rows].mean(),
-            judge=self._judge(),
-            judging=held_out,
-            held_out=held_out,
-            judge_weight=weight,
-        )
-
-    def _check_settings(self) -> Loss:
+    def _recipe(self) -> Recipe:
         loss = read_loss(self.loss)
         if loss.n_outputs != 2:
             raise ValueError(
                 f"`loss` must learn a variance, and {self.loss!r} learns none: one network without it has no "
                 "distribution. Use 'nll', or UncertaintyRegressor around a plain regressor."
             )
-        check_option(self.calibration, "calibration", ("split", None))
-        check_single_coverage(self.calibration_coverage, "calibration_coverage")
-        return loss
+        return Recipe(loss, self.learning_rate, read_judge(self.early_stopping, CRPSLoss()))
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        self._calibration = Calibration()
-        self.factor_, self.df_ = 1.0, np.inf
-        if self.calibration is None or self.scaler_.y_scale == 0:
-            return
-        held_out = fit.plan.held_out
-        loc, scale = self._moments_of(data.X[held_out])
-        weight = None if data.sample_weight is None else data.sample_weight[held_out]
-        z = (data.y[held_out] - loc[:, 0]) / scale[:, 0]
-        self._calibration = Calibration.of_scale_and_tails(z, self.calibration_coverage, weight)
-        self.factor_, self.df_ = self._calibration.factor, self._calibration.df
+        if self._calibrates():
+            unseen = data.take(counted(fit.plan.held_out, data))
+            loc, scale = self._moments_of(unseen.X)
+            self._calibrate((unseen.y - loc[:, 0]) / scale[:, 0], unseen.sample_weight)
 
     # ---------------------------------------------------------------------------- prediction
 

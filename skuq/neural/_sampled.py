@@ -1,190 +1,78 @@
-"""What estimators share that train one network and draw many from it."""
+"""Predictions by many networks that are drawn from the one trained; the same for all rows and all calls."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
-from sklearn.utils.validation import validate_data
+from torch import Tensor
 
-from skuq._typing import BoolArray, FloatArray
-from skuq._validation import (
-    check_integer,
-    check_number,
-    check_option,
-    check_single_coverage,
-    effective_rows,
-)
-from skuq.distributions import Distribution
-from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._calibrate import Calibration
+from skuq._typing import FloatArray
+from skuq._validation import check_integer
 from skuq.neural._device import read_device
-from skuq.neural._dropout import StackedDropout
-from skuq.neural._holdout import hold_out
-from skuq.neural._judging import NUMBERS_AT_ONCE
-from skuq.neural._losses import CRPSLoss, Loss, NLLLoss, read_judge, variance_of
-from skuq.neural._plan import FitPlan, MemberSeed, TrainingOptions, plan_members
-from skuq.neural._standardise import Standardiser
+from skuq.neural._losses import CRPSLoss, NLLLoss, read_judge, variance_of
+from skuq.neural._outputs import blocks_of, to_predict
+from skuq.neural._recipe import Recipe, counted
 from skuq.neural._training import TrainedFit
 from skuq.regressors._training import TrainingData
 
-__all__ = ["BaseSampledRegressor"]
-
-_AUTO_EPOCHS = (6000, 40, 1000)
-"""Steps, and the fewest and most epochs. With dropout, a few rows need as many steps as many: after 200
-epochs on the 277 rows of the yachts, errors were 1.4 times as large as after 6000 steps."""
+__all__ = ["learn_from_draws", "recipe_of_draws", "sample_members", "sample_moments"]
 
 _SAMPLING = 5
 """Number of the child of the member's seed that draws networks; the first five are for training."""
 
 
-class BaseSampledRegressor(BaseNeuralRegressor):
-    """Base class of the estimators that train one network and predict by many drawn from it.
+class _DrawsNetworks(Protocol):
+    """What a stacked module has from which networks are drawn."""
 
-    The parameters that it reads, besides those of `BaseNeuralRegressor`: ``n_samples, early_stopping,
-    calibration, calibration_coverage, validation, learning_rate``. A subclass writes ``_architecture``,
-    which builds a `StackedDropout`.
-    """
+    values_a_draw: int
 
-    # ------------------------------------------------------------------------------- fitting
-
-    def _options(self) -> TrainingOptions:
-        return replace(super()._options(), auto_epochs=_AUTO_EPOCHS)
-
-    def _loss(self) -> Loss:
-        """Return what the network is trained by."""
-        return NLLLoss()
-
-    def _judge(self) -> Loss | None:
-        return read_judge(self.early_stopping, CRPSLoss())
-
-    def _held_out(self, data: TrainingData, seed: int) -> BoolArray:
-        if self._judge() is None and self.calibration is None:
-            return super()._held_out(data, seed)
-        return hold_out(self.validation, data, seed)
-
-    def _plan(self, data: TrainingData, scaler: Standardiser, held_out: BoolArray, seed: int) -> FitPlan:
-        check_option(self.calibration, "calibration", ("split", None))
-        check_single_coverage(self.calibration_coverage, "calibration_coverage")
-        if check_integer(self.n_samples, "n_samples") < 2:
-            raise ValueError(f"`n_samples` must be at least 2 to have a spread, got {self.n_samples}.")
-        weight = data.sample_weight
-        if self.calibration is not None:
-            effective_rows(weight, len(data))  # raises where weights do not count repetitions
-        rows = np.flatnonzero(~held_out if weight is None else ~held_out & (weight > 0))
-        n_rows = float(len(rows) if weight is None else weight[rows].sum())
-        seeds = [replace(member, n_rows=n_rows) for member in MemberSeed.spawn(seed, 1)]
-        return FitPlan(
-            X=scaler.features(data.X),
-            y=scaler.target(data.y),
-            seeds=seeds,
-            rows=plan_members(seeds, rows, bootstrap=False),
-            seed=seed,
-            loss=self._loss(),
-            learning_rate=check_number(self.learning_rate, "learning_rate", positive=True),
-            weight=None if weight is None else weight / weight[rows].mean(),
-            judge=self._judge(),
-            judging=held_out,
-            held_out=held_out,
-            judge_weight=weight,
-        )
-
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        self._sampling_seed = fit.plan.seed
-        self._calibration = Calibration()
-        self.factor_, self.df_ = 1.0, np.inf
-        if self.calibration is None or self.scaler_.y_scale == 0:
-            return
-        held_out = fit.plan.held_out
-        mean, epistemic, noise = self._sample_moments(data.X[held_out])
-        weight = None if data.sample_weight is None else data.sample_weight[held_out]
-        residual = data.y[held_out] - mean
-        self._calibration = self._learn_calibration(residual, epistemic, noise, weight)
-        self.factor_, self.df_ = self._calibration.factor, self._calibration.df
-
-    def _learn_calibration(
-        self, residual: FloatArray, epistemic: FloatArray, noise: FloatArray, weight: FloatArray | None
-    ) -> Calibration:
-        """Learn scale and tails from the residuals and standard deviations of unseen rows."""
-        z = residual / np.hypot(epistemic, noise)
-        return Calibration.of_scale_and_tails(z, self.calibration_coverage, weight)
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def _draw(self, features: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield means and variances by the drawn networks for blocks of rows, standardised."""
-        module: StackedDropout = self.net_.module_
-        rng = np.random.default_rng(np.random.SeedSequence(self._sampling_seed, spawn_key=(0, _SAMPLING)))
-        device = read_device(self.device, self.n_samples)
-        return _sample_blocks(module, self.scaler_.features(features), self.n_samples, rng, device)
-
-    def _moments_of(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
-        parts = list(self._draw(features))
-        loc, variance = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-        return self.scaler_.loc(loc), self.scaler_.scale(variance)
-
-    def _sample_moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return mean, epistemic and noise standard deviation of each row, in the units of y."""
-        mean, epistemic, noise = [], [], []
-        for loc, variance in self._draw(features):
-            mean.append(loc.mean(axis=1))
-            epistemic.append(loc.var(axis=1, ddof=1))
-            noise.append(variance.mean(axis=1))
-        return (
-            self.scaler_.loc(np.concatenate(mean)),
-            self.scaler_.scale(np.concatenate(epistemic)),
-            self.scaler_.scale(np.concatenate(noise)),
-        )
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        mean, epistemic, noise = self._sample_moments(self._read_features(X))
-        return self._calibration.apply(mean, np.hypot(epistemic, noise), epistemic)
-
-    def _read_features(self, X: Any) -> FloatArray:
-        features: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
-        return features
-
-    def predict_members(self, X: Any, return_std: bool = False) -> Any:
-        """Return what each drawn network predicts, before calibration.
-
-        The networks are the same for all rows and all calls.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-        return_std : bool, default=False
-            Whether to return the networks' standard deviations of the noise too.
-
-        Returns
-        -------
-        members : ndarray of shape (n, n_samples)
-            Means, in the units of y.
-        members_std : ndarray of shape (n, n_samples)
-            Only with `return_std`; in the units of y.
-        """
-        self._check_new(X)
-        loc, scale = self._moments(X)
-        return (loc, scale) if return_std else loc
+    def networks(self, n_samples: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
+        """Draw networks, and return what gives their mean and raw variance (S, 2, B) for rows (B, d)."""
 
 
-def _sample_blocks(
-    module: StackedDropout, X: FloatArray, n_samples: int, rng: np.random.Generator, device: torch.device
-) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield means and variances that drawn networks predict, each (b, S), for blocks of b rows.
+def recipe_of_draws(model: Any, *, counts_rows: bool) -> Recipe:
+    """Return what is trained: one network, by the likelihood."""
+    check_integer(model.n_samples, "n_samples", minimum=2)
+    judge = read_judge(model.early_stopping, CRPSLoss())
+    return Recipe(NLLLoss(), model.learning_rate, judge, counts_rows=counts_rows)
 
-    In double precision, so that a row's prediction does not depend on the rows beside it.
-    """
-    module = module.take(slice(None)).to(device=device, dtype=torch.float64).eval()
+
+def learn_from_draws(model: Any, fit: TrainedFit, data: TrainingData) -> None:
+    """Note what the networks are drawn by, and calibrate by the rows held out."""
+    model._sampling_seed = fit.plan.seed
+    if model._calibrates():
+        unseen = data.take(counted(fit.plan.held_out, data))
+        mean, epistemic, noise = sample_moments(model, unseen.X)
+        model._calibrate_draws(unseen.y - mean, epistemic, noise, unseen.sample_weight)
+
+
+def sample_members(model: Any, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation of the noise by each network, shape (n, S), in the units of y."""
+    loc, variance = (np.concatenate(parts) for parts in zip(*_blocks(model, features), strict=True))
+    return model.scaler_.loc(loc), model.scaler_.scale(variance)
+
+
+def sample_moments(model: Any, features: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return mean, epistemic and noise standard deviation of each row, in the units of y."""
+    moments = [
+        (loc.mean(axis=1), loc.var(axis=1, ddof=1), variance.mean(axis=1))
+        for loc, variance in _blocks(model, features)
+    ]
+    mean, epistemic, noise = (np.concatenate(parts) for parts in zip(*moments, strict=True))
+    return model.scaler_.loc(mean), model.scaler_.scale(epistemic), model.scaler_.scale(noise)
+
+
+def _blocks(model: Any, features: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield means and variances by the drawn networks for blocks of rows, (b, S), standardised."""
+    rng = np.random.default_rng(np.random.SeedSequence(model._sampling_seed, spawn_key=(0, _SAMPLING)))
+    module = to_predict(model.net_.module_, read_device(model.device, model.n_samples))
+    drawing = cast(_DrawsNetworks, module)
     with torch.no_grad():
-        layers = module.layers_of_samples(n_samples, rng)
-        width = max(weight.shape[-2] for weight, _ in layers)
-        step = max(16, NUMBERS_AT_ONCE // (width * n_samples))
-        for start in range(0, len(X), step):
-            block = torch.as_tensor(X[start : start + step].T, dtype=torch.float64, device=device)
-            output = module.run_samples(layers, block)
-            variance = variance_of(output[:, 1])
-            yield output[:, 0].T.cpu().numpy(), variance.T.cpu().numpy()
+        run = drawing.networks(model.n_samples, rng)
+        values_a_row = drawing.values_a_draw * model.n_samples
+        for block in blocks_of(model.scaler_.features(features), values_a_row, module.flat):
+            output = run(block).to("cpu", torch.float64)
+            yield output[:, 0].T.numpy(), variance_of(output[:, 1]).T.numpy()

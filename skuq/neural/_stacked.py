@@ -73,6 +73,11 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return len(self.flat)
 
     @property
+    def values_a_row(self) -> int:
+        """About how many hidden values of a row and member are in memory at once."""
+        return int(self.flat.shape[1]) // 16
+
+    @property
     def weights(self) -> dict[str, Tensor]:
         """The weights by name, each of shape (M, ...): views of the one matrix."""
         return self._leaves if self._leaves is not None else self._split(self.flat)

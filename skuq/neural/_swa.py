@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from skorch.callbacks import Callback
 
-from skuq._typing import BoolArray, FloatArray
+from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_number
 from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
+from skuq.neural._constant_noise import keep_noise, likely_noise, rows_of, with_noise
 from skuq.neural._device import read_device
-from skuq.neural._judging import member_moments
 from skuq.neural._losses import SquaredErrorLoss
-from skuq.neural._plan import Architecture, FitPlan, MemberSeed, TrainingOptions
-from skuq.neural._single import (
-    LongOptions,
-    held_out_calibration,
-    likely_noise,
-    rows_of,
-    single_holdout,
-    single_plan,
-)
+from skuq.neural._outputs import member_moments
+from skuq.neural._plan import LONG_TRAINING, Architecture, MemberSeed, TrainingOptions
+from skuq.neural._recipe import Recipe
 from skuq.neural._stacked import StackedModule
-from skuq.neural._standardise import Standardiser
 from skuq.neural._training import TrainedFit
 from skuq.regressors._training import TrainingData
 
@@ -201,6 +194,8 @@ class SWARegressor(BaseNeuralRegressor):
     (1, 20)
     """
 
+    _auto_epochs = LONG_TRAINING
+
     def __init__(
         self,
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
@@ -252,7 +247,7 @@ class SWARegressor(BaseNeuralRegressor):
         n_snapshots = check_integer(self.n_snapshots, "n_snapshots", minimum=2)
         rate = check_number(self.snapshot_learning_rate, "snapshot_learning_rate", positive=True)
         options = super()._options()
-        return LongOptions.of(
+        return replace(
             options,
             architecture=SnapshotArchitecture(options.architecture, n_snapshots),
             lr_schedule="constant",
@@ -260,30 +255,14 @@ class SWARegressor(BaseNeuralRegressor):
             further_epochs=n_snapshots,
         )
 
-    def _held_out(self, data: TrainingData, seed: int) -> BoolArray:
-        return single_holdout(self, data, seed, None)
-
-    def _plan(self, data: TrainingData, scaler: Standardiser, held_out: BoolArray, seed: int) -> FitPlan:
-        return single_plan(
-            self,
-            data,
-            scaler,
-            held_out,
-            seed,
-            loss=SquaredErrorLoss(),
-            judge=None,
-            learning_rate=self.learning_rate,
-            counts_rows=False,
-        )
+    def _recipe(self) -> Recipe:
+        return Recipe(SquaredErrorLoss(), self.learning_rate)
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
         X, y, weight = rows_of(fit.plan, data, unseen=self.calibration is not None)
         members = self._members_of(X)
         residual, epistemic = y - members.mean(axis=1), members.var(axis=1)
-        self._noise = likely_noise(residual, epistemic, weight)
-        self.noise_std_ = self.scaler_.y_scale * float(np.sqrt(self._noise))
-        scale = np.sqrt(self._noise + epistemic)
-        self._calibration = held_out_calibration(self, residual, scale, weight)
+        keep_noise(self, likely_noise(residual, epistemic, weight), residual, epistemic, weight)
 
     # ---------------------------------------------------------------------------- prediction
 
@@ -297,10 +276,7 @@ class SWARegressor(BaseNeuralRegressor):
 
     def _predict_dist(self, X: Any) -> Distribution:
         members = self._members_of(self._standardised(X))
-        epistemic = members.var(axis=1)
-        total = self.scaler_.scale(self._noise + epistemic)
-        loc = self.scaler_.loc(members.mean(axis=1))
-        return self._calibration.apply(loc, total, self.scaler_.scale(epistemic))
+        return with_noise(self, members.mean(axis=1), members.var(axis=1))
 
     def predict_members(self, X: Any) -> FloatArray:
         """Return what each snapshot predicts, before calibration.

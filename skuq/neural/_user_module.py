@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from skuq._typing import FloatArray
 from skuq.neural._stacked import StackedModule
 
-__all__ = ["StackedUserModule"]
+__all__ = ["StackedUserModule", "checked_network", "own_module"]
 
 _MAX_TORCH_SEED = 2**63
 
@@ -32,6 +33,8 @@ class StackedUserModule(StackedModule):
         What ``build`` is given.
     dtype : torch.dtype
         Of the weights.
+    extra : mapping of str to ndarray of shape (M, ...) or None, default=None
+        What a subclass learns besides the networks' weights.
 
     Attributes
     ----------
@@ -49,15 +52,17 @@ class StackedUserModule(StackedModule):
         n_features: int,
         n_outputs: int,
         dtype: torch.dtype,
+        extra: Mapping[str, FloatArray] | None = None,
     ) -> None:
         networks = [_built(build, rng, n_features, n_outputs, dtype) for rng in rngs]
         params, buffers = stack_module_state(networks)
         if not params:
             raise ValueError("`module` must build a network with weights to learn, got one without.")
-        super().__init__({name: value.detach().numpy() for name, value in params.items()}, dtype)
+        blocks = {name: value.detach().numpy() for name, value in params.items()}
+        super().__init__({**(extra or {}), **blocks}, dtype)
         for name, value in buffers.items():
             self.register_buffer(_mangled(name), value.clone())
-        self._buffer_names = list(buffers)
+        self._weight_names, self._buffer_names = list(params), list(buffers)
         # Outside of nn.Module's registry: its weights serve as a pattern and are never trained.
         n_members, self.vectorised = len(networks), True
         self._pattern = [copy.deepcopy(networks[0]).to("meta")]
@@ -77,39 +82,38 @@ class StackedUserModule(StackedModule):
         x = torch.zeros(self.n_members, n_features, 3, dtype=self.flat.dtype)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             try:
-                shape = self._run_vectorised(x).shape
+                shape = self._run_whole(x).shape
             except Exception:  # vmap gives up with errors of many kinds; what is wrong fails in the loop too
                 self.vectorised = False
-                shape = self.forward_members(x).shape
+                shape = self._run_whole(x).shape
         for name, value in before.items():
             self.get_buffer(name).copy_(value)
         return tuple(shape)
 
     def forward_members(self, x: Tensor) -> Tensor:
         """Return the outputs (M, k, B) for features (M, d, B)."""
+        return self._run_whole(x)
+
+    def _run_whole(self, x: Tensor) -> Tensor:
+        return self._run(lambda state, rows: functional_call(self._pattern[0], state, (rows,)), x)
+
+    def _run(self, call: Callable[[dict[str, Tensor], Tensor], Tensor], x: Tensor) -> Tensor:
+        """Call the pattern, or a part of it, with each member's weights and rows (B, d)."""
+        self._pattern[0].train(self.training)
+        state, rows = self._state(), x.transpose(1, 2)
         if self.vectorised:
-            return self._run_vectorised(x)
-        states = [{name: value[k] for name, value in self._state().items()} for k in range(self.n_members)]
-        outputs = [self._call(state, x[k].T).T for k, state in enumerate(states)]
-        return torch.stack(outputs)
-
-    def _run_vectorised(self, x: Tensor) -> Tensor:
-        run: Tensor = vmap(self._call, in_dims=(0, 0), randomness="different")(
-            self._state(), x.transpose(1, 2)
-        )
-        return run.transpose(1, 2)
-
-    def _call(self, state: dict[str, Tensor], x: Tensor) -> Tensor:
-        return self._pattern_part(self._pattern[0].train(self.training), state, x)
-
-    def _pattern_part(self, pattern: nn.Module, state: dict[str, Tensor], x: Tensor) -> Tensor:
-        """Run the pattern with the weights of one member; for those who want to see inside."""
-        output: Tensor = functional_call(pattern, state, (x,))
-        return output
+            outputs: Tensor = vmap(call, in_dims=(0, 0), randomness="different")(state, rows)
+        else:
+            outputs = torch.stack(
+                [call({name: value[k] for name, value in state.items()}, part) for k, part in enumerate(rows)]
+            )
+        return outputs.transpose(1, 2)
 
     def _state(self) -> dict[str, Tensor]:
+        """Return what the pattern is called with, all members' weights and buffers by name."""
+        weights = self.weights
         buffers = {name: self.get_buffer(_mangled(name)) for name in self._buffer_names}
-        return {**self.weights, **buffers}
+        return {**{name: weights[name] for name in self._weight_names}, **buffers}
 
 
 def _mangled(name: str) -> str:
@@ -128,9 +132,31 @@ def _built(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(rng.integers(_MAX_TORCH_SEED)))
         network = build(n_features, n_outputs)
-    if not isinstance(network, nn.Module):
+    return checked_network(network).to(dtype)
+
+
+def own_module(module: Any) -> Callable[[int, int], Any] | None:
+    """Return a checked parameter ``module``."""
+    if module is not None and not callable(module):
         raise TypeError(
-            "`module` must be a class or function that returns a torch.nn.Module when called with "
-            f"(n_features, n_outputs), got {type(network).__name__}."
+            "`module` must be a class or function that builds a torch.nn.Module when called with "
+            f"(n_features, n_outputs), or None, got {module!r}."
         )
-    return network.to(dtype)
+    if isinstance(module, nn.Module):
+        raise TypeError(
+            "`module` must be a class or function that builds the network, so that every member gets "
+            f"initial weights of its own, got an instance of {type(module).__name__}. Pass a "
+            "function: module=lambda n_features, n_outputs: ..."
+        )
+    checked: Callable[[int, int], Any] | None = module
+    return checked
+
+
+def checked_network(network: Any) -> nn.Module:
+    """Return what ``module`` has built, where that is a network."""
+    if isinstance(network, nn.Module):
+        return network
+    raise TypeError(
+        "`module` must be a class or function that returns a torch.nn.Module when called with "
+        f"(n_features, n_outputs), got {type(network).__name__}."
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,20 +13,17 @@ from torch import Tensor
 
 from skuq._typing import FloatArray
 from skuq.neural._last_layer import LastLayerPosterior
-from skuq.neural._losses import MIN_VARIANCE, variance_of
 from skuq.neural._plan import MemberSeed
-from skuq.neural._stacked import StackedMLP, StackedModule, dense_blocks
+from skuq.neural._stacked import StackedMLP, dense_blocks
+from skuq.neural._stacked_parts import ConstantNoiseModule, RandomisedModule, first_raw_noise
 
 __all__ = [
-    "INITIAL_RAW_NOISE",
     "Divergence",
     "UncertainLayer",
     "VariationalMLP",
     "VariationalModule",
     "initial_log_scale",
 ]
-
-INITIAL_RAW_NOISE = math.log(math.expm1(0.3**2 - MIN_VARIANCE))  # a standard deviation of 0.3
 
 
 def initial_log_scale(n_inputs: int) -> float:
@@ -51,7 +48,7 @@ class Divergence:
     warm_up: float
 
 
-class VariationalModule(StackedModule):
+class VariationalModule(RandomisedModule, ConstantNoiseModule):
     """M networks of which some layers have normal weights; a subclass writes their order.
 
     In training each row sees weights of its own, through the mean and variance that they give each unit
@@ -67,19 +64,12 @@ class VariationalModule(StackedModule):
     ) -> None:
         """Note what is uncertain, and whose generators draw the noise."""
         self.uncertain, self.divergence, self._warmth = tuple(uncertain), divergence, 1.0
-        n_rows = torch.tensor([seed.n_rows for seed in seeds], dtype=self.flat.dtype)
-        self.register_buffer("n_rows", n_rows)
-        self._generators = [seed.noise for seed in seeds]
+        self.set_seeds(seeds)
 
     def begin_epoch(self, fraction: float) -> None:
         """Let the prior in little by little; at once, it would win before anything has been learnt."""
         warm_up = self.divergence.warm_up
         self._warmth = 1.0 if fraction >= warm_up else fraction / warm_up
-
-    def end_training(self) -> None:
-        """Forget the generators too."""
-        super().end_training()
-        self._generators = []
 
     def penalty(self) -> Tensor:
         """Return the divergence of posterior from prior for each row, shape (M,)."""
@@ -102,17 +92,7 @@ class VariationalModule(StackedModule):
         squares = bias.square() + (2 * bias_log_scale).exp()
         return weights + (0.5 * squares - bias_log_scale - 0.5).sum(1)
 
-    def _draw(self, n_units: int, x: Tensor) -> Tensor:
-        """Return standard normal values (M, n_units, B), each member's from its own generator."""
-        kind: Any = np.float64 if x.dtype == torch.float64 else np.float32
-        drawn = np.stack([each.standard_normal((n_units, x.shape[2]), kind) for each in self._generators])
-        return torch.from_numpy(drawn).to(x.device)
-
     # ------------------------------------------------------------------------------- the posterior
-
-    def noise_variance(self) -> float:
-        """Return the first member's variance of the noise."""
-        return float(variance_of(self.weights["raw_noise"].detach().double()).flatten()[0])
 
     def posterior(self) -> LastLayerPosterior:
         """Return that of the first member's last layer, for features with a column of ones."""
@@ -142,8 +122,6 @@ class VariationalMLP(VariationalModule):
         Of the weights.
     """
 
-    headless = False
-
     def __init__(
         self,
         seeds: Sequence[MemberSeed],
@@ -161,7 +139,7 @@ class VariationalMLP(VariationalModule):
             log_scale = initial_log_scale(sizes[k])
             for mean, scale in zip(self_layers[k][:2], self_layers[k][2:], strict=True):
                 blocks[scale] = np.full_like(blocks[mean], log_scale)
-        blocks["raw_noise"] = np.full((len(seeds), 1, 1), INITIAL_RAW_NOISE)
+        blocks["raw_noise"] = first_raw_noise(len(seeds))
         super().__init__(blocks, dtype)
         self.sizes, self.layers = tuple(sizes), tuple(self_layers)
         self._inputs: list[Tensor] = []
@@ -169,24 +147,25 @@ class VariationalMLP(VariationalModule):
         self.set_up(seeds, self_layers[first:], divergence)
 
     def forward_members(self, x: Tensor) -> Tensor:
-        """Return mean and raw variance, or the features of the last layer, (M, k, B)."""
+        """Return mean and raw variance, (M, 2, B), for features (M, d, B)."""
         if self.training and self._gradients and self._generators:
             with torch.no_grad():  # `backward` below does what autograd would, with less to do around it
                 return self._run_training(x)
-        weights, last = self.weights, len(self.layers) - 1
-        for k, layer in enumerate(self.layers):
-            if k == last and self.headless:
-                return x
-            x = torch.baddbmm(weights[layer.bias], weights[layer.weight], x)
-            if k < last:
-                x = torch.relu_(x)
-        return torch.cat([x, weights["raw_noise"].expand_as(x)], dim=1)
+        weights, last = self.weights, self.layers[-1]
+        return self.with_noise(torch.baddbmm(weights[last.bias], weights[last.weight], self.features(x)))
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the input of the last layer, (M, k, B), at the mean of the weights."""
+        weights = self.weights
+        for layer in self.layers[:-1]:
+            x = torch.relu_(torch.baddbmm(weights[layer.bias], weights[layer.weight], x))
+        return x
 
     def _run_training(self, x: Tensor) -> Tensor:
         """Run the layers with noise, and note of each what its gradient needs."""
         weights, n_sure = self.weights, len(self.layers) - len(self.uncertain)
         units = list(self.sizes[n_sure + 1 :])
-        noises = torch.split(self._draw(sum(units), x), units, dim=1)
+        noises = torch.split(self.draw_normal(sum(units), x), units, dim=1)
         self._inputs, self._deviations = [], []
         for k, layer in enumerate(self.layers):
             self._inputs.append(x)
@@ -199,7 +178,7 @@ class VariationalMLP(VariationalModule):
                 loc.addcmul_(std, noise)
                 self._deviations.append((weight_variance, bias_variance, noise / std))
             x = torch.relu_(loc) if k < len(self.layers) - 1 else loc
-        return torch.cat([x, weights["raw_noise"].expand_as(x)], dim=1)
+        return self.with_noise(x)
 
     def penalty(self) -> Tensor:
         """Return the divergence of posterior from prior for each row, shape (M,)."""

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from skuq.neural._last_layer import FeatureUserModule, HeadedNetwork, body_of
+from skuq.neural._last_layer import FeatureUserModule, body_of
 from skuq.neural._plan import MemberSeed
 from skuq.neural._stacked import StackedModule
+from skuq.neural._stacked_parts import first_raw_noise
 from skuq.neural._variational import (
-    INITIAL_RAW_NOISE,
     Divergence,
     UncertainLayer,
     VariationalMLP,
@@ -24,39 +25,18 @@ from skuq.neural._variational import (
 __all__ = ["VariationalArchitecture"]
 
 
-class _HeadWithScales(nn.Module):
-    """The user's network, a linear layer behind it, and what makes that layer uncertain."""
-
-    def __init__(self, headed: HeadedNetwork) -> None:
-        super().__init__()
-        self.body, self.head = headed.body, headed.head
-        log_scale = initial_log_scale(self.head.in_features)
-        self.weight_log_scale = nn.Parameter(torch.full_like(self.head.weight, log_scale))
-        self.bias_log_scale = nn.Parameter(torch.full_like(self.head.bias, log_scale))
-        self.raw_noise = nn.Parameter(torch.full((1, 1), INITIAL_RAW_NOISE))
-
-    def forward(self, x: Tensor) -> Tensor:
-        loc = self.head(self.body(x))
-        return torch.cat([loc, self.raw_noise.expand_as(loc)], dim=1)
-
-
 class VariationalUserModule(FeatureUserModule, VariationalModule):
     """Networks of the user, behind which an uncertain last layer is put."""
 
     def forward_members(self, x: Tensor) -> Tensor:
-        """Return mean and raw variance, or the features of the last layer, (M, k, B)."""
-        if self.headless or not (self.training and getattr(self, "_generators", None)):
-            return super().forward_members(x)
-        self.headless = True
-        try:
-            x = super().forward_members(x)
-        finally:
-            self.headless = False
-        weight, bias, weight_log_scale, bias_log_scale = (self.weights[name] for name in self.uncertain[0])
-        loc = torch.baddbmm(bias.unsqueeze(-1), weight, x)
-        scales = (2 * bias_log_scale).exp().unsqueeze(-1), (2 * weight_log_scale).exp()
-        loc = loc + torch.baddbmm(*scales, x.square()).sqrt() * self._draw(1, x)
-        return torch.cat([loc, self.weights["raw_noise"].expand_as(loc)], dim=1)
+        """Return mean and raw variance, (M, 2, B), for features (M, d, B)."""
+        x = self.features(x)
+        loc = self.head(x)
+        if self.training and self._generators:
+            _, _, weight_log_scale, bias_log_scale = (self.weights[name] for name in self.uncertain[0])
+            scales = (2 * bias_log_scale).exp().unsqueeze(-1), (2 * weight_log_scale).exp()
+            loc = loc + torch.baddbmm(*scales, x.square()).sqrt() * self.draw_normal(1, x)
+        return self.with_noise(loc)
 
 
 @dataclass(frozen=True)
@@ -76,11 +56,15 @@ class VariationalArchitecture:
             return VariationalMLP(
                 seeds, (n_features, *self.hidden, 1), self.last_layer, self.divergence, dtype
             )
-        headed = body_of(self.module, self.hidden[-1], n_features, 1)
-        rngs = [seed.init for seed in seeds]
-        made = VariationalUserModule(
-            lambda d, k: _HeadWithScales(headed(d, k)), rngs, n_features, n_outputs, dtype
-        )
+        width, n_members = self.hidden[-1], len(seeds)
+        log_scale = initial_log_scale(width)
+        extra = {
+            "weight_log_scale": np.full((n_members, 1, width), log_scale),
+            "bias_log_scale": np.full((n_members, 1), log_scale),
+            "raw_noise": first_raw_noise(n_members),
+        }
+        build = body_of(self.module, width, n_features, 1)
+        made = VariationalUserModule(build, [seed.init for seed in seeds], n_features, 1, dtype, extra)
         head = UncertainLayer("head.weight", "head.bias", "weight_log_scale", "bias_log_scale")
         made.set_up(seeds, [head], self.divergence)
         return made

@@ -7,24 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import BoolArray, FloatArray
+from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_number, check_option
 from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
+from skuq.neural._constant_noise import keep_noise, likely_noise, rows_of, with_noise
 from skuq.neural._device import read_device
-from skuq.neural._judging import member_moments
 from skuq.neural._last_layer import FeatureArchitecture, LastLayerPosterior, features_of
 from skuq.neural._losses import Loss, NLLLoss, read_judge
-from skuq.neural._plan import Architecture, FitPlan, TrainingOptions
-from skuq.neural._single import (
-    LongOptions,
-    held_out_calibration,
-    likely_noise,
-    rows_of,
-    single_holdout,
-    single_plan,
-)
-from skuq.neural._standardise import Standardiser
+from skuq.neural._outputs import member_moments
+from skuq.neural._plan import LONG_TRAINING, Architecture
+from skuq.neural._recipe import Recipe
 from skuq.neural._training import TrainedFit
 from skuq.neural._variational import Divergence
 from skuq.neural._variational_architecture import VariationalArchitecture
@@ -167,6 +160,8 @@ class VariationalRegressor(BaseNeuralRegressor):
     True
     """
 
+    _auto_epochs = LONG_TRAINING
+
     def __init__(
         self,
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
@@ -235,16 +230,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         divergence = Divergence(check_number(self.kl_weight, "kl_weight", positive=True), warm_up)
         return VariationalArchitecture(plain.hidden, plain.module, bool(self.last_layer), divergence)
 
-    def _options(self) -> TrainingOptions:
-        return LongOptions.of(super()._options())
-
-    def _judge(self) -> Loss | None:
-        return read_judge(self.early_stopping, NLLLoss())
-
-    def _held_out(self, data: TrainingData, seed: int) -> BoolArray:
-        return single_holdout(self, data, seed, self._judge())
-
-    def _plan(self, data: TrainingData, scaler: Standardiser, held_out: BoolArray, seed: int) -> FitPlan:
+    def _recipe(self) -> Recipe:
         check_integer(self.n_samples, "n_samples", minimum=2)
         check_option(self.prediction, "prediction", ("auto", "analytic", "sampled"))
         if self.prediction == "analytic" and not self.last_layer:
@@ -256,29 +242,17 @@ class VariationalRegressor(BaseNeuralRegressor):
         if isinstance(rate, str):
             check_option(rate, "learning_rate", ("auto",))
             rate = _RATES[bool(self.last_layer)]
-        return single_plan(
-            self,
-            data,
-            scaler,
-            held_out,
-            seed,
-            loss=NLLLoss(),
-            judge=self._judge(),
-            learning_rate=rate,
-            counts_rows=True,
-        )
+        return Recipe(NLLLoss(), rate, read_judge(self.early_stopping, NLLLoss()), counts_rows=True)
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
         self._seed = fit.plan.seed
         self._last_layer: LastLayerPosterior = self.net_.module_.posterior()
         X, y, weight = rows_of(fit.plan, data, unseen=self.calibration is not None)
         loc, epistemic = self._posterior_moments(X)
-        self._noise = self.net_.module_.noise_variance()
+        noise = self.net_.module_.noise_variance()
         if self.calibration is not None:
-            self._noise = likely_noise(y - loc, epistemic, weight)
-        self.noise_std_ = self.scaler_.y_scale * float(np.sqrt(self._noise))
-        scale = np.sqrt(self._noise + epistemic)
-        self._calibration = held_out_calibration(self, y - loc, scale, weight)
+            noise = likely_noise(y - loc, epistemic, weight)
+        keep_noise(self, noise, y - loc, epistemic, weight)
 
     # ---------------------------------------------------------------------------- prediction
 
@@ -297,9 +271,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         return member_moments(module.drawn(self.n_samples, self._seed), X, device, 1)[0]
 
     def _predict_dist(self, X: Any) -> Distribution:
-        loc, epistemic = self._posterior_moments(self._standardised(X))
-        total = self.scaler_.scale(self._noise + epistemic)
-        return self._calibration.apply(self.scaler_.loc(loc), total, self.scaler_.scale(epistemic))
+        return with_noise(self, *self._posterior_moments(self._standardised(X)))
 
     def predict_members(self, X: Any) -> FloatArray:
         """Return what networks drawn from the posterior predict, before calibration.

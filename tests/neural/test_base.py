@@ -57,6 +57,7 @@ MODELS = {
 }
 # A network of the user ends before the last layer of these.
 WITH_A_BODY = (
+    ConcreteDropoutRegressor,
     LastLayerLaplaceRegressor,
     VariationalRegressor,
 )
@@ -340,6 +341,35 @@ def test_a_network_of_ones_own(model, sine):
     dist = model.fit(X, y).predict_dist(X)
     assert np.corrcoef(dist.mean(), y)[0, 1] > 0.5
     same(clone(model).fit(X, y).predict_dist(X), dist)
+    copied = pickle.loads(pickle.dumps(model.set_params(module=None)))  # a test's own class would not travel
+    same(copied.predict_dist(X), dist)
+
+
+def without_dropout(n_features, n_outputs):
+    return nn.Sequential(nn.Linear(n_features, 8), nn.Tanh(), nn.Linear(8, n_outputs))
+
+
+@pytest.mark.parametrize(
+    "model", [name for name in WITH_MODULE if not isinstance(MODELS[name], MCDropoutRegressor)], indirect=True
+)
+def test_networks_of_ones_own_that_draw_nothing_are_the_same_in_any_company(model, sine, monkeypatch):
+    X, y = sine
+    with_own_network(model, without_dropout).set_params(dtype="float64")
+    rows = [np.arange(100), np.arange(50, 150)]
+    together = model.fit_many(X, y, rows)
+    if not model.get_params().get("early_stopping"):  # members that are judged together stay together
+        monkeypatch.setattr("skuq.neural._training._members_at_once", lambda *_: 1)
+    for part, one in zip(rows, together, strict=True):
+        same(one.predict_dist(X), clone(model).fit(X[part], y[part]).predict_dist(X), 1e-7)
+
+
+@pytest.mark.parametrize("model", ["dropout", "dropout, samples"], indirect=True)
+def test_dropout_of_ones_own_is_the_same_each_time(model, sine):
+    rows = [np.arange(100), np.arange(50, 150)]
+    with_own_network(model, WithDropout)
+    first, second = (model.fit_many(*sine, rows) for _ in range(2))
+    for one, other in zip(first, second, strict=True):
+        same(one.predict_dist(sine[0]), other.predict_dist(sine[0]))
 
 
 def test_skorch_callbacks_are_called_and_change_nothing(model, sine):

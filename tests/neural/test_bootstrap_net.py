@@ -61,7 +61,7 @@ def test_the_noise_comes_from_rows_that_members_left_out(sine):
     assert asked.sum() > 100
     rows = np.flatnonzero(unseen.any(axis=1))
     one = np.isin(rows, np.flatnonzero(asked))
-    residual, spread = model._residuals(model._read(X, y, None, {}, "fit"), unseen, rows)
+    residual, spread = model._residuals(model._read(X, y, None, {}, "fit"), fit, rows)
     np.testing.assert_allclose(np.maximum(residual**2 - spread, 0)[one], terms, rtol=1e-6)
     assert model.noise_std_ == pytest.approx(np.sqrt(np.maximum(residual**2 - spread, 0).mean()))
 

@@ -11,7 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
-from skuq.neural._dropout import LOGIT_SPEED, ConcreteDropoutMLP, DropoutMLP
+from skuq.neural._concrete import LOGIT_SPEED, ConcreteDropoutMLP
+from skuq.neural._dropout import DropoutMLP
 from skuq.neural._plan import MemberSeed
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("skorch")
+
+from torch import nn
 
 from skuq.distributions import Empirical, Normal, StudentT
 from skuq.exceptions import NoDecompositionError
@@ -143,3 +145,139 @@ def test_a_length_scale_must_be_positive(sine):
 def test_auto_epochs_are_6000_steps_but_40_to_1000():
     options = MCDropoutRegressor()._options()
     assert [options.epochs(n) for n in (1, 6, 60, 200, 1000)] == [1000, 1000, 100, 40, 40]
+
+
+# ------------------------------------------------------------------------------ networks of users
+
+
+def plain(n_features, n_outputs):
+    layers = [nn.Linear(n_features, 16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 16), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Dropout(0.2), nn.Linear(16, n_outputs))
+
+
+def alpha(n_features, n_outputs):
+    return nn.Sequential(nn.Linear(n_features, 16), nn.SELU(), nn.AlphaDropout(0.2), nn.Linear(16, n_outputs))
+
+
+def in_place(n_features, n_outputs):
+    return nn.Sequential(
+        nn.Linear(n_features, 16),
+        nn.BatchNorm1d(16),
+        nn.Dropout(0.2, inplace=True),
+        nn.Linear(16, n_outputs),
+    )
+
+
+class Channels(nn.Module):
+    """Leaves out whole channels."""
+
+    def __init__(self, n_features, n_outputs):
+        super().__init__()
+        self.spread, self.dropout = nn.Conv1d(1, 8, n_features), nn.Dropout1d(0.3)
+        self.last = nn.Linear(8, n_outputs)
+
+    def forward(self, x):
+        return self.last(self.dropout(torch.tanh(self.spread(x.unsqueeze(1)))).flatten(1))
+
+
+class Branching(nn.Module):
+    """Control flow that depends on values."""
+
+    def __init__(self, n_features, n_outputs):
+        super().__init__()
+        self.linear, self.dropout = nn.Linear(n_features, n_outputs), nn.Dropout(0.3)
+
+    def forward(self, x):
+        return self.dropout(self.linear(x)) if float(x.detach().sum()) > -1e300 else x
+
+
+@pytest.mark.parametrize("module", [plain, alpha, in_place, Channels])
+def test_a_draw_of_ones_own_network_is_the_same_for_all_rows_and_blocks(module, sine, monkeypatch):
+    model = MCDropoutRegressor(module=module, dtype="float64", **SMALL).fit(*sine)
+    whole = model.predict_members(sine[0])
+    assert len(np.unique(whole[0])) > 25
+    np.testing.assert_array_equal(model.predict_members(sine[0]), whole)
+    np.testing.assert_allclose(model.predict_members(sine[0][[140]]), whole[[140]], rtol=1e-12)
+    np.testing.assert_allclose(model.predict_members(sine[0] + 1e-9), whole, atol=1e-6)
+    monkeypatch.setattr("skuq.neural._outputs._NUMBERS_AT_ONCE", 1)  # blocks of 64 rows
+    np.testing.assert_allclose(model.predict_members(sine[0]), whole, rtol=1e-12)
+
+
+def test_a_draw_is_ones_own_network_without_some_units(sine):
+    """One hidden layer, whose units are all there in the mean of many draws, or in none of them."""
+    X = sine[0]
+
+    def module(n_features, n_outputs):
+        return nn.Sequential(nn.Linear(n_features, 3), nn.Dropout(0.5), nn.Linear(3, n_outputs))
+
+    settings = {**SMALL, "n_samples": 400, "dtype": "float64"}
+    model = MCDropoutRegressor(module=module, calibration=None, **settings).fit(*sine)
+    weights = {name: value.detach()[0].numpy() for name, value in model.net_.module_.weights.items()}
+    hidden = model.scaler_.features(X) @ weights["0.weight"].T + weights["0.bias"]
+    kept = np.array(np.meshgrid(*[[0.0, 2.0]] * 3)).reshape(3, -1)
+    expected = model.scaler_.loc(hidden @ (kept * weights["2.weight"].T) + weights["2.bias"])
+    members = model.predict_members(X)
+    nearest = np.abs(members[:, :, np.newaxis] - expected[:, np.newaxis]).max(axis=0)
+    assert nearest.min(axis=1).max() < 1e-10
+    counts = np.bincount(nearest.argmin(axis=1), minlength=8)
+    assert counts.min() > 25  # of 50
+
+
+@pytest.mark.parametrize(("kind", "module"), [(MCDropoutRegressor, plain), (ConcreteDropoutRegressor, plain)])
+def test_ones_own_network_learns_and_covers(kind, module):
+    X_new, y_new = world(4000, 2)
+    settings = {"hidden_layer_sizes": (16,), "max_epochs": 150, "learning_rate": 0.01, "random_state": 0}
+    dist = kind(module=module, **settings).fit(*world(400, 1)).predict_dist(X_new)
+    assert np.sqrt(np.mean((dist.mean() - np.sin(2 * X_new[:, 0])) ** 2)) < 0.25
+    assert prediction_interval_coverage(y_new, dist, coverage=0.9) == pytest.approx(0.9, abs=0.06)
+
+
+def test_a_network_of_ones_own_replaces_the_built_in(sine):
+    model = MCDropoutRegressor(module=plain, **SMALL).fit(*sine)
+    other = MCDropoutRegressor(module=plain, **SMALL)
+    other.set_params(dropout=7.0, last_layer=True, hidden_layer_sizes="none").fit(*sine)
+    np.testing.assert_array_equal(other.predict_members(sine[0]), model.predict_members(sine[0]))
+
+
+@pytest.mark.parametrize("rate", [None, 0.0])
+def test_a_network_without_dropout_cannot_be_drawn_from(rate, sine):
+    layers = [] if rate is None else [nn.Dropout(rate)]
+    with pytest.raises(ValueError, match="must build a network with dropout layers"):
+        MCDropoutRegressor(module=lambda d, k: nn.Sequential(*layers, nn.Linear(d, k)), **SMALL).fit(*sine)
+
+
+def test_a_network_that_cannot_be_vectorised_says_so(sine):
+    with pytest.raises(ValueError, match=r"that torch\.func\.vmap can run"):
+        MCDropoutRegressor(module=Branching, **SMALL).fit(*sine)
+
+
+def test_concrete_dropout_sits_between_ones_own_network_and_the_last_layer(sine):
+    X = sine[0]
+    settings = {**SMALL, "dtype": "float64", "hidden_layer_sizes": (5,)}
+    model = ConcreteDropoutRegressor(
+        module=lambda d, k: nn.Sequential(nn.Linear(d, k), nn.Tanh()), calibration=None, **settings
+    ).fit(*sine)
+    assert model.dropout_.shape == (1,)
+    assert model.dropout_ != pytest.approx(0.1, rel=1e-3)  # where it started
+    weights = {name: value.detach()[0].numpy() for name, value in model.net_.module_.weights.items()}
+    hidden = np.tanh(model.scaler_.features(X) @ weights["body.0.weight"].T + weights["body.0.bias"])
+    members = model.scaler_.target(model.predict_members(X)) - weights["head.bias"][0]
+    drawn, residual, *_ = np.linalg.lstsq(hidden, members, rcond=None)
+    np.testing.assert_allclose(residual, 0, atol=1e-15)  # every draw is linear in the features
+    factors = drawn.T / weights["head.weight"][0] * (1 - model.dropout_)
+    assert (factors > -1e-6).all()
+    assert (factors < 1 + 1e-6).all()
+    assert np.mean(factors < 0.5) == pytest.approx(model.dropout_[0], abs=0.15)
+
+
+def test_the_penalty_behind_ones_own_network_is_that_of_the_last_layer():
+    from skuq.neural._concrete import LOGIT_SPEED, ConcreteArchitecture
+    from skuq.neural._plan import MemberSeed
+
+    build = ConcreteArchitecture((5,), 0.5, module=nn.Linear)
+    module = build(MemberSeed.spawn(0, 2), 3, 2, torch.float64)
+    with torch.no_grad():
+        module.weights["logits"].fill_(np.log(0.25 / 0.75) / LOGIT_SPEED)
+    entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
+    size = module.weights["head.weight"][1].square().sum().item()
+    assert module.penalty()[1].item() == pytest.approx(0.5**2 * size / 1.5 - 5 * entropy)

@@ -14,8 +14,8 @@ pytest.importorskip("skorch")
 from torch import nn
 
 from skuq.neural._batches import batch_shape
-from skuq.neural._judging import member_moments
 from skuq.neural._losses import BetaNLLLoss, CRPSLoss, NLLLoss, variance_of
+from skuq.neural._outputs import member_moments
 from skuq.neural._plan import MemberSeed, MLPArchitecture, TrainingOptions
 from skuq.neural._training import train
 

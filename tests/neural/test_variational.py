@@ -58,7 +58,7 @@ def test_gradients_by_hand_are_those_of_autograd(last_layer, epoch):
     x, y = torch.randn(2, 3, 7, dtype=torch.float64), torch.randn(7, 2, dtype=torch.float64)
     units = [8, 5, 1][-len(module.uncertain) :]
     noise = torch.randn(2, sum(units), 7, dtype=torch.float64)
-    module._draw = lambda n_units, _: noise
+    module.draw_normal = lambda n_units, _: noise
     output = module.forward_members(x)
     expected = reference_output(module, x, torch.split(noise, units, dim=1))
     torch.testing.assert_close(output, expected)

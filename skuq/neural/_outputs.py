@@ -1,0 +1,64 @@
+"""What trained networks give for new rows, block by block, so that memory does not grow with their number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skuq._typing import FloatArray
+from skuq.neural._losses import variance_of
+from skuq.neural._stacked import StackedModule
+
+__all__ = ["blocks_of", "member_moments", "member_outputs", "rows_at_once", "to_predict"]
+
+_NUMBERS_AT_ONCE = 1 << 21
+"""Hidden values that are computed together."""
+
+
+def rows_at_once(values_a_row: int) -> int:
+    """Return how many rows are run together, of which each needs so many hidden values."""
+    return max(64, _NUMBERS_AT_ONCE // max(1, values_a_row))
+
+
+def to_predict(module: StackedModule, device: torch.device) -> StackedModule:
+    """Return a copy for prediction.
+
+    In double precision, unless the network is the user's own, so that a row's prediction does not depend
+    on the rows beside it.
+    """
+    dtype = torch.float64 if module.any_precision else module.flat.dtype
+    return module.take(slice(None)).to(device=device, dtype=dtype).eval()
+
+
+def blocks_of(X: FloatArray, values_a_row: int, like: Tensor) -> Iterator[Tensor]:
+    """Yield blocks of rows (b, d), of the type and on the device of another tensor."""
+    step = rows_at_once(values_a_row)
+    for start in range(0, len(X), step):
+        yield torch.as_tensor(X[start : start + step], dtype=like.dtype, device=like.device)
+
+
+def member_outputs(module: StackedModule, X: FloatArray, device: torch.device) -> FloatArray:
+    """Return the k outputs of each member for each row, shape (n, M, k)."""
+    module = to_predict(module, device)
+    values_a_row = module.values_a_row * module.n_members
+    with torch.no_grad():
+        blocks = blocks_of(X, values_a_row, module.flat)
+        parts = [module(block).to("cpu", torch.float64) for block in blocks]
+    outputs: FloatArray = torch.cat(parts).numpy()
+    return outputs
+
+
+def member_moments(
+    module: StackedModule, X: FloatArray, device: torch.device, n_outputs: int = 2
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance that each member predicts for each row, both of shape (n, M).
+
+    A network with one output knows no variance; it is 0 then.
+    """
+    outputs = member_outputs(module, X, device)
+    if n_outputs == 1:
+        return outputs[..., 0], np.zeros(outputs.shape[:2])
+    return outputs[..., 0], variance_of(torch.from_numpy(outputs[..., 1])).numpy()

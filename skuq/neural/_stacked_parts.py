@@ -1,0 +1,80 @@
+"""What some stacked networks have: random numbers in training, and a variance of the noise that is learnt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skuq._typing import FloatArray
+from skuq.neural._losses import MIN_VARIANCE, variance_of
+from skuq.neural._plan import MemberSeed
+from skuq.neural._stacked import StackedModule
+
+__all__ = ["ConstantNoiseModule", "RandomisedModule", "first_raw_noise"]
+
+
+class RandomisedModule(StackedModule):
+    """Networks that draw in training, each from a generator of its own, and so the same in any company.
+
+    The generators go with the training: a copy, a part or what is left after it can only predict.
+    """
+
+    _generators: Sequence[np.random.Generator] = ()
+
+    def set_seeds(self, seeds: Sequence[MemberSeed]) -> None:
+        """Note whose generators draw, and how many rows each member learns from."""
+        self._generators = [seed.noise for seed in seeds]
+        n_rows = torch.tensor([seed.n_rows for seed in seeds], dtype=self.flat.dtype)
+        self.register_buffer("n_rows", n_rows)
+
+    def draw_uniform(self, x: Tensor) -> Tensor:
+        """Return numbers from 0 to 1 of the shape of x."""
+        drawn = [rng.random(x.shape[1:], dtype=np.float32) for rng in self._each(x)]
+        return torch.from_numpy(np.stack(drawn)).to(device=x.device, dtype=x.dtype)
+
+    def draw_normal(self, n_units: int, x: Tensor) -> Tensor:
+        """Return standard normal values (M, n_units, B) for B rows x."""
+        kind: Any = np.float64 if x.dtype == torch.float64 else np.float32
+        drawn = [rng.standard_normal((n_units, x.shape[2]), kind) for rng in self._each(x)]
+        return torch.from_numpy(np.stack(drawn)).to(x.device)
+
+    def _each(self, x: Tensor) -> Sequence[np.random.Generator]:
+        if len(self._generators) != len(x):
+            raise RuntimeError("a part or a copy of a module that draws at random cannot be trained.")
+        return self._generators
+
+    def end_training(self) -> None:
+        """Forget the generators too."""
+        super().end_training()
+        self._generators = ()
+
+    def take(self, members: slice) -> Self:
+        """Return a module of its own with some of the members, for prediction."""
+        taken = super().take(members)
+        taken._generators = ()
+        return taken
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_generators": ()}
+
+
+def first_raw_noise(n_members: int) -> FloatArray:
+    """Return the raw variance of the noise before training, a standard deviation of 0.3, shape (M, 1, 1)."""
+    return np.full((n_members, 1, 1), math.log(math.expm1(0.3**2 - MIN_VARIANCE)))
+
+
+class ConstantNoiseModule(StackedModule):
+    """Networks that learn one variance of the noise for all rows, among their weights as ``raw_noise``."""
+
+    def with_noise(self, loc: Tensor) -> Tensor:
+        """Return mean and raw variance (M or S, 2, B) for means (M or S, 1, B)."""
+        return torch.cat([loc, self.weights["raw_noise"].expand_as(loc)], dim=1)
+
+    def noise_variance(self) -> float:
+        """Return the first member's variance of the noise."""
+        return float(variance_of(self.weights["raw_noise"].detach().double()).flatten()[0])
