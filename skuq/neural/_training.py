@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
@@ -13,6 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skorch.callbacks import Callback
 from skorch.history import History
 
+from skuq._typing import FloatArray
 from skuq.neural._batches import MemberBatches, MemberRows
 from skuq.neural._device import read_device, read_dtype, seeded_torch, thread_limit
 from skuq.neural._judging import KeepBestEpoch
@@ -92,13 +94,13 @@ class _Chunk:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """What one chunk gives back, fit by fit."""
+    """What one chunk gives back, fit by fit: losses (epochs, members) and scores (epochs,), NaN if none."""
 
     modules: list[StackedModule]
-    losses: list[Any]
-    scores: list[Any]
+    losses: list[FloatArray]
+    scores: list[FloatArray]
     best_epochs: list[int]
-    durations: list[float]
+    durations: FloatArray
 
 
 def _groups(plans: Sequence[FitPlan], options: TrainingOptions) -> list[list[int]]:
@@ -226,13 +228,14 @@ def _part(net: StackedNet, keeper: KeepBestEpoch | None, plans: Sequence[FitPlan
     module = net.module_.to("cpu").eval()
     edges = np.cumsum([0, *(len(plan.seeds) for plan in plans)]).tolist()
     spans = [slice(a, b) for a, b in pairwise(edges)]
-    n_epochs = len(net.history)
+    n_epochs, losses = len(net.history), np.stack(net.member_losses_)
+    scores = np.full((n_epochs, len(plans)), np.nan) if keeper is None else np.stack(keeper.scores_)
     return _Part(
         [module.take(span) for span in spans],
-        [[losses[span] for losses in net.member_losses_] for span in spans],
-        [None if keeper is None else [scores[k] for scores in keeper.scores_] for k in range(len(plans))],
+        [losses[:, span] for span in spans],
+        list(scores.T),
         [n_epochs if keeper is None else int(keeper.best_epochs_[k]) for k in range(len(plans))],
-        [row["dur"] for row in net.history],
+        np.array([row["dur"] for row in net.history]),
     )
 
 
@@ -271,14 +274,14 @@ def _collect(
 
 def _history(pieces: list[tuple[_Part, int]]) -> History:
     """Return the history of one fit: the mean loss of its own members, and its own score."""
-    history = History()
-    for epoch in range(len(pieces[0][0].durations)):
-        history.new_epoch()
-        losses = np.concatenate([part.losses[position][epoch] for part, position in pieces])
-        history.record("epoch", epoch + 1)
-        history.record("train_loss", float(losses.mean()))
-        scores = pieces[0][0].scores[pieces[0][1]]
-        if scores is not None and np.isfinite(scores[epoch]):
-            history.record("valid_loss", float(scores[epoch]))
-        history.record("dur", sum(part.durations[epoch] for part, _ in pieces))
+    losses = np.concatenate([part.losses[position] for part, position in pieces], axis=1).mean(axis=1)
+    durations = np.sum([part.durations for part, _ in pieces], axis=0)
+    scores = pieces[0][0].scores[pieces[0][1]]
+    history = (
+        History()
+    )  # filled as the list that it is: to record each value by itself takes five times as long
+    for epoch, values in enumerate(zip(losses.tolist(), scores.tolist(), durations.tolist(), strict=True)):
+        loss, score, duration = values
+        judged = {"valid_loss": score} if math.isfinite(score) else {}
+        history.append({"batches": [], "epoch": epoch + 1, "train_loss": loss, **judged, "dur": duration})
     return history
