@@ -37,6 +37,10 @@ from skuq.regressors._training import TrainingData, check_y
 
 __all__ = ["BaseNeuralRegressor", "fit_clones", "fit_together"]
 
+_SET_BY_ITSELF = ("module", "max_epochs", "batch_size", "callbacks", "device", "verbose")
+_OWN_NET_PARAMS = {"lr": "learning_rate", "criterion": "loss"} | {name: name for name in _SET_BY_ITSELF}
+"""What the skorch net is given in any case, and the parameter of the estimators that says it."""
+
 
 class BaseNeuralRegressor(BaseUncertaintyRegressor):
     """Base class of the neural estimators: members in one stacked training, folds too.
@@ -91,6 +95,12 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
     def _options(self) -> TrainingOptions:
         """Return how the networks are trained, from checked parameters."""
         clip = self.clip_norm
+        for name in set(_OWN_NET_PARAMS).intersection(self.net_params or ()):
+            own = _OWN_NET_PARAMS[name]
+            remedy = f"Use its parameter `{own}`." if hasattr(self, own) else "Leave it out."
+            raise ValueError(
+                f"`net_params` must not hold {name!r}, which {type(self).__name__} sets by itself. {remedy}"
+            )
         return TrainingOptions(
             architecture=self._architecture(),
             batch_size=check_integer(self.batch_size, "batch_size"),

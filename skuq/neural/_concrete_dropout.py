@@ -42,14 +42,14 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         Prior length scale of the function, in standard deviations of the features: weights are shrunk, and
         rates are lower, the larger it is.
     n_samples : int, default=200
-        Number of networks that predictions draw.
+        Number of networks that predictions draw; at least 2.
     early_stopping : bool, str or Loss, default=True
         Whether, and by which score, the weights of the best epoch on the held-out rows are kept; names as
         for ``PNNRegressor.loss``, True is the CRPS. Epochs are judged by the network with all units. False
         keeps the last epoch.
     calibration : {"split", None}, default="split"
-        "split" gives the distribution the scale, and the tails, of the held-out rows. None is what the
-        network says, over-confident on small data.
+        "split" gives a Student t distribution whose scale and tails are those of the held-out rows. None
+        is the raw normal distribution of the network, over-confident on small data.
     calibration_coverage : float, default=0.95
         Of the central intervals whose width is that of split conformal prediction; at other coverages the
         tails say how wide they are.
@@ -97,7 +97,7 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     factor_ : float
         What standard deviations are multiplied by; above 1 the raw network was over-confident.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite where there is none.
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite where not calibrated.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_consistent_length
 
 from skuq._sklearn_compat import count_rows
 from skuq._typing import IntArray
@@ -45,14 +46,15 @@ def fit_many(
     Returns
     -------
     fitted : list of K estimators
-        Each as its ``fit`` on its rows would give, but for rounding.
+        Each as its ``fit`` on its rows would give, but for rounding; and but for chance where a `module`
+        draws from torch in training, as dropout does, since those trained together share its generator.
 
     Raises
     ------
     TypeError
         Where an estimator is no network of `skuq.neural`.
     ValueError
-        Where there are not as many row sets as estimators.
+        Where there are not as many row sets as estimators, or X, y and weights differ in length.
 
     See Also
     --------
@@ -75,6 +77,7 @@ def fit_many(
     >>> by_crps.loss
     'crps'
     """
+    check_consistent_length(X, y, sample_weight)
     rows = [np.arange(count_rows(X))] * len(estimators) if rows is None else list(rows)
     if len(rows) != len(estimators):
         raise ValueError(

@@ -48,6 +48,10 @@ def hold_out(validation: Any, data: TrainingData, seed: int) -> BoolArray:
             f"`validation` must be a share of the rows such as 0.2, or a splitter, got {validation!r}."
         )
     held_out[split_rows(resolve_cv(validation), data.X, data.y, None)[0][1]] = True
+    if not held_out[usable].any():
+        raise ValueError(
+            "`validation` must hold out rows that count, but its first test rows all have weight 0."
+        )
     if held_out[usable].all():
         raise ValueError(
             "`validation` must leave rows to train on, but its first test rows are all that count."

@@ -16,7 +16,7 @@ from skuq.neural._constant_noise import MIN_NOISE, minimum
 from skuq.neural._outputs import blocks_of, to_predict
 from skuq.neural._plan import MemberSeed
 from skuq.neural._stacked import StackedMLP, StackedModule
-from skuq.neural._user_module import StackedUserModule, checked_network
+from skuq.neural._user_module import StackedUserModule, check_outputs, checked_network
 
 __all__ = [
     "FeatureArchitecture",
@@ -86,15 +86,9 @@ def body_of(
 
     def build(_: int, __: int) -> HeadedNetwork:
         body = checked_network(module(n_features, width))
-        with torch.no_grad():
-            shape = tuple(body.eval()(torch.zeros(3, n_features)).shape)
-        if shape != (3, width):
-            raise ValueError(
-                f"`module` must build a network that maps (n, {n_features}) to (n, {width}), the features of "
-                f"the last layer, as many as `hidden_layer_sizes` ends with; for 3 rows it gives the shape "
-                f"{shape}."
-            )
-        return HeadedNetwork(body.train(), width, n_outputs)
+        which = ", the features of the last layer, as many as `hidden_layer_sizes` ends with"
+        check_outputs(body, n_features, width, which)
+        return HeadedNetwork(body, width, n_outputs)
 
     return build
 

@@ -46,7 +46,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         Whether units of the last hidden layer only are left out: faster, and far less spread; not used with
         `module`.
     n_samples : int, default=200
-        Number of networks that predictions draw.
+        Number of networks that predictions draw; at least 2.
     interval : {"gaussian", "samples"}, default="gaussian"
         "gaussian" has mean and variance of the draws and the noise, normal or, calibrated, Student t.
         "samples" are the means of the draws, whose quantiles hold no noise; calibrated, they are

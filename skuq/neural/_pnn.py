@@ -63,7 +63,7 @@ class PNNRegressor(BaseNeuralRegressor):
     device : {"auto", "cpu", "cuda"}, default="auto"
         "auto" trains on a GPU where there is one and at least 32 networks.
     dtype : {"float32", "float64"}, default="float32"
-        Of the network; X and y are standardised in float64 either way.
+        Of the network in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
         Further skorch callbacks.
     net_params : dict or None, default=None

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from skorch import NeuralNetRegressor
 from skorch.callbacks import EpochTimer, PassthroughScoring, PrintLog
+from skorch.utils import is_dataset, to_numpy
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 
@@ -169,6 +170,25 @@ class ProbabilisticNet(NeuralNetRegressor):
         ]
         return [*callbacks, ("print_log", PrintLog())] if self.verbose else callbacks
 
+    def check_data(self, X: Any, y: Any) -> None:
+        """Raise for a target that cannot be learnt from, and for what is not finite, in arrays.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d) or torch Dataset
+            Features.
+        y : array-like of shape (n,) or (n, 1), or None with a Dataset
+            Target.
+        """
+        super().check_data(X, y)
+        if y is None and not is_dataset(X):
+            raise ValueError("`y` must be given, got None. Only a torch Dataset as X brings its own target.")
+        for name, values in (("X", X), ("y", y)):
+            if isinstance(values, np.ndarray | Tensor) and not np.isfinite(to_numpy(values)).all():
+                raise ValueError(f"`{name}` must be finite, got NaN or infinity.")
+        if isinstance(y, np.ndarray | Tensor) and y.ndim > 1 and tuple(y.shape[1:]) != (1,):
+            raise ValueError(f"`y` must have one column, got the shape {tuple(y.shape)}.")
+
     def infer(self, x: Any, **fit_params: Any) -> Any:
         """Return the module's outputs for features of any floating type.
 
@@ -222,7 +242,8 @@ class ProbabilisticNet(NeuralNetRegressor):
         if output.shape[1] != 2:
             raise ValueError(
                 f"`module` must give 2 outputs a row, mean and raw variance, got {output.shape[1]}: a "
-                "network without variance has no distribution. Wrap it in UncertaintyRegressor."
+                "network without variance has no distribution. Wrap it in "
+                "UncertaintyRegressor(net, method='residual')."
             )
         return Normal(output[:, 0], np.sqrt(variance_of(torch.from_numpy(output[:, 1])).numpy()))
 

@@ -128,6 +128,9 @@ class StackedNet(ProbabilisticNet):
 
     # ------------------------------------------------------------------------- the training loop
 
+    def check_data(self, X: Any, y: Any) -> None:
+        """Take batches as they are; the estimator has checked what they are made of."""
+
     def get_split_datasets(self, X: Any, y: Any = None, **fit_params: Any) -> tuple[Any, None]:
         """Return the batches as they are; rows for judging are another matter."""
         return X, None

@@ -111,8 +111,7 @@ class SWARegressor(BaseNeuralRegressor):
     learning_rate : float, default=0.003
         Of Adam, at the first epoch.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Whether the learning rate falls to 0 by the last epoch before
-        the snapshots.
+        Whether the learning rate falls to 0 by the last epoch before the snapshots.
     batch_size : int, default=32
         Rows a batch; an epoch's batches are made equally large.
     max_epochs : int or "auto", default="auto"
@@ -122,9 +121,10 @@ class SWARegressor(BaseNeuralRegressor):
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        "auto" trains on a GPU where there is one and at least 32 networks.
+        "auto" trains on a GPU where there is one and at least 32 networks, and predicts on it where at
+        least as many snapshots are kept.
     dtype : {"float32", "float64"}, default="float32"
-        Of the network; X and y are standardised in float64 either way.
+        Of the network in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
         Further skorch callbacks.
     net_params : dict or None, default=None
@@ -259,6 +259,11 @@ class SWARegressor(BaseNeuralRegressor):
         return Recipe(SquaredErrorLoss(), self.learning_rate)
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
+        if not fit.net.module_.get_buffer("snapshots").any(dim=2).all():
+            raise ValueError(
+                "`callbacks` must let the training run to its end, where the snapshots are taken, but it was "
+                f"stopped after {len(fit.net.history)} epochs. Lower `max_epochs` instead."
+            )
         X, y, weight = rows_of(fit.plan, data, unseen=self.calibration is not None)
         members = self._members_of(X)
         residual, epistemic = y - members.mean(axis=1), members.var(axis=1)

@@ -14,7 +14,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from skuq._typing import FloatArray
 from skuq.neural._stacked import StackedModule
 
-__all__ = ["StackedUserModule", "checked_network", "own_module"]
+__all__ = ["StackedUserModule", "check_outputs", "checked_network", "own_module"]
 
 _MAX_TORCH_SEED = 2**63
 
@@ -58,23 +58,19 @@ class StackedUserModule(StackedModule):
         params, buffers = stack_module_state(networks)
         if not params:
             raise ValueError("`module` must build a network with weights to learn, got one without.")
+        check_outputs(networks[0], n_features, n_outputs)
         blocks = {name: value.detach().numpy() for name, value in params.items()}
         super().__init__({**(extra or {}), **blocks}, dtype)
         for name, value in buffers.items():
             self.register_buffer(_mangled(name), value.clone())
         self._weight_names, self._buffer_names = list(params), list(buffers)
         # Outside of nn.Module's registry: its weights serve as a pattern and are never trained.
-        n_members, self.vectorised = len(networks), True
+        self.vectorised = True
         self._pattern = [copy.deepcopy(networks[0]).to("meta")]
-        shape = self._tried_shape(n_features)
-        if shape != (n_members, n_outputs, 3):
-            raise ValueError(
-                f"`module` must build a network that maps (n, {n_features}) to (n, {n_outputs}); for 3 rows "
-                f"it gives the shape {(shape[-1], *shape[1:-1])}."
-            )
+        self._try_vectorised(n_features)
 
-    def _tried_shape(self, n_features: int) -> tuple[int, ...]:
-        """Find out whether the members can run in one pass, and return the shape of their outputs.
+    def _try_vectorised(self, n_features: int) -> None:
+        """Find out whether the members can run in one pass.
 
         The trial leaves the buffers, such as running means, and torch's generator as they were.
         """
@@ -82,13 +78,12 @@ class StackedUserModule(StackedModule):
         x = torch.zeros(self.n_members, n_features, 3, dtype=self.flat.dtype)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             try:
-                shape = self._run_whole(x).shape
+                self._run_whole(x)
             except Exception:  # vmap gives up with errors of many kinds; what is wrong fails in the loop too
                 self.vectorised = False
-                shape = self._run_whole(x).shape
+                self._run_whole(x)
         for name, value in before.items():
             self.get_buffer(name).copy_(value)
-        return tuple(shape)
 
     def forward_members(self, x: Tensor) -> Tensor:
         """Return the outputs (M, k, B) for features (M, d, B)."""
@@ -160,3 +155,17 @@ def checked_network(network: Any) -> nn.Module:
         "`module` must be a class or function that returns a torch.nn.Module when called with "
         f"(n_features, n_outputs), got {type(network).__name__}."
     )
+
+
+def check_outputs(network: nn.Module, n_features: int, n_outputs: int, which: str = "") -> None:
+    """Raise unless a network maps (n, n_features) to (n, n_outputs), the outputs that ``which`` explains."""
+    dtype = next((weight.dtype for weight in network.parameters()), torch.get_default_dtype())
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        output = network.eval()(torch.zeros(3, n_features, dtype=dtype))
+    network.train()
+    if not isinstance(output, Tensor) or output.shape != (3, n_outputs):
+        given = f"the shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+        raise ValueError(
+            f"`module` must build a network that maps (n, {n_features}) to (n, {n_outputs}){which}; for 3 "
+            f"rows it gives {given}."
+        )

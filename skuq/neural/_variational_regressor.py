@@ -53,8 +53,9 @@ class VariationalRegressor(BaseNeuralRegressor):
         Share of the epochs over which that weight grows from 0; without, the prior often wins before
         anything has been learnt, and the prediction is constant.
     early_stopping : bool, str or Loss, default=False
-        The score by which the weights of the best epoch on the held-out rows are kept, at the mean of the
-        weights: True is the likelihood, or one of `skuq.neural`'s losses. The prior makes it needless.
+        Whether, and by which score, the weights of the best epoch on the held-out rows are kept; names as
+        for ``PNNRegressor.loss``, True is the likelihood. Epochs are judged at the mean of the weights.
+        False keeps the last epoch, as the prior makes stopping needless.
     prediction : {"auto", "analytic", "sampled"}, default="auto"
         Mean and epistemic variance in closed form, which is possible with `last_layer` only, or of
         `n_samples` networks drawn from the posterior; "auto" is in closed form where possible.
@@ -67,7 +68,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         Of the central intervals whose width is that of split conformal prediction; at other coverages the
         tails say how wide they are.
     validation : float, splitter or iterable, default=0.2
-        Rows held out for calibration and early stopping: a share of them, or a splitter whose first test
+        Rows held out for early stopping and calibration: a share of them, or a splitter whose first test
         rows are taken, such as PredefinedSplit. Not used where neither is wanted.
     learning_rate : float or "auto", default="auto"
         Of Adam, at the first epoch; "auto" is 0.01, with `last_layer` 0.003.
@@ -82,9 +83,10 @@ class VariationalRegressor(BaseNeuralRegressor):
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        "auto" trains on a GPU where there is one and at least 32 networks.
+        "auto" trains on a GPU where there is one and at least 32 networks, and predicts on it where at
+        least as many are drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Of the network; X and y are standardised in float64 either way.
+        Of the network in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
         Further skorch callbacks.
     net_params : dict or None, default=None

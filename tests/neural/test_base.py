@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit
 from sklearn.pipeline import make_pipeline
 
 torch = pytest.importorskip("torch")
@@ -153,6 +153,8 @@ def test_fit_many_refuses_what_it_cannot_train(sine):
     model = MODELS["pnn"]
     with pytest.raises(TypeError, match=r"must hold estimators of skuq\.neural.*LinearRegression"):
         fit_many([model, LinearRegression()], X, y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        fit_many([model], X, y[:-1], [np.arange(10)])
     with pytest.raises(ValueError, match="one set of rows for each of the 2 estimators, got 1"):
         fit_many([model, model], X, y, [np.arange(10)])
     assert fit_many([], X, y) == []
@@ -238,6 +240,23 @@ def test_rows_of_weight_zero_are_as_if_not_there(model, sine):
     dist = model.fit(X, far, sample_weight=weight).predict_dist(X)
     assert np.abs(dist.mean()).max() < 10
     assert dist.std().max() < 10
+
+
+def test_rows_held_out_must_count(sine):
+    weight = np.where(np.arange(150) < 30, 0.0, 2.0)
+    model = PNNRegressor(validation=PredefinedSplit(np.where(weight == 0, 0, -1)), **SMALL)
+    with pytest.raises(ValueError, match="`validation` must hold out rows that count"):
+        model.fit(*sine, sample_weight=weight)
+
+
+@pytest.mark.parametrize("model", ["pnn", "dropout", "concrete dropout"], indirect=True)
+def test_rows_of_weight_zero_do_not_calibrate(model, sine):
+    """Held out by a splitter, with too few others for the rank to be below the largest residual."""
+    X, y = sine
+    weight = np.where(np.arange(150) < 5, 0.0, 1.0)
+    model.set_params(validation=PredefinedSplit(np.where(np.arange(150) < 15, 0, -1)), early_stopping=False)
+    plain = clone(model).fit(X, y, sample_weight=weight)
+    assert model.fit(X, np.where(weight > 0, y, 1e3), sample_weight=weight).factor_ == plain.factor_
 
 
 def test_relative_weights_raise_where_rows_are_counted(model, sine):
@@ -402,6 +421,8 @@ def test_another_optimiser(model, sine):
         ({"dtype": "float16"}, ValueError, "`dtype` must be one of"),
         ({"calibration": "yes"}, ValueError, "`calibration` must be one of"),
         ({"calibration_coverage": 95}, ValueError, "`calibration_coverage` must lie strictly between"),
+        ({"net_params": {"lr": 0.1}}, ValueError, "must not hold 'lr'.* Use its parameter `learning_rate`"),
+        ({"net_params": {"criterion": 1}}, ValueError, "must not hold 'criterion', which .*Regressor sets"),
     ],
 )
 def test_bad_parameters_say_what_to_do(model, params, error, message, sine):
@@ -416,6 +437,8 @@ def test_bad_parameters_say_what_to_do(model, params, error, message, sine):
         ({"module": "mlp"}, TypeError, "`module` must be a class or function"),
         ({"module": lambda d, k: nn.Linear(d, k + 1)}, ValueError, r"maps \(n, 2\) to \(n, (1|2|16)\)"),
         ({"module": lambda d, k: None}, TypeError, "returns a torch.nn.Module"),
+        ({"module": lambda d, k: nn.Sequential(nn.Linear(d, 1), nn.Flatten(0))}, ValueError, r"shape \(3,\)"),
+        ({"module": nn.LSTM}, ValueError, "for 3 rows it gives tuple"),
         ({"module": lambda d, k: nn.ReLU()}, ValueError, "with weights to learn"),
     ],
 )

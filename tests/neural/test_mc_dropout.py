@@ -116,6 +116,11 @@ def test_weights_count_as_rows_in_the_penalty(sine):
     assert float(model.fit(*sine).net_.module_.n_rows) == 150
 
 
+def test_relative_weights_raise_even_without_calibration(sine):
+    with pytest.raises(ValueError, match="counts repetitions"):
+        ConcreteDropoutRegressor(calibration=None, **SMALL).fit(*sine, sample_weight=np.full(150, 0.01))
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [

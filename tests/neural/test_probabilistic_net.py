@@ -85,6 +85,21 @@ def test_a_network_of_another_shape_raises(sine):
         net.fit(*sine)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X, y: (X, None), "`y` must be given"),
+        (lambda X, y: (X, np.where(y == y[3], np.nan, y)), "`y` must be finite"),
+        (lambda X, y: (np.where(X[3, 0] == X, np.inf, X), y), "`X` must be finite"),
+        (lambda X, y: (torch.full(X.shape, np.nan), y), "`X` must be finite"),
+        (lambda X, y: (X, np.column_stack([y, y])), r"`y` must have one column, got the shape \(150, 2\)"),
+    ],
+)
+def test_what_cannot_be_learnt_from_raises(net, sine, change, message):
+    with pytest.raises(ValueError, match=message):
+        net.fit(*change(*sine))
+
+
 def test_skorchs_validation_early_stopping_and_pickling_work(net, sine):
     net.set_params(train_split=ValidSplit(5), callbacks=[EarlyStopping(patience=3, load_best=True)])
     net.fit(*sine)

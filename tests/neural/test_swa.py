@@ -45,6 +45,12 @@ def test_snapshots_are_the_weights_of_the_last_epochs(schedule):
     torch.testing.assert_close(snapshots[0], torch.cat(watching.weights[10:]), rtol=0, atol=0)
 
 
+def test_a_training_that_a_callback_stops_has_no_snapshots():
+    stopping = skorch.callbacks.EarlyStopping(monitor="train_loss", patience=1, threshold=10.0)
+    with pytest.raises(ValueError, match=r"must let the training run to its end.*stopped after 2 epochs"):
+        SWARegressor(callbacks=[stopping], **SMALL).fit(*world(100, 0))
+
+
 def test_mean_and_epistemic_part_are_those_of_the_snapshots():
     X, y = world(100, 0)
     model = SWARegressor(calibration=None, **SMALL).fit(X, y)
