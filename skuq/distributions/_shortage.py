@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +10,7 @@ import numpy as np
 
 from skuq._typing import FloatArray
 from skuq.distributions._ranks import RANK_TOLERANCE, rows_needed
-from skuq.exceptions import SmallSampleWarning
+from skuq.exceptions import SmallSampleWarning, warn_user
 
 LevelKind = Literal["level", "row", "coverage"]
 """Quantile levels for all rows, one quantile level a row, or coverages of central intervals."""
@@ -63,7 +62,7 @@ def largest_shortage(found: Iterable[Shortage | None]) -> Shortage | None:
     return max(present, key=lambda shortage: shortage.needed, default=None)
 
 
-def warn_of_shortage(shortage: Shortage | None, stacklevel: int = 3) -> None:
-    """Give one warning, at the line that called the public method that called this function."""
+def warn_of_shortage(shortage: Shortage | None) -> None:
+    """Give one warning, where there is something to warn of."""
     if shortage is not None:
-        warnings.warn(shortage.message, SmallSampleWarning, stacklevel=stacklevel)
+        warn_user(shortage.message, SmallSampleWarning)

@@ -111,7 +111,7 @@ def pinball_by_level(
     With y_i = loc_i + s_i z_i, sum_i rho_p = p sum(s z - s q) + sum over z_i < q of (s_i q - s_i z_i): one
     pass that bins s and s z by the place of z among the standard quantiles q.
     """
-    warn_of_shortage(dist._shortage(levels, "level"), stacklevel=4)  # at the line that called the metric
+    warn_of_shortage(dist._shortage(levels, "level"))
     form = location_scale(dist) if levels.size > 4 else None
     if form is None:
         return np.array([weighted_mean(pinball(y, dist._ppf(p), p), weight) for p in levels])

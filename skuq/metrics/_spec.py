@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec
@@ -16,7 +15,7 @@ from typing import Any, Literal, ParamSpec
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq.exceptions import SmallSampleWarning
+from skuq.exceptions import SmallSampleWarning, warn_user
 
 MetricFunction = Callable[..., float]
 P = ParamSpec("P")
@@ -192,10 +191,9 @@ def _warn_if_small(name: str, y_true: ArrayLike, sample_weight: ArrayLike | None
         weight = np.asarray(sample_weight, dtype=float)
         rows = max(float(np.count_nonzero(weight)), float(weight.sum()))
     if rows < SMALL_SAMPLE:
-        warnings.warn(
+        warn_user(
             f"`{name}` was given {rows:g} rows. Below {SMALL_SAMPLE}, chance alone moves a calibration "
             "metric as much as miscalibration does (Wibbeke et al. 2025, section 4.5): compare models by "
             "`crps_loss`, or read the value beside that of a calibrated forecast of the same size.",
             SmallSampleWarning,
-            stacklevel=3,
         )

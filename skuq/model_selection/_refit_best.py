@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from warnings import warn
 
 import numpy as np
 
 from skuq._typing import FloatArray
 from skuq._validation import as_float_array, check_number, check_option
-from skuq.exceptions import ConstraintWarning
+from skuq.exceptions import ConstraintWarning, warn_user
 from skuq.metrics._spec import find_spec
 
 _PREFIX = "mean_test_"
@@ -142,11 +141,10 @@ class RefitBest:
     def _warn(self, least: float) -> None:
         """Say that no candidate satisfies all constraints."""
         wanted = ", ".join(f"{name} {operator} {limit:g}" for name, operator, limit in self.constraints)
-        warn(
+        warn_user(
             f"no candidate satisfies {wanted}; the one with the smallest relative violation, {least:.3g}, is "
             "chosen.",
             ConstraintWarning,
-            stacklevel=3,
         )
 
 

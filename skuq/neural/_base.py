@@ -21,6 +21,8 @@ from skuq._validation import (
     check_single_coverage,
     effective_rows,
 )
+from skuq.distributions._ranks import rows_needed
+from skuq.exceptions import SmallSampleWarning, warn_user
 from skuq.neural._calibrate import Calibration
 from skuq.neural._device import read_device
 from skuq.neural._holdout import hold_out
@@ -180,6 +182,7 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
     ) -> None:
         """Learn scale and tails from the residuals of unseen rows, in standard deviations."""
         self._note(learn(z, self.calibration_coverage, weight))
+        self._n_calibrating = float(len(z) if weight is None else weight.sum())
 
     def _note(self, calibration: Calibration) -> None:
         self._calibration = calibration
@@ -253,9 +256,25 @@ def fit_together(pairs: Sequence[tuple[Any, TrainingData]], progress: Progress) 
             one, data = pairs[number]
             one.net_, one.best_epoch_ = fit.net, fit.best_epoch
             one._note(Calibration())
+            one._n_calibrating = np.inf
             one._accept(fit, data)
             results[number] = fit
+    _warn_of_few_rows([one for one, _ in pairs])
     return [results[number] for number in range(len(pairs))]
+
+
+def _warn_of_few_rows(models: Sequence[Any]) -> None:
+    """Warn once where fewer rows calibrated than the ranks of the coverage need, at the caller of fit."""
+    for model in models:
+        needed = rows_needed(model.calibration_coverage)
+        if model._n_calibrating < needed:
+            warn_user(
+                f"intervals of {100 * model.calibration_coverage:g} % need at least {needed} rows to be "
+                f"calibrated by, got {model._n_calibrating:g}: they may be too narrow. Use more rows, a "
+                "larger `validation` where rows are held out, or a lower `calibration_coverage`.",
+                SmallSampleWarning,
+            )
+            return
 
 
 def _standardiser(data: TrainingData, held_out: BoolArray) -> Standardiser:

@@ -51,8 +51,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         "oob" gives the distribution the scale and tails of the rows that members left out, "split" of rows
         that are held out of training. None is Heskes' Student t distribution with M degrees of freedom.
     calibration_coverage : float, default=0.95
-        Of the central intervals whose width is that of conformal prediction; at other coverages the tails
-        say how wide they are.
+        Of the central intervals whose width is that of conformal prediction; at other coverages the tails say
+        how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a `SmallSampleWarning`.
     validation : float, splitter or iterable, default=0.2
         Rows that "split" holds out: a share of them, or a splitter whose first test rows are taken, such as
         PredefinedSplit.

@@ -14,7 +14,7 @@ from skuq.neural._bags import ensemble_moments, unseen_moments
 from skuq.neural._base import BaseNeuralRegressor, fit_together
 from skuq.neural._calibrate import Calibration
 from skuq.neural._losses import Loss, NLLLoss, read_judge, read_loss
-from skuq.neural._recipe import Recipe
+from skuq.neural._recipe import Recipe, counted
 from skuq.neural._training import TrainedFit
 from skuq.regressors._progress import Progress
 from skuq.regressors._training import TrainingData
@@ -53,8 +53,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         "oob" gives the spread the scale and tails of the rows that members left out, "split" of rows that
         are held out of training. None is the raw ensemble, over-confident on small data.
     calibration_coverage : float, default=0.95
-        Of the central intervals whose width is that of conformal prediction; at other coverages the tails
-        say how wide they are.
+        Of the central intervals whose width is that of conformal prediction; at other coverages the tails say
+        how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a `SmallSampleWarning`.
     output : {"moments", "mixture", "members"}, default="moments"
         "moments" has mean and variance of the ensemble, normal or, calibrated, Student t; "mixture" is the
         mixture of the members' normal distributions, "members" the means of the members, whose intervals
@@ -77,7 +77,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     device : {"auto", "cpu", "cuda"}, default="auto"
         "auto" trains on a GPU where there is one and at least 32 members.
     dtype : {"float32", "float64"}, default="float32"
-        Of the networks; X and y are standardised in float64 either way.
+        Of the networks in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
         Further skorch callbacks.
     net_params : dict or None, default=None
@@ -239,27 +239,21 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         return loss
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        self._calibration = Calibration()
-        self.factor_, self.df_ = 1.0, np.inf
-        if self.calibration is None or self.scaler_.y_scale == 0:
+        if not self._calibrates():
             return
         asked = fit.plan.unseen()
         if self.calibration == "split":
             asked &= fit.plan.held_out[:, np.newaxis]
-        known = asked.any(axis=1)
-        if data.sample_weight is not None:
-            known &= data.sample_weight > 0
-        if not known.any():
+        known = counted(np.asarray(asked.any(axis=1)), data)
+        if not len(known):
             raise ValueError(
                 f"no row was left out by any of the {self.n_estimators} members, so there is nothing to "
                 "calibrate by. Use more members or rows, or calibration=None."
             )
-        mean, noise, epistemic = ensemble_moments(*self._moments_of(data.X[known]), asked[known])
-        weight = None if data.sample_weight is None else data.sample_weight[known]
-        z = (data.y[known] - mean) / np.sqrt(noise + epistemic)
+        unseen = data.take(known)
+        mean, noise, epistemic = ensemble_moments(*self._moments_of(unseen.X), asked[known])
         learn = Calibration.of_scale_and_tails if self.output == "moments" else Calibration.of_scale
-        self._calibration = learn(z, self.calibration_coverage, weight)
-        self.factor_, self.df_ = self._calibration.factor, self._calibration.df
+        self._calibrate((unseen.y - mean) / np.sqrt(noise + epistemic), unseen.sample_weight, learn)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if not self.bootstrap:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 from skorch import NeuralNetRegressor
 from skorch.callbacks import EpochTimer, PassthroughScoring, PrintLog
 from skorch.utils import is_dataset, to_numpy
@@ -225,8 +226,19 @@ class ProbabilisticNet(NeuralNetRegressor):
         """
         return self._outputs(X)[:, 0]
 
+    def _has_variance(self) -> bool:
+        """Say whether the network predicts a variance; one of the user's own criterion is taken to."""
+        loss = getattr(self, "criterion__loss", "nll")
+        if self.criterion is not ProbabilisticCriterion or read_loss(loss).n_outputs == 2:
+            return True
+        raise AttributeError(
+            f"the loss {loss!r} learns no variance, so this network has no `predict_dist`. Wrap it in "
+            "UncertaintyRegressor, or take a loss that does."
+        )
+
+    @available_if(_has_variance)  # type: ignore[untyped-decorator]
     def predict_dist(self, X: Any) -> Distribution:
-        """Return the predictive distribution of each row.
+        """Return the predictive distribution of each row; there where the loss learns a variance.
 
         Parameters
         ----------

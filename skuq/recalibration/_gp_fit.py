@@ -7,7 +7,6 @@ varies: neither is divided by its own spread.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,6 +18,7 @@ from skuq._typing import FloatArray
 from skuq._validation import check_integer, effective_rows
 from skuq.distributions import Distribution
 from skuq.distributions._ranks import WeightedRanks
+from skuq.exceptions import warn_user
 from skuq.recalibration._gp_engine import LatentPrior, LatentProcess, Likelihood, VariationalProcess
 from skuq.recalibration._gp_kernel import place_inducing_points
 from skuq.recalibration._gp_search import search_all_rows, search_by_batches
@@ -152,10 +152,9 @@ def fit_field(
     else:
         found = search_by_batches(problem, size, limit or 500, check_random_state(settings.random_state))
     if not found.converged:
-        warnings.warn(
+        warn_user(
             f"the Gaussian process did not converge in {found.n_iter} iterations; raise `max_iter`.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     return LatentField(rows.frame, found.process, found.bound, found.n_iter)
 

@@ -123,4 +123,4 @@ def warn_of_few_rows(
         Weight of the calibration rows and of a new row.
     """
     shortage = shortage_of_rows(coverages, "coverage", probabilities, known, unseen)
-    warn_of_shortage(shortage, stacklevel=5)  # whoever called predict_interval, which called the strategy
+    warn_of_shortage(shortage)

@@ -5,7 +5,6 @@ X is not converted: data frames, missing values and sparse matrices belong to th
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +28,7 @@ from skuq._sklearn_compat import (
 )
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_sample_weight
+from skuq.exceptions import warn_user
 from skuq.prediction import supports_dist
 from skuq.prediction._wrapped import child_of, wraps_skorch
 
@@ -120,11 +120,10 @@ def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
     target = as_float_array(y, "y")
     if target.ndim == 2 and target.shape[1] == 1:
         if not column:
-            warnings.warn(
+            warn_user(
                 "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
                 "(n_samples,), for example using ravel().",
                 DataConversionWarning,
-                stacklevel=4,
             )
         target = target[:, 0]
     if target.ndim == 2:

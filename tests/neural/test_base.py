@@ -19,6 +19,7 @@ skorch = pytest.importorskip("skorch")
 from torch import nn
 
 from skuq.distributions import StudentT
+from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import get_scorer
 from skuq.model_selection import cross_val_predict_dist
 from skuq.neural import (
@@ -86,7 +87,7 @@ def same(one, other, tolerance=0.0):
 def test_fit_many_is_fitting_one_by_one(model, sine):
     X, y = sine
     model.set_params(dtype="float64")
-    rows = [train for train, _ in KFold(4, shuffle=True, random_state=1).split(X)] + [np.arange(60)]
+    rows = [train for train, _ in KFold(4, shuffle=True, random_state=1).split(X)] + [np.arange(100)]
     for part, together in zip(rows, model.fit_many(X, y, rows), strict=True):
         alone = clone(model).fit(X[part], y[part])
         same(together.predict_dist(X), alone.predict_dist(X), 1e-8)
@@ -185,9 +186,20 @@ def test_fewer_rows_than_a_batch(model, n):
     X = np.arange(n, dtype=float).reshape(-1, 1)
     if n == 2 and model.get_params().get("n_estimators") == 4:
         model.set_params(random_state=1)  # of two rows, each is left out by some member
-    dist = model.fit(X, X[:, 0]).predict_dist(X)
+    with pytest.warns(SmallSampleWarning, match="intervals of 95 % need at least 19 rows") as caught:
+        dist = model.fit(X, X[:, 0]).predict_dist(X)
+    assert [one.filename for one in caught] == [__file__]
     assert np.isfinite(np.asarray(dist)).all()
     assert (dist.std() > 0).all()
+
+
+def test_rows_enough_for_the_rank_are_enough(model, sine):
+    """The 20 rows of a lower coverage, and any number where nothing is calibrated, give no warning."""
+    X, y = (part[:60] for part in sine)
+    model.set_params(calibration_coverage=0.9)
+    model.fit(X, y)
+    if "noise" not in model.get_params():  # which is estimated by rows held out, calibrated or not
+        model.set_params(calibration=None).fit(X[:10], y[:10])
 
 
 def test_a_constant_target_is_predicted_for_certain(model, sine):
@@ -255,6 +267,7 @@ def test_rows_of_weight_zero_do_not_calibrate(model, sine):
     X, y = sine
     weight = np.where(np.arange(150) < 5, 0.0, 1.0)
     model.set_params(validation=PredefinedSplit(np.where(np.arange(150) < 15, 0, -1)), early_stopping=False)
+    model.set_params(calibration_coverage=0.9)
     plain = clone(model).fit(X, y, sample_weight=weight)
     assert model.fit(X, np.where(weight > 0, y, 1e3), sample_weight=weight).factor_ == plain.factor_
 

@@ -118,7 +118,7 @@ def test_it_learns_mean_noise_and_where_it_knows_nothing(early_stopping):
 
 def test_held_out_rows_say_how_large_the_noise_is():
     """A network with many weights fits few rows by far too closely; only calibrated does it say so."""
-    X, y = np.random.default_rng(0).normal(size=(80, 10)), np.random.default_rng(1).normal(size=80)
+    X, y = np.random.default_rng(0).normal(size=(100, 10)), np.random.default_rng(1).normal(size=100)
     settings = {"hidden_layer_sizes": (64, 64), "max_epochs": 200, "random_state": 0}
     raw = LastLayerLaplaceRegressor(calibration=None, **settings).fit(X, y)
     calibrated = LastLayerLaplaceRegressor(**settings).fit(X, y)

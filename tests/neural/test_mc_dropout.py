@@ -92,7 +92,9 @@ def test_kompas_dropout_is_a_setting_and_holds_no_noise():
 
 def test_learnt_rates_fall_with_more_rows():
     rates = [
-        ConcreteDropoutRegressor((16,), max_epochs=epochs, early_stopping=False, random_state=0)
+        ConcreteDropoutRegressor(
+            (16,), max_epochs=epochs, early_stopping=False, calibration=None, random_state=0
+        )
         .fit(*world(n, 0))
         .dropout_
         for n, epochs in ((40, 300), (1200, 20))

@@ -33,13 +33,13 @@ def test_every_loss_learns_the_noise(loss):
 
 
 def test_the_net_is_a_probabilistic_net():
-    model = PNNRegressor((8,), max_epochs=3, random_state=0).fit(*world(60, 0))
+    model = PNNRegressor((8,), max_epochs=3, random_state=0).fit(*world(100, 0))
     assert isinstance(model.net_, ProbabilisticNet)
     assert model.predict_members(np.zeros((2, 1))).shape == (2, 1)
 
 
 def test_one_network_does_not_tell_noise_from_ignorance():
-    dist = PNNRegressor((8,), max_epochs=3, random_state=0).fit(*world(60, 0)).predict_dist([[0.0]])
+    dist = PNNRegressor((8,), max_epochs=3, random_state=0).fit(*world(100, 0)).predict_dist([[0.0]])
     assert isinstance(dist, StudentT)
     with pytest.raises(NoDecompositionError):
         dist.epistemic()

@@ -75,8 +75,12 @@ def test_a_loss_without_variance_predicts_but_has_no_distribution(sine):
         Network, module__n_outputs=1, criterion__loss="squared_error", max_epochs=2, verbose=0
     ).fit(*sine)
     assert net.predict(sine[0]).shape == (150,)
-    with pytest.raises(ValueError, match="`module` must give 2 outputs a row"):
+    assert not supports_dist(net)
+    with pytest.raises(AttributeError, match="predict_dist"):
         net.predict_dist(sine[0])
+    wrapped = UncertaintyRegressor(net, cv=2, random_state=0).fit(*sine)
+    assert wrapped.method_ == "residual"
+    assert len(wrapped.predict_dist(sine[0])) == 150
 
 
 def test_a_network_of_another_shape_raises(sine):

@@ -97,7 +97,7 @@ def test_it_learns_mean_and_noise():
 
 
 def test_held_out_rows_say_how_large_the_noise_is():
-    X, y = np.random.default_rng(0).normal(size=(80, 10)), np.random.default_rng(1).normal(size=80)
+    X, y = np.random.default_rng(0).normal(size=(100, 10)), np.random.default_rng(1).normal(size=100)
     settings = {"hidden_layer_sizes": (64, 64), "max_epochs": 200, "random_state": 0}
     raw = SWARegressor(calibration=None, **settings).fit(X, y)
     calibrated = SWARegressor(**settings).fit(X, y)
