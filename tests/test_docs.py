@@ -131,6 +131,19 @@ CLAIMS = {
         "(round(ignored, 2), round(weighted, 2)) == (0.83, 0.91)",
         "(round(without, 2), round(with_feedback, 2)) == (0.73, 0.91)",
     ],
+    "docs/explanation/networks.rst": [
+        "difference < 1e-8",
+        "covered_raw < 0.7 and 0.85 < covered < 0.97",
+        "ignorance[1] < 0.7 * ignorance[0] and error[1] < 0.7 * error[0]",
+        "(np.abs(np.log(np.divide(ignorance, error))) < 0.5).all()",
+    ],
+    "docs/how-to/networks.rst": [
+        "0.8 < coverage < 0.98 and len(losses) == 2 and len(scores) == 9 and best in rates",
+        "min(prediction_interval_coverage(y_new, one.predict_dist(X_new)) for one in (own, told)) > 0.75",
+        "prediction_interval_coverage(y_new, calibrated.predict_dist(X_new)) > 0.75",
+        "prediction_interval_coverage(y, unseen) > 0.75 and search.best_score_ > -0.4",
+        "wrapped.predict_dist(X_new.astype(np.float32)).mean().std() > 0.3",  # it has learnt something
+    ],
     "docs/explanation/honest-calibration.rst": ["unseen > 2 * seen"],
     "docs/explanation/reaching-through.rst": ["(lower > 0).all()"],
     "docs/how-to/wrap-your-own.rst": ["len(dist) == 100", "len(gamma) == 2"],
@@ -160,6 +173,9 @@ def test_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     page = WITH_CODE[name]
     if "skuq.displays" in page.read_text(encoding="utf-8"):
         pytest.importorskip("matplotlib")
+    if "    from skuq.neural import" in page.read_text(encoding="utf-8"):
+        pytest.importorskip("torch")
+        pytest.importorskip("skorch")
     namespace: dict[str, Any] = {"__name__": "page"}
     for line, code in blocks(page):
         # Empty lines before the code make the line numbers of an error those of the page.

@@ -30,9 +30,11 @@ EXTRAS = (
 
 
 def needs(script: Path) -> list[str]:
-    """Return the optional packages that a script imports."""
-    imported = re.findall(r"^\s*(?:from|import) (\w+)", script.read_text(encoding="utf-8"), re.MULTILINE)
-    return [package for package in EXTRAS if package in imported]
+    """Return the optional packages that a script imports, itself or by way of skuq."""
+    text = script.read_text(encoding="utf-8")
+    imported = re.findall(r"^\s*(?:from|import) (\w+)", text, re.MULTILINE)
+    through_skuq = ["torch", "skorch"] if "from skuq.neural import" in text else []
+    return [package for package in EXTRAS if package in imported] + through_skuq
 
 
 def test_there_are_examples():

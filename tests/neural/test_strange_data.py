@@ -1,0 +1,238 @@
+"""Data that a careless author forgets: what `test_base` leaves out, for every neural estimator.
+
+Either there is an error that says what is wrong, or the answer is right.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("skorch")
+
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+from skuq.metrics import crps_loss, prediction_interval_coverage
+from skuq.neural import DeepEnsembleRegressor, PNNRegressor, ProbabilisticNet, fit_many
+from skuq.prediction import predict_dist
+from tests.neural.test_base import MODELS
+
+UNITS = [(0.0, 1.0), (1e7, 1.0), (0.0, 1e-9), (-3e5, 1e6)]
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return clone(MODELS[request.param])
+
+
+@pytest.fixture(scope="session")
+def known():
+    """Rows of a line with normal noise, 300 to fit and 500 to judge; the target in [0, 1] or so."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(800, 1))
+    y = 0.5 + 0.3 * X[:, 0] + 0.1 * rng.normal(size=800)
+    return X[:300], y[:300], X[300:], y[300:]
+
+
+def finite(dist):
+    return bool(np.isfinite(np.asarray(dist)).all())
+
+
+# -------------------------------------------------------------------------------- units of the target
+
+
+def test_coverage_and_width_are_the_same_in_all_units(model, known):
+    """In float32, as by default: targets at ten million that differ by one, and of the order 1e-9."""
+    X, y, X_new, y_new = known
+    coverage, width, crps = [], [], []
+    for shift, unit in UNITS:
+        dist = clone(model).fit(X, shift + unit * y).predict_dist(X_new)
+        bounds = dist.interval(0.9)
+        assert (bounds[:, 0] < bounds[:, 1]).all()
+        coverage.append(prediction_interval_coverage(shift + unit * y_new, bounds))
+        width.append(np.diff(bounds).mean() / unit)
+        crps.append(crps_loss(shift + unit * y_new, dist) / unit)
+    assert 0.83 < coverage[0] < 0.99
+    np.testing.assert_allclose(coverage, coverage[0], atol=0.01)
+    np.testing.assert_allclose(width, width[0], rtol=0.02)
+    np.testing.assert_allclose(crps, crps[0], rtol=0.02)
+
+
+def test_out_of_fold_distributions_are_right_at_any_offset(known):
+    X, y, _, _ = known
+    plain, moved = (
+        DeepEnsembleRegressor(4, hidden_layer_sizes=(16,), max_epochs=20, random_state=0).fit_transform(
+            X, target
+        )
+        for target in (y, 1e7 + y)
+    )
+    np.testing.assert_allclose(moved.std(), plain.std(), rtol=0.02)
+    np.testing.assert_allclose(moved.mean() - 1e7, plain.mean(), atol=0.01)
+
+
+def test_a_constant_fold_among_others_is_certain(sine):
+    """A constant target of one fit leaves the fits that are trained with it as they are."""
+    X, y = sine
+    y = np.where(np.arange(150) < 75, 2.5, y)
+    models = [PNNRegressor((16,), max_epochs=20, random_state=0, dtype="float64") for _ in range(2)]
+    parts = [np.arange(75), np.arange(75, 150)]
+    constant, other = fit_many(models, X, y, parts)
+    np.testing.assert_array_equal(np.asarray(constant.predict_dist(X)), [[2.5, 0.0]] * 150)
+    alone = models[1].fit(X[75:], y[75:]).predict_dist(X)
+    np.testing.assert_allclose(np.asarray(other.predict_dist(X)), np.asarray(alone), atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", [int, bool, "float32", object, "Series", "list"])
+def test_targets_of_other_types(model, known, kind):
+    X, y = known[0][:60], np.round(3 * known[1][:60])
+    y = y > 1 if kind is bool else y
+    given = {"Series": pd.Series(y, index=range(5, 65)), "list": y.tolist()}
+    given = given[kind] if isinstance(kind, str) and kind in given else y.astype(kind)
+    model.set_params(max_epochs=2)
+    expected = clone(model).fit(X, np.asarray(y, dtype=float)).predict_dist(X)
+    np.testing.assert_array_equal(np.asarray(model.fit(X, given).predict_dist(X)), np.asarray(expected))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_target_that_is_not_finite_names_the_row(model, sine, bad):
+    X, y = sine
+    y = np.where(np.arange(150) == 7, bad, y)
+    with pytest.raises(ValueError, match=r"`y` must be finite, got (nan|inf|-inf) at row 7"):
+        model.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("target", "error", "message"),
+    [
+        (lambda y: np.column_stack([y, y]), ValueError, "`y` must have one column, got 2"),
+        (lambda y: y[:-1], ValueError, r"inconsistent numbers of samples: \[150, 149\]"),
+        (lambda y: y.astype(str)[:, np.newaxis, np.newaxis], (ValueError, TypeError), "`y` must"),
+        (lambda y: ["a"] * 150, TypeError, "`y` must hold real numbers"),
+        (lambda y: y + 1j, ValueError, "Complex data not supported"),
+        (lambda y: None, ValueError, "requires y to be passed"),
+    ],
+    ids=["two columns", "too few", "three axes", "strings", "complex", "none"],
+)
+def test_a_wrong_target_is_named(model, sine, target, error, message):
+    with pytest.raises(error, match=message):
+        model.fit(sine[0], target(sine[1]))
+
+
+# ------------------------------------------------------------------------------------------- features
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e200])
+def test_the_units_of_the_features_do_not_matter(model, sine, unit):
+    X, y = sine
+    model.set_params(max_epochs=3)
+    plain = clone(model).fit(X, y).predict_dist(X)
+    np.testing.assert_allclose(
+        np.asarray(model.fit(unit * X, y).predict_dist(unit * X)), np.asarray(plain), rtol=1e-2, atol=1e-2
+    )
+
+
+def test_one_column_and_columns_that_say_nothing(model, known):
+    X, y = known[:2]
+    model.set_params(max_epochs=3)
+    assert finite(clone(model).fit(X, y).predict_dist(X[:1]))
+    with np.errstate(all="raise"):
+        nothing = model.fit(np.ones((300, 2)), y).predict_dist(np.ones((3, 2)))
+    np.testing.assert_allclose(nothing.mean(), y.mean(), atol=0.1)
+    np.testing.assert_allclose(nothing.std(), y.std(), rtol=0.3)
+
+
+def test_integers_and_booleans_are_features(model, known):
+    X = (known[0][:60] > 0) + 2 * (known[0][:60] > 0.5)
+    model.set_params(max_epochs=2)
+    expected = np.asarray(clone(model).fit(X.astype(float), known[1][:60]).predict_dist(X.astype(float)))
+    np.testing.assert_array_equal(np.asarray(model.fit(X, known[1][:60]).predict_dist(X)), expected)
+
+
+def test_a_row_far_from_all_others_is_predicted_without_nan(model, sine):
+    far = np.array([[1e5, 0.0], [0.0, -1e60], [0.0, 0.0]])
+    dist = model.set_params(max_epochs=3).fit(*sine).predict_dist(far)
+    assert finite(dist)
+    assert (dist.std() > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("features", "error", "message"),
+    [
+        (
+            sparse.csr_array,
+            TypeError,
+            "Sparse data was passed for X, but dense data is required",
+        ),
+        (lambda X: [["a", "b"]] * 150, ValueError, "could not convert string to float"),
+        (lambda X: X[:, 0], ValueError, "Expected 2D array, got 1D array"),
+        (lambda X: X[:, :0], ValueError, r"0 feature\(s\)"),
+        (lambda X: X[:0], ValueError, "0 sample"),
+        (lambda X: X + 1j, ValueError, "Complex data not supported"),
+        (lambda X: pd.DataFrame(X).astype("Float64").mask(X > 1.5), ValueError, "contains NaN"),
+    ],
+    ids=["sparse", "strings", "one axis", "no columns", "no rows", "complex", "missing"],
+)
+def test_wrong_features_are_named_in_fit_and_in_prediction(model, sine, features, error, message):
+    X, y = sine
+    model.set_params(max_epochs=1)
+    with pytest.raises(error, match=message):
+        clone(model).fit(features(X), y)
+    model.fit(X, y)
+    with pytest.raises(error, match=message if "feature" not in message else r"feature"):
+        model.predict_dist(features(X))
+
+
+def test_the_columns_must_be_those_of_the_training(model, sine):
+    X, y = sine
+    model.set_params(max_epochs=1)
+    with pytest.raises(ValueError, match=f"X has 3 features, but {type(model).__name__} is expecting 2"):
+        clone(model).fit(X, y).predict(np.zeros((4, 3)))
+    model.fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict_interval(pd.DataFrame(X, columns=["b", "a"]))
+
+
+# ------------------------------------------------------------------------------- the net of skorch users
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 2))
+    return ProbabilisticNet(layers, max_epochs=30, lr=0.02, batch_size=64, verbose=0)
+
+
+@pytest.mark.parametrize(("shift", "unit"), UNITS)
+def test_behind_standardisation_the_net_is_right_in_all_units(net, known, shift, unit):
+    """It standardises nothing itself, as it says; this is how it is used."""
+    X, y, X_new, y_new = known
+    chain = TransformedTargetRegressor(make_pipeline(StandardScaler(), net), transformer=StandardScaler())
+    dist = predict_dist(chain.fit(X, shift + unit * y), X_new)
+    assert 0.83 < prediction_interval_coverage(shift + unit * y_new, dist) < 0.99
+    assert crps_loss(shift + unit * y_new, dist) < 0.07 * unit  # 0.056 is that of the truth
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_the_net_takes_few_rows_and_a_constant_target(net, known, n):
+    X = known[0]
+    dist = net.fit(X[:n], np.full(n, 3.0)).predict_dist(X)
+    assert finite(dist)
+    assert (dist.std() > 0).all()
+
+
+def test_the_net_never_gives_a_distribution_of_nan(net, known):
+    X, y = known[:2]
+    net.fit(X, y)
+    with pytest.raises(ValueError, match="must be finite"):
+        net.predict_dist(np.full((2, 1), np.nan))
+    with pytest.raises(TypeError):
+        net.fit(X.astype(str), y)
+    with pytest.raises(ValueError, match="inconsistent lengths"):
+        net.fit(X, y[:-1])
