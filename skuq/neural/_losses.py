@@ -228,8 +228,36 @@ class BetaNLLLoss(Loss):
         return NLLLoss()
 
 
+class _ScaleLoss(Loss):
+    """A score that grows in proportion to the units of y: it is known by its slopes alone.
+
+    By Euler's theorem it is ``scale`` times its derivative by the scale less the residual times that by
+    the mean; both depend on ``z = residual / scale`` only. So one function gives the score, and its
+    derivative without automatic differentiation.
+    """
+
+    @abstractmethod
+    def _slopes(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the derivatives of the score by the mean and by the standard deviation."""
+
+    def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        scale, residual = variance.sqrt(), y - loc
+        by_loc, by_scale = self._slopes((residual / scale).detach())
+        return scale * by_scale - residual * by_loc
+
+    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        output = output.detach()
+        loc, raw = output.unbind(-1)
+        scale, residual = variance_of(raw).sqrt_(), y - loc
+        by_loc, by_scale = self._slopes(residual / scale)
+        gradient = torch.empty_like(output)
+        gradient[..., 0] = by_loc
+        torch.mul(torch.sigmoid(raw).mul_(0.5), by_scale / scale, out=gradient[..., 1])
+        return scale * by_scale - residual * by_loc, gradient
+
+
 @dataclass(frozen=True)
-class CRPSLoss(Loss):
+class CRPSLoss(_ScaleLoss):
     """Continuous ranked probability score of the normal distribution, in closed form.
 
     In the units of the target, and robust: an outlier costs its distance, not the square.
@@ -247,16 +275,14 @@ class CRPSLoss(Loss):
     tensor(0.2337)
     """
 
-    def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        scale = variance.sqrt()
-        z = (y - loc) / scale
-        density = torch.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-        return scale * (z * torch.erf(z / _SQRT_2) + 2 * density - 1 / math.sqrt(math.pi))
+    def _slopes(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        density = torch.exp(-0.5 * z * z)
+        return -torch.erf(z / _SQRT_2), density * math.sqrt(2 / math.pi) - 1 / math.sqrt(math.pi)
 
 
 @dataclass(frozen=True)
-class _LevelLoss(Loss):
-    """A score averaged over levels (i - 1/2) / n, i = 1..n."""
+class _LevelLoss(_ScaleLoss):
+    """A score averaged over levels (i - 1/2) / n, i = 1..n: piecewise linear in the residual."""
 
     n_levels: int = 30
 
@@ -268,18 +294,30 @@ class _LevelLoss(Loss):
         return (torch.arange(self.n_levels, dtype=torch.float64) + 0.5) / self.n_levels
 
     @abstractmethod
-    def _at_levels(self, scale: Tensor, residual: Tensor, levels: Tensor, z: Tensor) -> Tensor:
-        """Return the mean over levels, which are the last axis."""
+    def _steps(self, levels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return standard quantiles, ascending, and both slopes of each, shape (n, 2).
 
-    def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        scale, residual = variance.sqrt().unsqueeze(-1), (y - loc).unsqueeze(-1)
-        levels = self.levels.to(device=loc.device)
-        z = torch.special.ndtri(self._tail(levels))
-        return self._at_levels(scale, residual, levels.to(loc.dtype), z.to(loc.dtype))
+        First the slopes where the residual is below the quantile, then what is added where it is above.
+        """
 
-    @staticmethod
-    def _tail(levels: Tensor) -> Tensor:
-        return levels
+    @cached_property
+    def _tables(self) -> dict[Any, tuple[Tensor, Tensor]]:
+        """Quantiles, and mean slopes for 0, 1, ... of them below the residual, by type and device."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"n_levels": self.n_levels}  # tables may lie on a device that the reader has not
+
+    def _at(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return both mean slopes where the standardised residual is ``z``."""
+        key = z.dtype, z.device
+        if key not in self._tables:
+            quantiles, start, added = self._steps(self.levels)
+            slopes = start.mean(0) + torch.cat([added.new_zeros(1, 2), added.cumsum(0)]) / self.n_levels
+            self._tables[key] = quantiles.to(z), slopes.T.to(z).contiguous()
+        quantiles, slopes = self._tables[key]
+        below = torch.searchsorted(quantiles, z.contiguous())
+        return slopes[0][below], slopes[1][below]
 
 
 @dataclass(frozen=True)
@@ -305,9 +343,13 @@ class CheckLoss(_LevelLoss):
     tensor(0.2337)
     """
 
-    def _at_levels(self, scale: Tensor, residual: Tensor, levels: Tensor, z: Tensor) -> Tensor:
-        gap = residual - scale * z
-        return torch.maximum(levels * gap, (levels - 1) * gap).mean(-1)
+    def _steps(self, levels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        z = torch.special.ndtri(levels)
+        both = torch.stack([torch.ones_like(z), z], dim=1)
+        return z, (1 - levels).unsqueeze(1) * both, -both
+
+    def _slopes(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        return self._at(z)
 
 
 @dataclass(frozen=True)
@@ -331,14 +373,15 @@ class IntervalLoss(_LevelLoss):
     tensor(1.3490)
     """
 
-    @staticmethod
-    def _tail(levels: Tensor) -> Tensor:
-        return (1 + levels) / 2
+    def _steps(self, levels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        z = torch.special.ndtri((1 + levels) / 2)
+        penalty = 2 / (1 - levels)
+        inside = torch.stack([torch.zeros_like(z), 2 * z], dim=1)
+        return z, inside, torch.stack([-penalty, -penalty * z], dim=1)
 
-    def _at_levels(self, scale: Tensor, residual: Tensor, levels: Tensor, z: Tensor) -> Tensor:
-        half_width = scale * z
-        outside = torch.relu(residual.abs() - half_width)
-        return (2 * half_width + 2 / (1 - levels) * outside).mean(-1)
+    def _slopes(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        above, by_scale = self._at(z.abs())
+        return torch.sign(z) * above, by_scale
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -95,7 +97,33 @@ def test_gradients_are_finite_for_every_output(loss, extreme):
     assert torch.isfinite(output.grad).all()
 
 
-@pytest.mark.parametrize("loss", [NLLLoss(), BetaNLLLoss(0.5), BetaNLLLoss(0.8)], ids=str)
+CLOSED_FORMS = [NLLLoss(), CRPSLoss(), CheckLoss(), CheckLoss(1), IntervalLoss(), IntervalLoss(7)]
+
+
+@pytest.mark.parametrize("loss", CLOSED_FORMS, ids=str)
+def test_the_gradient_is_the_slope_of_the_loss(loss):
+    generator = torch.Generator().manual_seed(0)
+    output = 2 * torch.randn(20, 2, dtype=torch.float64, generator=generator)
+    y = torch.randn(20, dtype=torch.float64, generator=generator)
+    _, gradient = loss.with_gradient(output, y)
+    for k in range(2):
+        step = torch.zeros(2, dtype=torch.float64)
+        step[k] = 1e-6
+        slope = (loss(output + step, y) - loss(output - step, y)) / 2e-6
+        torch.testing.assert_close(gradient[:, k], slope, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", [CheckLoss(7), IntervalLoss(7)], ids=str)
+def test_levels_are_kept_by_a_copy_and_their_tables_are_not(loss):
+    y = torch.linspace(-3, 3, 50, dtype=torch.float64)
+    before = loss.score(torch.zeros_like(y), torch.ones_like(y), y)
+    copied = pickle.loads(pickle.dumps(loss))
+    assert copied == loss
+    assert set(vars(copied)) == {"n_levels"}
+    torch.testing.assert_close(copied.score(torch.zeros_like(y), torch.ones_like(y), y), before)
+
+
+@pytest.mark.parametrize("loss", [*CLOSED_FORMS, BetaNLLLoss(0.5), BetaNLLLoss(0.8)], ids=str)
 def test_the_gradient_in_closed_form_is_that_of_autograd(loss):
     generator = torch.Generator().manual_seed(0)
     output = 3 * torch.randn(7, 4, 2, dtype=torch.float64, generator=generator)
