@@ -10,8 +10,8 @@ import torch
 from skorch.callbacks import Callback
 from torch import Tensor
 
-from skuq._typing import FloatArray
-from skuq.neural._losses import variance_of
+from skuq._typing import FloatArray, IntArray
+from skuq.neural._losses import Loss, variance_of
 from skuq.neural._outputs import rows_at_once
 from skuq.neural._plan import FitPlan
 from skuq.neural._stacked import StackedModule
@@ -56,7 +56,7 @@ class KeepBestEpoch(Callback):
         self._asked = torch.from_numpy(asked).to(device)
         weights = [np.ones(len(p.y)) if p.judge_weight is None else p.judge_weight for p in self.plans]
         self._weight = torch.as_tensor(np.concatenate(weights), dtype=self.data[1].dtype, device=device)
-        self._fit_of_row = torch.from_numpy(np.repeat(np.arange(len(n_rows)), n_rows)).to(device)
+        self._hearings = self._who_hears_whom(np.unique(np.concatenate(columns)), n_rows)
         sizes = [len(plan.seeds) for plan in self.plans]
         self._owner = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes)).to(device)
         self.scores_: list[FloatArray] = []
@@ -64,6 +64,17 @@ class KeepBestEpoch(Callback):
         self._best_scores = np.full(len(sizes), np.inf)
         self._best: Tensor | None = None
         return self
+
+    def _who_hears_whom(self, known: IntArray, n_rows: list[int]) -> list[tuple[Loss, Tensor, Tensor]]:
+        """Return, for each score, the rows it is asked for, and the fit of each."""
+        fit_of_row = np.repeat(np.arange(len(n_rows)), n_rows)[known]
+        device = self.data[0].device
+        hearings = []
+        for judge in {plan.judge for plan in self.plans if plan.judge is not None}:
+            mine = np.array([plan.judge == judge for plan in self.plans])[fit_of_row]
+            rows, fits = (torch.from_numpy(numbers[mine]).to(device) for numbers in (known, fit_of_row))
+            hearings.append((judge, rows, fits))
+        return hearings
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
         """Judge, and remember the weights of the fits that are better than ever."""
@@ -87,6 +98,8 @@ class KeepBestEpoch(Callback):
         if self._best is None:
             self._best_state = {name: value.detach().clone() for name, value in tensors.items()}
             self._best = self._best_state["flat"]
+            return
+        if not better.any():
             return
         members = torch.as_tensor(better, device=self._owner.device)[self._owner]
         for name, value in tensors.items():
@@ -116,18 +129,18 @@ class KeepBestEpoch(Callback):
             count = counts[:-1].clamp(min=1)
             loc = first[:-1] / count
             variance = (second[:-1] / count - loc * loc).clamp(min=1e-8)
-            judged: FloatArray = np.nan_to_num(self._scores(loc, variance, counts[:-1] > 0), nan=np.inf)
+            judged: FloatArray = np.nan_to_num(self._scores(loc, variance), nan=np.inf)
         return judged
 
-    def _scores(self, loc: Tensor, variance: Tensor, known: Tensor) -> FloatArray:
+    def _scores(self, loc: Tensor, variance: Tensor) -> FloatArray:
         """Return the mean score of each fit over its known rows."""
-        weight = self._weight * known
         n_fits = len(self.plans)
-        total = weight.new_zeros(n_fits).index_add_(0, self._fit_of_row, weight)
-        scores = np.full(n_fits, -float(len(self.scores_)))  # unjudged, the last epoch is the best
-        for judge in {plan.judge for plan in self.plans if plan.judge is not None}:
-            value = weight * judge.score(loc, variance, self.data[1])
-            mean = weight.new_zeros(n_fits).index_add_(0, self._fit_of_row, value) / total
-            mine = np.array([plan.judge == judge for plan in self.plans])
-            scores[mine] = mean.cpu().to(torch.float64).numpy()[mine]
+        total, value = (loc.new_zeros(n_fits) for _ in range(2))
+        for judge, rows, fits in self._hearings:
+            weight = self._weight[rows]
+            total.index_add_(0, fits, weight)
+            value.index_add_(0, fits, weight * judge.score(loc[rows], variance[rows], self.data[1][rows]))
+        scores: FloatArray = (value / total).cpu().to(torch.float64).numpy()
+        unjudged = np.array([plan.judge is None for plan in self.plans])
+        scores[unjudged] = -float(len(self.scores_))  # so that the last epoch is the best
         return scores
