@@ -22,6 +22,8 @@ from skuq._typing import FloatArray
 __all__ = ["StackedMLP", "StackedModule", "dense_blocks"]
 
 ModuleT = TypeVar("ModuleT", bound="StackedModule")
+_SMALL = 1024
+"""Entries of a matrix whose product takes less time than to call for it."""
 
 
 class StackedModule(nn.Module, metaclass=ABCMeta):
@@ -51,6 +53,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         self.flat = nn.Parameter(torch.as_tensor(np.concatenate(rows, axis=1), dtype=dtype))
         self._leaves: dict[str, Tensor] | None = None
         self._gradients: dict[str, Tensor] = {}
+        self._rooms: dict[tuple[str, int, int], Tensor] = {}
 
     # ---------------------------------------------------------------------- what a subclass writes
 
@@ -120,7 +123,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     def end_training(self) -> None:
         """Undo `begin_training`."""
-        self._leaves, self._gradients, self.flat.grad = None, {}, None
+        self._leaves, self._gradients, self._rooms, self.flat.grad = None, {}, {}, None
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
         """Write the gradient of the loss into ``flat.grad``.
@@ -150,6 +153,13 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         if gradient.is_cuda or norm.max() > limit:
             gradient.mul_(limit / norm.clamp_(min=limit))
 
+    def _room(self, name: str, like: Tensor, rows: int, columns: int) -> Tensor:
+        """Return memory (M, rows, columns) for a result: the same in each step, so that it stays cached."""
+        key = name, rows, columns
+        if key not in self._rooms:
+            self._rooms[key] = like.new_empty(self.n_members, rows, columns)
+        return self._rooms[key]
+
     # ----------------------------------------------------------------------------------- members
 
     def take(self, members: slice) -> Self:
@@ -157,7 +167,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         taken = copy.copy(self)
         taken._parameters = dict(self._parameters)
         taken._buffers = {name: self._take_buffer(value, members) for name, value in self._buffers.items()}
-        taken._leaves, taken._gradients = None, {}
+        taken._leaves, taken._gradients, taken._rooms = None, {}, {}
         taken.flat = nn.Parameter(self.flat.detach()[members].clone())
         return taken
 
@@ -186,7 +196,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return None if value is None else value[members].clone()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_leaves": None, "_gradients": {}}
+        return {**self.__dict__, "_leaves": None, "_gradients": {}, "_rooms": {}}
 
 
 def dense_blocks(
@@ -246,15 +256,17 @@ class StackedMLP(StackedModule):
             return self._run(x, [])
         self._inputs = []
         with torch.no_grad():  # `backward` below does what autograd would, with less to do around it
-            return self._run(x, self._inputs)
+            return self._run(x, self._inputs, keep=True)
 
-    def _run(self, x: Tensor, inputs: list[Tensor]) -> Tensor:
-        """Run the layers, and note the input of each."""
+    def _run(self, x: Tensor, inputs: list[Tensor], *, keep: bool = False) -> Tensor:
+        """Run the layers, and note the input of each; ``keep`` has them in memory that is used again."""
         weights = self.weights
         for k in range(self.n_layers):
             inputs.append(x)
-            x = torch.baddbmm(weights[f"bias_{k}"], weights[f"weight_{k}"], x)
-            if k < self.n_layers - 1:
+            weight, hidden = weights[f"weight_{k}"], k < self.n_layers - 1
+            out = self._room(f"hidden {k}", x, weight.shape[1], x.shape[2]) if keep and hidden else None
+            x = torch.baddbmm(weights[f"bias_{k}"], weight, x, out=out)
+            if hidden:
                 x = torch.relu_(x)
         return x
 
@@ -263,10 +275,20 @@ class StackedMLP(StackedModule):
         with torch.no_grad():
             slope = gradient.permute(1, 2, 0)
             for k in reversed(range(self.n_layers)):
-                x = self._inputs[k]
-                torch.bmm(slope, x.transpose(1, 2), out=self._gradients[f"weight_{k}"])
+                x, weight = self._inputs[k], self.weights[f"weight_{k}"]
+                self._weight_gradient(k, slope, x)
                 torch.sum(slope, dim=2, keepdim=True, out=self._gradients[f"bias_{k}"])
                 if k:
-                    slope = torch.bmm(self.weights[f"weight_{k}"].transpose(1, 2), slope)
+                    room = self._room(f"slope {k % 2}", x, weight.shape[2], x.shape[2])
+                    slope = torch.bmm(weight.transpose(1, 2), slope, out=room)
                     torch.ops.aten.threshold_backward.grad_input(slope, x, 0, grad_input=slope)
         self._inputs = []
+
+    def _weight_gradient(self, k: int, slope: Tensor, x: Tensor) -> None:
+        """Write one; a small one through memory of its own, as products into a view run one by one."""
+        into = self._gradients[f"weight_{k}"]
+        if math.prod(into.shape[1:]) > _SMALL:
+            torch.bmm(slope, x.transpose(1, 2), out=into)
+            return
+        room = self._room("gradient", x, into.shape[1], into.shape[2])
+        into.copy_(torch.bmm(slope, x.transpose(1, 2), out=room))
