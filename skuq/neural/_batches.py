@@ -90,11 +90,20 @@ class MemberBatches:
         self.n_batches, self.batch_size = shape
         self._order = [member.order for member in members]
         self._rows = [member.drawn.copy() for member in members]
+        self._whole: Batch | None = None
 
     def __len__(self) -> int:
         return self.n_batches
 
     def __iter__(self) -> Iterator[Batch]:
+        if self.n_batches > 1:
+            yield from self._shuffled()
+            return
+        if self._whole is None:  # all rows in one batch are the same in any order, and so in each epoch
+            self._whole = next(self._shuffled())
+        yield self._whole
+
+    def _shuffled(self) -> Iterator[Batch]:
         n_members, d = len(self._rows), self.X.shape[1]
         plan_shape = (self.n_batches, n_members, self.batch_size)
         by_batch = np.empty(plan_shape, dtype=np.int64)
