@@ -22,6 +22,8 @@ from skuq._typing import FloatArray
 __all__ = ["StackedMLP", "StackedModule", "dense_blocks"]
 
 ModuleT = TypeVar("ModuleT", bound="StackedModule")
+_MANY_ROWS = 128
+"""Rows of a batch whose hidden values, of some twenty members, leave the cache of a core."""
 _SMALL = 1024
 """Entries of a matrix whose product takes less time than to call for it."""
 
@@ -153,8 +155,13 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         if gradient.is_cuda or norm.max() > limit:
             gradient.mul_(limit / norm.clamp_(min=limit))
 
-    def _room(self, name: str, like: Tensor, rows: int, columns: int) -> Tensor:
-        """Return memory (M, rows, columns) for a result: the same in each step, so that it stays cached."""
+    def _room(self, name: str, like: Tensor, rows: int, columns: int) -> Tensor | None:
+        """Return memory (M, rows, columns) for a result: the same in each step, so that it stays cached.
+
+        None for a small batch ``like`` (M, d, B), whose results stay there anyway.
+        """
+        if like.shape[2] < _MANY_ROWS:
+            return None
         key = name, rows, columns
         if key not in self._rooms:
             self._rooms[key] = like.new_empty(self.n_members, rows, columns)
@@ -287,8 +294,9 @@ class StackedMLP(StackedModule):
     def _weight_gradient(self, k: int, slope: Tensor, x: Tensor) -> None:
         """Write one; a small one through memory of its own, as products into a view run one by one."""
         into = self._gradients[f"weight_{k}"]
-        if math.prod(into.shape[1:]) > _SMALL:
-            torch.bmm(slope, x.transpose(1, 2), out=into)
-            return
-        room = self._room("gradient", x, into.shape[1], into.shape[2])
-        into.copy_(torch.bmm(slope, x.transpose(1, 2), out=room))
+        room = None
+        if math.prod(into.shape[1:]) <= _SMALL:
+            room = self._room("gradient", x, into.shape[1], into.shape[2])
+        product = torch.bmm(slope, x.transpose(1, 2), out=into if room is None else room)
+        if room is not None:
+            into.copy_(product)
