@@ -1,0 +1,122 @@
+"""The script that reproduces tables 1 and 2 of paper 000: the truth to every digit, the networks in range."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+for package in ("torch", "skorch"):
+    pytest.importorskip(package)
+
+SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "papers" / "paper_000_losses.py"
+
+
+@pytest.fixture(scope="module")
+def study():
+    spec = importlib.util.spec_from_file_location("paper_000_losses", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# ---------------------------------------------------------------------------------- what the paper prints
+
+
+def test_the_papers_tables_say_what_its_text_says(study):
+    first, second = study.TABLE_1, study.TABLE_2
+    assert all(len(row) == len(study.COLUMNS) for table in (first, second) for row in table.values())
+    # Section 4: the likelihood is too wide, the others too sharp, and each score has its own ranking.
+    sharp = study.COLUMNS.index("Sharpness")
+    assert first["nll"][sharp] > first[study.TRUTH][sharp]
+    assert all(first[loss][sharp] < first[study.TRUTH][sharp] for loss in ("crps", "check", "interval"))
+    best = {
+        column: min(study.LOSSES, key=lambda loss: first[loss][k]) for k, column in enumerate(study.COLUMNS)
+    }
+    assert (best["NLL"], best["CRPS"], best["Interval"]) == ("interval", "crps", "interval")
+
+
+def test_ground_truth_of_table_1_to_every_digit(study):
+    assert tuple(round(value, 3) for value in study.truth(0)) == study.TABLE_1[study.TRUTH]
+
+
+def test_ground_truth_of_table_2_to_every_digit(study):
+    mean, error = study.table_2({}, study.TRUTH)
+    assert tuple(mean.round(3)) == study.TABLE_2[study.TRUTH]
+    assert tuple(error.round(3)) == study.TABLE_2_ERRORS[study.TRUTH]
+
+
+# ---------------------------------------------------------------------------------------------- the script
+
+
+def test_rows_of_the_splits_come_from_one_world(study):
+    X, y, dist = study.world(3)
+    assert X.shape == (400, 1)
+    assert len(y) == len(dist) == 400
+    inside = (X[:, 0] >= -5) & (X[:, 0] < 0)
+    assert np.abs(y - dist.mean())[inside].max() < 0.05
+    assert set(dist.std()) == {1.0, 0.01, 1.5, 0.5}
+
+
+def test_a_short_run_prints_both_tables_and_raw_networks(study, capsys, monkeypatch):
+    monkeypatch.setattr(study, "STARTS", 2)
+    networks = study.plan()
+    assert len(networks) == 24
+    assert sum(start == 0 for *_, start in networks) == 20
+    monkeypatch.setattr(study, "QUICK", 2)
+    results = study.main(["--raw"])
+    printed = capsys.readouterr().out
+    assert printed.count("ground truth") == 2
+    assert set(results) == {"skuq", "raw units"}
+    for rows in results.values():
+        assert set(rows) == set(networks)
+        assert np.isfinite(list(rows.values())).all()
+    assert "of 32 numbers" in printed
+
+
+def test_tables_for_the_documentation(study, capsys):
+    rows = {key: study.truth(key[1]) for key in study.plan()}
+    study.show(study.lines({"the truth": rows}, 2), "Table 2", rst=True)
+    printed = capsys.readouterr().out
+    assert printed.startswith(
+        ".. list-table:: Table 2\n   :header-rows: 1\n\n   * - trained by\n     - numbers of\n"
+    )
+    assert "     - 0.962 ± 0.064*\n" not in printed.split("ground truth")[1]
+
+
+def test_a_star_stands_where_a_network_is_far_from_the_papers(study):
+    near = {key: list(study.TABLE_2[key[0]]) for key in study.plan()}
+    assert study.distance_2(near, "crps") == pytest.approx(np.zeros(8), abs=1e-9)
+    far = {key: [row[0] + 1, *row[1:]] for key, row in near.items()}
+    cells = study.lines({"far": far}, 2)[2]
+    assert [cell.endswith("*") for cell in cells] == [False, False, True, *[False] * 7]
+
+
+# ----------------------------------------------------------------------------------------- the full protocol
+
+
+@pytest.fixture(scope="module")
+def full(study):
+    """Return the rows of 20 networks in the paper's units, and of as many that skuq standardises."""
+    networks = [one for one in study.plan() if one[2] == 0]
+    return {
+        name: study.rows_of(networks, train(networks, 2000))
+        for name, train in {"raw": study.raw, "skuq": study.standardised}.items()
+    }
+
+
+@pytest.mark.slow
+def test_networks_are_within_two_standard_errors(study, full):
+    distance = np.array([study.distance_2(full["raw"], loss) for loss in study.LOSSES])
+    assert (np.abs(distance) <= 2).all()
+
+
+@pytest.mark.slow
+def test_standardised_networks_do_not_fail_by_the_likelihood(study, full):
+    """What the paper finds of the likelihood comes from its units."""
+    rmse = {name: study.table_2(rows, "nll")[0][0] for name, rows in full.items()}
+    assert rmse["skuq"] < 0.7 * rmse["raw"]
+    by_score = study.table_2(full["skuq"], "nll")[0]
+    assert all(by_score[4] < study.TABLE_2[loss][4] for loss in study.LOSSES)
