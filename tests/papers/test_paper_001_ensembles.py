@@ -1,0 +1,130 @@
+"""The script that trains the ensembles of paper 001 as published and corrected: the defect, and the data."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("skorch")
+
+SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "papers" / "paper_001_ensembles.py"
+WITH_DEFECT, WITHOUT = "as published", "corrected"
+
+
+@pytest.fixture(scope="module")
+def study():
+    spec = importlib.util.spec_from_file_location("paper_001_ensembles", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def folder(shared_data):
+    """Return the folder of the data, or skip where there are none."""
+    shared_data("paper001/servo")
+    return Path(os.environ["SKUQ_DATA"]) / "paper001"
+
+
+# ---------------------------------------------------------------------------------------------- the defect
+
+
+def test_the_defect_is_that_of_torch(study):
+    """A loss given outputs (B, 1) and targets (B,) averages over all pairs, and torch only warns."""
+    generator = torch.Generator().manual_seed(0)
+    loc, raw = (torch.randn(32, 3, generator=generator, dtype=torch.float64) for _ in range(2))
+    variance, y = raw.exp(), torch.randn(32, 3, generator=generator, dtype=torch.float64)
+    ours = study.BroadcastNLL().score(loc, variance, y).mean(dim=0)
+    criterion = torch.nn.GaussianNLLLoss(full=True, eps=0)
+    for member in range(3):
+        published = criterion(loc[:, [member]], y[:, member], variance[:, [member]])
+        assert float(ours[member]) == pytest.approx(float(published), rel=1e-12)
+        right = criterion(loc[:, member], y[:, member], variance[:, member])
+        assert abs(float(published - right)) > 0.01
+
+
+def test_with_the_defect_a_network_learns_one_part_in_32(study):
+    """Even where X says all about y."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(1000, 2))
+    y = X.sum(axis=1)
+    split = study.Split(X, y, np.arange(700), np.arange(700, 1000))
+    r2 = {name: study.measure(y[700:], dist)["R2"] for name, dist in study.train(split, 15).items()}
+    assert r2[WITHOUT] > 0.99
+    assert -0.05 < r2[WITH_DEFECT] < 0.15
+
+
+# ------------------------------------------------------------------------------------------------ the data
+
+
+@pytest.mark.parametrize("name", ["servo", "computer_hardware", "energy_efficiency", "airfoil_self_noise"])
+def test_data_are_prepared_as_in_the_paper(study, folder, name):
+    split = study.prepare(folder, name)
+    recipe = json.loads((folder / f"{name}.json").read_text())["paper001"]
+    n = recipe["n_after_cleaning"]
+    assert split.X.shape == (n, recipe["n_columns_incl_target"] - 1)
+    assert len(split.train) == int(0.7 * n)
+    assert sorted([*split.train, *split.test]) == list(range(n))
+    assert split.X.min() >= 0
+    assert split.X.max() <= 1
+    assert 0 <= split.y.min() < split.y.max() <= 1
+
+
+# ---------------------------------------------------------------------------------------------- the script
+
+
+def test_a_short_run(study, folder, capsys, monkeypatch):
+    names = ["servo", "computer_hardware", "forest_fires", "facebook_metrics"]
+    monkeypatch.setattr(study, "QUICK_EPOCHS", 2)
+    results = study.main(["--sets", *names, "--data", str(folder.parent)])
+    printed = capsys.readouterr().out
+    assert results.shape == (8, 15)
+    assert np.isfinite(results.to_numpy()).all()
+    assert "Mean rank correlation over 4 sets" in printed
+    assert printed.rstrip().endswith("s of one core.")
+
+
+def test_the_correction_is_worth_much(study, folder):
+    split = study.prepare(folder, "energy_efficiency")
+    y = split.y[split.test]
+    rows = {name: study.measure(y, dist) for name, dist in study.train(split, 20).items()}
+    assert rows[WITHOUT]["R2"] > 0.85
+    assert rows[WITH_DEFECT]["R2"] < 0.15
+    assert rows[WITHOUT]["NLL"] < rows[WITH_DEFECT]["NLL"] - 1
+
+
+def test_without_data_the_script_says_what_to_do(study, monkeypatch, capsys):
+    monkeypatch.delenv("SKUQ_DATA", raising=False)
+    with pytest.raises(SystemExit):
+        study.main([])
+    assert "set SKUQ_DATA to the folder that holds paper001" in capsys.readouterr().err
+
+
+def test_agreement_tells_orders_that_are_alike(study):
+    index = pd.MultiIndex.from_product([["a", "b", "c", "d"], list(study.VERSIONS)], names=["set", "version"])
+    columns = [name for names in study.GROUPS.values() for name in names]
+    values = np.repeat(np.arange(4.0), 2)
+    results = pd.DataFrame(dict.fromkeys(columns, values), index=index)
+    results["PICP"] = 0.95 + 0.01 * values
+    for name in study.GROUPS["group 2"]:
+        results[name] = -values
+    table = study.agreement(results)
+    assert table["within group 1"].tolist() == table["within group 2"].tolist() == [1.0, 1.0]
+    assert table["group 1 with group 2"].tolist() == [-1.0, -1.0]
+    assert table["group 1 with the rest"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.slow
+def test_r2_of_all_sets(study, folder):
+    """As published near 0 on every set; corrected, far above it on most."""
+    results = study.main(["--sets", *study.FULL, "--data", str(folder.parent)])
+    r2 = {name: results.xs(name, level="version")["R2"] for name in study.VERSIONS}
+    assert r2[WITH_DEFECT].between(-0.2, 0.12).all()
+    assert r2[WITHOUT].median() > 0.7
