@@ -256,7 +256,7 @@ def show(made: list[list[str]], title: str, *, rst: bool) -> None:
     if rst:
         print(f".. list-table:: {title}\n   :header-rows: 1\n")
         for row in made:
-            print("\n".join(f"   {'*' if k == 0 else ' '} - {cell}" for k, cell in enumerate(row)))
+            print("\n".join(f"   {'*' if k == 0 else ' '} - {cell}".rstrip() for k, cell in enumerate(row)))
         print()
         return
     widths = [max(len(row[k]) for row in made) for k in range(len(made[0]))]
@@ -282,8 +282,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Rows]:
             start = time.process_time()
             results[name] = rows_of(networks, train(networks, epochs))
             seconds[name] = time.process_time() - start
-    errors = "table 2: mean and standard error over seeds 0 to 4"
-    starts = f"table 1: seed 0, ours the mean and standard deviation over {STARTS} starts"
+    errors = "Table 2: mean and standard error over seeds 0 to 4"
+    starts = f"Table 1: seed 0, ours the mean and standard deviation over {STARTS} starts"
     for number, title in ((1, starts), (2, errors)):
         show(lines(results, number), f"{title}; {epochs} epochs", rst=asked.rst)
     for name, rows in results.items():

@@ -216,7 +216,7 @@ def show(made: list[list[str]], title: str, *, rst: bool) -> None:
     if rst:
         print(f".. list-table:: {title}\n   :header-rows: 1\n")
         for row in made:
-            print("\n".join(f"   {'*' if k == 0 else ' '} - {cell}" for k, cell in enumerate(row)))
+            print("\n".join(f"   {'*' if k == 0 else ' '} - {cell}".rstrip() for k, cell in enumerate(row)))
         print()
         return
     widths = [max(len(row[k]) for row in made) for k in range(len(made[0]))]

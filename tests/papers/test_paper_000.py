@@ -94,6 +94,14 @@ def test_a_star_stands_where_a_network_is_far_from_the_papers(study):
     assert [cell.endswith("*") for cell in cells] == [False, False, True, *[False] * 7]
 
 
+def test_the_documentation_has_what_the_script_prints(study):
+    """The rows of the paper and of the truth, which no training changes, cell by cell."""
+    page = (SCRIPT.parents[2] / "docs" / "explanation" / "paper-000.rst").read_text(encoding="utf-8")
+    for table in (1, 2):
+        for row in study.lines({}, table):
+            assert "\n".join(f"     - {cell}".rstrip() for cell in row[1:]) in page
+
+
 # ----------------------------------------------------------------------------------------- the full protocol
 
 
