@@ -78,7 +78,7 @@ QUICK_EPOCHS, EPOCHS, BATCH = 30, 200, 32
 PUBLISHED_R2 = (-0.161, 0.056)  # lowest and highest of the 26 ensembles in the paper's files of results
 TWENTY, FIFTHS = np.linspace(0.01, 0.99, 20), np.linspace(0, 1, 6)
 FOUR_DIGITS = ("UCE", "CalS")
-SHOWN = ("RMSE", "R2", "NLL", "Sharpness", "PICP", "CalS", "ENCE", "UCE", "QCE")
+SHOWN = ("RMSE", "R2", "NLL", "Sharpness", "Variation", "PICP", "CalS", "ENCE", "UCE", "QCE")
 GROUPS = {
     "group 1": ("RMSE", "Sharpness", "NLL", "CRPS", "IS", "Check"),
     "group 2": ("CalS", "ECPE", "QCE"),
@@ -160,12 +160,16 @@ def train(split: Split, epochs: int, seed: int = 0) -> dict[str, Distribution]:
 
 
 def measure(y: np.ndarray, dist: Distribution) -> dict[str, float]:
-    """Return the numbers of the paper, with the levels and bins of its code."""
+    """Return the numbers of the paper, with the levels and bins of its code, and one more.
+
+    That one is by how much the predicted standard deviations vary, as a share of their mean.
+    """
     with warnings.catch_warnings(action="ignore", category=SmallSampleWarning):  # some sets are small
         return {
             "RMSE": root_mean_squared_error(y, dist.mean()),
             "R2": r2_score(y, dist.mean()),
             "Sharpness": sharpness(y, dist, kind="rms"),
+            "Variation": dist.std().std() / dist.std().mean(),
             "NLL": nll_loss(y, dist),
             "CRPS": crps_loss(y, dist),
             "IS": interval_score_loss(y, dist, coverage=TWENTY),

@@ -85,7 +85,7 @@ def test_a_short_run(study, folder, capsys, monkeypatch):
     monkeypatch.setattr(study, "QUICK_EPOCHS", 2)
     results = study.main(["--sets", *names, "--data", str(folder.parent)])
     printed = capsys.readouterr().out
-    assert results.shape == (8, 15)
+    assert results.shape == (8, 16)
     assert np.isfinite(results.to_numpy()).all()
     assert "Mean rank correlation over 4 sets" in printed
     assert printed.rstrip().endswith("s of one core.")
@@ -98,6 +98,7 @@ def test_the_correction_is_worth_much(study, folder):
     assert rows[WITHOUT]["R2"] > 0.85
     assert rows[WITH_DEFECT]["R2"] < 0.15
     assert rows[WITHOUT]["NLL"] < rows[WITH_DEFECT]["NLL"] - 1
+    assert rows[WITH_DEFECT]["Variation"] < 0.1 < rows[WITHOUT]["Variation"]
 
 
 def test_without_data_the_script_says_what_to_do(study, monkeypatch, capsys):
@@ -119,6 +120,15 @@ def test_agreement_tells_orders_that_are_alike(study):
     assert table["within group 1"].tolist() == table["within group 2"].tolist() == [1.0, 1.0]
     assert table["group 1 with group 2"].tolist() == [-1.0, -1.0]
     assert table["group 1 with the rest"].tolist() == [1.0, 1.0]
+
+
+def test_the_documentation_has_both_versions_of_each_set(study):
+    page = (SCRIPT.parents[2] / "docs" / "explanation" / "paper-001.rst").read_text(encoding="utf-8")
+    for name in (*study.FULL, *study.LARGE):
+        assert page.count(f"   * - {name.replace('_', ' ')}\n") == 1
+    for version in study.VERSIONS:
+        assert page.count(f"     - {version}\n") == len(study.FULL) + len(study.LARGE)
+    assert "".join(f"     - {column}\n" for column in study.SHOWN) in page
 
 
 @pytest.mark.slow
