@@ -1,0 +1,52 @@
+"""The script that puts the default ensemble to sets it was not made on."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+for package in ("torch", "skorch"):
+    pytest.importorskip(package)
+
+SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "papers" / "paper_002_further_sets.py"
+
+
+@pytest.fixture(scope="module")
+def study():
+    spec = importlib.util.spec_from_file_location("paper_002_further_sets", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_one_set_runs_and_is_not_run_twice(study, shared_data, tmp_path, capsys, monkeypatch):
+    shared_data("paper001/servo")  # skips where there are no data
+    out = tmp_path / "out.json"
+    arguments = ["--sets", "servo", "--splits", "2", "--out", str(out)]
+    study.main(arguments)
+    rows = json.loads(out.read_text())["servo"]
+    assert len(rows) == 2
+    for row in rows:
+        assert 0.8 < row["95%"] <= 1
+        assert row["50%"] < row["95%"] <= row["99%"]
+        assert 0.2 < row["width"] < 2
+    capsys.readouterr()
+    monkeypatch.setattr(study, "measure", lambda *arguments: 1 / 0)
+    study.main([*arguments, "--rst"])
+    printed = capsys.readouterr().out
+    assert printed.startswith(".. list-table::")
+    assert "    * - servo\n      - 2\n" in printed
+
+
+def test_bad_arguments_say_what_is_wrong(study, tmp_path, capsys):
+    for arguments, message in (
+        (["--splits", "0", "--data", str(tmp_path)], "--splits must be at least 1, got 0"),
+        (["--data", str(tmp_path)], "no data: name by --data"),
+        (["--sets", "boston"], "invalid choice: 'boston'"),
+    ):
+        with pytest.raises(SystemExit):
+            study.main(arguments)
+        assert message in capsys.readouterr().err
