@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_integer, check_option
@@ -58,7 +59,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     output : {"moments", "mixture", "members"}, default="moments"
         "moments" has mean and variance of the ensemble, normal or, calibrated, Student t; "mixture" is the
         mixture of the members' normal distributions, "members" the means of the members, whose intervals
-        hold no noise. Calibrated, the last two are scaled about their mean.
+        hold no noise. Calibrated, the last two are scaled about their mean until they cover.
     validation : float, splitter or iterable, default=0.2
         Rows that "split", or early stopping without `bootstrap`, holds out: a share of them, or a
         splitter whose first test rows are taken, such as PredefinedSplit.
@@ -119,10 +120,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     rows choose the most likely.
 
     Over-confident where: ``calibration=None`` on fewer than some thousand rows, or with many epochs and
-    no early stopping; ``output="members"`` always, as there is no noise in it; far from the training
-    rows, where the members agree more than they know. With "oob" early stopping has seen the rows that
-    the factor comes from, so that coverage has no guarantee, though it holds in practice; "split" has one,
-    with `bootstrap`, for exchangeable rows.
+    no early stopping; ``output="members"`` with ``calibration=None``, always, as there is no noise in it;
+    far from the training rows, where the members agree more than they know. With "oob" early stopping has
+    seen the rows that the factor comes from, so that coverage has no guarantee, though it holds in practice;
+    "split" has one for exchangeable rows, with `bootstrap` and ``output="moments"``.
 
     Settings of the literature: ``n_estimators=5, loss="nll", early_stopping=False, calibration=None,
     max_epochs=50, learning_rate=1e-3, lr_schedule="constant"`` is the ensemble of Wibbeke et al. [2]_; 40
@@ -214,16 +215,18 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     # ------------------------------------------------------------------------------- fitting
 
     def _recipe(self) -> Recipe:
-        loss = self._check_settings()
+        n_members = check_integer(self.n_estimators, "n_estimators")
+        loss = self._check_settings(n_members)
         return Recipe(
             loss,
             self.learning_rate,
             judge=read_judge(self.early_stopping, loss if loss.n_outputs == 1 else NLLLoss()),
-            n_members=check_integer(self.n_estimators, "n_estimators"),
+            n_members=n_members,
             bootstrap=bool(self.bootstrap),
         )
 
-    def _check_settings(self) -> Loss:
+    def _check_settings(self, n_members: int) -> Loss:
+        """Return the loss, all parameters of this class being checked."""
         loss = read_loss(self.loss)
         check_option(self.output, "output", _OUTPUTS)
         if self.calibration == "oob" and not self.bootstrap:
@@ -236,7 +239,16 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
                 f"`output` is 'mixture', but with the loss {self.loss!r} members know no noise to mix. Use "
                 "output='moments' or 'members', or a loss with a variance."
             )
+        if self.calibration is not None and self._asked_at_least() > n_members:
+            raise ValueError(
+                f"`n_estimators` must be at least 2 to calibrate by the spread of the members alone, got "
+                f"{n_members}. Use a loss with a variance and output='moments', or calibration=None."
+            )
         return loss
+
+    def _asked_at_least(self) -> int:
+        """Return how many members must have left a row out to calibrate by it: one has no spread."""
+        return 2 if self.output == "members" or read_loss(self.loss).n_outputs == 1 else 1
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
         if not self._calibrates():
@@ -244,16 +256,38 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         asked = fit.plan.unseen()
         if self.calibration == "split":
             asked &= fit.plan.held_out[:, np.newaxis]
-        known = counted(np.asarray(asked.any(axis=1)), data)
+        at_least = self._asked_at_least()
+        known = counted(np.asarray(asked.sum(axis=1) >= at_least), data)
         if not len(known):
+            whom = "any" if at_least == 1 else "two"
             raise ValueError(
-                f"no row was left out by any of the {self.n_estimators} members, so there is nothing to "
+                f"no row was left out by {whom} of the {self.n_estimators} members, so there is nothing to "
                 "calibrate by. Use more members or rows, or calibration=None."
             )
         unseen = data.take(known)
-        mean, noise, epistemic = ensemble_moments(*self._moments_of(unseen.X), asked[known])
+        z = self._residuals(unseen.y, *self._moments_of(unseen.X), asked[known])
         learn = Calibration.of_scale_and_tails if self.output == "moments" else Calibration.of_scale
-        self._calibrate((unseen.y - mean) / np.sqrt(noise + epistemic), unseen.sample_weight, learn)
+        self._calibrate(z, unseen.sample_weight, learn)
+
+    def _residuals(self, y: FloatArray, loc: FloatArray, scale: FloatArray, asked: BoolArray) -> FloatArray:
+        """Return the residuals of rows by the members that have not seen them, in units of their spread.
+
+        The spread of "members" is without noise, and their interval, between two of them, has another
+        width than that of a normal distribution of the same variance: it is narrower the fewer they are.
+        """
+        mean, noise, epistemic = ensemble_moments(loc, scale, asked)
+        spread = np.sqrt(epistemic if self.output == "members" else noise + epistemic)
+        if not spread.min() > 0:
+            raise ValueError(
+                "the members must differ to calibrate by their spread, but on some unseen rows they agree. "
+                "Use a loss with a variance and output='moments', or calibration=None."
+            )
+        if self.output == "members":
+            coverage = self.calibration_coverage
+            lower, upper = Empirical(loc).interval(coverage).T
+            spread *= (upper - lower) / (2 * ndtri((1 + coverage) / 2) * loc.std(axis=1))
+        z: FloatArray = (y - mean) / spread
+        return z
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if not self.bootstrap:

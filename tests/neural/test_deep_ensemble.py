@@ -97,6 +97,31 @@ def test_rows_that_no_member_left_out_get_other_members(sine, n_members):
     assert np.abs(dist.mean()[:20]).mean() < 45  # nobody who has learnt the row is asked
 
 
+@pytest.mark.parametrize("loss", ["beta_nll", "squared_error"])
+def test_calibrated_members_cover_although_they_hold_no_noise(loss):
+    (X, y), (X_new, y_new) = world(300, 0), world(4000, 2)
+    model = DeepEnsembleRegressor(20, output="members", loss=loss, max_epochs=40, random_state=0)
+    raw = model.set_params(calibration=None).fit(X, y).predict_dist(X_new)
+    assert prediction_interval_coverage(y_new, raw, coverage=0.95) < 0.8
+    calibrated = model.set_params(calibration="oob").fit(X, y).predict_dist(X_new)
+    assert prediction_interval_coverage(y_new, calibrated, coverage=0.95) > 0.93
+
+
+@pytest.mark.parametrize("output", ["moments", "members"])
+def test_rows_that_one_member_left_out_have_no_spread_to_calibrate_by(output):
+    X, y = world(200, 0)
+    model = ensemble(5, loss="squared_error", output=output).fit(X, y)
+    assert 1 < model.factor_ < 100
+    assert np.isfinite(np.asarray(model.predict_dist(X))).all()
+
+
+@pytest.mark.parametrize("params", [{"loss": "squared_error"}, {"output": "members"}])
+def test_one_member_has_no_spread_to_calibrate_by(sine, params):
+    with pytest.raises(ValueError, match="`n_estimators` must be at least 2 to calibrate by the spread"):
+        ensemble(1, **params).fit(*sine)
+    assert np.isfinite(ensemble(1, calibration=None, **params).fit(*sine).predict(sine[0])).all()
+
+
 def test_wibbekes_ensemble_is_a_setting(sine):
     model = DeepEnsembleRegressor(
         5,
