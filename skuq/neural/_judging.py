@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,6 +64,7 @@ class KeepBestEpoch(Callback):
         self.best_epochs_ = np.zeros(len(sizes), dtype=int)
         self._best_scores = np.full(len(sizes), np.inf)
         self._best: Tensor | None = None
+        self._latest = math.nan
         return self
 
     def _who_hears_whom(self, known: IntArray, n_rows: list[int]) -> list[tuple[Loss, Tensor, Tensor]]:
@@ -70,7 +72,11 @@ class KeepBestEpoch(Callback):
         fit_of_row = np.repeat(np.arange(len(n_rows)), n_rows)[known]
         device = self.data[0].device
         hearings = []
-        for judge in {plan.judge for plan in self.plans if plan.judge is not None}:
+        judges: list[Loss] = []  # no set: a loss of the user's own need not be hashable
+        for plan in self.plans:
+            if plan.judge is not None and plan.judge not in judges:
+                judges.append(plan.judge)
+        for judge in judges:
             mine = np.array([plan.judge == judge for plan in self.plans])[fit_of_row]
             rows, fits = (torch.from_numpy(numbers[mine]).to(device) for numbers in (known, fit_of_row))
             hearings.append((judge, rows, fits))
@@ -79,18 +85,19 @@ class KeepBestEpoch(Callback):
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
         """Judge, and remember the weights of the fits that are better than ever."""
         epoch = len(net.history)
-        if epoch % self.every and epoch != net.max_epochs:
-            self.scores_.append(np.full(len(self.plans), np.nan))
-            return
-        scores = self._judge(net.module_)
-        better = scores < self._best_scores
-        if epoch == net.max_epochs:  # what could not be judged, for want of rows, keeps the last epoch
-            better |= np.isinf(self._best_scores)
-        self._best_scores = np.where(better, scores, self._best_scores)
-        self.best_epochs_ = np.where(better, epoch, self.best_epochs_)
-        self._remember(net.module_, better)
+        scores, better = np.full(len(self.plans), np.nan), np.zeros(len(self.plans), dtype=bool)
+        if epoch % self.every == 0 or epoch == net.max_epochs:
+            scores = self._judge(net.module_)
+            better = scores < self._best_scores
+            self._best_scores = np.where(better, scores, self._best_scores)
+            self.best_epochs_ = np.where(better, epoch, self.best_epochs_)
+            self._remember(net.module_, better)
+            known = scores[np.isfinite(scores)]
+            self._latest = float(known.mean()) if len(known) else math.inf
         self.scores_.append(scores)
-        net.history.record("valid_loss", float(np.mean(scores)))
+        # In every epoch, for callbacks that read it, such as skorch's EarlyStopping.
+        net.history.record("valid_loss", self._latest)
+        net.history.record("valid_loss_best", bool(better.any()))
 
     def _remember(self, module: StackedModule, better: Any) -> None:
         """Copy the weights, and buffers, of the fits that are better."""
@@ -106,8 +113,11 @@ class KeepBestEpoch(Callback):
             self._best_state[name][members] = value.detach()[members]
 
     def on_train_end(self, net: Any, **kwargs: Any) -> None:
-        """Put the best weights back."""
+        """Put the best weights back; a fit that was not judged, or could not be, keeps the last."""
+        unjudged = np.isinf(self._best_scores)
+        self.best_epochs_[unjudged] = len(self.scores_)
         if self._best is not None:
+            self._remember(net.module_, unjudged)
             with torch.no_grad():
                 for name, value in net.module_.state_dict().items():
                     value.copy_(self._best_state[name])
@@ -129,11 +139,11 @@ class KeepBestEpoch(Callback):
             count = counts[:-1].clamp(min=1)
             loc = first[:-1] / count
             variance = (second[:-1] / count - loc * loc).clamp(min=1e-8)
-            judged: FloatArray = np.nan_to_num(self._scores(loc, variance), nan=np.inf)
-        return judged
+            scores = self._scores(loc, variance)
+        return np.where(np.isnan(scores), np.inf, scores)
 
     def _scores(self, loc: Tensor, variance: Tensor) -> FloatArray:
-        """Return the mean score of each fit over its known rows."""
+        """Return the mean score of each fit over its known rows, NaN where it is not judged."""
         n_fits = len(self.plans)
         total, value = (loc.new_zeros(n_fits) for _ in range(2))
         for judge, rows, fits in self._hearings:
@@ -141,6 +151,4 @@ class KeepBestEpoch(Callback):
             total.index_add_(0, fits, weight)
             value.index_add_(0, fits, weight * judge.score(loc[rows], variance[rows], self.data[1][rows]))
         scores: FloatArray = (value / total).cpu().to(torch.float64).numpy()
-        unjudged = np.array([plan.judge is None for plan in self.plans])
-        scores[unjudged] = -float(len(self.scores_))  # so that the last epoch is the best
         return scores

@@ -142,6 +142,18 @@ class StackedNet(ProbabilisticNet):
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Begin to count."""
         self.member_losses_: list[FloatArray] = []
+        self.stopped_ = False
+
+    def notify(self, method_name: str, **cb_kwargs: Any) -> None:
+        """Tell the callbacks, and note whether one of them stops the training.
+
+        They stop it as a user does who interrupts it, and skorch ends both alike.
+        """
+        try:
+            super().notify(method_name, **cb_kwargs)
+        except KeyboardInterrupt:
+            self.stopped_ = True
+            raise
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
         """Set the learning rate, and tell the module how far it is."""
@@ -172,6 +184,8 @@ class StackedNet(ProbabilisticNet):
                 self.history.record_batch(f"{prefix}_loss", step["loss"].item())
                 self.history.record_batch(f"{prefix}_batch_size", len(batch))
                 self.notify("on_batch_end", batch=batch, training=training, **step)
+        if not self._heard:
+            self.history.new_batch()  # skorch's Checkpoint asks for the last one
         losses = (torch.as_tensor(total) / len(iterator)).cpu().to(torch.float64).numpy()
         self.member_losses_.append(losses)
         self.history.record(f"{prefix}_loss", float(np.mean(losses)))

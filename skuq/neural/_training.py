@@ -178,6 +178,7 @@ def _train_chunk(
             callbacks.append(_TellEpoch(on_epoch))
         net = _net(module, plans, options, callbacks, device, options.epochs(chunk.shape[0]))
         net.fit(batches, None)
+        _check_trained(net)
         net.module_.end_training()
         return _part(net, keeper, plans)
 
@@ -223,19 +224,33 @@ def _net(
     return StackedNet(module, **{**settings, **(options.net_params or {})})
 
 
+def _check_trained(net: StackedNet) -> None:
+    """Raise where a training has left nothing of use, or was interrupted by the user and not a callback."""
+    n_epochs = len(net.member_losses_)
+    if n_epochs < net.max_epochs and not net.stopped_:
+        raise KeyboardInterrupt
+    if not n_epochs:
+        raise ValueError("`callbacks` must let at least one epoch end, but they stopped the first.")
+    if not torch.isfinite(net.module_.flat).all():
+        raise ValueError(
+            "the training diverged: weights are no longer finite. Use a lower `learning_rate`, a "
+            "`clip_norm`, or early stopping, which keeps the weights of an earlier epoch."
+        )
+
+
 def _part(net: StackedNet, keeper: KeepBestEpoch | None, plans: Sequence[FitPlan]) -> _Part:
     """Divide what a net has learnt among its fits."""
     module = net.module_.to("cpu").eval()
     edges = np.cumsum([0, *(len(plan.seeds) for plan in plans)]).tolist()
     spans = [slice(a, b) for a, b in pairwise(edges)]
-    n_epochs, losses = len(net.history), np.stack(net.member_losses_)
+    n_epochs, losses = len(net.member_losses_), np.stack(net.member_losses_)
     scores = np.full((n_epochs, len(plans)), np.nan) if keeper is None else np.stack(keeper.scores_)
     return _Part(
         [module.take(span) for span in spans],
         [losses[:, span] for span in spans],
         list(scores.T),
         [n_epochs if keeper is None else int(keeper.best_epochs_[k]) for k in range(len(plans))],
-        np.array([row["dur"] for row in net.history]),
+        np.array([row["dur"] for row in list(net.history)[:n_epochs]]),
     )
 
 
@@ -263,24 +278,28 @@ def _collect(
     fits = []
     for k, plan in enumerate(plans):
         module = StackedModule.join([part.modules[position] for part, position in pieces[k]])
-        epochs = len(pieces[k][0][0].durations)
+        epochs = min(len(part.durations) for part, _ in pieces[k])
         net = _net(module, [plan], options, [], torch.device("cpu"), epochs).initialize()
         module.end_training()
-        net.history = _history(pieces[k])
-        best = pieces[k][0]
-        fits.append(TrainedFit(net, plan, best[0].best_epochs[best[1]]))
+        net.history = _history(pieces[k], epochs)
+        best_epoch = min(part.best_epochs[position] for part, position in pieces[k])
+        fits.append(TrainedFit(net, plan, best_epoch))
     return fits
 
 
-def _history(pieces: list[tuple[_Part, int]]) -> History:
-    """Return the history of one fit: the mean loss of its own members, and its own score."""
-    losses = np.concatenate([part.losses[position] for part, position in pieces], axis=1).mean(axis=1)
-    durations = np.sum([part.durations for part, _ in pieces], axis=0)
+def _history(pieces: list[tuple[_Part, int]], n_epochs: int) -> History:
+    """Return the history of one fit: the mean loss of its own members, and its own score.
+
+    Callbacks may stop one chunk before another; told are the epochs that all members have had.
+    """
+    losses = np.concatenate([part.losses[position][:n_epochs] for part, position in pieces], axis=1)
+    losses = losses.mean(axis=1)
+    durations = np.sum([part.durations[:n_epochs] for part, _ in pieces], axis=0)
     scores = pieces[0][0].scores[pieces[0][1]]
-    history = (
-        History()
-    )  # filled as the list that it is: to record each value by itself takes five times as long
-    for epoch, values in enumerate(zip(losses.tolist(), scores.tolist(), durations.tolist(), strict=True)):
+    history = History()  # a list, and filled as one: to record each value takes five times as long
+    for epoch, values in enumerate(
+        zip(losses.tolist(), scores[:n_epochs].tolist(), durations.tolist(), strict=True)
+    ):
         loss, score, duration = values
         judged = {"valid_loss": score} if math.isfinite(score) else {}
         history.append({"batches": [], "epoch": epoch + 1, "train_loss": loss, **judged, "dur": duration})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("skorch")
+skorch = pytest.importorskip("skorch")
 
 from torch import nn
 
@@ -81,6 +82,29 @@ def test_a_member_does_not_depend_on_the_chunks(plan, sine, monkeypatch):
         np.testing.assert_allclose(
             one.net.history[:, "train_loss"], other.net.history[:, "train_loss"], rtol=1e-8
         )
+
+
+def test_chunks_may_stop_apart(plan, sine, monkeypatch):
+    """Each chunk has the callback for itself; told are the epochs that all members have had."""
+
+    class StopAt(skorch.callbacks.Callback):
+        epochs = iter((4, 3))
+
+        def initialize(self):
+            self.last = next(self.epochs)
+            return self
+
+        def on_epoch_end(self, net, **kwargs):
+            if len(net.history) == self.last:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr("skuq.neural._training._members_at_once", lambda *_: 2)
+    fit = train([plan(4)], replace(SHORT, callbacks=[StopAt()]))[0]
+    assert len(fit.net.history) == fit.best_epoch == 3
+    whole = train([plan(4)], SHORT)[0]
+    np.testing.assert_allclose(
+        fit.net.history[:, "train_loss"], whole.net.history[:3, "train_loss"], rtol=1e-12
+    )
 
 
 def test_processes_change_no_number(plan, sine, monkeypatch):
