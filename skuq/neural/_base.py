@@ -39,9 +39,19 @@ from skuq.regressors._training import TrainingData, check_y
 
 __all__ = ["BaseNeuralRegressor", "fit_clones", "fit_together"]
 
-_SET_BY_ITSELF = ("module", "max_epochs", "batch_size", "callbacks", "device", "verbose")
-_OWN_NET_PARAMS = {"lr": "learning_rate", "criterion": "loss"} | {name: name for name in _SET_BY_ITSELF}
-"""What the skorch net is given in any case, and the parameter of the estimators that says it."""
+_SET_BY_ITSELF = (
+    *("module", "max_epochs", "batch_size", "callbacks", "device", "verbose"),
+    *("lr_schedule", "clip_norm"),
+)
+_OWN_NET_PARAMS = {
+    **{name: name for name in _SET_BY_ITSELF},
+    **dict.fromkeys(("lr", "learning_rates", "optimizer__lr"), "learning_rate"),
+    "criterion": "loss",
+    "train_split": "validation",
+    **dict.fromkeys(("iterator_train", "iterator_valid", "dataset", "compile"), ""),
+}
+"""What the skorch net is given in any case, or makes no use of, and the parameter of the estimators that says
+it, if any."""
 
 
 class BaseNeuralRegressor(BaseUncertaintyRegressor):
@@ -97,12 +107,7 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
     def _options(self) -> TrainingOptions:
         """Return how the networks are trained, from checked parameters."""
         clip = self.clip_norm
-        for name in set(_OWN_NET_PARAMS).intersection(self.net_params or ()):
-            own = _OWN_NET_PARAMS[name]
-            remedy = f"Use its parameter `{own}`." if hasattr(self, own) else "Leave it out."
-            raise ValueError(
-                f"`net_params` must not hold {name!r}, which {type(self).__name__} sets by itself. {remedy}"
-            )
+        self._check_skorch()
         return TrainingOptions(
             architecture=self._architecture(),
             batch_size=check_integer(self.batch_size, "batch_size"),
@@ -116,6 +121,24 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
             net_params=self.net_params,
             verbose=self.verbose,
         )
+
+    def _check_skorch(self) -> None:
+        """Raise for what skorch cannot be given, or is given by the estimator."""
+        if not isinstance(self.callbacks, list | tuple | None):
+            raise TypeError(
+                f"`callbacks` must be a list of skorch callbacks or None, got {self.callbacks!r}."
+            )
+        if not isinstance(self.net_params, dict | None):
+            raise TypeError(f"`net_params` must be a dict or None, got {self.net_params!r}.")
+        for name in self.net_params or {}:
+            known = name if name in _OWN_NET_PARAMS else name.split("__")[0]
+            if known not in _OWN_NET_PARAMS or (known == "callbacks" and name != known):
+                continue
+            own = _OWN_NET_PARAMS[known]
+            remedy = f"Use its parameter `{own}`." if hasattr(self, own) else "Leave it out."
+            raise ValueError(
+                f"`net_params` must not hold {name!r}, which {type(self).__name__} sets by itself. {remedy}"
+            )
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str

@@ -12,7 +12,7 @@ from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution, StudentT
 from skuq.neural._bags import bagged_mean_and_spread, plan_pairs, unseen_moments
 from skuq.neural._base import BaseNeuralRegressor, fit_together
-from skuq.neural._losses import SquaredErrorLoss
+from skuq.neural._losses import SquaredErrorLoss, squared_error_judge
 from skuq.neural._recipe import Recipe, counted
 from skuq.neural._training import TrainedFit
 from skuq.regressors._progress import Progress
@@ -130,7 +130,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     the training rows, where members agree more than they know; in confidence intervals with
     ``ci_scale="mean"``, which know nothing of the networks' bias. With ``calibration=None`` equation 9
     makes prediction intervals right on average where the noise is normal, not else. With "oob" coverage has
-    no guarantee, though it holds in practice; "split" has one for exchangeable rows.
+    no guarantee, though it holds in practice; "split" has one for exchangeable rows, unless ``noise="split"``
+    asks the same rows for the noise.
 
     ``sample_weight`` counts repetitions: the losses are weighted by it, and the noise and the ranks of
     calibration. Rows are drawn whatever their weight, so that heavy ones are left out as well.
@@ -215,7 +216,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         return Recipe(
             SquaredErrorLoss(),
             self.learning_rate,
-            judge=SquaredErrorLoss() if self.early_stopping else None,
+            judge=squared_error_judge(self.early_stopping),
             n_members=self._check_settings(),
             bootstrap=True,
             draw=plan_pairs if self.ci_scale == "mean" else None,

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from skuq._typing import BoolArray
+from skuq._typing import BoolArray, IntArray
 from skuq.prediction._cross_fit import resolve_cv, split_rows
 from skuq.regressors._training import TrainingData
 
 __all__ = ["hold_out"]
+
+
+def _first_test_rows(validation: Any, data: TrainingData) -> IntArray:
+    """Return the first rows that a splitter tests; its errors are about ``validation``, not ``cv``."""
+    try:
+        return split_rows(resolve_cv(validation), data.X, data.y, None)[0][1]
+    except ValueError as error:
+        raise ValueError(str(error).replace("`cv`", "`validation`")) from error
 
 
 def hold_out(validation: Any, data: TrainingData, seed: int) -> BoolArray:
@@ -43,11 +52,12 @@ def hold_out(validation: Any, data: TrainingData, seed: int) -> BoolArray:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(n,)))
         held_out[rng.permutation(usable)[:n_held]] = True
         return held_out
-    if isinstance(validation, numbers.Integral) or validation is None:
+    splits = hasattr(validation, "split") or isinstance(validation, Iterable)
+    if isinstance(validation, str) or not splits:
         raise ValueError(
             f"`validation` must be a share of the rows such as 0.2, or a splitter, got {validation!r}."
         )
-    held_out[split_rows(resolve_cv(validation), data.X, data.y, None)[0][1]] = True
+    held_out[_first_test_rows(validation, data)] = True
     if not held_out[usable].any():
         raise ValueError(
             "`validation` must hold out rows that count, but its first test rows all have weight 0."

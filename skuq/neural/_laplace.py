@@ -14,7 +14,7 @@ from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._constant_noise import keep_noise, rows_of, with_noise
 from skuq.neural._device import read_device
 from skuq.neural._last_layer import Evidence, FeatureArchitecture, features_of
-from skuq.neural._losses import SquaredErrorLoss
+from skuq.neural._losses import SquaredErrorLoss, squared_error_judge
 from skuq.neural._plan import LONG_TRAINING, Architecture
 from skuq.neural._recipe import Recipe
 from skuq.neural._training import TrainedFit
@@ -199,7 +199,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
 
     def _recipe(self) -> Recipe:
         check_integer(self.n_samples, "n_samples")
-        judge = SquaredErrorLoss() if self.early_stopping else None
+        judge = squared_error_judge(self.early_stopping)
         return Recipe(SquaredErrorLoss(), self.learning_rate, judge, counts_rows=True)
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:

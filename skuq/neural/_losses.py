@@ -31,6 +31,7 @@ __all__ = [
     "SquaredErrorLoss",
     "read_judge",
     "read_loss",
+    "squared_error_judge",
     "variance_of",
 ]
 
@@ -433,3 +434,13 @@ def read_judge(early_stopping: Any, default: Loss) -> Loss | None:
     if isinstance(early_stopping, bool | np.bool_):
         return default.judge() if early_stopping else None
     return read_loss(early_stopping, "early_stopping").judge()
+
+
+def squared_error_judge(early_stopping: Any) -> Loss | None:
+    """Return the same where networks know no noise, and ``early_stopping`` says only whether."""
+    if isinstance(early_stopping, bool | np.bool_):
+        return SquaredErrorLoss() if early_stopping else None
+    raise ValueError(
+        f"`early_stopping` must be True or False, got {early_stopping!r}: epochs are judged by the squared "
+        "error, as the network knows no noise."
+    )

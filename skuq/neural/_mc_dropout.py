@@ -123,7 +123,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     that of the draws' means plus that of the noise, which is learnt by the likelihood.
 
     Over-confident where: ``interval="samples"`` with ``calibration=None``, always, as it holds no noise
-    (the dropout of paper 002 [2]_ covered 36 to 93 %, and 9 to 27 % with `last_layer`, where 95 % was
+    (the dropout of paper 002 [2]_ covered 36 to 92 %, and 9 to 27 % with `last_layer`, where 95 % was
     asked); ``calibration=None`` with low rates, with `last_layer`, or on small data, as the noise is
     learnt from residuals of training rows; where the noise varies with x, there where it is large; far
     from the training rows. Its confidence intervals are no better than the rate happens to make them: they

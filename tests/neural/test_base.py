@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -27,6 +28,7 @@ from skuq.neural import (
     ConcreteDropoutRegressor,
     DeepEnsembleRegressor,
     LastLayerLaplaceRegressor,
+    Loss,
     MCDropoutRegressor,
     PNNRegressor,
     SWARegressor,
@@ -414,6 +416,126 @@ def test_skorch_callbacks_are_called_and_change_nothing(model, sine):
     same(model.predict_dist(sine[0]), plain)
 
 
+class Stop(skorch.callbacks.Callback):
+    """Stops the training as skorch's EarlyStopping does, at an event of an epoch."""
+
+    def __init__(self, event, epoch):
+        self.event, self.epoch = event, epoch
+
+    def notified(self, event, net):
+        if event == self.event and len(net.history) == self.epoch:
+            raise KeyboardInterrupt
+
+    def on_epoch_begin(self, net, **kwargs):
+        self.notified("on_epoch_begin", net)
+
+    def on_batch_end(self, net, **kwargs):
+        self.notified("on_batch_end", net)
+
+    def on_epoch_end(self, net, **kwargs):
+        self.notified("on_epoch_end", net)
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if name != "swa"], indirect=True)
+@pytest.mark.parametrize(
+    ("event", "epoch", "n_epochs"),
+    [("on_epoch_end", 1, 1), ("on_epoch_end", 5, 5), ("on_batch_end", 5, 4), ("on_epoch_begin", 5, 4)],
+)
+def test_a_callback_may_stop_the_training(model, event, epoch, n_epochs, sine):
+    model.set_params(callbacks=[Stop(event, epoch)]).fit(*sine)
+    assert len(model.history_) == n_epochs
+    assert 1 <= model.best_epoch_ <= n_epochs
+    assert np.isfinite(np.asarray(model.predict_dist(sine[0]))).all()
+
+
+def test_a_callback_must_let_one_epoch_end(model, sine):
+    with pytest.raises(ValueError, match="`callbacks` must let at least one epoch end"):
+        model.set_params(callbacks=[Stop("on_batch_end", 1)]).fit(*sine)
+
+
+@pytest.mark.parametrize("model", ["pnn", "ensemble", "bootstrap"], indirect=True)
+def test_an_interrupted_training_is_no_model(model, sine, monkeypatch):
+    """Skorch ends a training alike that a callback stops and that the user interrupts."""
+
+    def interrupted(self, batch, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skuq.neural._stacked_net.StackedNet.train_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*sine)
+    assert not hasattr(model, "net_")
+
+
+@pytest.mark.parametrize("model", ["pnn", "ensemble", "laplace, stopped"], indirect=True)
+def test_skorchs_early_stopping_and_checkpoints_work(model, sine, tmp_path):
+    stop = skorch.callbacks.EarlyStopping(patience=4)  # of "valid_loss"
+    kept = skorch.callbacks.Checkpoint(dirname=tmp_path, f_optimizer=None)  # where "valid_loss_best"
+    last = skorch.callbacks.TrainEndCheckpoint(dirname=tmp_path, f_optimizer=None)
+    model.set_params(max_epochs=400, lr_schedule="constant", learning_rate=0.02)
+    model.set_params(callbacks=[stop, kept, last]).fit(*sine)
+    assert model.best_epoch_ < len(model.history_) < 400
+    scores = [row["valid_loss"] for row in model.history_ if "valid_loss" in row]
+    assert len(scores) == len(model.history_) // 2
+    assert model.history_[model.best_epoch_ - 1, "valid_loss"] == min(scores)
+    assert {path.name for path in tmp_path.iterdir()} >= {"params.pt", "train_end_params.pt"}
+
+
+def test_a_training_that_diverges_says_so(model, sine):
+    """Whether calibrated or not: else it is predict_dist that finds numbers which nobody has given."""
+    options = {"optimizer": torch.optim.SGD}
+    model.set_params(learning_rate=1e30, clip_norm=None, net_params=options)
+    if "snapshot_learning_rate" in model.get_params():
+        model.set_params(snapshot_learning_rate=1e30)
+    with pytest.raises(ValueError, match=r"the training diverged.* Use a lower `learning_rate`"):
+        model.fit(*sine)
+
+
+@dataclass
+class AbsoluteError(Loss):
+    """Not hashable, as a dataclass that compares its fields is not."""
+
+    weight: float = 1.0
+
+    def score(self, loc, variance, y):
+        return self.weight * ((y - loc).abs() + 0.1 * (variance - 0.1) ** 2)
+
+
+def test_losses_of_ones_own_judge_too(sine):
+    own = AbsoluteError(2.0)
+    models = [PNNRegressor(early_stopping=stop, **SMALL) for stop in (own, "nll", False)]
+    for one, model in zip(fit_many(models, *sine), models, strict=True):
+        alone = clone(model).fit(*sine)
+        assert one.best_epoch_ == alone.best_epoch_
+        for together, single in zip(one.history_, alone.history_, strict=True):
+            assert together.keys() == single.keys()
+            if "valid_loss" in single:
+                assert together["valid_loss"] == pytest.approx(single["valid_loss"], rel=1e-3)
+        assert ("valid_loss" in one.history_[1]) == (model.early_stopping is not False)
+
+
+@pytest.mark.parametrize("model", ["bootstrap", "laplace"], indirect=True)
+def test_where_no_noise_is_known_early_stopping_is_yes_or_no(model, sine):
+    with pytest.raises(ValueError, match="`early_stopping` must be True or False, got 'crps'"):
+        model.set_params(early_stopping="crps").fit(*sine)
+    model.set_params(early_stopping=np.True_).fit(*sine)
+    assert "valid_loss" in model.history_[1]
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        (PredefinedSplit(np.arange(160) % 2), "`validation` must give row numbers from 0 to 149"),
+        ([], "`validation` must give at least one fold"),
+        ("last", "`validation` must be a share of the rows such as 0.2, or a splitter, got 'last'"),
+        (5, "`validation` must be a share of the rows such as 0.2, or a splitter, got 5"),
+        (1.0, "`validation` must lie strictly between 0 and 1"),
+    ],
+)
+def test_a_bad_validation_is_called_by_its_name(sine, validation, message):
+    with pytest.raises(ValueError, match=message):
+        PNNRegressor(validation=validation, **SMALL).fit(*sine)
+
+
 def test_another_optimiser(model, sine):
     model.set_params(net_params={"optimizer": torch.optim.AdamW, "optimizer__weight_decay": 0.1})
     plain = clone(model).set_params(net_params=None).fit(*sine)
@@ -436,6 +558,12 @@ def test_another_optimiser(model, sine):
         ({"calibration_coverage": 95}, ValueError, "`calibration_coverage` must lie strictly between"),
         ({"net_params": {"lr": 0.1}}, ValueError, "must not hold 'lr'.* Use its parameter `learning_rate`"),
         ({"net_params": {"criterion": 1}}, ValueError, "must not hold 'criterion', which .*Regressor sets"),
+        ({"net_params": {"optimizer__lr": 0.1}}, ValueError, "'optimizer__lr'.* parameter `learning_rate`"),
+        ({"net_params": {"lr_schedule": 1}}, ValueError, "'lr_schedule'.* Use its parameter `lr_schedule`"),
+        ({"net_params": {"train_split": 1}}, ValueError, "'train_split'.* Use its parameter `validation`"),
+        ({"net_params": {"iterator_train__shuffle": 1}}, ValueError, "'iterator_train__shuffle'.* Leave it"),
+        ({"net_params": [("optimizer", 1)]}, TypeError, "`net_params` must be a dict or None"),
+        ({"callbacks": Counting()}, TypeError, "`callbacks` must be a list of skorch callbacks or None"),
     ],
 )
 def test_bad_parameters_say_what_to_do(model, params, error, message, sine):
