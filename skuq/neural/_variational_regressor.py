@@ -33,8 +33,9 @@ class VariationalRegressor(BaseNeuralRegressor):
     r"""A network whose weights are normal variables, with a noise that it learns (variational inference).
 
     It answers how far off a prediction may be and how much of that more data would cure, with one
-    network that is hardly over-confident on few rows; the noise is the same for all x. Prefer
-    `DeepEnsembleRegressor` where the noise varies or there are rows enough: its intervals are narrower.
+    network whose prediction intervals are hardly over-confident on few rows; the noise is the same for all
+    x. Prefer `DeepEnsembleRegressor` where the noise varies or there are rows enough: its intervals are
+    narrower.
 
     Parameters
     ----------
@@ -133,10 +134,12 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     Over-confident where: ``calibration=None`` with ``last_layer=True`` (a coverage of 39 to 93 % where
     95 % was asked has been measured on 300 to 1000 rows), because the other layers and the noise are
-    fitted to the training rows; ``kl_weight`` below 1; and far from the training rows, calibrated or
-    not, as the mean-field posterior forgets how weights belong together. All layers uncertain, it is
-    rather too wide on few rows. The held-out rows choose noise, scale and tails, so that coverage has no
-    strict guarantee.
+    fitted to the training rows; ``kl_weight`` below 1; far from the training rows, calibrated or not, as
+    the mean-field posterior forgets how weights belong together; and in confidence intervals, `epistemic`,
+    on some 100 rows or fewer, where the prior wins all the same: of a sine in three columns the prediction
+    was constant on five data sets of five, and intervals of 90 % covered the function in about 10 %.
+    Prediction intervals cover there, and are rather too wide, as what has not been learnt counts as noise.
+    The held-out rows choose noise, scale and tails, so that coverage has no strict guarantee.
 
     ``sample_weight`` counts repetitions: losses are weighted by it, and n is its sum.
 
