@@ -50,7 +50,9 @@ def thread_limit(n_threads: int = 1) -> Iterator[None]:
 @contextmanager
 def seeded_torch(seed: int, device: torch.device) -> Iterator[None]:
     """Seed torch's own generators inside, for layers that draw from them, and leave them as they were."""
-    devices = [torch.cuda.current_device()] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
+    on_gpu = device.type == "cuda"
+    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_gpu else []):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed all GPUs, for good
+        if on_gpu:
+            torch.cuda.manual_seed(seed)
         yield

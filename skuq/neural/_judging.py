@@ -12,7 +12,7 @@ from skorch.callbacks import Callback
 from torch import Tensor
 
 from skuq._typing import FloatArray, IntArray
-from skuq.neural._losses import Loss, variance_of
+from skuq.neural._losses import Loss, one_each, variance_of
 from skuq.neural._outputs import rows_at_once
 from skuq.neural._plan import FitPlan
 from skuq.neural._stacked import StackedModule
@@ -149,6 +149,7 @@ class KeepBestEpoch(Callback):
         for judge, rows, fits in self._hearings:
             weight = self._weight[rows]
             total.index_add_(0, fits, weight)
-            value.index_add_(0, fits, weight * judge.score(loc[rows], variance[rows], self.data[1][rows]))
+            score = judge.score(loc[rows], variance[rows], self.data[1][rows])
+            value.index_add_(0, fits, weight * one_each(judge, score, weight))
         scores: FloatArray = (value / total).cpu().to(torch.float64).numpy()
         return scores

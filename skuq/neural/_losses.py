@@ -29,6 +29,7 @@ __all__ = [
     "Loss",
     "NLLLoss",
     "SquaredErrorLoss",
+    "one_each",
     "read_judge",
     "read_loss",
     "squared_error_judge",
@@ -138,7 +139,7 @@ class Loss(ABC):
             Derivative of each loss with respect to the outputs.
         """
         leaf = output.detach().requires_grad_()
-        loss = self(leaf, y)
+        loss = one_each(self, self(leaf, y), y)
         (gradient,) = torch.autograd.grad(loss.sum(), leaf)
         return loss.detach(), gradient
 
@@ -407,6 +408,16 @@ class SquaredErrorLoss(Loss):
 
     def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         return (y - loc) ** 2
+
+
+def one_each(loss: Loss, values: Tensor, y: Tensor) -> Tensor:
+    """Return the values of a loss, one for each target; the mean over rows is not its to take."""
+    if values.shape == y.shape:
+        return values
+    raise ValueError(
+        f"`score` of {type(loss).__name__} must return one value for each target, of shape {tuple(y.shape)}, "
+        f"got {tuple(values.shape)}. Do not average inside."
+    )
 
 
 LOSSES: dict[str, Loss] = {

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from skorch import NeuralNetRegressor
 from skorch.callbacks import EpochTimer, PassthroughScoring, PrintLog
+from skorch.dataset import Dataset
 from skorch.utils import is_dataset, to_numpy
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
@@ -77,13 +78,11 @@ def _tensors_of(dataset: Any) -> tuple[Tensor, Tensor] | None:
         whole = _tensors_of(dataset.dataset)
         rows = torch.as_tensor(np.asarray(dataset.indices))
         return None if whole is None else (whole[0][rows], whole[1][rows])
-    arrays = [getattr(dataset, name, None) for name in ("X", "y")]
-    if getattr(dataset, "transform", None) is None or not all(
-        isinstance(array, np.ndarray | Tensor) for array in arrays
-    ):
+    if type(dataset) is not Dataset:  # a class derived from it may change what it gives
         return None
-    X, y = (torch.as_tensor(array) for array in arrays)
-    return X, y
+    if not all(isinstance(array, np.ndarray | Tensor) for array in (dataset.X, dataset.y)):
+        return None
+    return torch.as_tensor(dataset.X), torch.as_tensor(dataset.y)
 
 
 class ProbabilisticNet(NeuralNetRegressor):

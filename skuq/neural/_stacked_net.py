@@ -107,8 +107,9 @@ class StackedNet(ProbabilisticNet):
         self.module_.begin_training()
         options = self.get_params_for("optimizer")
         options.pop("lr", None)
-        if self.optimizer is torch.optim.Adam and _TORCH_VERSION >= (2, 4):
-            options.setdefault("fused", True)
+        one_way = {"fused", "foreach", "differentiable"}.intersection(options)
+        if self.optimizer is torch.optim.Adam and _TORCH_VERSION >= (2, 4) and not one_way:
+            options["fused"] = True
         self.optimizer_ = self.optimizer(self._parameter_groups(), lr=self.lr, **options)
         self._base_lrs = [group["lr"] for group in self.optimizer_.param_groups]
         return self

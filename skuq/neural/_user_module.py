@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from skuq._typing import FloatArray
+from skuq.neural._device import seeded_torch
 from skuq.neural._stacked import StackedModule
 
 __all__ = ["StackedUserModule", "check_outputs", "checked_network", "own_module"]
@@ -124,8 +125,7 @@ def _built(
     dtype: torch.dtype,
 ) -> nn.Module:
     """Build one member's network under its own seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(rng.integers(_MAX_TORCH_SEED)))
+    with seeded_torch(int(rng.integers(_MAX_TORCH_SEED)), torch.device("cpu")):
         network = build(n_features, n_outputs)
     return checked_network(network).to(dtype)
 

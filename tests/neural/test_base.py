@@ -300,7 +300,9 @@ def test_an_integer_seed_makes_everything_equal(model, sine):
     assert not np.allclose(other.predict(sine[0]), model.predict(sine[0]))
 
 
-def test_torch_is_not_seeded(model, sine):
+def test_torch_is_not_seeded(model, sine, monkeypatch):
+    """Nor are GPUs on which nothing is trained."""
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: 1 / 0)
     state = torch.random.get_rng_state()
     if "module" in model.get_params():
         with_own_network(model, WithDropout)
@@ -500,6 +502,11 @@ class AbsoluteError(Loss):
         return self.weight * ((y - loc).abs() + 0.1 * (variance - 0.1) ** 2)
 
 
+class Averaging(Loss):
+    def score(self, loc, variance, y):
+        return ((y - loc) ** 2 + variance).mean()
+
+
 def test_losses_of_ones_own_judge_too(sine):
     own = AbsoluteError(2.0)
     models = [PNNRegressor(early_stopping=stop, **SMALL) for stop in (own, "nll", False)]
@@ -511,6 +518,12 @@ def test_losses_of_ones_own_judge_too(sine):
             if "valid_loss" in single:
                 assert together["valid_loss"] == pytest.approx(single["valid_loss"], rel=1e-3)
         assert ("valid_loss" in one.history_[1]) == (model.early_stopping is not False)
+
+
+@pytest.mark.parametrize("params", [{"loss": Averaging()}, {"early_stopping": Averaging()}])
+def test_a_loss_that_averages_over_rows_says_so(sine, params):
+    with pytest.raises(ValueError, match="`score` of Averaging must return one value for each target"):
+        PNNRegressor(**params, **SMALL).fit(*sine, sample_weight=np.full(150, 2.0))
 
 
 @pytest.mark.parametrize("model", ["bootstrap", "laplace"], indirect=True)
@@ -540,6 +553,33 @@ def test_another_optimiser(model, sine):
     model.set_params(net_params={"optimizer": torch.optim.AdamW, "optimizer__weight_decay": 0.1})
     plain = clone(model).set_params(net_params=None).fit(*sine)
     assert not np.allclose(model.fit(*sine).predict(sine[0]), plain.predict(sine[0]))
+
+
+@pytest.mark.parametrize("option", ["fused", "foreach"])
+def test_ways_to_take_a_step_are_the_same(option, sine):
+    """One fused step is the default; skorch's options are given in ``net_params``."""
+    options = {f"optimizer__{option}": option == "foreach"}
+    plain = PNNRegressor(dtype="float64", **SMALL)
+    other = clone(plain).set_params(net_params=options)
+    same(other.fit(*sine).predict_dist(sine[0]), plain.fit(*sine).predict_dist(sine[0]), 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (partial(PNNRegressor), {"optimizer": torch.optim.SGD, "optimizer__momentum": 0.9}),
+        (partial(VariationalRegressor, n_samples=20), {"optimizer": torch.optim.RMSprop}),
+        (partial(DeepEnsembleRegressor, 2), {"optimizer__weight_decay": 0.1}),
+        (partial(SWARegressor, n_snapshots=4), {}),
+    ],
+)
+def test_other_rates_and_states_are_fitted_together(kind, options, sine):
+    """By any optimiser, and where one forgets its state."""
+    params = {**SMALL, "dtype": "float64", "max_epochs": 8, "net_params": options}
+    rates = [(1e-3, 0), (1e-2, 0), (1e-2, 1)]
+    models = [kind(**{**params, "learning_rate": rate, "random_state": state}) for rate, state in rates]
+    for one, model in zip(fit_many(models, *sine), models, strict=True):
+        same(one.predict_dist(sine[0]), clone(model).fit(*sine).predict_dist(sine[0]), 1e-8)
 
 
 @pytest.mark.parametrize(

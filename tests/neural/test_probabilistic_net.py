@@ -171,3 +171,15 @@ def test_other_datasets_go_through_a_data_loader(net, sine):
     assert TensorBatches(Own())._tensors is None
     net.fit(Own(), None)
     assert net.predict(sine[0]).shape == (150,)
+
+
+def test_a_dataset_of_ones_own_gives_what_it_gives(sine):
+    """Such as one that makes more of its rows: only skorch's own is read by indexing."""
+
+    class Doubled(skorch.dataset.Dataset):
+        def transform(self, X, y):
+            return super().transform(2 * X, y)
+
+    X, y = (part.astype(np.float32) for part in sine)
+    doubled = next(iter(TensorBatches(Doubled(X, y), batch_size=150)))[0]
+    np.testing.assert_array_equal(doubled, 2 * X)
