@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._sklearn_compat import splitter_needs_groups
 from skuq._typing import BoolArray, IntArray
 from skuq.prediction._cross_fit import resolve_cv, split_rows
 from skuq.regressors._training import TrainingData
@@ -56,6 +57,11 @@ def hold_out(validation: Any, data: TrainingData, seed: int) -> BoolArray:
     if isinstance(validation, str) or not splits:
         raise ValueError(
             f"`validation` must be a share of the rows such as 0.2, or a splitter, got {validation!r}."
+        )
+    if splitter_needs_groups(validation):
+        raise ValueError(
+            f"`validation` must be a splitter that needs no groups, got {type(validation).__name__}. Give "
+            "the rows that it tests: validation=[(train, test)]."
         )
     held_out[_first_test_rows(validation, data)] = True
     if not held_out[usable].any():

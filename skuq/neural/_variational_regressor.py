@@ -90,7 +90,7 @@ class VariationalRegressor(BaseNeuralRegressor):
     dtype : {"float32", "float64"}, default="float32"
         Of the network in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
-        Further skorch callbacks.
+        Further skorch callbacks, but for those that score data, as EpochScoring does.
     net_params : dict or None, default=None
         Further parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None

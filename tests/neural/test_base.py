@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit
 from sklearn.pipeline import make_pipeline
 
 torch = pytest.importorskip("torch")
@@ -482,6 +482,16 @@ def test_skorchs_early_stopping_and_checkpoints_work(model, sine, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} >= {"params.pt", "train_end_params.pt"}
 
 
+@pytest.mark.parametrize("model", ["pnn", "bootstrap"], indirect=True)
+def test_epochs_are_printed_where_asked(model, sine, capsys):
+    """Every second epoch is judged; the latest score stands in its column in those between."""
+    model.set_params(verbose=1, max_epochs=4).fit(*sine)
+    head, _, *rows = capsys.readouterr().out.splitlines()
+    names = ["epoch", "train_loss", "valid_loss", "dur"]
+    assert head.split() == [name for name in names if name != "valid_loss" or name in model.history_[1]]
+    assert [len(row.split()) for row in rows] == [len(head.split())] * 4
+
+
 def test_a_training_that_diverges_says_so(model, sine):
     """Whether calibrated or not: else it is predict_dist that finds numbers which nobody has given."""
     options = {"optimizer": torch.optim.SGD}
@@ -539,6 +549,7 @@ def test_where_no_noise_is_known_early_stopping_is_yes_or_no(model, sine):
     [
         (PredefinedSplit(np.arange(160) % 2), "`validation` must give row numbers from 0 to 149"),
         ([], "`validation` must give at least one fold"),
+        (GroupKFold(3), "`validation` must be a splitter that needs no groups, got GroupKFold"),
         ("last", "`validation` must be a share of the rows such as 0.2, or a splitter, got 'last'"),
         (5, "`validation` must be a share of the rows such as 0.2, or a splitter, got 5"),
         (1.0, "`validation` must lie strictly between 0 and 1"),
