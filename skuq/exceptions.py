@@ -12,10 +12,6 @@
     └── ConstraintWarning                         no candidate satisfies every constraint
 """
 
-import sys
-import warnings
-from types import FrameType
-
 from sklearn.exceptions import NotFittedError
 
 __all__ = [
@@ -60,19 +56,3 @@ class SmallSampleWarning(SkuqWarning):
 
 class ConstraintWarning(SkuqWarning):
     """No candidate of a search satisfies every constraint."""
-
-
-_PASSED_BY = ("skuq", "sklearn", "joblib")
-
-
-def warn_user(message: str, category: type[Warning]) -> None:
-    """Give a warning at the line that came into skuq, be it through scikit-learn or joblib.
-
-    How many functions lie between is nobody's business: a number of them would be wrong after the next
-    change, and with some versions of scikit-learn.
-    """
-    level = 1
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _PASSED_BY:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)

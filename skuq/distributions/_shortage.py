@@ -9,8 +9,9 @@ from typing import Literal
 import numpy as np
 
 from skuq._typing import FloatArray
+from skuq._warnings import warn_user
 from skuq.distributions._ranks import RANK_TOLERANCE, rows_needed
-from skuq.exceptions import SmallSampleWarning, warn_user
+from skuq.exceptions import SmallSampleWarning
 
 LevelKind = Literal["level", "row", "coverage"]
 """Quantile levels for all rows, one quantile level a row, or coverages of central intervals."""

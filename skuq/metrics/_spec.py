@@ -15,7 +15,8 @@ from typing import Any, Literal, ParamSpec
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq.exceptions import SmallSampleWarning, warn_user
+from skuq._warnings import warn_user
+from skuq.exceptions import SmallSampleWarning
 
 MetricFunction = Callable[..., float]
 P = ParamSpec("P")

@@ -10,7 +10,8 @@ import numpy as np
 
 from skuq._typing import FloatArray
 from skuq._validation import as_float_array, check_number, check_option
-from skuq.exceptions import ConstraintWarning, warn_user
+from skuq._warnings import warn_user
+from skuq.exceptions import ConstraintWarning
 from skuq.metrics._spec import find_spec
 
 _PREFIX = "mean_test_"

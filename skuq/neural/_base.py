@@ -21,8 +21,9 @@ from skuq._validation import (
     check_single_coverage,
     effective_rows,
 )
+from skuq._warnings import warn_user
 from skuq.distributions._ranks import rows_needed
-from skuq.exceptions import SmallSampleWarning, warn_user
+from skuq.exceptions import SmallSampleWarning
 from skuq.neural._calibrate import Calibration
 from skuq.neural._device import read_device
 from skuq.neural._holdout import hold_out

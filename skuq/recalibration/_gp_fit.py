@@ -16,9 +16,9 @@ from sklearn.utils import check_random_state
 
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, effective_rows
+from skuq._warnings import warn_user
 from skuq.distributions import Distribution
 from skuq.distributions._ranks import WeightedRanks
-from skuq.exceptions import warn_user
 from skuq.recalibration._gp_engine import LatentPrior, LatentProcess, Likelihood, VariationalProcess
 from skuq.recalibration._gp_kernel import place_inducing_points
 from skuq.recalibration._gp_search import search_all_rows, search_by_batches

@@ -28,7 +28,7 @@ from skuq._sklearn_compat import (
 )
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_sample_weight
-from skuq.exceptions import warn_user
+from skuq._warnings import warn_user
 from skuq.prediction import supports_dist
 from skuq.prediction._wrapped import child_of, wraps_skorch
 

@@ -10,7 +10,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 
-from skuq.exceptions import SmallSampleWarning, warn_user
+from skuq._warnings import warn_user
+from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import expected_normalized_calibration_error
 from skuq.regressors import LeastSquaresRegressor, UncertaintyRegressor
 
