@@ -81,7 +81,8 @@ def test_a_constant_fold_among_others_is_certain(sine):
     """A constant target of one fit leaves the fits that are trained with it as they are."""
     X, y = sine
     y = np.where(np.arange(150) < 75, 2.5, y)
-    models = [PNNRegressor((16,), max_epochs=20, random_state=0, dtype="float64") for _ in range(2)]
+    params = {"max_epochs": 20, "random_state": 0, "dtype": "float64", "calibration_coverage": 0.9}
+    models = [PNNRegressor((16,), **params) for _ in range(2)]
     parts = [np.arange(75), np.arange(75, 150)]
     constant, other = fit_many(models, X, y, parts)
     np.testing.assert_array_equal(np.asarray(constant.predict_dist(X)), [[2.5, 0.0]] * 150)
@@ -91,9 +92,9 @@ def test_a_constant_fold_among_others_is_certain(sine):
 
 @pytest.mark.parametrize("kind", [int, bool, "float32", object, "Series", "list"])
 def test_targets_of_other_types(model, known, kind):
-    X, y = known[0][:60], np.round(3 * known[1][:60])
+    X, y = known[0][:100], np.round(3 * known[1][:100])
     y = y > 1 if kind is bool else y
-    given = {"Series": pd.Series(y, index=range(5, 65)), "list": y.tolist()}
+    given = {"Series": pd.Series(y, index=range(5, 105)), "list": y.tolist()}
     given = given[kind] if isinstance(kind, str) and kind in given else y.astype(kind)
     model.set_params(max_epochs=2)
     expected = clone(model).fit(X, np.asarray(y, dtype=float)).predict_dist(X)
@@ -149,10 +150,10 @@ def test_one_column_and_columns_that_say_nothing(model, known):
 
 
 def test_integers_and_booleans_are_features(model, known):
-    X = (known[0][:60] > 0) + 2 * (known[0][:60] > 0.5)
+    X = (known[0][:100] > 0) + 2 * (known[0][:100] > 0.5)
     model.set_params(max_epochs=2)
-    expected = np.asarray(clone(model).fit(X.astype(float), known[1][:60]).predict_dist(X.astype(float)))
-    np.testing.assert_array_equal(np.asarray(model.fit(X, known[1][:60]).predict_dist(X)), expected)
+    expected = np.asarray(clone(model).fit(X.astype(float), known[1][:100]).predict_dist(X.astype(float)))
+    np.testing.assert_array_equal(np.asarray(model.fit(X, known[1][:100]).predict_dist(X)), expected)
 
 
 def test_a_row_far_from_all_others_is_predicted_without_nan(model, sine):
