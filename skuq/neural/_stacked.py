@@ -41,8 +41,8 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
     Notes
     -----
     Inside, features come before rows, (M, d, B): then the small matrix products of the last layer, two
-    outputs for each member, are four times faster than with rows first, and its outputs are
-    contiguous. Outside, rows come first, as skorch and the losses have it.
+    outputs for each member, are faster than with rows first, and its outputs are contiguous. Outside, rows
+    come first, as skorch and the losses have it.
     """
 
     any_precision = True

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_number, check_option
+from skuq._warnings import warn_user
 from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._constant_noise import keep_noise, likely_noise, rows_of, with_noise
@@ -25,6 +27,8 @@ from skuq.regressors._training import TrainingData
 
 __all__ = ["VariationalRegressor"]
 
+_CONSTANT = 0.05
+"""In standard deviations of the target, what is no prediction of it."""
 _RATES = {False: 1e-2, True: 3e-3}
 """The standard deviations of all layers are far from where they start; those of the last layer less."""
 
@@ -139,7 +143,8 @@ class VariationalRegressor(BaseNeuralRegressor):
     on some 100 rows or fewer, where the prior wins all the same: of a sine in three columns the prediction
     was constant on five data sets of five, and intervals of 90 % covered the function in about 10 %.
     Prediction intervals cover there, and are rather too wide, as what has not been learnt counts as noise.
-    The held-out rows choose noise, scale and tails, so that coverage has no strict guarantee.
+    A ``ConvergenceWarning`` says so. The held-out rows choose noise, scale and tails, so that coverage has no
+    strict guarantee.
 
     ``sample_weight`` counts repetitions: losses are weighted by it, and n is its sum.
 
@@ -259,6 +264,20 @@ class VariationalRegressor(BaseNeuralRegressor):
         if self.calibration is not None:
             noise = likely_noise(y - loc, epistemic, weight)
         keep_noise(self, noise, y - loc, epistemic, weight)
+        if self.scaler_.y_scale > 0 and fit.plan.X.any():
+            self._warn_of_a_constant(fit.plan.X)
+
+    def _warn_of_a_constant(self, X: FloatArray) -> None:
+        """Warn where the prediction at the mean of the weights hardly depends on x."""
+        loc, _ = member_moments(self.net_.module_, X, read_device(self.device, 1))
+        share = float(loc.std())
+        if share < _CONSTANT:
+            warn_user(
+                f"the prediction is nearly constant, its standard deviation {share:.2g} times that of y: if "
+                "X says anything of y, the prior has outweighed the data. Use more rows, fewer or smaller "
+                "hidden layers, `kl_weight` below 1, or more epochs.",
+                ConvergenceWarning,
+            )
 
     # ---------------------------------------------------------------------------- prediction
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.exceptions import ConvergenceWarning
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("skorch")
@@ -231,3 +232,14 @@ def test_without_hidden_layers_it_is_bayesian_linear_regression():
     np.testing.assert_allclose(dist.mean(), line.intercept + line.slope * np.array([0.0, 3.0]), atol=0.15)
     expected = np.sqrt(line.intercept_stderr**2 + (line.stderr * np.array([0.0, 3.0])) ** 2)
     np.testing.assert_allclose(dist.epistemic().std(), expected, rtol=0.25)
+
+
+@pytest.mark.parametrize("last_layer", [False, True])
+def test_a_prior_that_outweighs_the_data_is_said(sine, last_layer):
+    model = VariationalRegressor((16,), last_layer=last_layer, max_epochs=40, random_state=0)
+    model.fit(*sine)
+    model.set_params(kl_weight=1e3, warm_up=0.0)
+    with pytest.warns(ConvergenceWarning, match="the prediction is nearly constant") as caught:
+        model.fit(*sine)
+    assert caught[0].filename == __file__
+    model.fit(np.ones((150, 2)), sine[1])  # nothing to predict by, so nothing to say
