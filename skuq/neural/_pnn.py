@@ -101,10 +101,10 @@ class PNNRegressor(BaseNeuralRegressor):
     One network cannot tell what it does not know from noise: `epistemic` raises.
 
     Over-confident where: ``calibration=None`` with few rows or without early stopping, when it fits its
-    training rows more closely than new ones (a coverage of 29 to 59 % where 95 % was asked has been
-    measured); and far from the training rows, calibrated or not. Early stopping has seen the rows that
-    the factor comes from, so that coverage has no guarantee; ``early_stopping=False`` gives one for
-    exchangeable rows.
+    training rows more closely than new ones (without early stopping a coverage of 43 to 79 % where 95 % was
+    asked has been measured on 300 to 1000 rows); and far from the training rows, calibrated or not. Early
+    stopping has seen the rows that the factor comes from, so that coverage has no guarantee;
+    ``early_stopping=False`` gives one for exchangeable rows.
 
     ``sample_weight`` counts repetitions: losses are weighted by it.
 

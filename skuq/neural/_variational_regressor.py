@@ -136,7 +136,7 @@ class VariationalRegressor(BaseNeuralRegressor):
     A noise is learnt with the weights; calibrated, it is replaced by the one that makes the held-out rows
     most likely beside the epistemic variance, so that what was fitted too closely counts as noise.
 
-    Over-confident where: ``calibration=None`` with ``last_layer=True`` (a coverage of 39 to 93 % where
+    Over-confident where: ``calibration=None`` with ``last_layer=True`` (a coverage of 40 to 93 % where
     95 % was asked has been measured on 300 to 1000 rows), because the other layers and the noise are
     fitted to the training rows; ``kl_weight`` below 1; far from the training rows, calibrated or not, as
     the mean-field posterior forgets how weights belong together; and in confidence intervals, `epistemic`,
