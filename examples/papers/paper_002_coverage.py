@@ -1,0 +1,278 @@
+"""
+Paper 002: coverage and width of seven methods on nine sets
+===========================================================
+
+Tables A1 and A2 of Kompa, Snoek and Beam, "Empirical frequentist coverage of deep learning uncertainty
+quantification procedures", Entropy 23(12), 1608, 2021, doi:10.3390/e23121608, beside our numbers. How often
+does a 95 % interval hold, and how wide is it, in standard deviations of the training targets?
+
+Hyper-parameters come from a random search, by the error on a fifth of each fold's training rows. One call of
+`skuq.neural.fit_many` trains all candidates on all folds, another one the final networks of all folds.
+
+    python paper_002_coverage.py                                # two small sets, two folds: half a minute
+    python paper_002_coverage.py --sets wine --folds 20 --protocol gal kfold --candidates 50
+    python paper_002_coverage.py --full --out paper_002.json    # hours; stop it, and start it again
+
+The data are in a folder ``gal`` of the folder that --data, or the environment variable SKUQ_DATA, names.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import root_mean_squared_error
+from sklearn.model_selection import KFold
+
+from skuq import predict_dist
+from skuq.metrics import mean_interval_width, prediction_interval_coverage
+from skuq.neural import DeepEnsembleRegressor, MCDropoutRegressor, VariationalRegressor, fit_many
+from skuq.regressors import LeastSquaresRegressor, SparseGaussianProcessRegressor
+
+PAPER = pd.read_csv(Path(__file__).with_name("paper_002_tables.csv"), index_col=["set", "method"])
+SETS = ("yacht", "boston", "energy", "concrete", "wine", "power", "kin8nm", "naval", "protein")
+COVERAGE, MEMBERS, MOST_FOLDS = 0.95, 40, 20
+
+
+# ------------------------------------------------------------------------------------------ the methods
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A draw of table A7."""
+
+    dropout: float
+    hidden: tuple[int, ...]
+    learning_rate: float
+
+    @classmethod
+    def draw(cls, count: int) -> list["Candidate"]:
+        """Return the first so many candidates. All folds have the same ones, so that they train together."""
+        rng, drawn = np.random.default_rng(2), []
+        for _ in range(count):
+            rate, layers, width = rng.uniform(0, 0.5), rng.integers(1, 4), rng.choice([16, 32, 48, 64])
+            drawn.append(cls(float(rate), (int(width),) * int(layers), float(10 ** rng.uniform(-4, -1))))
+        return drawn
+
+
+def ensemble(n_estimators: int, **settings: Any) -> DeepEnsembleRegressor:
+    """Plain networks, trained on all rows by the squared error: their disagreement is all they have."""
+    plain = {"loss": "squared_error", "bootstrap": False, "early_stopping": False, "output": "members"}
+    return DeepEnsembleRegressor(n_estimators, **plain, **settings)
+
+
+def network(method: str, candidate: Candidate, seed: int, *, final: bool) -> Any:
+    """Return the paper's network, uncalibrated. To choose an ensemble's members, one of them is enough."""
+    settings = {
+        "hidden_layer_sizes": candidate.hidden,
+        "learning_rate": candidate.learning_rate,
+        "lr_schedule": "constant",
+        "batch_size": 32,
+        "max_epochs": 50,
+        "calibration": None,
+        "random_state": seed,
+    }
+    last = method.startswith("LL")
+    if method == "ensemble":
+        return ensemble(MEMBERS if final else 1, **settings)
+    if method.endswith("dropout"):
+        return MCDropoutRegressor(
+            dropout=candidate.dropout, last_layer=last, interval="samples", n_samples=200, **settings
+        )
+    return VariationalRegressor(last_layer=last, n_samples=200, **settings)
+
+
+FIXED: dict[str, Callable[[int], Any]] = {
+    "linear regression": lambda seed: LeastSquaresRegressor(),
+    "sparse GP": lambda seed: SparseGaussianProcessRegressor(n_inducing=10, ard=False, random_state=seed),
+    "skuq default": lambda seed: DeepEnsembleRegressor(random_state=seed),
+}
+SEARCHED = ("ensemble", "dropout", "LL dropout", "SVI", "LL SVI")
+METHODS = ("linear regression", "sparse GP", *SEARCHED, "skuq default")
+
+
+# --------------------------------------------------------------------------------- the data and the folds
+
+
+def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return features and target of one of Gal's sets."""
+    frame = pd.read_csv(folder / "gal" / f"gal_{name}.csv.gz")
+    return frame.iloc[:, :-1].to_numpy(dtype=float), frame.iloc[:, -1].to_numpy(dtype=float)
+
+
+def split(name: str, protocol: str, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return training and test rows: Gal's twenty random splits (five of protein), or twenty folds."""
+    if protocol == "kfold":
+        return list(KFold(MOST_FOLDS, shuffle=True, random_state=0).split(np.empty(n)))
+    rng, n_train = np.random.RandomState(1), round(0.9 * n)
+    orders = [rng.choice(n, n, replace=False) for _ in range(5 if name == "protein" else MOST_FOLDS)]
+    return [(order[:n_train], order[n_train:]) for order in orders]
+
+
+# ------------------------------------------------------------------------------------------- one method
+
+
+def choose(method: str, candidates: list[Candidate], X: Any, y: Any, rows: dict[int, Any]) -> dict[int, int]:
+    """Return the number of the candidate of least error on held-out training rows, fold by fold."""
+    orders = {fold: np.random.default_rng(fold).permutation(train) for fold, train in rows.items()}
+    parts = {fold: np.split(order, [int(0.8 * len(order))]) for fold, order in orders.items()}
+    pairs = [(number, fold) for number in range(len(candidates)) for fold in rows]
+    models = [network(method, candidates[number], fold, final=False) for number, fold in pairs]
+    fitted = fit_many(models, X, y, [parts[fold][0] for _, fold in pairs])
+    errors = pd.Series(index=pd.MultiIndex.from_tuples(pairs), dtype=float)
+    for (number, fold), model in zip(pairs, fitted, strict=True):
+        held_out = parts[fold][1]
+        errors[number, fold] = root_mean_squared_error(y[held_out], model.predict(X[held_out]))
+    return {fold: int(errors.xs(fold, level=1).idxmin()) for fold in rows}
+
+
+def measure(
+    method: str, candidates: list[Candidate], X: Any, y: Any, folds: dict[int, Any]
+) -> dict[str, Any]:
+    """Return coverage and width of the method in each fold; folds train together where they can."""
+    start = time.perf_counter()
+    rows = {fold: train for fold, (train, _) in folds.items()}
+    chosen: dict[int, int] = {}
+    if method in FIXED:
+        models = [FIXED[method](fold) for fold in folds]
+    else:
+        chosen = choose(method, candidates, X, y, rows)
+        models = [network(method, candidates[chosen[fold]], fold, final=True) for fold in folds]
+    if method in ("linear regression", "sparse GP"):
+        fitted = [model.fit(X[train], y[train]) for model, train in zip(models, rows.values(), strict=True)]
+    else:
+        fitted = fit_many(models, X, y, list(rows.values()))
+    results = {}
+    for model, (fold, (train, test)) in zip(fitted, folds.items(), strict=True):
+        dist = predict_dist(model, X[test])
+        interval, unit = dist.interval(COVERAGE), y[train].std()
+        results[str(fold)] = {
+            "coverage": prediction_interval_coverage(y[test], interval),
+            "width": mean_interval_width(y[test], interval) / unit,
+            "rmse": root_mean_squared_error(y[test], dist.mean()) / unit,
+            "candidate": chosen.get(fold),
+        }
+    seconds = (time.perf_counter() - start) / len(folds)
+    return {fold: result | {"seconds": seconds} for fold, result in results.items()}
+
+
+# ------------------------------------------------------------------------------------------- the tables
+
+
+def summary(results: dict[str, Any], protocol: str, name: str, n_folds: int) -> pd.DataFrame:
+    """Return our means and standard errors over folds beside the paper's, a row a method."""
+    rows = {}
+    for method in METHODS:
+        done = results["runs"].get(f"{name}/{protocol}/{method}", {})
+        ours = pd.DataFrame([done[str(fold)] for fold in range(n_folds) if str(fold) in done])
+        if ours.empty:
+            continue
+        theirs = PAPER.loc[(name, method)] if (name, method) in PAPER.index else None
+        rows[method] = {"folds": len(ours)}
+        for column in ("coverage", "width"):
+            rows[method][column] = printed(ours[column].mean(), ours[column].sem())
+            rows[method][f"{column}, paper"] = (
+                "" if theirs is None else printed(theirs[column], theirs[f"{column}_se"])
+            )
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def printed(mean: float, error: float) -> str:
+    """Return a mean and its standard error, where there is one."""
+    return f"{mean:.3f}" if np.isnan(error) else f"{mean:.3f} ({error:.3f})"
+
+
+def rst(results: dict[str, Any], protocol: str, names: list[str], n_folds: int, column: str) -> str:
+    """Return coverage or width of all sets and methods as a table of the documentation: ours above theirs."""
+    lines = [".. list-table::", "    :header-rows: 1", "", "    * - set"]
+    lines += [f"      - {method}" for method in METHODS]
+    for name in names:
+        table = summary(results, protocol, name, n_folds)
+        lines.append(f"    * - {name}")
+        for method in METHODS:
+            cell = table.loc[method] if method in table.index else None
+            ours, theirs = ("", "") if cell is None else (cell[column], cell[f"{column}, paper"])
+            few = "" if cell is None or cell["folds"] == MOST_FOLDS else f" [{cell['folds']}]"
+            lines += [f"      - | {ours or '-'}{few}", f"        | *{theirs}*" if theirs else "        |"]
+    return "\n".join(lines) + "\n"
+
+
+# --------------------------------------------------------------------------------------- the command line
+
+
+def read_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Return the checked arguments."""
+    parser = argparse.ArgumentParser(description="Tables A1 and A2 of paper 002.")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=["yacht", "boston"])
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--protocol", nargs="+", choices=("gal", "kfold"), default=["gal"])
+    parser.add_argument("--folds", type=int, default=2, help="the first so many of the twenty")
+    parser.add_argument("--candidates", type=int, default=3, help="of the random search")
+    parser.add_argument("--full", action="store_true", help="all sets, folds and protocols, 50 candidates")
+    parser.add_argument("--data", type=Path, default=os.environ.get("SKUQ_DATA"))
+    parser.add_argument("--out", type=Path, help="JSON file for the results; what it holds is not run again")
+    parser.add_argument("--rst", action="store_true", help="print tables of the documentation; run nothing")
+    asked = parser.parse_args(arguments)
+    if asked.full:
+        asked.sets, asked.protocol, asked.folds, asked.candidates = SETS, ["gal", "kfold"], MOST_FOLDS, 50
+    if not 1 <= asked.folds <= MOST_FOLDS:
+        parser.error(f"--folds must lie between 1 and {MOST_FOLDS}, got {asked.folds}.")
+    if asked.candidates < 1:
+        parser.error(f"--candidates must be at least 1, got {asked.candidates}.")
+    if asked.rst and not (asked.out and asked.out.is_file()):
+        parser.error("--rst prints what --out holds: name the JSON file of a run.")
+    if not asked.rst and not (asked.data and (Path(asked.data) / "gal").is_dir()):
+        parser.error("no data: name by --data, or SKUQ_DATA, a folder with gal/gal_<set>.csv.gz.")
+    return asked
+
+
+def read_results(out: Path | None, candidates: int) -> dict[str, Any]:
+    """Return the results of earlier runs with as many candidates."""
+    results = json.loads(out.read_text()) if out and out.is_file() else {"candidates": candidates, "runs": {}}
+    if results["candidates"] != candidates:
+        raise SystemExit(
+            f"{out} is of a run with --candidates {results['candidates']}, got {candidates}: use another file."
+        )
+    return results
+
+
+def save(results: dict[str, Any], out: Path | None) -> None:
+    """Write the results in one step, so that a run may be stopped at any time."""
+    if out:
+        partial = out.with_suffix(".partial")
+        partial.write_text(json.dumps(results, indent=1))
+        partial.replace(out)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run what is asked for and not done yet, and print the tables."""
+    asked = read_arguments(arguments)
+    if asked.rst:
+        results = json.loads(asked.out.read_text())
+        for protocol in asked.protocol:
+            for column in ("coverage", "width"):
+                print(rst(results, protocol, asked.sets, asked.folds, column))
+        return
+    results = read_results(asked.out, asked.candidates)
+    candidates = Candidate.draw(asked.candidates)
+    for protocol, name in ((protocol, name) for protocol in asked.protocol for name in asked.sets):
+        X, y = load(asked.data, name)
+        folds = dict(enumerate(split(name, protocol, len(y))[: asked.folds]))
+        for method in asked.methods:
+            done = results["runs"].setdefault(f"{name}/{protocol}/{method}", {})
+            missing = {fold: parts for fold, parts in folds.items() if str(fold) not in done}
+            if missing:
+                done |= measure(method, candidates, X, y, missing)
+                save(results, asked.out)
+        table = summary(results, protocol, name, asked.folds)
+        print(f"\n{name}, {protocol}, {asked.candidates} candidates\n{table.to_string()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
