@@ -22,13 +22,14 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.metrics import root_mean_squared_error
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, ShuffleSplit
 
 from skuq import predict_dist
 from skuq.metrics import mean_interval_width, prediction_interval_coverage
@@ -37,7 +38,7 @@ from skuq.regressors import LeastSquaresRegressor, SparseGaussianProcessRegresso
 
 PAPER = pd.read_csv(Path(__file__).with_name("paper_002_tables.csv"), index_col=["set", "method"])
 SETS = ("yacht", "boston", "energy", "concrete", "wine", "power", "kin8nm", "naval", "protein")
-COVERAGE, MEMBERS, MOST_FOLDS = 0.95, 40, 20
+COVERAGE, MOST_FOLDS = 0.95, 20
 
 
 # ------------------------------------------------------------------------------------------ the methods
@@ -61,14 +62,8 @@ class Candidate:
         return drawn
 
 
-def ensemble(n_estimators: int, **settings: Any) -> DeepEnsembleRegressor:
-    """Plain networks, trained on all rows by the squared error: their disagreement is all they have."""
-    plain = {"loss": "squared_error", "bootstrap": False, "early_stopping": False, "output": "members"}
-    return DeepEnsembleRegressor(n_estimators, **plain, **settings)
-
-
 def network(method: str, candidate: Candidate, seed: int, *, final: bool) -> Any:
-    """Return the paper's network, uncalibrated. To choose an ensemble's members, one of them is enough."""
+    """Return the paper's network, uncalibrated; to choose an ensemble's members, one of them is enough."""
     settings = {
         "hidden_layer_sizes": candidate.hidden,
         "learning_rate": candidate.learning_rate,
@@ -80,7 +75,8 @@ def network(method: str, candidate: Candidate, seed: int, *, final: bool) -> Any
     }
     last = method.startswith("LL")
     if method == "ensemble":
-        return ensemble(MEMBERS if final else 1, **settings)
+        plain = {"loss": "squared_error", "bootstrap": False, "early_stopping": False, "output": "members"}
+        return DeepEnsembleRegressor(40 if final else 1, **plain, **settings)
     if method.endswith("dropout"):
         return MCDropoutRegressor(
             dropout=candidate.dropout, last_layer=last, interval="samples", n_samples=200, **settings
@@ -107,10 +103,12 @@ def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split(name: str, protocol: str, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return training and test rows: Gal's twenty random splits (five of protein), or twenty folds."""
+    """Return training and test rows: Gal's splits, cross-validation, or random fifths of the rows to test."""
     if protocol == "kfold":
         return list(KFold(MOST_FOLDS, shuffle=True, random_state=0).split(np.empty(n)))
-    rng, n_train = np.random.RandomState(1), round(0.9 * n)
+    if protocol == "fifth":
+        return list(ShuffleSplit(MOST_FOLDS, test_size=0.2, random_state=0).split(np.empty(n)))
+    rng, n_train = np.random.RandomState(1), round(0.9 * n)  # these are the published splits
     orders = [rng.choice(n, n, replace=False) for _ in range(5 if name == "protein" else MOST_FOLDS)]
     return [(order[:n_train], order[n_train:]) for order in orders]
 
@@ -122,7 +120,7 @@ def choose(method: str, candidates: list[Candidate], X: Any, y: Any, rows: dict[
     """Return the number of the candidate of least error on held-out training rows, fold by fold."""
     orders = {fold: np.random.default_rng(fold).permutation(train) for fold, train in rows.items()}
     parts = {fold: np.split(order, [int(0.8 * len(order))]) for fold, order in orders.items()}
-    pairs = [(number, fold) for number in range(len(candidates)) for fold in rows]
+    pairs = list(product(range(len(candidates)), rows))
     models = [network(method, candidates[number], fold, final=False) for number, fold in pairs]
     fitted = fit_many(models, X, y, [parts[fold][0] for _, fold in pairs])
     errors = pd.Series(index=pd.MultiIndex.from_tuples(pairs), dtype=float)
@@ -167,39 +165,41 @@ def measure(
 
 def summary(results: dict[str, Any], protocol: str, name: str, n_folds: int) -> pd.DataFrame:
     """Return our means and standard errors over folds beside the paper's, a row a method."""
-    rows = {}
+    rows: dict[str, dict[str, Any]] = {}
     for method in METHODS:
         done = results["runs"].get(f"{name}/{protocol}/{method}", {})
-        ours = pd.DataFrame([done[str(fold)] for fold in range(n_folds) if str(fold) in done])
-        if ours.empty:
-            continue
-        theirs = PAPER.loc[(name, method)] if (name, method) in PAPER.index else None
-        rows[method] = {"folds": len(ours)}
-        for column in ("coverage", "width"):
-            rows[method][column] = printed(ours[column].mean(), ours[column].sem())
-            rows[method][f"{column}, paper"] = (
-                "" if theirs is None else printed(theirs[column], theirs[f"{column}_se"])
-            )
-    return pd.DataFrame.from_dict(rows, orient="index")
+        folds = [done[str(fold)] for fold in range(n_folds) if str(fold) in done]
+        if folds:
+            ours, rows[method] = pd.DataFrame(folds), {"folds": len(folds)}
+            for column in ("coverage", "width"):
+                rows[method][column] = printed(ours[column].mean(), ours[column].sem())
+                if (name, method) in PAPER.index:
+                    rows[method][f"{column}, paper"] = paper(name, method, column)
+    return pd.DataFrame.from_dict(rows, orient="index").fillna("")
 
 
 def printed(mean: float, error: float) -> str:
-    """Return a mean and its standard error, where there is one."""
+    """Return a mean and, where there are several folds, its standard error."""
     return f"{mean:.3f}" if np.isnan(error) else f"{mean:.3f} ({error:.3f})"
 
 
+def paper(name: str, method: str, column: str) -> str:
+    """Return what the paper prints."""
+    return printed(PAPER.loc[(name, method), column], PAPER.loc[(name, method), f"{column}_se"])
+
+
 def rst(results: dict[str, Any], protocol: str, names: list[str], n_folds: int, column: str) -> str:
-    """Return coverage or width of all sets and methods as a table of the documentation: ours above theirs."""
+    """Return coverage or width of all sets as a table for the documentation, ours above the paper's."""
     lines = [".. list-table::", "    :header-rows: 1", "", "    * - set"]
     lines += [f"      - {method}" for method in METHODS]
     for name in names:
-        table = summary(results, protocol, name, n_folds)
+        cells = summary(results, protocol, name, n_folds).to_dict(orient="index")
         lines.append(f"    * - {name}")
         for method in METHODS:
-            cell = table.loc[method] if method in table.index else None
-            ours, theirs = ("", "") if cell is None else (cell[column], cell[f"{column}, paper"])
-            few = "" if cell is None or cell["folds"] == MOST_FOLDS else f" [{cell['folds']}]"
-            lines += [f"      - | {ours or '-'}{few}", f"        | *{theirs}*" if theirs else "        |"]
+            cell = cells.get(method, {column: "not run", "folds": MOST_FOLDS})
+            few = f" [{cell['folds']}]" if cell["folds"] < MOST_FOLDS else ""
+            theirs = [f"        | *{paper(name, method, column)}*"] if (name, method) in PAPER.index else []
+            lines += [f"      - | {cell[column]}{few}", *theirs]
     return "\n".join(lines) + "\n"
 
 
@@ -211,7 +211,7 @@ def read_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Tables A1 and A2 of paper 002.")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=["yacht", "boston"])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--protocol", nargs="+", choices=("gal", "kfold"), default=["gal"])
+    parser.add_argument("--protocol", nargs="+", choices=("gal", "kfold", "fifth"), default=["gal"])
     parser.add_argument("--folds", type=int, default=2, help="the first so many of the twenty")
     parser.add_argument("--candidates", type=int, default=3, help="of the random search")
     parser.add_argument("--full", action="store_true", help="all sets, folds and protocols, 50 candidates")
@@ -232,16 +232,6 @@ def read_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     return asked
 
 
-def read_results(out: Path | None, candidates: int) -> dict[str, Any]:
-    """Return the results of earlier runs with as many candidates."""
-    results = json.loads(out.read_text()) if out and out.is_file() else {"candidates": candidates, "runs": {}}
-    if results["candidates"] != candidates:
-        raise SystemExit(
-            f"{out} is of a run with --candidates {results['candidates']}, got {candidates}: use another file."
-        )
-    return results
-
-
 def save(results: dict[str, Any], out: Path | None) -> None:
     """Write the results in one step, so that a run may be stopped at any time."""
     if out:
@@ -253,15 +243,19 @@ def save(results: dict[str, Any], out: Path | None) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run what is asked for and not done yet, and print the tables."""
     asked = read_arguments(arguments)
-    if asked.rst:
+    results = {"candidates": asked.candidates, "runs": {}}
+    if asked.out and asked.out.is_file():
         results = json.loads(asked.out.read_text())
-        for protocol in asked.protocol:
-            for column in ("coverage", "width"):
-                print(rst(results, protocol, asked.sets, asked.folds, column))
+    if asked.rst:
+        for protocol, column in product(asked.protocol, ("coverage", "width")):
+            print(rst(results, protocol, asked.sets, asked.folds, column))
         return
-    results = read_results(asked.out, asked.candidates)
+    if results["candidates"] != asked.candidates:
+        raise SystemExit(
+            f"{asked.out} is of a run with --candidates {results['candidates']}: use another file."
+        )
     candidates = Candidate.draw(asked.candidates)
-    for protocol, name in ((protocol, name) for protocol in asked.protocol for name in asked.sets):
+    for protocol, name in product(asked.protocol, asked.sets):
         X, y = load(asked.data, name)
         folds = dict(enumerate(split(name, protocol, len(y))[: asked.folds]))
         for method in asked.methods:
