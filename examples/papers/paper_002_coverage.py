@@ -24,6 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -173,9 +174,8 @@ def summary(results: dict[str, Any], protocol: str, name: str, n_folds: int) -> 
             ours, rows[method] = pd.DataFrame(folds), {"folds": len(folds)}
             for column in ("coverage", "width"):
                 rows[method][column] = printed(ours[column].mean(), ours[column].sem())
-                if (name, method) in PAPER.index:
-                    rows[method][f"{column}, paper"] = paper(name, method, column)
-    return pd.DataFrame.from_dict(rows, orient="index").fillna("")
+                rows[method][f"{column}, paper"] = paper(name, method, column)
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def printed(mean: float, error: float) -> str:
@@ -184,23 +184,21 @@ def printed(mean: float, error: float) -> str:
 
 
 def paper(name: str, method: str, column: str) -> str:
-    """Return what the paper prints."""
-    return printed(PAPER.loc[(name, method), column], PAPER.loc[(name, method), f"{column}_se"])
+    """Return what the paper prints, if it does."""
+    known = (name, method) in PAPER.index
+    return printed(*PAPER.loc[(name, method), [column, f"{column}_se"]]) if known else ""
 
 
-def rst(results: dict[str, Any], protocol: str, names: list[str], n_folds: int, column: str) -> str:
-    """Return coverage or width of all sets as a table for the documentation, ours above the paper's."""
-    lines = [".. list-table::", "    :header-rows: 1", "", "    * - set"]
-    lines += [f"      - {method}" for method in METHODS]
-    for name in names:
-        cells = summary(results, protocol, name, n_folds).to_dict(orient="index")
-        lines.append(f"    * - {name}")
-        for method in METHODS:
-            cell = cells.get(method, {column: "not run", "folds": MOST_FOLDS})
-            few = f" [{cell['folds']}]" if cell["folds"] < MOST_FOLDS else ""
-            theirs = [f"        | *{paper(name, method, column)}*"] if (name, method) in PAPER.index else []
-            lines += [f"      - | {cell[column]}{few}", *theirs]
-    return "\n".join(lines) + "\n"
+def rst(results: dict[str, Any], protocols: list[str], name: str, n_folds: int) -> str:
+    """Return all that is known of a set as a table for the documentation, with the number of folds if few."""
+    table = pd.DataFrame(index=pd.Index(METHODS, name="method"))
+    for column in ("coverage", "width"):
+        for protocol in protocols:
+            ours = summary(results, protocol, name, n_folds).reindex(columns=["folds", column])
+            few = ours["folds"].map(lambda folds: f" [{folds}]" if folds < MOST_FOLDS else "")
+            table[f"{column}, {protocol}"] = ours[column] + few
+        table[f"{column}, paper"] = [paper(name, method, column) for method in METHODS]
+    return f".. csv-table:: {name}\n    :header-rows: 1\n\n{indent(table.to_csv(), '    ')}"
 
 
 # --------------------------------------------------------------------------------------- the command line
@@ -247,8 +245,8 @@ def main(arguments: list[str] | None = None) -> None:
     if asked.out and asked.out.is_file():
         results = json.loads(asked.out.read_text())
     if asked.rst:
-        for protocol, column in product(asked.protocol, ("coverage", "width")):
-            print(rst(results, protocol, asked.sets, asked.folds, column))
+        for name in asked.sets:
+            print(rst(results, asked.protocol, name, asked.folds))
         return
     if results["candidates"] != asked.candidates:
         raise SystemExit(
