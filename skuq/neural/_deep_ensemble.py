@@ -222,7 +222,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
             self.learning_rate,
             judge=read_judge(self.early_stopping, loss if loss.n_outputs == 1 else NLLLoss()),
             n_members=n_members,
-            bootstrap=bool(self.bootstrap),
+            bootstrap=check_option(self.bootstrap, "bootstrap", (True, False)),
         )
 
     def _check_settings(self, n_members: int) -> Loss:

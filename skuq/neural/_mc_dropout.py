@@ -215,12 +215,13 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     def _architecture(self) -> Architecture:
         module = own_module(self.module)
         check_option(self.interval, "interval", ("gaussian", "samples"))
+        last_layer = check_option(self.last_layer, "last_layer", (True, False))
         if module is not None:
             return DropoutArchitecture((), module=module)
         rate = check_number(self.dropout, "dropout")
         if not 0 < rate < 1:
             raise ValueError(f"`dropout` must lie strictly between 0 and 1, got {rate}.")
-        return DropoutArchitecture(self._hidden_sizes(at_least=1), rate, bool(self.last_layer))
+        return DropoutArchitecture(self._hidden_sizes(at_least=1), rate, last_layer)
 
     def _recipe(self) -> Recipe:
         return recipe_of_draws(self, counts_rows=False)

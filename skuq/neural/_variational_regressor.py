@@ -230,7 +230,8 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     def _architecture(self) -> Architecture:
         plain = FeatureArchitecture.of(super()._architecture())
-        if plain.module is not None and not self.last_layer:
+        last_layer = check_option(self.last_layer, "last_layer", (True, False))
+        if plain.module is not None and not last_layer:
             raise ValueError(
                 "`module` is given, but only the weights of layers that skuq builds can be uncertain. Use "
                 "last_layer=True, and `module` is the network before the last layer, or `hidden_layer_sizes`."
@@ -239,7 +240,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         if not 0 <= warm_up <= 1:
             raise ValueError(f"`warm_up` must lie between 0 and 1, got {warm_up}.")
         divergence = Divergence(check_number(self.kl_weight, "kl_weight", positive=True), warm_up)
-        return VariationalArchitecture(plain.hidden, plain.module, bool(self.last_layer), divergence)
+        return VariationalArchitecture(plain.hidden, plain.module, last_layer, divergence)
 
     def _recipe(self) -> Recipe:
         check_integer(self.n_samples, "n_samples", minimum=2)
@@ -252,7 +253,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         rate = self.learning_rate
         if isinstance(rate, str):
             check_option(rate, "learning_rate", ("auto",))
-            rate = _RATES[bool(self.last_layer)]
+            rate = _RATES[self.last_layer]
         return Recipe(NLLLoss(), rate, read_judge(self.early_stopping, NLLLoss()), counts_rows=True)
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:

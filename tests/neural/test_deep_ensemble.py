@@ -178,6 +178,7 @@ def test_split_calibrates_by_the_rows_held_out(sine):
         ({"bootstrap": False}, "no member leaves a row out"),
         ({"output": "mixture", "loss": "squared_error"}, "members know no noise to mix"),
         ({"output": "samples"}, "`output` must be one of"),
+        ({"bootstrap": "no"}, "`bootstrap` must be one of True, False, got 'no'"),
         ({"n_estimators": 0}, "`n_estimators` must be at least 1"),
         ({"early_stopping": "accuracy"}, "`early_stopping` must be one of"),
         ({"calibration": "split", "validation": 1.5}, "`validation` must lie strictly between 0 and 1"),

@@ -129,6 +129,7 @@ def test_relative_weights_raise_even_without_calibration(sine):
         ({"dropout": 0.0}, "`dropout` must lie strictly between 0 and 1, got 0"),
         ({"dropout": 1}, "`dropout` must lie strictly between 0 and 1"),
         ({"interval": "quantiles"}, "`interval` must be one of"),
+        ({"last_layer": "no"}, "`last_layer` must be one of True, False, got 'no'"),
         ({"n_samples": 1}, "`n_samples` must be at least 2"),
         ({"hidden_layer_sizes": ()}, "at least 1 hidden layer"),
         ({"early_stopping": "accuracy"}, "`early_stopping` must be one of"),

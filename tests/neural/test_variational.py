@@ -199,6 +199,7 @@ def test_early_stopping_keeps_the_best_epoch(stop):
         ({"n_samples": 1}, ValueError, "`n_samples` must be at least 2"),
         ({"prediction": "closed"}, ValueError, "`prediction` must be one of"),
         ({"prediction": "analytic"}, ValueError, "there is a closed form only"),
+        ({"last_layer": "no"}, ValueError, "`last_layer` must be one of True, False"),
         ({"learning_rate": "fast"}, ValueError, "`learning_rate` must be one of"),
         ({"learning_rate": -1}, ValueError, "`learning_rate` must be positive"),
         ({"calibration": "oob"}, ValueError, "`calibration` must be one of"),
