@@ -117,8 +117,10 @@ def full(study):
 
 @pytest.mark.slow
 def test_networks_are_within_two_standard_errors(study, full):
-    distance = np.array([study.distance_2(full["raw"], loss) for loss in study.LOSSES])
-    assert (np.abs(distance) <= 2).all()
+    """But for chance, by which one or two of 32 numbers lie outside; none does by half as much again."""
+    distance = np.abs([study.distance_2(full["raw"], loss) for loss in study.LOSSES])
+    assert np.sum(distance <= 2) >= 30
+    assert distance.max() < 3
 
 
 @pytest.mark.slow
