@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +10,7 @@ import pytest
 for package in ("torch", "skorch"):
     pytest.importorskip(package)
 
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "papers" / "paper_000_losses.py"
-
-
-@pytest.fixture(scope="module")
-def study():
-    spec = importlib.util.spec_from_file_location("paper_000_losses", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+SCRIPT = "paper_000_losses"
 
 
 # ---------------------------------------------------------------------------------- what the paper prints
@@ -96,7 +87,9 @@ def test_a_star_stands_where_a_network_is_far_from_the_papers(study):
 
 def test_the_documentation_has_what_the_script_prints(study):
     """The rows of the paper and of the truth, which no training changes, cell by cell."""
-    page = (SCRIPT.parents[2] / "docs" / "explanation" / "paper-000.rst").read_text(encoding="utf-8")
+    page = (Path(study.__file__).parents[2] / "docs" / "explanation" / "paper-000.rst").read_text(
+        encoding="utf-8"
+    )
     for table in (1, 2):
         for row in study.lines({}, table):
             assert "\n".join(f"     - {cell}".rstrip() for cell in row[1:]) in page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from pathlib import Path
@@ -14,16 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "papers" / "paper_001_ensembles.py"
+SCRIPT = "paper_001_ensembles"
 WITH_DEFECT, WITHOUT = "as published", "corrected"
-
-
-@pytest.fixture(scope="module")
-def study():
-    spec = importlib.util.spec_from_file_location("paper_001_ensembles", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -123,7 +114,9 @@ def test_agreement_tells_orders_that_are_alike(study):
 
 
 def test_the_documentation_has_both_versions_of_each_set(study):
-    page = (SCRIPT.parents[2] / "docs" / "explanation" / "paper-001.rst").read_text(encoding="utf-8")
+    page = (Path(study.__file__).parents[2] / "docs" / "explanation" / "paper-001.rst").read_text(
+        encoding="utf-8"
+    )
     for name in (*study.FULL, *study.LARGE):
         assert page.count(f"   * - {name.replace('_', ' ')}\n") == 1
     for version in study.VERSIONS:

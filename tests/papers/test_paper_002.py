@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,15 +10,7 @@ import pytest
 for package in ("torch", "skorch", "gpytorch"):
     pytest.importorskip(package)
 
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "papers" / "paper_002_coverage.py"
-
-
-@pytest.fixture(scope="module")
-def study():
-    spec = importlib.util.spec_from_file_location("paper_002_coverage", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+SCRIPT = "paper_002_coverage"
 
 
 @pytest.fixture

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 
 for package in ("torch", "skorch"):
     pytest.importorskip(package)
 
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "papers" / "paper_002_further_sets.py"
-
-
-@pytest.fixture(scope="module")
-def study():
-    spec = importlib.util.spec_from_file_location("paper_002_further_sets", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+SCRIPT = "paper_002_further_sets"
 
 
 def test_one_set_runs_and_is_not_run_twice(study, shared_data, tmp_path, capsys, monkeypatch):
