@@ -186,6 +186,7 @@ def test_concat_and_mixture_work_for_every_pair(dist, right):
 @every
 def test_concat_of_one_family_keeps_the_family(dist):
     stacked = concat([dist[:3], dist[3:]])
+    assert type(stacked) is type(dist)
     same(stacked, dist)
 
 
