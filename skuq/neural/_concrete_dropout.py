@@ -135,8 +135,8 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
 
     ``sample_weight`` counts repetitions: losses are weighted by it, and N is its sum.
 
-    Cost: one network, an epoch four times as slow as a plain one; `fit_transform` trains those of all folds in one pass,
-    for little more. Predictions cost `n_samples` passes through the layers after the first.
+    Cost: one network, an epoch four times as slow as a plain one; `fit_transform` trains those of all folds
+    in one pass, for little more. Predictions cost `n_samples` passes through the layers after the first.
 
     References
     ----------

@@ -135,8 +135,9 @@ class MCDropoutRegressor(BaseNeuralRegressor):
 
     ``sample_weight`` counts repetitions: losses are weighted by it.
 
-    Cost: one network, an epoch twice as slow as a plain one; `fit_transform` trains those of all folds in one
-    pass, for little more. Predictions cost `n_samples` passes through the layers after the first dropout, and through the whole of `module`.
+    Cost: one network, an epoch twice as slow as a plain one; `fit_transform` trains those of all folds in
+    one pass, for little more. Predictions cost `n_samples` passes through the layers after the first
+    dropout, and through the whole of `module`.
 
     References
     ----------
