@@ -56,6 +56,8 @@ class KeepBestEpoch(Callback):
             asked[member, : len(column)] = column
         self._asked = torch.from_numpy(asked).to(device)
         weights = [np.ones(len(p.y)) if p.judge_weight is None else p.judge_weight for p in self.plans]
+        voices = np.bincount(asked.ravel(), minlength=nobody + 1)[:-1]
+        self._n_voices = torch.as_tensor(voices, dtype=self.data[1].dtype, device=device).clamp(min=1)
         self._weight = torch.as_tensor(np.concatenate(weights), dtype=self.data[1].dtype, device=device)
         self._hearings = self._who_hears_whom(np.unique(np.concatenate(columns)), n_rows)
         sizes = [len(plan.seeds) for plan in self.plans]
@@ -126,7 +128,7 @@ class KeepBestEpoch(Callback):
         """Return the score of each fit, infinite where it is no number."""
         X, y = self.data
         module.eval()
-        counts, first, second = (y.new_zeros(len(y) + 1) for _ in range(3))
+        first, second = (y.new_zeros(len(y) + 1) for _ in range(2))
         step = rows_at_once(module.values_a_row * module.n_members)
         with torch.no_grad():
             for asked in torch.split(self._asked, step, dim=1):
@@ -134,11 +136,10 @@ class KeepBestEpoch(Callback):
                 output = module.forward_members(X[rows].transpose(1, 2))
                 loc = output[:, 0]
                 square = loc * loc + variance_of(output[:, 1]) if output.shape[1] == 2 else loc * loc
-                for total, value in ((counts, torch.ones_like(loc)), (first, loc), (second, square)):
+                for total, value in ((first, loc), (second, square)):
                     total.index_add_(0, asked.flatten(), value.flatten())
-            count = counts[:-1].clamp(min=1)
-            loc = first[:-1] / count
-            variance = (second[:-1] / count - loc * loc).clamp(min=1e-8)
+            loc = first[:-1] / self._n_voices
+            variance = (second[:-1] / self._n_voices - loc * loc).clamp(min=1e-8)
             scores = self._scores(loc, variance)
         return np.where(np.isnan(scores), np.inf, scores)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -38,21 +39,23 @@ class MemberObjective(nn.Module):
     def __init__(self, losses: Sequence[tuple[Loss, int]]) -> None:
         super().__init__()
         self.losses = tuple(losses)
+        edges = pairwise(accumulate((size for _, size in self.losses), initial=0))
+        self._members = [slice(start, stop) for start, stop in edges]
 
     def forward(self, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the losses, shape (M,), and the derivative of their sum by the outputs (B, M, k)."""
+        output, y = output.transpose(0, 1), batch.y.T  # members first, as they lie in memory
         if len(self.losses) == 1:
-            values, gradient = self.losses[0][0].with_gradient(output, batch.y)
+            values, gradient = self.losses[0][0].with_gradient(output, y)
         else:
-            sizes = [size for _, size in self.losses]
-            outputs, targets = torch.split(output, sizes, dim=1), torch.split(batch.y, sizes, dim=1)
-            parts = zip(self.losses, outputs, targets, strict=True)
-            done = [loss.with_gradient(part, y) for (loss, _), part, y in parts]
-            values, gradient = (torch.cat(pieces, dim=1) for pieces in zip(*done, strict=True))
+            values, gradient = torch.empty_like(y), torch.empty_like(output)
+            for (loss, _), members in zip(self.losses, self._members, strict=True):
+                values[members], gradient[members] = loss.with_gradient(output[members], y[members])
+        gradient = gradient.transpose(0, 1)
         if batch.weight is None:
-            return values.mean(dim=0), gradient.mul_(1 / len(batch))
+            return values.mean(dim=1), gradient.mul_(1 / len(batch))
         weight = batch.weight / len(batch)
-        return (weight * values).sum(dim=0), gradient.mul_(weight.unsqueeze(-1))
+        return (weight.T * values).sum(dim=1), gradient.mul_(weight.unsqueeze(-1))
 
 
 class StackedNet(ProbabilisticNet):
