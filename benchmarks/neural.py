@@ -33,6 +33,7 @@ from torch import nn
 from torch.nn.functional import softplus
 
 from skuq.neural import DeepEnsembleRegressor, PNNRegressor, fit_many
+from skuq.neural._device import fast_products
 from skuq.neural._probabilistic_net import ProbabilisticCriterion
 
 N_ROWS, N_FEATURES, WIDTH, BATCH, EPOCHS, LR = 2000, 8, 64, 32, 50, 1e-3
@@ -130,15 +131,19 @@ def products(
     sizes: tuple[int, ...] = SIZES,
     batch: int = BATCH,
 ) -> None:
-    """Multiply what training must multiply: forward, and backward to weights and hidden layers."""
+    """Multiply what training must multiply: forward, and backward to weights and hidden layers.
+
+    By the library that skuq takes for steps of that size.
+    """
     hidden = [torch.randn(n_members, size, batch) for size in sizes]
     weights = [torch.randn(n_members, b, a) for a, b in pairwise(sizes)]
-    for _ in range(n_steps):
-        for k, weight in enumerate(weights):
-            torch.bmm(weight, hidden[k])
-            torch.bmm(hidden[k + 1], hidden[k].transpose(1, 2))
-            if k:
-                torch.bmm(weight.transpose(1, 2), hidden[k + 1])
+    with fast_products(batch * sum(weight.numel() for weight in weights)):
+        for _ in range(n_steps):
+            for k, weight in enumerate(weights):
+                torch.bmm(weight, hidden[k])
+                torch.bmm(hidden[k + 1], hidden[k].transpose(1, 2))
+                if k:
+                    torch.bmm(weight.transpose(1, 2), hidden[k + 1])
 
 
 def paper_000(epochs: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -54,11 +55,11 @@ def thread_limit(n_threads: int = 1) -> Iterator[None]:
 def fast_products(n_multiplications: int) -> Iterator[None]:
     """Let oneDNN multiply float32 matrices on the CPU inside, if steps of so many multiplications gain by it.
 
-    MKL, which torch asks otherwise, takes half as wide registers on processors with AVX-512 that are not
-    Intel's. torch asks oneDNN only where it may round to bfloat16; oneDNN does that where the processor has
-    AMX, and nowhere else, so that there it is not asked. What the user has set stays.
+    On a processor of AMD with AVX-512, MKL, which torch asks otherwise, was no faster than AVX2 can be, and
+    oneDNN twice as fast. torch asks oneDNN only where it may round to bfloat16; oneDNN does that where the
+    processor has AMX, and nowhere else, so that there it is not asked. What the user has set stays.
     """
-    settings = getattr(torch.backends.mkldnn, "matmul", None)
+    settings: Any = getattr(torch.backends.mkldnn, "matmul", None)
     unset = getattr(settings, "fp32_precision", "") == "none"
     if n_multiplications < _MULTIPLICATIONS_WORTH_ONEDNN or not (unset and _onednn_is_exact()):
         yield
@@ -73,7 +74,7 @@ def fast_products(n_multiplications: int) -> Iterator[None]:
 @cache
 def _onednn_is_exact() -> bool:
     """Say whether the processor has AVX-512, and nothing by which oneDNN would multiply in bfloat16."""
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     lossy = [name for name, there in capabilities.items() if there and name.startswith(("amx", "avx10"))]
     return bool(capabilities.get("avx512_bw")) and not lossy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,16 @@ from skuq.neural._plan import FitPlan
 from skuq.neural._stacked import StackedModule
 
 __all__ = ["KeepBestEpoch"]
+
+
+class _Hearing(NamedTuple):
+    """The rows of all fits that are judged by one score: their numbers, fits, targets and weights."""
+
+    judge: Loss
+    rows: Tensor
+    fits: Tensor
+    y: Tensor
+    weight: Tensor
 
 
 class KeepBestEpoch(Callback):
@@ -58,8 +68,11 @@ class KeepBestEpoch(Callback):
         weights = [np.ones(len(p.y)) if p.judge_weight is None else p.judge_weight for p in self.plans]
         voices = np.bincount(asked.ravel(), minlength=nobody + 1)[:-1]
         self._n_voices = torch.as_tensor(voices, dtype=self.data[1].dtype, device=device).clamp(min=1)
-        self._weight = torch.as_tensor(np.concatenate(weights), dtype=self.data[1].dtype, device=device)
-        self._hearings = self._who_hears_whom(np.unique(np.concatenate(columns)), n_rows)
+        weight = torch.as_tensor(np.concatenate(weights), dtype=self.data[1].dtype, device=device)
+        self._hearings = self._who_hears_whom(np.unique(np.concatenate(columns)), n_rows, weight)
+        self._total = weight.new_zeros(len(self.plans))
+        for hearing in self._hearings:
+            self._total.index_add_(0, hearing.fits, hearing.weight)
         sizes = [len(plan.seeds) for plan in self.plans]
         self._owner = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes)).to(device)
         self.scores_: list[FloatArray] = []
@@ -69,8 +82,8 @@ class KeepBestEpoch(Callback):
         self._latest = math.nan
         return self
 
-    def _who_hears_whom(self, known: IntArray, n_rows: list[int]) -> list[tuple[Loss, Tensor, Tensor]]:
-        """Return, for each score, the rows it is asked for, and the fit of each."""
+    def _who_hears_whom(self, known: IntArray, n_rows: list[int], weight: Tensor) -> list[_Hearing]:
+        """Return, for each score, the rows it is asked for."""
         fit_of_row = np.repeat(np.arange(len(n_rows)), n_rows)[known]
         device = self.data[0].device
         hearings = []
@@ -81,7 +94,7 @@ class KeepBestEpoch(Callback):
         for judge in judges:
             mine = np.array([plan.judge == judge for plan in self.plans])[fit_of_row]
             rows, fits = (torch.from_numpy(numbers[mine]).to(device) for numbers in (known, fit_of_row))
-            hearings.append((judge, rows, fits))
+            hearings.append(_Hearing(judge, rows, fits, self.data[1][rows], weight[rows]))
         return hearings
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
@@ -145,12 +158,9 @@ class KeepBestEpoch(Callback):
 
     def _scores(self, loc: Tensor, variance: Tensor) -> FloatArray:
         """Return the mean score of each fit over its known rows, NaN where it is not judged."""
-        n_fits = len(self.plans)
-        total, value = (loc.new_zeros(n_fits) for _ in range(2))
-        for judge, rows, fits in self._hearings:
-            weight = self._weight[rows]
-            total.index_add_(0, fits, weight)
-            score = judge.score(loc[rows], variance[rows], self.data[1][rows])
-            value.index_add_(0, fits, weight * one_each(judge, score, weight))
-        scores: FloatArray = (value / total).cpu().to(torch.float64).numpy()
+        value = torch.zeros_like(self._total)
+        for judge, rows, fits, y, weight in self._hearings:
+            score = judge.score(loc[rows], variance[rows], y)
+            value.index_add_(0, fits, weight * one_each(judge, score, y))
+        scores: FloatArray = (value / self._total).cpu().to(torch.float64).numpy()
         return scores

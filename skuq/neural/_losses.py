@@ -318,8 +318,8 @@ class _LevelLoss(_ScaleLoss):
             slopes = start.mean(0) + torch.cat([added.new_zeros(1, 2), added.cumsum(0)]) / self.n_levels
             self._tables[key] = quantiles.to(z), slopes.T.to(z).contiguous()
         quantiles, slopes = self._tables[key]
-        below = torch.searchsorted(quantiles, z.contiguous())
-        return slopes[0][below], slopes[1][below]
+        by_loc, by_scale = slopes[:, torch.searchsorted(quantiles, z.contiguous())]
+        return by_loc, by_scale
 
 
 @dataclass(frozen=True)

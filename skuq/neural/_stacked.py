@@ -22,8 +22,6 @@ from skuq._typing import FloatArray
 __all__ = ["StackedMLP", "StackedModule", "dense_blocks"]
 
 ModuleT = TypeVar("ModuleT", bound="StackedModule")
-_MANY_ROWS = 128
-"""Rows of a batch whose hidden values, of some twenty members, leave the cache of a core."""
 _SMALL = 1024
 """Entries of a matrix whose product takes less time than to call for it."""
 
@@ -155,16 +153,11 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         if gradient.is_cuda or norm.max() > limit:
             gradient.mul_(limit / norm.clamp_(min=limit))
 
-    def _room(self, name: str, like: Tensor, rows: int, columns: int) -> Tensor | None:
-        """Return memory (M, rows, columns) for a result: the same in each step, so that it stays cached.
-
-        None for a small batch ``like`` (M, d, B), whose results stay there anyway.
-        """
-        if like.shape[2] < _MANY_ROWS:
-            return None
+    def _room(self, name: str, rows: int, columns: int) -> Tensor:
+        """Return memory (M, rows, columns) for a result: the same in each step, so that it stays cached."""
         key = name, rows, columns
         if key not in self._rooms:
-            self._rooms[key] = like.new_empty(self.n_members, rows, columns)
+            self._rooms[key] = self.flat.new_empty(self.n_members, rows, columns)
         return self._rooms[key]
 
     # ----------------------------------------------------------------------------------- members
@@ -271,7 +264,7 @@ class StackedMLP(StackedModule):
         for k in range(self.n_layers):
             inputs.append(x)
             weight, hidden = weights[f"weight_{k}"], k < self.n_layers - 1
-            out = self._room(f"hidden {k}", x, weight.shape[1], x.shape[2]) if keep and hidden else None
+            out = self._room(f"hidden {k}", weight.shape[1], x.shape[2]) if keep and hidden else None
             x = torch.baddbmm(weights[f"bias_{k}"], weight, x, out=out)
             if hidden:
                 x = torch.relu_(x)
@@ -286,7 +279,7 @@ class StackedMLP(StackedModule):
                 self._weight_gradient(k, slope, x)
                 torch.sum(slope, dim=2, keepdim=True, out=self._gradients[f"bias_{k}"])
                 if k:
-                    room = self._room(f"slope {k % 2}", x, weight.shape[2], x.shape[2])
+                    room = self._room(f"slope {k % 2}", weight.shape[2], x.shape[2])
                     slope = torch.bmm(weight.transpose(1, 2), slope, out=room)
                     torch.ops.aten.threshold_backward.grad_input(slope, x, 0, grad_input=slope)
         self._inputs = []
@@ -294,9 +287,8 @@ class StackedMLP(StackedModule):
     def _weight_gradient(self, k: int, slope: Tensor, x: Tensor) -> None:
         """Write one; a small one through memory of its own, as products into a view run one by one."""
         into = self._gradients[f"weight_{k}"]
-        room = None
-        if math.prod(into.shape[1:]) <= _SMALL:
-            room = self._room("gradient", x, into.shape[1], into.shape[2])
-        product = torch.bmm(slope, x.transpose(1, 2), out=into if room is None else room)
-        if room is not None:
-            into.copy_(product)
+        small = math.prod(into.shape[1:]) <= _SMALL
+        out = self._room("gradient", into.shape[1], into.shape[2]) if small else into
+        torch.bmm(slope, x.transpose(1, 2), out=out)
+        if small:
+            into.copy_(out)

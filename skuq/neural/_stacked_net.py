@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
 from typing import Any
 
-import numpy as np
 import torch
 from skorch.callbacks import Callback, EpochTimer, PrintLog
 from torch import Tensor, nn
@@ -39,8 +37,6 @@ class MemberObjective(nn.Module):
     def __init__(self, losses: Sequence[tuple[Loss, int]]) -> None:
         super().__init__()
         self.losses = tuple(losses)
-        edges = pairwise(accumulate((size for _, size in self.losses), initial=0))
-        self._members = [slice(start, stop) for start, stop in edges]
 
     def forward(self, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the losses, shape (M,), and the derivative of their sum by the outputs (B, M, k)."""
@@ -48,9 +44,11 @@ class MemberObjective(nn.Module):
         if len(self.losses) == 1:
             values, gradient = self.losses[0][0].with_gradient(output, y)
         else:
-            values, gradient = torch.empty_like(y), torch.empty_like(output)
-            for (loss, _), members in zip(self.losses, self._members, strict=True):
-                values[members], gradient[members] = loss.with_gradient(output[members], y[members])
+            sizes = [size for _, size in self.losses]
+            parts = zip(self.losses, torch.split(output, sizes), torch.split(y, sizes), strict=True)
+            done = [loss.with_gradient(*part) for (loss, _), *part in parts]
+            values = torch.cat([value for value, _ in done])
+            gradient = torch.cat([slope.mT for _, slope in done]).mT
         gradient = gradient.transpose(0, 1)
         if batch.weight is None:
             return values.mean(dim=1), gradient.mul_(1 / len(batch))
@@ -144,9 +142,10 @@ class StackedNet(ProbabilisticNet):
         return dataset if isinstance(dataset, MemberBatches) else super().get_iterator(dataset, training)
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        """Begin to count."""
+        """Begin to count, and find out whether anybody listens to single batches."""
         self.member_losses_: list[FloatArray] = []
         self.stopped_ = False
+        self._heard = any(self._listened_to(event) for event in _BATCH_EVENTS)
 
     def notify(self, method_name: str, **cb_kwargs: Any) -> None:
         """Tell the callbacks, and note whether one of them stops the training.
@@ -176,7 +175,6 @@ class StackedNet(ProbabilisticNet):
         if iterator is None:
             return
         self._set_training(training)
-        self._heard = [name for name in _BATCH_EVENTS if self._listened_to(name)]
         total: Tensor | float = 0.0
         for batch in iterator:
             if self._heard:
@@ -192,7 +190,7 @@ class StackedNet(ProbabilisticNet):
             self.history.new_batch()  # skorch's Checkpoint asks for the last one
         losses = (torch.as_tensor(total) / len(iterator)).cpu().to(torch.float64).numpy()
         self.member_losses_.append(losses)
-        self.history.record(f"{prefix}_loss", float(np.mean(losses)))
+        self.history.record(f"{prefix}_loss", float(losses.mean()))
         self.history.record(f"{prefix}_batch_count", len(iterator))
 
     def _listened_to(self, event: str) -> bool:
