@@ -36,6 +36,7 @@ from skuq.recalibration import (
     IsotonicRecalibrator,
 )
 from skuq.recalibration._mondrian import equal_count_edges
+from tests.laws import hits_as_uniform
 
 either_side = pytest.mark.parametrize("symmetric", [True, False], ids=["symmetric", "signed"])
 
@@ -349,12 +350,6 @@ def covered(recalibrator, rng, n_cal, n_test, noise):
     return (low <= y[n_cal:]) & (y[n_cal:] <= high), dist
 
 
-def randomised_pit(hits, n_test, k, n_cal, rng):
-    """A uniform number, if the hits among n_test new rows follow BetaBinomial(n_test, k, n_cal + 1 - k)."""
-    law = stats.betabinom(n_test, k, n_cal + 1 - k)
-    return law.cdf(hits - 1) + rng.random() * law.pmf(hits)
-
-
 def ranks_inside(n, coverage, symmetric):
     """Number of the n + 1 places between order statistics that lie inside the interval."""
     if symmetric:
@@ -382,7 +377,7 @@ def assert_follows_the_beta_binomial(symmetric, n_cal, coverage, noise, group_by
             size = int((labels[:n_cal] == label).sum())
             inside = labels[n_cal:] == label
             k = ranks_inside(size, coverage, symmetric)
-            pits.append((label, randomised_pit(hits[inside].sum(), inside.sum(), k, size, rng)))
+            pits.append((label, hits_as_uniform(hits[inside].sum(), inside.sum(), k, size, rng)))
     for label in {label for label, _ in pits}:
         sample = [pit for other, pit in pits if other == label]
         assert stats.kstest(sample, "uniform").pvalue > 1e-3
@@ -423,7 +418,7 @@ def test_a_wrong_rank_would_be_found():
         for _ in range(250):
             z = np.abs(rng.standard_t(3, size=210))
             hits = np.sum(z[10:] <= np.sort(z[:10])[rank - 1])
-            pits.append(randomised_pit(hits, 200, ranks_inside(10, 0.9, symmetric=True), 10, rng))
+            pits.append(hits_as_uniform(hits, 200, ranks_inside(10, 0.9, symmetric=True), 10, rng))
         pvalues.append(stats.kstest(pits, "uniform").pvalue)
     assert pvalues[0] > 1e-3
     assert pvalues[1] < 1e-6

@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from skuq.regressors import ConformalRegressor, MultiQuantileRegressor, ResidualRegressor
+from tests.laws import hits_as_uniform
 
 N_TEST = 100
 
@@ -61,8 +62,7 @@ def covered(model, coverage, n_cal, n_sets, covers=inside, seed=0, draw=world):
 
 def p_value(counts, n_test, k, n_cal):
     """Kolmogorov-Smirnov test of the counts, made continuous at random, against their exact law."""
-    law = stats.betabinom(n_test, k, n_cal + 1 - k)
-    uniform = law.cdf(counts - 1) + np.random.default_rng(1).uniform(size=len(counts)) * law.pmf(counts)
+    uniform = hits_as_uniform(counts, n_test, k, n_cal, np.random.default_rng(1))
     return stats.kstest(uniform, "uniform").pvalue
 
 
@@ -161,9 +161,8 @@ def check_mondrian(models, method, coverage, n_rough, n_smooth, n_sets):
         hit = inside(regressor.fit(X[:n], y[:n]).predict_interval(X[n:], coverage), y[n:])
         for kind, n_cal in (("rough", n_rough), ("smooth", n_smooth)):
             mine = hit[group_of(X[n:]) == kind]
-            k, count = rank(n_cal, coverage), mine.sum()
-            law = stats.betabinom(len(mine), k, n_cal + 1 - k)
-            uniform[kind].append(law.cdf(count - 1) + rng.uniform() * law.pmf(count))
+            k = rank(n_cal, coverage)
+            uniform[kind].append(hits_as_uniform(mine.sum(), len(mine), k, n_cal, rng))
     for values in uniform.values():
         assert stats.kstest(values, "uniform").pvalue > 1e-3
 
