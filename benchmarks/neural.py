@@ -158,6 +158,10 @@ def paper_000(epochs: int) -> None:
                 batch_size=1000,
                 max_epochs=epochs,
                 validation=1 / 3,
+                calibration=None,
+                learning_rate=LR,
+                lr_schedule="constant",
+                clip_norm=None,
                 device="cpu",
                 random_state=seed,
             )
