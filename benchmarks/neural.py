@@ -33,8 +33,8 @@ from torch import nn
 from torch.nn.functional import softplus
 
 from skuq.neural import DeepEnsembleRegressor, PNNRegressor, fit_many
-from skuq.neural._device import fast_products
 from skuq.neural._probabilistic_net import ProbabilisticCriterion
+from skuq.neural._products import fast_products
 
 N_ROWS, N_FEATURES, WIDTH, BATCH, EPOCHS, LR = 2000, 8, 64, 32, 50, 1e-3
 SIZES = (N_FEATURES, WIDTH, WIDTH, 2)
@@ -137,7 +137,7 @@ def products(
     """
     hidden = [torch.randn(n_members, size, batch) for size in sizes]
     weights = [torch.randn(n_members, b, a) for a, b in pairwise(sizes)]
-    with fast_products(batch * sum(weight.numel() for weight in weights)):
+    with fast_products(weights[0], batch * max(weight.numel() for weight in weights), batch):
         for _ in range(n_steps):
             for k, weight in enumerate(weights):
                 torch.bmm(weight, hidden[k])

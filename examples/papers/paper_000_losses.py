@@ -22,6 +22,7 @@ import time
 import warnings
 from collections.abc import Iterable
 from itertools import pairwise, product
+from textwrap import fill
 
 import numpy as np
 import torch
@@ -297,7 +298,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Rows]:
     for number, title in ((1, starts), (2, errors)):
         show(lines(results, number), f"{title}; {epochs} epochs", rst=asked.rst)
     for name, rows in results.items():
-        print(f"\n{verdict(rows, name)} {len(networks)} networks took {seconds[name]:.0f} s of one core.")
+        took = f"{len(networks)} networks took {seconds[name]:.0f} s of one core."
+        print(f"\n{fill(f'{verdict(rows, name)} {took}', 110)}")
     return results
 
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
 
 import torch
 
 from skuq._validation import check_option
 
-__all__ = ["fast_products", "read_device", "read_dtype", "seeded_torch", "thread_limit"]
+__all__ = ["read_device", "read_dtype", "seeded_torch", "thread_limit"]
 
 DEVICES = ("auto", "cpu", "cuda")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
-_MULTIPLICATIONS_WORTH_ONEDNN = 4_000_000
-"""A call takes about ten microseconds longer than one of MKL."""
 _MEMBERS_WORTH_A_GPU = 32
 """A step on a GPU takes as long for one small network as for hundreds; a core is faster for few."""
 
@@ -49,34 +45,6 @@ def thread_limit(n_threads: int = 1) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def fast_products(n_multiplications: int) -> Iterator[None]:
-    """Let oneDNN multiply float32 matrices on the CPU inside, if steps of so many multiplications gain by it.
-
-    On a processor of AMD with AVX-512, MKL, which torch asks otherwise, was no faster than AVX2 can be, and
-    oneDNN twice as fast. torch asks oneDNN only where it may round to bfloat16; oneDNN does that where the
-    processor has AMX, and nowhere else, so that there it is not asked. What the user has set stays.
-    """
-    settings: Any = getattr(torch.backends.mkldnn, "matmul", None)
-    unset = getattr(settings, "fp32_precision", "") == "none"
-    if n_multiplications < _MULTIPLICATIONS_WORTH_ONEDNN or not (unset and _onednn_is_exact()):
-        yield
-        return
-    settings.fp32_precision = "bf16"
-    try:
-        yield
-    finally:
-        settings.fp32_precision = "none"
-
-
-@cache
-def _onednn_is_exact() -> bool:
-    """Say whether the processor has AVX-512, and nothing by which oneDNN would multiply in bfloat16."""
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    lossy = [name for name, there in capabilities.items() if there and name.startswith(("amx", "avx10"))]
-    return bool(capabilities.get("avx512_bw")) and not lossy
 
 
 @contextmanager

@@ -103,7 +103,8 @@ class Loss(ABC):
         Parameters
         ----------
         loc, variance : Tensor
-            Mean and variance of the normal distribution.
+            Mean and variance of the normal distribution, in any shape: rows and members may come in either
+            order, and in one dimension or two.
         y : Tensor
             Target, of the same shape.
 

@@ -48,12 +48,12 @@ class MemberObjective(nn.Module):
             parts = zip(self.losses, torch.split(output, sizes), torch.split(y, sizes), strict=True)
             done = [loss.with_gradient(*part) for (loss, _), *part in parts]
             values = torch.cat([value for value, _ in done])
-            gradient = torch.cat([slope.mT for _, slope in done]).mT
+            gradient = torch.cat([slope.mT for _, slope in done]).mT  # outputs before rows in memory
         gradient = gradient.transpose(0, 1)
         if batch.weight is None:
-            return values.mean(dim=1), gradient.mul_(1 / len(batch))
+            return values.mean(dim=1), gradient * (1 / len(batch))
         weight = batch.weight / len(batch)
-        return (weight.T * values).sum(dim=1), gradient.mul_(weight.unsqueeze(-1))
+        return (weight.T * values).sum(dim=1), gradient * weight.unsqueeze(-1)
 
 
 class StackedNet(ProbabilisticNet):
@@ -199,10 +199,14 @@ class StackedNet(ProbabilisticNet):
     def train_step(self, batch: Batch, **fit_params: Any) -> dict[str, Tensor]:
         """Take one step of all members."""
         module: StackedModule = self.module_
-        output = module(batch.x)
+        if not module.training:  # a callback has predicted
+            self._set_training(True)
+        with module.fast_products(len(batch)):
+            output = module(batch.x)
         losses, gradient = self.criterion_(output, batch)
         penalty = module.penalty()
-        module.backward(output, gradient, penalty)
+        with module.fast_products(len(batch)):
+            module.backward(output, gradient, penalty)
         if penalty is not None:
             losses = losses + penalty.detach()
         if self._heard:

@@ -16,7 +16,7 @@ from skorch.history import History
 
 from skuq._typing import FloatArray
 from skuq.neural._batches import MemberBatches, MemberRows
-from skuq.neural._device import fast_products, read_device, read_dtype, seeded_torch, thread_limit
+from skuq.neural._device import read_device, read_dtype, seeded_torch, thread_limit
 from skuq.neural._judging import KeepBestEpoch
 from skuq.neural._plan import FitPlan, MemberSeed, TrainingOptions
 from skuq.neural._stacked import StackedModule
@@ -177,8 +177,7 @@ def _train_chunk(
         if on_epoch is not None:
             callbacks.append(_TellEpoch(on_epoch))
         net = _net(module, plans, options, callbacks, device, options.epochs(chunk.shape[0]))
-        with fast_products(module.flat.numel() * chunk.shape[1]):
-            net.fit(batches, None)
+        net.fit(batches, None)
         _check_trained(net)
         net.module_.end_training()
         return _part(net, keeper, plans)
