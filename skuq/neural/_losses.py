@@ -103,8 +103,8 @@ class Loss(ABC):
         Parameters
         ----------
         loc, variance : Tensor
-            Mean and variance of the normal distribution, in any shape: rows and members may come in either
-            order, and in one dimension or two.
+            Mean and variance of the normal distribution, of shape (B,) or, in training, (B, M): rows first,
+            then the members that are trained together.
         y : Tensor
             Target, of the same shape.
 

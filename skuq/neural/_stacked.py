@@ -42,7 +42,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
     -----
     Inside, features come before rows, (M, d, B): then the small matrix products of the last layer, two
     outputs for each member, are faster than with rows first, and its outputs are contiguous. Outside, rows
-    come first, as skorch has it.
+    come first, as skorch and the losses have it.
     """
 
     any_precision = True

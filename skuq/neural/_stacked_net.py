@@ -40,20 +40,20 @@ class MemberObjective(nn.Module):
 
     def forward(self, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the losses, shape (M,), and the derivative of their sum by the outputs (B, M, k)."""
-        output, y = output.transpose(0, 1), batch.y.T  # members first, as they lie in memory
         if len(self.losses) == 1:
-            values, gradient = self.losses[0][0].with_gradient(output, y)
+            values, gradient = self.losses[0][0].with_gradient(output, batch.y)
         else:
             sizes = [size for _, size in self.losses]
-            parts = zip(self.losses, torch.split(output, sizes), torch.split(y, sizes), strict=True)
-            done = [loss.with_gradient(*part) for (loss, _), *part in parts]
-            values = torch.cat([value for value, _ in done])
-            gradient = torch.cat([slope.mT for _, slope in done]).mT  # outputs before rows in memory
-        gradient = gradient.transpose(0, 1)
+            outputs, targets = torch.split(output, sizes, dim=1), torch.split(batch.y, sizes, dim=1)
+            parts = zip(self.losses, outputs, targets, strict=True)
+            done = [loss.with_gradient(part, y) for (loss, _), part, y in parts]
+            values = torch.cat([value for value, _ in done], dim=1)
+            # members before outputs before rows in memory, as the backward pass reads it
+            gradient = torch.cat([slope.permute(1, 2, 0) for _, slope in done]).permute(2, 0, 1)
         if batch.weight is None:
-            return values.mean(dim=1), gradient * (1 / len(batch))
+            return values.mean(dim=0), gradient * (1 / len(batch))
         weight = batch.weight / len(batch)
-        return (weight.T * values).sum(dim=1), gradient * weight.unsqueeze(-1)
+        return (weight * values).sum(dim=0), gradient * weight.unsqueeze(-1)
 
 
 class StackedNet(ProbabilisticNet):

@@ -16,10 +16,12 @@ from skuq.neural import (
     BetaNLLLoss,
     CheckLoss,
     CRPSLoss,
+    DeepEnsembleRegressor,
     IntervalLoss,
     Loss,
     NLLLoss,
     SquaredErrorLoss,
+    fit_many,
 )
 from skuq.neural._losses import LOSSES, read_loss, variance_of
 
@@ -147,3 +149,27 @@ def test_names_and_instances_are_read():
     with pytest.raises(ValueError, match="`n_levels` must be at least 1"):
         CheckLoss(0)
     assert issubclass(NLLLoss, Loss)
+
+
+def test_a_loss_sees_rows_first_and_members_second(sine):
+    """Whether it trains all members or some: a loss of the user's own may compare rows."""
+    shapes = set()
+
+    class Watching(NLLLoss):
+        def score(self, loc, variance, y):
+            shapes.add((tuple(loc.shape), tuple(y.shape)))
+            return super().score(loc, variance, y)
+
+        with_gradient = Loss.with_gradient
+
+    common = {
+        "max_epochs": 1,
+        "early_stopping": False,
+        "calibration": None,
+        "batch_size": 50,
+        "device": "cpu",
+    }
+    watched = DeepEnsembleRegressor(4, loss=Watching(), **common)
+    watched.fit(*sine)
+    fit_many([watched, DeepEnsembleRegressor(3, loss="crps", **common)], *sine)
+    assert shapes == {((50, 4), (50, 4))}
