@@ -23,7 +23,7 @@ _ROWS_WORTH_ONEDNN = 32
 
 
 def fast_products(weights: Tensor, n_multiplications: int, n_rows: int) -> AbstractContextManager[None]:
-    """Return a context in which torch has the faster library for its products, to the same digits.
+    """Return a context in which torch has the faster library for its products, as exact as the other.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ def fast_products(weights: Tensor, n_multiplications: int, n_rows: int) -> Abstr
         Of a batch.
     """
     large = n_multiplications >= _MULTIPLICATIONS_WORTH_ONEDNN and n_rows >= _ROWS_WORTH_ONEDNN
-    if large and weights.is_cpu and weights.dtype == torch.float32 and _onednn_is_faster_and_exact():
-        return _ONEDNN.asked()
-    return nullcontext()
+    if not (large and weights.is_cpu and weights.dtype == torch.float32):
+        return nullcontext()
+    return _ONEDNN.asked() if _ONEDNN.is_free and _onednn_is_faster_and_exact() else nullcontext()
 
 
 class _SharedSetting:
@@ -49,13 +49,21 @@ class _SharedSetting:
     def __init__(self) -> None:
         self._lock, self._n_inside = Lock(), 0
 
+    @property
+    def _settings(self) -> Any:
+        return getattr(torch.backends.mkldnn, "matmul", None)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether this torch has the setting, and nobody but this class has set it."""
+        return self._n_inside > 0 or getattr(self._settings, "fp32_precision", "") == "none"
+
     @contextmanager
     def asked(self) -> Iterator[None]:
         """Have torch ask oneDNN inside."""
-        mkldnn: Any = torch.backends.mkldnn
-        settings = mkldnn.matmul
+        settings = self._settings
         with self._lock:
-            mine = self._n_inside > 0 or settings.fp32_precision == "none"
+            mine = self.is_free
             if mine:
                 self._n_inside += 1
                 settings.fp32_precision = "bf16"
@@ -75,8 +83,6 @@ _ONEDNN = _SharedSetting()
 @cache
 def _onednn_is_faster_and_exact() -> bool:
     """Say whether oneDNN can be asked, on a processor where that gains, and does not round."""
-    if not hasattr(getattr(torch.backends.mkldnn, "matmul", None), "fp32_precision"):
-        return False
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     if "AMD" not in capabilities.get("cpu_name", "") or not capabilities.get("avx512_bw"):
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -145,10 +146,21 @@ def test_an_older_torch_asks_nobody(monkeypatch, lacks):
         monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     products._onednn_is_faster_and_exact.cache_clear()
     try:
-        with products.fast_products(WEIGHTS, LARGE, 32):
-            assert not products._onednn_is_faster_and_exact()
+        assert isinstance(products.fast_products(WEIGHTS, LARGE, 32), nullcontext)
     finally:
         products._onednn_is_faster_and_exact.cache_clear()
+
+
+@needs_setting
+def test_what_is_exact_is_found_out_only_where_onednn_would_be_asked():
+    """A product under another setting of the user's would prove nothing."""
+    products._onednn_is_faster_and_exact.cache_clear()
+    SETTINGS.fp32_precision = "ieee"
+    try:
+        assert isinstance(products.fast_products(WEIGHTS, LARGE, 32), nullcontext)
+        assert products._onednn_is_faster_and_exact.cache_info().currsize == 0
+    finally:
+        SETTINGS.fp32_precision = "none"
 
 
 @needs_setting
