@@ -9,10 +9,10 @@ disturbs less than the clock, and the best of several rounds in which all sides 
 Beside the ratios stand the bare batched loop, the share that skorch and the estimator add to it, and the
 arithmetic minimum: the time of the matrix products alone, which no training can do without.
 
-The last lines are the case study of paper 000: four losses by five seeds, three layers of 64, 200 rows in one
-batch, 2000 epochs, the weights of the best epoch on 100 further rows kept. The loop of skorch nets uses the
-same losses, and keeps the best weights in two ways: by skorch's Checkpoint, which writes files, and by its
-EarlyStopping with a patience that never ends.
+The last lines are the case study of Chung et al. (2021): four losses by five seeds, three layers of 64, 200
+rows in one batch, 2000 epochs, the weights of the best epoch on 100 further rows kept. The loop of skorch
+nets uses the same losses, and keeps the best weights in two ways: by skorch's Checkpoint, which writes files,
+and by its EarlyStopping with a patience that never ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from torch.nn.functional import softplus
 
 from skuq.neural import DeepEnsembleRegressor, PNNRegressor, fit_many
 from skuq.neural._probabilistic_net import ProbabilisticCriterion
-from skuq.neural._products import fast_products
 
 N_ROWS, N_FEATURES, WIDTH, BATCH, EPOCHS, LR = 2000, 8, 64, 32, 50, 1e-3
 SIZES = (N_FEATURES, WIDTH, WIDTH, 2)
@@ -131,19 +130,15 @@ def products(
     sizes: tuple[int, ...] = SIZES,
     batch: int = BATCH,
 ) -> None:
-    """Multiply what training must multiply: forward, and backward to weights and hidden layers.
-
-    By the library that skuq takes for steps of that size.
-    """
+    """Multiply what training must multiply: forward, and backward to weights and hidden layers."""
     hidden = [torch.randn(n_members, size, batch) for size in sizes]
     weights = [torch.randn(n_members, b, a) for a, b in pairwise(sizes)]
-    with fast_products(weights[0], batch * max(weight.numel() for weight in weights), batch):
-        for _ in range(n_steps):
-            for k, weight in enumerate(weights):
-                torch.bmm(weight, hidden[k])
-                torch.bmm(hidden[k + 1], hidden[k].transpose(1, 2))
-                if k:
-                    torch.bmm(weight.transpose(1, 2), hidden[k + 1])
+    for _ in range(n_steps):
+        for k, weight in enumerate(weights):
+            torch.bmm(weight, hidden[k])
+            torch.bmm(hidden[k + 1], hidden[k].transpose(1, 2))
+            if k:
+                torch.bmm(weight.transpose(1, 2), hidden[k + 1])
 
 
 def paper_000(epochs: int) -> None:
@@ -239,7 +234,7 @@ def main() -> None:
 
 
 def case_study(epochs: int, rounds: int) -> None:
-    """Print the time of paper 000's twenty networks; that of the loops is five times one seed's."""
+    """Print the time of the twenty networks of the case study; that of the loops is five times one seed's."""
     checkpoint = Checkpoint(dirname=tempfile.mkdtemp(), load_best=True)
     patient = EarlyStopping(patience=epochs, load_best=True)
     times = best(
@@ -251,7 +246,7 @@ def case_study(epochs: int, rounds: int) -> None:
         },
         rounds,
     )
-    print(f"\npaper 000, 20 networks, {epochs} epochs")
+    print(f"\ncase study, 20 networks, {epochs} epochs")
     for name, time_taken in times.items():
         of_all = 5 * time_taken if name.startswith("skorch") else time_taken
         print(f"{name:30s}{of_all:9.2f} s{of_all / times['skuq, all twenty at once']:8.1f}")

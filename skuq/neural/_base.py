@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._sklearn_compat import safe_indexing, slice_fit_params
@@ -17,6 +16,7 @@ from skuq._validation import (
     check_integer,
     check_number,
     check_option,
+    check_random_state,
     check_sample_weight,
     check_single_coverage,
     effective_rows,

@@ -121,10 +121,10 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     and :math:`V_w` the variance within pairs. Training varies by :math:`V_w`, and resampling by
     :math:`V_p - V_w / 2`, which stands for how the data could have been otherwise; the variance of the mean
     of P pairs is :math:`\max(V_p - V_w / 2, 0) + V_p / P`. Only dividing by M, as if members were
-    independent, is wrong, since all learn from the same data. In the simulation of paper 004, section 5.2,
-    the mean varied by 0.0213 from one data set to the next; "member" gave 0.048 and covered the true
-    function in 99.6 % where 90 % was asked, "mean" 0.0214 and 75 % (the networks' bias is the rest),
-    division by M 0.007 and 37 %.
+    independent, is wrong, since all learn from the same data. In the simulation of [2]_, section 5.2, the
+    mean varied by 0.0213 from one data set to the next; "member" gave 0.048 and covered the true function
+    in 99.6 % where 90 % was asked, "mean" 0.0214 and 75 % (the networks' bias is the rest), division by M
+    0.007 and 37 %.
 
     Over-confident where: the noise varies with x, there where it is large, calibrated or not; far from
     the training rows, where members agree more than they know; in confidence intervals with

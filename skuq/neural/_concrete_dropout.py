@@ -123,15 +123,14 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     layer; dropout layers of the module's own leave units out in training only.
 
     A draw is one network for all rows and for all calls. Mean and epistemic variance are those of the
-    draws' means, the variance of the noise is the mean of theirs (algorithm 2 of paper 004 [2]_).
+    draws' means, the variance of the noise is the mean of theirs (algorithm 2 of [2]_).
 
     Over-confident where: ``calibration=None`` on fewer than some thousand rows or without early stopping,
     when it follows its training rows (without, 24 to 83 % have been measured on 300 to 1000 rows where 95 %
-    was asked); its confidence
-    intervals, `epistemic`, everywhere: in the simulation of paper 004, section 5.3, they covered 72 % after
-    80 epochs and 22 % after 190 where 90 % was asked, as the rates went on falling; far from the training
-    rows. Early stopping has seen the rows that the factor comes from, so that
-    coverage has no guarantee; ``early_stopping=False`` gives one for exchangeable rows.
+    was asked); its confidence intervals, `epistemic`, everywhere: in the simulation of [2]_, section 5.3,
+    they covered 72 % after 80 epochs and 22 % after 190 where 90 % was asked, as the rates went on falling;
+    far from the training rows. Early stopping has seen the rows that the factor comes from, so that coverage
+    has no guarantee; ``early_stopping=False`` gives one for exchangeable rows.
 
     ``sample_weight`` counts repetitions: losses are weighted by it, and N is its sum.
 

@@ -141,8 +141,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     ----------
     .. [1] B. Lakshminarayanan, A. Pritzel, C. Blundell, "Simple and scalable predictive uncertainty
        estimation using deep ensembles", NeurIPS 2017, arXiv:1612.01474.
-    .. [2] J. Wibbeke et al., "Quantification of uncertainties in neural networks", paper 001 of skuq's
-       documentation.
+    .. [2] J. Wibbeke, N. Schönfisch, S. Rohjans, A. Rauh, "Evaluating the quality of the quantified
+       uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761.
     .. [3] B. Kompa, J. Snoek, A. L. Beam, "Empirical frequentist coverage of deep learning uncertainty
        quantification procedures", Entropy 23(12), 2021, doi:10.3390/e23121608.
 

@@ -123,7 +123,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     that of the draws' means plus that of the noise, which is learnt by the likelihood.
 
     Over-confident where: ``interval="samples"`` with ``calibration=None``, always, as it holds no noise
-    (the dropout of paper 002 [2]_ covered 36 to 92 %, and 9 to 27 % with `last_layer`, where 95 % was
+    (the dropout of Kompa et al. [2]_ covered 36 to 92 %, and 9 to 27 % with `last_layer`, where 95 % was
     asked); ``calibration=None`` with low rates, with `last_layer`, or on small data, as the noise is
     learnt from residuals of training rows; where the noise varies with x, there where it is large; far
     from the training rows. Its confidence intervals are no better than the rate happens to make them: they
@@ -141,7 +141,8 @@ class MCDropoutRegressor(BaseNeuralRegressor):
 
     References
     ----------
-    .. [1] Y. Gal, Z. Ghahramani, "Dropout as a Bayesian approximation", ICML 2016, arXiv:1506.02142.
+    .. [1] Y. Gal, Z. Ghahramani, "Dropout as a Bayesian approximation: representing model uncertainty
+       in deep learning", ICML 2016, arXiv:1506.02142.
     .. [2] B. Kompa, J. Snoek, A. L. Beam, "Empirical frequentist coverage of deep learning uncertainty
        quantification procedures", Entropy 23(12), 2021, doi:10.3390/e23121608.
 

@@ -114,7 +114,8 @@ class PNNRegressor(BaseNeuralRegressor):
     ----------
     .. [1] D. A. Nix, A. S. Weigend, "Estimating the mean and variance of the target probability
        distribution", ICNN 1994, doi:10.1109/ICNN.1994.374138.
-    .. [2] Y. Chung, I. Char, H. Guo, J. Schneider, W. Neiswanger, "Uncertainty Toolbox", 2021,
+    .. [2] Y. Chung, I. Char, H. Guo, J. Schneider, W. Neiswanger, "Uncertainty Toolbox: an
+       open-source library for assessing, visualizing, and improving uncertainty quantification", 2021,
        arXiv:2109.10254, section 4 (the losses compared).
 
     Examples

@@ -10,7 +10,6 @@ import copy
 import math
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any, Self, TypeVar
 
@@ -19,7 +18,6 @@ import torch
 from torch import Tensor, nn
 
 from skuq._typing import FloatArray
-from skuq.neural._products import fast_products
 
 __all__ = ["StackedMLP", "StackedModule", "dense_blocks"]
 
@@ -53,7 +51,6 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         self._shapes = {name: tuple(values.shape[1:]) for name, values in blocks.items()}
         rows = [np.asarray(values).reshape(len(values), -1) for values in blocks.values()]
         self.flat = nn.Parameter(torch.as_tensor(np.concatenate(rows, axis=1), dtype=dtype))
-        self._largest = max(math.prod(shape) for shape in self._shapes.values())
         self._leaves: dict[str, Tensor] | None = None
         self._gradients: dict[str, Tensor] = {}
         self._rooms: dict[tuple[str, int, int], Tensor] = {}
@@ -145,10 +142,6 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
             sources, directions = [output, penalty], [gradient, torch.ones_like(penalty)]
         gradients = torch.autograd.grad(sources, list(self.weights.values()), directions)
         torch._foreach_copy_(list(self._gradients.values()), list(gradients))
-
-    def fast_products(self, n_rows: int) -> AbstractContextManager[None]:
-        """Return a context for the forward and backward pass of so many rows of each member."""
-        return fast_products(self.flat, self.n_members * self._largest * n_rows, n_rows)
 
     def clip_gradients(self, limit: float) -> None:
         """Shorten each member's gradient to a norm of at most ``limit``."""

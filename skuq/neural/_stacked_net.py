@@ -201,12 +201,10 @@ class StackedNet(ProbabilisticNet):
         module: StackedModule = self.module_
         if not module.training:  # a callback has predicted
             self._set_training(True)
-        with module.fast_products(len(batch)):
-            output = module(batch.x)
+        output = module(batch.x)
         losses, gradient = self.criterion_(output, batch)
         penalty = module.penalty()
-        with module.fast_products(len(batch)):
-            module.backward(output, gradient, penalty)
+        module.backward(output, gradient, penalty)
         if penalty is not None:
             losses = losses + penalty.detach()
         if self._heard:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -90,10 +89,6 @@ class StackedUserModule(StackedModule):
     def forward_members(self, x: Tensor) -> Tensor:
         """Return the outputs (M, k, B) for features (M, d, B)."""
         return self._run_whole(x)
-
-    def fast_products(self, n_rows: int) -> AbstractContextManager[None]:
-        """Return a context that changes nothing: the user's code may read torch's settings."""
-        return nullcontext()
 
     def _run_whole(self, x: Tensor) -> Tensor:
         return self._run(lambda state, rows: functional_call(self._pattern[0], state, (rows,)), x)

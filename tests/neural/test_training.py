@@ -19,6 +19,7 @@ from skuq.neural._losses import BetaNLLLoss, CRPSLoss, NLLLoss, variance_of
 from skuq.neural._outputs import member_moments
 from skuq.neural._plan import MemberSeed, MLPArchitecture, TrainingOptions
 from skuq.neural._training import train
+from tests.neural.epochs import keep_the_same
 
 CPU = torch.device("cpu")
 ARCHITECTURE = MLPArchitecture((16, 16))
@@ -124,7 +125,7 @@ def test_fits_of_other_rows_losses_and_rates_train_together(plan, sine):
     for kind, fit in zip(kinds, together, strict=True):
         alone = train([plan(**kind)], EXACT)[0]
         np.testing.assert_allclose(outputs(fit, sine[0]), outputs(alone, sine[0]), rtol=0, atol=1e-8)
-        assert fit.best_epoch == alone.best_epoch
+        assert keep_the_same((fit.best_epoch, fit.net.history), (alone.best_epoch, alone.net.history))
         np.testing.assert_allclose(
             fit.net.history[:, "train_loss"], alone.net.history[:, "train_loss"], rtol=1e-8
         )
@@ -183,3 +184,18 @@ def test_no_batch_is_small():
         n_batches, size = batch_shape(n, 32)
         assert n_batches * size <= n < n_batches * (size + 1)
         assert size >= min(n, 21)
+
+
+@pytest.mark.parametrize("event", ["on_batch_begin", "on_grad_computed", "on_batch_end"])
+def test_a_callback_may_predict_in_the_middle_of_an_epoch(event, plan):
+    """Prediction leaves the module in the mode for it, in which it would not learn."""
+    predicted = []
+
+    def predict(self, net, **kwargs):
+        predicted.append(net.forward(torch.zeros(3, 2, dtype=torch.float64)))
+
+    callback = type("Predicts", (skorch.callbacks.Callback,), {event: predict})()
+    plain, watched = (train([plan(3)], replace(SHORT, callbacks=each))[0] for each in ([], [callback]))
+    assert len(predicted) > 6
+    X = plan(3).X
+    np.testing.assert_array_equal(outputs(watched, X), outputs(plain, X))
