@@ -7,11 +7,12 @@ from skuq.distributions._concatenated import Concatenated, concat
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._convert import as_distribution
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._level_map import LevelMap
 from skuq.distributions._mixture import Mixture
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
 from skuq.distributions._quantiles import Quantiles
-from skuq.distributions._recalibrated import LevelMap, Recalibrated
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.distributions._scipy import ScipyDistribution
 from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
-from sklearn.utils import check_random_state
+from scipy.special import ndtr, ndtri
 
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     as_float_array,
@@ -19,15 +17,19 @@ from skuq._validation import (
     check_integer,
     check_no_nan,
     check_probabilities,
+    check_random_state,
     check_rows,
 )
 from skuq.distributions._quadrature import level_crps, level_moments
+from skuq.distributions._row_container import RowContainer
 from skuq.distributions._shortage import LevelKind, Shortage, warn_of_shortage
 from skuq.distributions._value_quadrature import quantile_landmarks, value_crps, value_moments
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
+_TINY = float(np.finfo(np.float64).tiny)
 
-class Distribution(ABC):
+
+class Distribution(RowContainer["Distribution"]):
     """n independent univariate predictive distributions; row i belongs to sample i.
 
     What `skuq.predict_dist` returns and every metric and recalibrator takes. The public methods
@@ -59,19 +61,7 @@ class Distribution(ABC):
     Normal(n=1)
     """
 
-    __array_ufunc__ = None  # else np.exp(dist) would exponentiate the mean and the std
-    ndim = 2
-    dtype = np.dtype(np.float64)
-
     # ------------------------------------------------------------------ what a family writes
-
-    @abstractmethod
-    def _rows(self) -> int:
-        """Return the number of rows."""
-
-    @abstractmethod
-    def _take(self, rows: IntArray) -> Distribution:
-        """Return the distribution of the given rows."""
 
     @abstractmethod
     def _cdf(self, y: FloatArray) -> FloatArray:
@@ -90,6 +80,21 @@ class Distribution(ABC):
     def _isf(self, q: FloatArray) -> FloatArray:
         """Quantile at level 1 - q; overridden where the upper tail can be had exactly."""
         return self._ppf(np.minimum(1.0 - q, 1.0 - 2.0**-53))
+
+    def _normal_score(self, y: FloatArray) -> FloatArray:
+        """Phi^{-1}(F(y)); overridden where a closed form goes beyond the levels that a float can hold."""
+        lower, upper = self._cdf(y), self._sf(y)
+        return np.where(lower < upper, ndtri(lower), -ndtri(upper))
+
+    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+        """Quantile at level Phi(score), score a 0-d array or of shape (n,); the inverse of the above."""
+        tail = ndtr(-np.abs(score))
+        tail = np.where(np.isinf(score), tail, np.maximum(tail, _TINY))  # what underflows is not the end
+        if (score > 0).all():
+            return self._isf(tail)
+        if (score <= 0).all():
+            return self._ppf(tail)
+        return np.where(score > 0, self._isf(tail), self._ppf(tail))
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         raise NoDensityError(self._no_density())
@@ -143,6 +148,11 @@ class Distribution(ABC):
     def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
         """What calibration rows lack for levels strictly inside (0, 1), if they lack any."""
         return None
+
+    @property
+    def _light_tails(self) -> bool:
+        """Whether the tails are exponential or lighter, so that no scaling of them endangers a moment."""
+        return False
 
     @property
     def _integrates_values(self) -> bool:
@@ -225,6 +235,9 @@ class Distribution(ABC):
     def pit(self, y: ArrayLike) -> FloatArray:
         """Return the probability integral transform of observations: the cdf at them.
 
+        On an atom this is the upper end of the levels that the atom takes up, over which metrics and
+        recalibrators spread such an observation.
+
         Parameters
         ----------
         y : array-like of shape (n,)
@@ -236,6 +249,11 @@ class Distribution(ABC):
             In [0, 1]; uniform where the distribution is continuous and calibrated.
         """
         return self.cdf(y)
+
+    @property
+    def has_density(self) -> bool:
+        """Whether every row has a density; False for atoms, where `logpdf` raises."""
+        return False
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         """Return the logarithm of the density at ``y``.
@@ -414,51 +432,6 @@ class Distribution(ABC):
             If the model does not separate the two parts.
         """
         raise NoDecompositionError(self._no_decomposition())
-
-    # -------------------------------------------------------------------------- array-like
-
-    @property
-    def has_density(self) -> bool:
-        """Whether every row has a density; False for atoms, where `logpdf` raises."""
-        return False
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, 2): what ``np.asarray`` gives, the columns mean and standard deviation."""
-        return (len(self), 2)
-
-    def __len__(self) -> int:
-        return self._rows()
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        if copy is False:
-            raise ValueError(
-                "A distribution has no array to share; its mean and std are computed: use copy=None."
-            )
-        return np.column_stack([self.mean(), self.std()]).astype(dtype or np.float64, copy=False)
-
-    def __getitem__(self, key: Any) -> Distribution:
-        if isinstance(key, tuple):
-            if any(
-                not (part is Ellipsis or (isinstance(part, slice) and part == slice(None)))
-                for part in key[1:]
-            ):
-                raise IndexError(
-                    f"a {type(self).__name__} has rows only; select them with dist[rows], got {key!r}."
-                )
-            key = key[0] if key else Ellipsis
-        rows = np.atleast_1d(np.arange(len(self))[key])
-        if rows.ndim != 1:
-            raise IndexError(f"rows of a {type(self).__name__} are selected by one dimension, got {key!r}.")
-        return self._take(rows)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(n={len(self)})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy through the constructor, so that what arrives has been checked."""
-        values = (getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
-        return type(self), tuple(values)
 
     # ----------------------------------------------------------------------------- helpers
 

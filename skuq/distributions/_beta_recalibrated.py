@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_ndtr, ndtri_exp
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_positive
@@ -21,6 +21,9 @@ from skuq.distributions._members import read_weights
 from skuq.distributions._value_quadrature import LANDMARK_TAIL, quantile_landmarks
 
 _TINY = float(np.finfo(float).tiny)
+_LARGEST_ODDS = 700.0
+"""Log odds beyond which a level underflows."""
+
 _SAMPLED = 2**14
 """Draws that are inverted at once."""
 
@@ -148,7 +151,9 @@ class BetaRecalibrated(Distribution):
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         # a level that underflows is held, so that it does not meet a density of 0 as infinity times 0
-        log_lower, log_upper = (np.maximum(log, math.log(_TINY)) for log in log_levels(self.base, y))
+        log_lower, log_upper = (
+            np.where(np.isneginf(log), math.log(_TINY), log) for log in log_levels(self.base, y)
+        )
         return self._maps.log_density(log_lower, log_upper) + self.base._logpdf(y)
 
     # ------------------------------------------------------------------------------ quantiles
@@ -167,8 +172,9 @@ class BetaRecalibrated(Distribution):
 
     def _of_base(self, odds: FloatArray) -> FloatArray:
         """Quantile of the base at levels given as log odds."""
+        if (np.isfinite(odds) & (np.abs(odds) > _LARGEST_ODDS)).any():  # levels underflow, scores do not
+            return self.base._from_normal_score(-np.sign(odds) * ndtri_exp(-np.logaddexp(0.0, np.abs(odds))))
         tail, upper = expit(-np.abs(odds)), odds > 0
-        tail = np.where(np.isfinite(odds), np.maximum(tail, _TINY), tail)  # what underflows is not the end
         if not upper.any():
             return self.base._ppf(tail)
         if upper.all():
@@ -225,6 +231,9 @@ class BetaRecalibrated(Distribution):
 def log_levels(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return log F(y) and log(1 - F(y)), each from the tail in which it has all its digits."""
     lower, upper = dist._cdf(y), dist._sf(y)
+    if min(lower.min(), upper.min()) < _TINY:
+        score = dist._normal_score(y)
+        return log_ndtr(score), log_ndtr(-score)
     with np.errstate(divide="ignore"):
         log_lower = np.where(lower < 0.5, np.log(lower), np.log1p(-np.minimum(upper, 1.0)))
         log_upper = np.where(upper < 0.5, np.log(upper), np.log1p(-np.minimum(lower, 1.0)))

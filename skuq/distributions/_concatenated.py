@@ -133,6 +133,12 @@ class Concatenated(Distribution):
     def _isf(self, q: FloatArray) -> FloatArray:
         return self._dispatch(lambda part, rows: part._isf(rows), q)
 
+    def _normal_score(self, y: FloatArray) -> FloatArray:
+        return self._dispatch(lambda part, rows: part._normal_score(rows), y)
+
+    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+        return self._dispatch(lambda part, rows: part._from_normal_score(rows), score)
+
     def _known(self) -> Distribution:
         known = [part._known() for part in self.parts]
         if all(mine is part for mine, part in zip(known, self.parts, strict=True)):
@@ -144,6 +150,10 @@ class Concatenated(Distribution):
             part._shortage(level[rows] if kind == "row" else level, kind)
             for part, rows in zip(self.parts, self._part_rows, strict=True)
         )
+
+    @property
+    def _light_tails(self) -> bool:
+        return all(part._light_tails for part in self.parts)
 
     @property
     def has_density(self) -> bool:

@@ -17,10 +17,13 @@ from skuq._validation import (
     check_positive,
 )
 from skuq.distributions._base import Distribution
+from skuq.distributions._levels import snap_levels
 from skuq.distributions._location_scale import read_rows
 from skuq.distributions._ranks import WeightedRanks, count_reached
 from skuq.distributions._shared_empirical import SharedEmpirical, read_sample, same_sample
 from skuq.distributions._shortage import LevelKind, Shortage, shortage_of_rows
+
+_HALF = np.array([0.5])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,7 +127,7 @@ class ConformalPredictive(Distribution):
     ) -> None:
         location, width = read_rows(loc=loc, scale=scale)
         check_non_negative(width, "scale")
-        check_option(symmetric, "symmetric", (True, False))
+        symmetric = check_option(symmetric, "symmetric", (True, False))
         values, weight = read_sample(scores, "scores", weights)
         if symmetric:
             check_non_negative(values, "scores")
@@ -222,7 +225,8 @@ class ConformalPredictive(Distribution):
         """Score at the level ``below``, of which ``above`` is the complement."""
         ranks, total = self._ranks, self._total
         low, high = (ranks.reach_down(above * total), ranks.reach(below * total))
-        return np.where(below > 0.5, high, np.where(below < 0.5, low, ranks.median))
+        side = snap_levels(below, _HALF)
+        return np.where(side > 0.5, high, np.where(side < 0.5, low, ranks.median))
 
     def _value(self, score: FloatArray) -> FloatArray:
         """Loc + scale score; an unknown score leaves even a row of scale 0 unknown."""

@@ -10,6 +10,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._members import read_members, read_weights, root_mean_square
+from skuq.distributions._ranks import rank_target
 
 CACHED = 1 << 15
 """Numbers that are worked on together, so that what is computed of them stays in the cache."""
@@ -109,10 +110,9 @@ class Empirical(Distribution):
     def _ppf(self, p: FloatArray) -> FloatArray:
         n, m = self.members.shape
         if self.weights is None:
-            # p * m may exceed an integer by rounding alone, which must not skip a member
-            index = np.ceil(np.broadcast_to(p, (n,)) * m * (1 - 1e-12)).astype(np.intp) - 1
+            index = np.broadcast_to(np.ceil(rank_target(p * m, m)).astype(np.intp) - 1, (n,))
         else:
-            threshold = np.broadcast_to(p, (n,))[:, np.newaxis] * (1 - 1e-12)
+            threshold = np.broadcast_to(rank_target(p, 1.0), (n,))[:, np.newaxis]
             index = ((self._cumulative() < threshold) | (np.cumsum(self.weights, axis=1) == 0)).sum(axis=1)
         return np.asarray(self.members[np.arange(n), np.clip(index, 0, m - 1)])
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import as_float_array, check_finite, check_non_negative
+from skuq._validation import as_float_array, check_finite, check_no_nan, check_non_negative
 
 
-def read_rows(**parameters: ArrayLike) -> list[FloatArray]:
+def read_rows(*, may_be_infinite: str = "", **parameters: ArrayLike) -> list[FloatArray]:
     """Return finite copies of the parameters, broadcast to one common shape (n,)."""
     arrays = []
     for name, values in parameters.items():
         array = as_float_array(values, name)
         if array.ndim > 1:
             raise ValueError(f"`{name}` must be a number or have shape (n,), got {array.shape}.")
-        arrays.append(check_finite(array, name))
+        arrays.append((check_no_nan if name == may_be_infinite else check_finite)(array, name))
     n = max((array.shape[0] for array in arrays if array.ndim), default=1)
     for name, array in zip(parameters, arrays, strict=True):
         if array.ndim and array.shape[0] != n:

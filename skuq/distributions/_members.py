@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite, check_non_negative
+from skuq.distributions._levels import level_rounding
 
 PRECISION = 4 * np.finfo(float).eps
+
+SATURATED = 37.0
+"""Beyond this normal score a probability underflows, and quantiles are searched on the scale of scores."""
+
+ValueFunction = Callable[[FloatArray], FloatArray]
 
 
 def read_weights(weights: ArrayLike | None, n: int, m: int) -> FloatArray | None:
@@ -50,25 +57,52 @@ def root_mean_square(weights: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def search_quantile(
-    cdf: Callable[[FloatArray], FloatArray], p: FloatArray, low: FloatArray, high: FloatArray
+    cdf: ValueFunction, p: FloatArray, low: FloatArray, high: FloatArray, atoms: ValueFunction | None = None
 ) -> FloatArray:
     """Smallest y in [low, high] with cdf(y) >= p, for all rows at once.
 
-    Chandrupatla's method (1997, https://doi.org/10.1016/S0965-9978(96)00051-8) on log cdf - log p:
-    inverse quadratic steps where they are safe, bisection where they are not, so that it also
+    ``atoms`` gives the largest atom of each row that is not above y, where there are atoms: then a level
+    that exceeds the cdf by rounding alone is reached, and the result is the atom itself.
+    """
+    level = _log(p if atoms is None else p - level_rounding(p))
+    return _search(lambda y: _log(cdf(y)) - level, low, high, atoms)
+
+
+def search_upper_quantile(
+    sf: ValueFunction, q: FloatArray, low: FloatArray, high: FloatArray, atoms: ValueFunction | None = None
+) -> FloatArray:
+    """Smallest y in [low, high] with P(Y > y) <= q: the quantile at level 1 - q, without cancellation."""
+    level = _log(q if atoms is None else q + level_rounding(q))
+    return _search(lambda y: level - _log(sf(y)), low, high, atoms)
+
+
+def _log(probability: FloatArray) -> FloatArray:
+    return np.asarray(np.log(np.maximum(probability, np.finfo(float).tiny)))
+
+
+def _search(gap: ValueFunction, low: FloatArray, high: FloatArray, atoms: ValueFunction | None) -> FloatArray:
+    found = search_crossing(gap, low, high)
+    if atoms is None:
+        return found
+    atom = np.where(np.isfinite(found), atoms(found), np.inf)  # found lies beside it, or on the plateau
+    atom = np.where((atom >= low) & (atom < found), atom, found)
+    return np.where(gap(atom) >= 0, atom, found)
+
+
+def search_crossing(gap: ValueFunction, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Smallest y in [low, high], up to a few units in the last place, with an increasing gap(y) >= 0.
+
+    Chandrupatla's method (1997, https://doi.org/10.1016/S0965-9978(96)00051-8) on a difference of
+    logarithms: inverse quadratic steps where they are safe, bisection where they are not, so that it also
     meets jumps and plateaus; the log keeps relative precision at levels such as 1e-300.
     """
-    tiny = np.finfo(float).tiny
-
-    def gap(y: FloatArray) -> FloatArray:
-        return np.log(np.maximum(cdf(y), tiny)) - np.log(np.maximum(p, tiny))
-
     b = np.array(low, dtype=float)
     fb = gap(b)
     answer_low = (fb >= 0) | ~np.isfinite(b) | (low == high)  # the lower end already reaches the level
     a = np.where(answer_low, b, high)
     fa = np.where(answer_low, fb, gap(a))
-    settled = answer_low | ~np.isfinite(a)
+    answer_high = ~answer_low & (fa < 0)  # rounding, or a level beyond all: not even the upper end reaches it
+    settled = answer_low | answer_high | ~np.isfinite(a)
     a, b = np.where(settled, 0.0, a), np.where(settled, 0.0, b)
     c, fc, t = a.copy(), fa.copy(), np.where(settled, 0.0, 0.5)
     for _ in range(200):
@@ -91,4 +125,17 @@ def search_quantile(
         t = np.where(smooth, np.clip(quadratic, least, 1 - least), 0.5)
         t = np.where(settled, 0.0, t)
     reached = np.where(fa >= 0, a, np.where(fb >= 0, b, np.maximum(a, b)))
-    return np.where(answer_low, low, np.where(np.isfinite(high), reached, high))
+    return np.where(answer_low, low, np.where(answer_high | ~np.isfinite(high), high, reached))
+
+
+def mixture_score(scores: FloatArray, weights: FloatArray) -> FloatArray:
+    """Normal score of a mixture's level, given those of its members, (n, m), and the weights.
+
+    It is taken from the logarithms of both tails, so that members may be any number of standard deviations
+    away.
+    """
+    with np.errstate(divide="ignore"):  # a tail without any weight is minus infinity
+        lower, upper = (logsumexp(log_ndtr(side), axis=1, b=weights) for side in (scores, -scores))
+    # weights that sum to a little over 1 must not make a logarithm positive
+    lower, upper = np.minimum(lower, 0.0), np.minimum(upper, 0.0)
+    return np.where(lower < upper, ndtri_exp(lower), -ndtri_exp(upper))

@@ -14,7 +14,16 @@ from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat, read_parts
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._members import read_weights, root_mean_square, search_quantile
+from skuq.distributions._members import (
+    SATURATED,
+    ValueFunction,
+    mixture_score,
+    read_weights,
+    root_mean_square,
+    search_crossing,
+    search_quantile,
+    search_upper_quantile,
+)
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
 from skuq.distributions._shortage import LevelKind, Shortage, largest_shortage
@@ -102,6 +111,20 @@ class Mixture(Distribution):
         spread = [np.hypot(part.std(), part.mean() - centre) for part in self.components]
         return root_mean_square(self._w(), np.stack(spread, axis=1))
 
+    def _normal_score(self, y: FloatArray) -> FloatArray:
+        score = super()._normal_score(y)
+        if not np.isinf(score).any():
+            return score
+        members = np.stack([part._normal_score(y) for part in self.components], axis=1)
+        return np.where(np.isinf(score), mixture_score(members, self._w()), score)
+
+    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+        if np.abs(score).max() < SATURATED:
+            return super()._from_normal_score(score)
+        target = np.broadcast_to(score, (len(self),))
+        bracket = self._bracket([part._from_normal_score(target) for part in self.components])
+        return search_crossing(lambda y: self._normal_score(y) - target, *bracket)
+
     def _cdf(self, y: FloatArray) -> FloatArray:
         return np.minimum(self._average([part._cdf(y) for part in self.components]), 1.0)
 
@@ -109,20 +132,42 @@ class Mixture(Distribution):
         return np.minimum(self._average([part._sf(y) for part in self.components]), 1.0)
 
     def _ppf(self, p: FloatArray) -> FloatArray:
-        return self._search(p, self._cdf, [part._ppf(p) for part in self.components])
+        bracket = self._bracket([part._ppf(p) for part in self.components])
+        atoms = self._atoms(lambda part, y: part._ppf(part._cdf(y)))
+        return search_quantile(self._cdf, np.broadcast_to(p, (len(self),)), *bracket, atoms)
 
     def _isf(self, q: FloatArray) -> FloatArray:
-        mirrored = [-part._isf(q) for part in self.components]
-        return -self._search(q, lambda x: self._average([part._sf(-x) for part in self.components]), mirrored)
+        bracket = self._bracket([part._isf(q) for part in self.components])
+        atoms = self._atoms(lambda part, y: part._isf(part._sf(y)))
+        return search_upper_quantile(self._sf, np.broadcast_to(q, (len(self),)), *bracket, atoms)
 
-    def _search(
-        self, p: FloatArray, cdf: Callable[[FloatArray], FloatArray], members: list[FloatArray]
-    ) -> FloatArray:
+    def _bracket(self, members: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Least and largest quantile of the components, between which that of the mixture lies."""
         active = self._w() > 0
         values = np.stack(members, axis=1)
-        low = np.where(active, values, np.inf).min(axis=1)
-        high = np.where(active, values, -np.inf).max(axis=1)
-        return search_quantile(cdf, np.broadcast_to(p, (len(self),)), low, high)
+        return np.where(active, values, np.inf).min(axis=1), np.where(active, values, -np.inf).max(axis=1)
+
+    def _atoms(self, at_level: Callable[[Distribution, FloatArray], FloatArray]) -> ValueFunction | None:
+        """Function that gives the largest atom not above y; ``at_level`` is a part's quantile there."""
+        if self.has_density:
+            return None
+        parts = [
+            (part, weight > 0)
+            for part, weight in zip(self.components, self._w().T, strict=True)
+            if not part.has_density
+        ]
+
+        def largest(y: FloatArray) -> FloatArray:
+            atoms = [(at_level(part, y), active) for part, active in parts]
+            return np.asarray(
+                np.max([np.where(active & (atom <= y), atom, -np.inf) for atom, active in atoms], axis=0)
+            )
+
+        return largest
+
+    @property
+    def _light_tails(self) -> bool:
+        return all(part._light_tails for part in self.components)
 
     @property
     def has_density(self) -> bool:

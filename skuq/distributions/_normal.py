@@ -98,6 +98,12 @@ class Normal(Distribution):
     def _z(self, y: FloatArray) -> FloatArray:
         return standardise(y, self.loc, self.scale, self._point_mass)
 
+    def _normal_score(self, y: FloatArray) -> FloatArray:
+        return self._z(y)
+
+    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+        return unstandardise(np.array(score), self.loc, self.scale, self._point_mass)
+
     def _cdf(self, y: FloatArray) -> FloatArray:
         z = self._z(y)
         return ndtr(z, out=z)
@@ -116,6 +122,10 @@ class Normal(Distribution):
         half_width = np.multiply(self.scale, -ndtri(tail), out=out[1])
         np.subtract(self.loc, half_width, out=out[0])
         half_width += self.loc
+
+    @property
+    def _light_tails(self) -> bool:
+        return True
 
     @property
     def has_density(self) -> bool:

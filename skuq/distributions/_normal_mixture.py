@@ -11,11 +11,21 @@ import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import as_float_array, check_non_negative
+from skuq._validation import as_float_array, check_non_negative, check_option
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._location_scale import standardise, unstandardise
-from skuq.distributions._members import read_members, read_weights, root_mean_square, search_quantile
+from skuq.distributions._members import (
+    SATURATED,
+    ValueFunction,
+    mixture_score,
+    read_members,
+    read_weights,
+    root_mean_square,
+    search_crossing,
+    search_quantile,
+    search_upper_quantile,
+)
 from skuq.distributions._normal import LOG_SQRT_2PI, Normal
 
 
@@ -74,7 +84,8 @@ class NormalMixture(Distribution):
         width = read_members(width, "scale")
         check_non_negative(width, "scale")
         share = read_weights(weights, *location.shape)
-        self._set(loc=location, scale=width, weights=share, ensemble=bool(ensemble))
+        chosen = check_option(ensemble, "ensemble", (True, False))
+        self._set(loc=location, scale=width, weights=share, ensemble=chosen)
 
     @cached_property
     def _point_mass(self) -> bool:
@@ -116,6 +127,19 @@ class NormalMixture(Distribution):
     def _z(self, y: FloatArray) -> FloatArray:
         return standardise(y[:, np.newaxis], self.loc, self.scale, self._point_mass)
 
+    def _normal_score(self, y: FloatArray) -> FloatArray:
+        score = super()._normal_score(y)
+        if not np.isinf(score).any():
+            return score
+        members = self._z(y)
+        return np.where(np.isinf(score), mixture_score(members, self._w()), score)
+
+    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+        if np.abs(score).max() < SATURATED:
+            return super()._from_normal_score(score)
+        target = np.broadcast_to(score, (len(self),))
+        return search_crossing(lambda y: self._normal_score(y) - target, *self._bracket(target))
+
     def _cdf(self, y: FloatArray) -> FloatArray:
         return np.asarray(np.minimum((self._w() * ndtr(self._z(y))).sum(axis=1), 1.0))
 
@@ -124,14 +148,28 @@ class NormalMixture(Distribution):
 
     def _ppf(self, p: FloatArray) -> FloatArray:
         levels = np.broadcast_to(p, (len(self),))
-        members = unstandardise(ndtri(levels)[:, np.newaxis], self.loc, self.scale, self._point_mass)
-        active = self._w() > 0
-        low = np.where(active, members, np.inf).min(axis=1)
-        high = np.where(active, members, -np.inf).max(axis=1)
-        return search_quantile(self._cdf, levels, low, high)
+        return search_quantile(self._cdf, levels, *self._bracket(ndtri(levels)), self._atoms())
 
     def _isf(self, q: FloatArray) -> FloatArray:
-        return -NormalMixture(-self.loc, self.scale, self.weights)._ppf(q)
+        levels = np.broadcast_to(q, (len(self),))
+        return search_upper_quantile(self._sf, levels, *self._bracket(-ndtri(levels)), self._atoms())
+
+    def _bracket(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Least and largest quantile of the members at the level of the standard quantile z."""
+        members = unstandardise(np.array(z)[:, np.newaxis], self.loc, self.scale, self._point_mass)
+        active = self._w() > 0
+        return np.where(active, members, np.inf).min(axis=1), np.where(active, members, -np.inf).max(axis=1)
+
+    def _atoms(self) -> ValueFunction | None:
+        """Function that gives the largest point mass not above y, if there are point masses."""
+        if not self._point_mass:
+            return None
+        atoms = np.where((self.scale == 0) & (self._w() > 0), self.loc, np.inf)
+        return lambda y: np.where(atoms <= y[:, np.newaxis], atoms, -np.inf).max(axis=1)
+
+    @property
+    def _light_tails(self) -> bool:
+        return True
 
     @property
     def has_density(self) -> bool:

@@ -1,14 +1,13 @@
 """Integrals over the levels of a quantile function, for distributions without closed forms.
 
-A distribution G(y) = R(F(y)) with a piecewise linear level map R (the identity for an ordinary
-one) has, with u a level of F and Q its quantile function,
+With Q the quantile function and F the distribution function,
 
-    E g(Y)  = int_0^1 g(Q(u)) r(u) du,
-    CRPS(y) = 2 int_0^{F(y)} R(u) r(u) (y - Q(u)) du + 2 int_{F(y)}^1 (1 - R(u)) r(u) (Q(u) - y) du,
+    E g(Y)  = int_0^1 g(Q(u)) du,
+    CRPS(y) = 2 int_0^{F(y)} u (y - Q(u)) du + 2 int_{F(y)}^1 (1 - u) (Q(u) - y) du,
 
 so only Q is needed, and at levels that are the same for all rows. Gauss-Legendre panels end at the
-breaks of R and of Q. The two tails use panels that grow geometrically in -log of the tail
-probability, which serves light and heavy tails alike.
+breaks of Q. The two tails use panels that grow geometrically in -log of the tail probability, which
+serves light and heavy tails alike.
 """
 
 from __future__ import annotations
@@ -31,15 +30,6 @@ class LevelQuantiles(Protocol):
     def _ppf(self, p: FloatArray) -> FloatArray: ...
     def _isf(self, q: FloatArray) -> FloatArray: ...
     def _level_breaks(self) -> FloatArray: ...
-
-
-class LevelFunction(Protocol):
-    """A piecewise linear increasing map of [0, 1] onto itself."""
-
-    @property
-    def levels(self) -> FloatArray: ...
-    def __call__(self, u: FloatArray) -> FloatArray: ...
-    def density(self, u: FloatArray) -> FloatArray: ...
 
 
 def _unit_rule(size: int) -> tuple[FloatArray, FloatArray]:
@@ -113,40 +103,21 @@ def _place(
     return at, np.where(tail, geometric * np.log(stop / start), stop - start)
 
 
-def _map_at(
-    level_map: LevelFunction | None, at: FloatArray, upper: BoolArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """R, 1 - R and r; in the upper tail 1 - R is a multiple of q, without cancellation."""
-    u = np.where(upper, 1 - at, at)
-    if level_map is None:
-        return u, np.where(upper, at, 1 - at), np.ones_like(at)
-    mapped, slope = level_map(u), level_map.density(u)
-    return mapped, np.where(upper, slope * at, 1 - mapped), slope
-
-
-def _grid_of(dist: LevelQuantiles, level_map: LevelFunction | None) -> Grid:
-    breaks = dist._level_breaks()
-    return make_grid(breaks if level_map is None else np.concatenate([breaks, level_map.levels]))
-
-
 def _node_quantile(dist: LevelQuantiles, at: float, upper: bool) -> FloatArray:
     level = np.asarray(at)
     return dist._isf(level) if upper else dist._ppf(level)
 
 
-def level_moments(
-    dist: LevelQuantiles, level_map: LevelFunction | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of R(F(y)), each (n,); a mean is NaN where both tails are endless."""
-    grid = _grid_of(dist, level_map)
+def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation, each (n,); a mean is NaN where both tails are endless."""
+    grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
-    weights = grid.weights * _map_at(level_map, grid.nodes, upper)[2]
     centre = np.array(dist._ppf(np.asarray(0.5)))  # deviations from it, so that a large mean costs no digits
     unit = dist._isf(np.asarray(0.05)) - dist._ppf(np.asarray(0.05))  # keeps squares within a float's range
     unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
     first, second = np.zeros_like(centre), np.zeros_like(centre)
     with np.errstate(over="ignore", invalid="ignore"):
-        for at, is_upper, weight in zip(grid.nodes, upper, weights, strict=True):
+        for at, is_upper, weight in zip(grid.nodes, upper, grid.weights, strict=True):
             deviation = (_node_quantile(dist, at, is_upper) - centre) / unit
             first += weight * deviation
             second += weight * deviation**2
@@ -155,18 +126,23 @@ def level_moments(
     return centre + unit * first, unit * np.sqrt(np.maximum(variance, 0.0))
 
 
-def level_crps(dist: LevelQuantiles, y: FloatArray, level_map: LevelFunction | None = None) -> FloatArray:
-    """CRPS of R(F(y)), shape (n,); a one-row ``dist`` may be compared with many y."""
-    grid = _grid_of(dist, level_map)
+def level_crps(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
+    """CRPS, shape (n,); a one-row ``dist`` may be compared with many y."""
+    grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
-    mapped, complement, slope = _map_at(level_map, grid.nodes, upper)
+    level, complement = _level_pair(grid.nodes, upper)
     u, q = dist._cdf(y), dist._sf(y)
     row_panel = grid.find(u, q)
-    below, above = grid.weights * slope * mapped, grid.weights * slope * complement
+    below, above = grid.weights * level, grid.weights * complement
     sum_panels = _sum_shared if len(dist) == 1 else _sum_rows
     whole = sum_panels(dist, y, grid, upper, row_panel, below, above)
-    split = _split_panel(dist, y, level_map, grid, row_panel, u, q)
+    split = _split_panel(dist, y, grid, row_panel, u, q)
     return 2.0 * (whole + split)
+
+
+def _level_pair(at: FloatArray, upper: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """u and 1 - u of positions, neither by cancellation."""
+    return np.where(upper, 1 - at, at), np.where(upper, at, 1 - at)
 
 
 def _sum_shared(
@@ -220,7 +196,6 @@ def _times(weight: FloatArray, value: FloatArray) -> FloatArray:
 def _split_panel(
     dist: LevelQuantiles,
     y: FloatArray,
-    level_map: LevelFunction | None,
     grid: Grid,
     row_panel: IntArray,
     u: FloatArray,
@@ -235,12 +210,12 @@ def _split_panel(
         total = np.zeros_like(y)
         for node, weight in zip(*FINE, strict=True):
             at, step = _place(start, stop, tail, node)
-            mapped, complement, slope = _map_at(level_map, at, upper)
+            below_at, above_at = _level_pair(at, upper)
             quantile = dist._ppf(np.where(upper, 0.5, at))
             if upper.any():
                 quantile = np.where(upper, dist._isf(np.where(upper, at, 0.5)), quantile)
-            share = mapped * (y - quantile) if below else complement * (quantile - y)
-            total += weight * np.abs(step) * slope * share
+            share = below_at * (y - quantile) if below else above_at * (quantile - y)
+            total += weight * np.abs(step) * share
         return total
 
     return integral(low, level, True) + integral(level, high, False)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import log_ndtr, ndtri_exp
 
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_increasing, check_open_unit
 from skuq.distributions._base import Distribution
-from skuq.distributions._members import read_members
+from skuq.distributions._levels import snap_levels
+from skuq.distributions._members import SATURATED, read_members
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,13 +137,38 @@ class Quantiles(Distribution):
         over = (1 - self.levels[-1]) * _decay(self.values[:, -1] - y, self._tails()[1])
         return np.where(above, over, 1 - self._cdf(y))
 
+    def _normal_score(self, y: FloatArray) -> FloatArray:
+        score = super()._normal_score(y)
+        if not np.isinf(score).any():
+            return score
+        # an exponential tail has a logarithm where it has underflowed
+        (lower, upper), (low, high) = self._tails(), (self.values[:, 0], self.values[:, -1])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            under = ndtri_exp(np.log(self.levels[0]) - np.maximum(low - y, 0.0) / lower)
+            over = -ndtri_exp(np.log1p(-self.levels[-1]) - np.maximum(y - high, 0.0) / upper)
+        score = np.where(np.isneginf(score) & (lower > 0), under, score)
+        return np.where(np.isposinf(score) & (upper > 0), over, score)
+
+    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+        if np.abs(score).max() < SATURATED:
+            return super()._from_normal_score(score)
+        (lower, upper), (low, high) = self._tails(), (self.values[:, 0], self.values[:, -1])
+        log_tail = log_ndtr(-np.abs(score))
+        with np.errstate(invalid="ignore"):
+            under = low + np.where(lower > 0, lower * (log_tail - np.log(self.levels[0])), 0.0)
+            over = high - np.where(upper > 0, upper * (log_tail - np.log1p(-self.levels[-1])), 0.0)
+        inside = super()._from_normal_score(np.clip(score, -SATURATED, SATURATED))
+        return np.where(score < -SATURATED, under, np.where(score > SATURATED, over, inside))
+
     def _ppf(self, p: FloatArray) -> FloatArray:
         k = self.levels.size
+        p = snap_levels(p, self.levels)
         right = np.clip(np.searchsorted(self.levels, p, side="left"), 1, k - 1)
         row = np.arange(len(self))
         start, stop = self.values[row, right - 1], self.values[row, right]
         share = (p - self.levels[right - 1]) / (self.levels[right] - self.levels[right - 1])
-        inside = start + share * (stop - start)
+        # rounding may carry the sum past a stored quantile, or leave it short of the one at its own level
+        inside = np.where(share < 1, np.minimum(start + share * (stop - start), stop), stop)
         return np.where(
             p < self.levels[0],
             self._lower_tail(p),
@@ -149,6 +176,7 @@ class Quantiles(Distribution):
         )
 
     def _isf(self, q: FloatArray) -> FloatArray:
+        q = snap_levels(q, (1 - self.levels)[::-1])
         return np.where(q < 1 - self.levels[-1], self._upper_tail(q), self._ppf(1 - q))
 
     def _lower_tail(self, p: FloatArray) -> FloatArray:
@@ -163,6 +191,10 @@ class Quantiles(Distribution):
 
     def _level_breaks(self) -> FloatArray:
         return self.levels
+
+    @property
+    def _light_tails(self) -> bool:
+        return True
 
     @property
     def has_density(self) -> bool:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from skuq._typing import FloatArray, IntArray
+from skuq.distributions._levels import level_rounding
 
 RANK_TOLERANCE = 1e-12
 """A rank may exceed a whole number by rounding alone: 0.9 times 10 has to be rank 9, never the tenth."""
@@ -17,6 +18,14 @@ def rows_needed(coverage: float) -> int:
     """Smallest n for which the conformal rank exists: ceil((n + 1) coverage) <= n."""
     target = coverage * (1 - RANK_TOLERANCE)
     return math.ceil(target / (1 - target))
+
+
+def rank_target(target: FloatArray, total: float) -> FloatArray:
+    """Return the cumulative weight that has to be reached for a rank ``target`` out of ``total``.
+
+    It is less by what rounding may have added to the rank, or to the level that it was computed from.
+    """
+    return np.asarray(target - np.maximum(RANK_TOLERANCE * target, level_rounding(target / total) * total))
 
 
 class WeightedRanks:
@@ -88,7 +97,7 @@ class WeightedRanks:
 def _value_at(
     values: FloatArray, cumulative: FloatArray, target: FloatArray | float, beyond: float
 ) -> FloatArray:
-    index = np.searchsorted(cumulative, np.asarray(target) * (1 - RANK_TOLERANCE), side="left")
+    index = np.searchsorted(cumulative, rank_target(np.asarray(target), cumulative[-1]), side="left")
     found = values[np.minimum(index, values.size - 1)]
     return np.asarray(np.where(index < values.size, found, beyond))
 

@@ -4,139 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
-from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import check_increasing, check_probabilities
+from skuq._typing import FloatArray, IntArray
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._quadrature import level_crps, level_moments
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._levels import level_rounding
+from skuq.distributions._normal import Normal
+from skuq.distributions._normal_pieces import pieces_crps, pieces_moments
+from skuq.distributions._quadrature import level_crps
 from skuq.distributions._shortage import LevelKind, Shortage
 
+_ROUNDING = 1e-14
+"""Rounding of a normal score on its way through the map and back, relative to the larger of it and 1."""
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LevelMap:
-    """Strictly increasing, piecewise linear map R of [0, 1] onto itself.
-
-    Parameters
-    ----------
-    levels : array-like of shape (k,)
-        Strictly increasing levels in [0, 1]; 0 and 1 are added where they are missing.
-    values : array-like of shape (k,)
-        R at the levels, strictly increasing in [0, 1]; R(0) = 0 and R(1) = 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skuq.distributions import LevelMap
-    >>> level_map = LevelMap([0.5], [0.8])
-    >>> level_map(np.array([0.25, 0.75])), level_map.inverse(np.array([0.4]))
-    (array([0.4, 0.9]), array([0.25]))
-    """
-
-    levels: FloatArray
-    values: FloatArray
-
-    def __init__(self, levels: ArrayLike, values: ArrayLike) -> None:
-        u = check_probabilities(np.atleast_1d(np.asarray(levels)), "levels")
-        r = check_probabilities(np.atleast_1d(np.asarray(values)), "values")
-        if u.ndim != 1 or u.shape != r.shape:
-            raise ValueError(
-                f"`levels` and `values` must be 1-D and equally long, got {u.shape} and {r.shape}."
-            )
-        if u.size == 0 or u[0] > 0 or r[0] > 0:
-            u, r = np.concatenate([[0.0], u]), np.concatenate([[0.0], r])
-        if u[-1] < 1 or r[-1] < 1:
-            u, r = np.concatenate([u, [1.0]]), np.concatenate([r, [1.0]])
-        check_increasing(u, "levels")
-        check_increasing(r, "values")
-        for name, array in (("levels", u), ("values", r)):
-            frozen = np.array(array)
-            frozen.setflags(write=False)
-            object.__setattr__(self, name, frozen)
-
-    def __call__(self, u: FloatArray) -> FloatArray:
-        return np.asarray(np.interp(u, self.levels, self.values))
-
-    def inverse(self, p: FloatArray) -> FloatArray:
-        """Return the level u with R(u) = p.
-
-        Parameters
-        ----------
-        p : ndarray
-            Probabilities in [0, 1].
-
-        Returns
-        -------
-        u : ndarray
-            Levels in [0, 1], of the same shape.
-        """
-        return np.asarray(np.interp(p, self.values, self.levels))
-
-    def density(self, u: FloatArray) -> FloatArray:
-        """Return the slope of R, which is the density ratio of the recalibrated to the base.
-
-        Parameters
-        ----------
-        u : ndarray
-            Levels in [0, 1].
-
-        Returns
-        -------
-        slope : ndarray
-            Positive, of the same shape; at a knot, of the segment to its right.
-        """
-        slope = np.diff(self.values) / np.diff(self.levels)
-        return slope[np.clip(np.searchsorted(self.levels, u, side="right") - 1, 0, slope.size - 1)]
-
-    def reversed(self) -> LevelMap:
-        """Return u -> 1 - R(1 - u), the map of the upper tail probabilities.
-
-        Returns
-        -------
-        level_map : LevelMap
-            Exact near 0, where R near 1 is not.
-        """
-        return LevelMap((1 - self.levels)[::-1], (1 - self.values)[::-1])
-
-    def after(self, inner: LevelMap) -> LevelMap:
-        """Return the composition u -> R(inner(u)).
-
-        Parameters
-        ----------
-        inner : LevelMap
-            The map that is applied first.
-
-        Returns
-        -------
-        level_map : LevelMap
-            With the knots of both.
-        """
-        knots = np.unique(np.concatenate([inner.levels, inner.inverse(self.levels)]))
-        values, keep = np.unique(self(inner(knots)), return_index=True)
-        return LevelMap(knots[keep], values)
-
-    def equals(self, other: LevelMap) -> bool:
-        """Tell whether two maps are the same function, knot by knot.
-
-        Parameters
-        ----------
-        other : LevelMap
-            The map to compare with.
-
-        Returns
-        -------
-        equal : bool
-            Whether knots and values are identical.
-        """
-        return np.array_equal(self.levels, other.levels) and np.array_equal(self.values, other.values)
-
-    def __repr__(self) -> str:
-        return f"LevelMap({self.levels.size} knots)"
+_SCORE_LIMIT = 38.0
+"""Scores are held here where a level has underflowed: the slope of the map is that of the outermost piece."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,11 +45,12 @@ class Recalibrated(Distribution):
 
     Notes
     -----
-    Lazy and exact: quantiles are ``Q(R^-1(p))``, the density is ``r(F(y)) f(y)``. Mean, standard
-    deviation and CRPS integrate the quantile function between the knots of R. For a base of one
-    shape (`Normal`, `StudentT` with common df) that is done once for all rows, O(k + n log k) for
-    k knots; for others it costs O(n k), and a mixture's cdf is integrated instead. Recalibrating
-    twice composes the maps.
+    Lazy and exact: quantiles are ``Q(R^-1(p))``, the density is ``r(F(y)) f(y)``. Levels are kept as normal
+    scores, so that a base of closed-form tails (`Normal`, `NormalMixture`, `Quantiles` and what is built on
+    them) can be corrected by any factor. For a `Normal` base mean, standard deviation and CRPS have a closed
+    form, O(n log k) for k knots. For another base of one shape (`StudentT` with common df) the quantile
+    function is integrated between the knots once for all rows; for others it costs O(n k), and a mixture's
+    cdf is integrated instead. Recalibrating twice composes the maps.
 
     References
     ----------
@@ -174,7 +63,7 @@ class Recalibrated(Distribution):
     >>> dist.interval(0.8).round(4)
     array([[-0.8416,  0.8416]])
     >>> dist.std().round(4)
-    array([0.7793])
+    array([0.7285])
     """
 
     base: Distribution
@@ -195,10 +84,6 @@ class Recalibrated(Distribution):
             base = base.base
         self._set(base=base, level_map=level_map)
 
-    @cached_property
-    def _upper_map(self) -> LevelMap:
-        return self.level_map.reversed()
-
     def _rows(self) -> int:
         return len(self.base)
 
@@ -211,24 +96,40 @@ class Recalibrated(Distribution):
             return None
         return Recalibrated(concat([part.base for part in parts]), parts[0].level_map)
 
+    def _normal_score(self, y: FloatArray) -> FloatArray:
+        return self.level_map.pieces(self.base._normal_score(y))
+
+    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+        to_base = self.level_map.pieces.inverse
+        if self.base.has_density:
+            return self.base._from_normal_score(to_base(score))
+        # a level above one of the base by rounding alone is that level
+        return self.base._from_normal_score(_less_rounding(to_base(_less_rounding(score))))
+
     def _cdf(self, y: FloatArray) -> FloatArray:
-        return self.level_map(self.base._cdf(y))
+        return np.asarray(ndtr(self._normal_score(y)))
 
     def _sf(self, y: FloatArray) -> FloatArray:
-        return self._upper_map(self.base._sf(y))
+        return np.asarray(ndtr(-self._normal_score(y)))
 
     def _ppf(self, p: FloatArray) -> FloatArray:
-        return self.base._ppf(self.level_map.inverse(p))
+        return self._from_normal_score(ndtri(p if self.base.has_density else p - level_rounding(p)))
 
     def _isf(self, q: FloatArray) -> FloatArray:
-        return self.base._isf(self._upper_map.inverse(q))
+        return self._from_normal_score(-ndtri(q if self.base.has_density else q + level_rounding(q)))
+
+    @property
+    def _light_tails(self) -> bool:
+        return self.base._light_tails
 
     @property
     def has_density(self) -> bool:
         return self.base.has_density
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        return np.log(self.level_map.density(self.base._cdf(y))) + self.base._logpdf(y)
+        score = self.base._normal_score(y)
+        score = np.where(np.isinf(score), np.sign(score) * _SCORE_LIMIT, score)
+        return self.level_map.log_density(score) + self.base._logpdf(y)
 
     def _known(self) -> Distribution:
         known = self.base._known()
@@ -240,29 +141,35 @@ class Recalibrated(Distribution):
         return self.base._shortage(self.level_map.inverse(level), kind)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        form = self.base._standard_form()
-        if self._integrates_values or self._known() is not self:
+        form = self._standard_form()
+        if form is None or self._integrates_values or self._known() is not self:
             return super()._moments()
-        if form is None:
-            return level_moments(self.base, self.level_map)
         loc, scale, standard = form
-        mean, std = level_moments(standard, self.level_map)
-        if not np.isfinite(standard.std()).all():
-            std = standard.std()  # a linear tail of R keeps the base's tail, and with it the infinity
+        mean, std = standard._standard_moments()
         with np.errstate(invalid="ignore"):
             return loc + scale * mean, np.where(scale == 0, 0.0, scale * std)
 
-    def _crps(self, y: FloatArray) -> FloatArray:
-        form = self.base._standard_form()
-        if self._integrates_values or self._known() is not self:
-            return super()._crps(y)
-        if form is None:
-            return level_crps(self.base, y, self.level_map)
-        loc, scale, standard = form
-        score = scale * level_crps(standard, (y - loc) / np.where(scale == 0, 1.0, scale), self.level_map)
-        return np.where(scale == 0, np.abs(y - loc), score)
+    def _standard_moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of a one-row distribution."""
+        if isinstance(self.base, Normal):
+            closed = pieces_moments(self.level_map.pieces)
+            return np.array(closed[:1]), np.array(closed[1:])
+        mean, std = super()._moments()
+        # an outer slope of 1 keeps the base's tail, and with it an infinite standard deviation
+        endless = np.isinf(self.base.std()) & (self.level_map.pieces.slopes[[0, -1]].min() <= 1)
+        return mean, np.where(endless, np.inf, std)
 
-    def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
+    def _crps(self, y: FloatArray) -> FloatArray:
+        form = self._standard_form()
+        if form is None or self._integrates_values or self._known() is not self:
+            return super()._crps(y)
+        loc, scale, standard = form
+        z = (y - loc) / np.where(scale == 0, 1.0, scale)
+        normal = isinstance(standard.base, Normal)
+        crps = pieces_crps(self.level_map.pieces, z) if normal else level_crps(standard, z)
+        return np.where(scale == 0, np.abs(y - loc), scale * crps)
+
+    def _standard_form(self) -> tuple[FloatArray, FloatArray, Recalibrated] | None:
         form = self.base._standard_form()
         return None if form is None else (*form[:2], Recalibrated(form[2], self.level_map))
 
@@ -274,14 +181,18 @@ class Recalibrated(Distribution):
         return np.concatenate([self.base._landmarks(), super()._landmarks()], axis=1)
 
     def _level_breaks(self) -> FloatArray:
-        return self.level_map(np.concatenate([self.level_map.levels, self.base._level_breaks()]))
+        return np.concatenate([self.level_map.values, self.level_map(self.base._level_breaks())])
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
         if (factor > 0).all():
             return Recalibrated(affine(self.base, shift, factor), self.level_map)
         if (factor < 0).all():
-            return Recalibrated(affine(self.base, shift, factor), self._upper_map)
+            return Recalibrated(affine(self.base, shift, factor), self.level_map.reversed())
         return None
+
+
+def _less_rounding(score: FloatArray) -> FloatArray:
+    return np.asarray(score - _ROUNDING * np.maximum(np.abs(score), 1.0))
 
 
 def _check_parts(base: Distribution, level_map: LevelMap) -> None:

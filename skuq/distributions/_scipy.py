@@ -8,10 +8,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from skuq._typing import FloatArray, IntArray
+from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
+from skuq.distributions._levels import level_rounding
 
 _MOST_ATOMS = 300
 """Beyond, the steps of a cdf are so small that it may pass for a smooth one."""
@@ -54,7 +57,8 @@ class ScipyDistribution(Distribution):
                 "`frozen` must be a frozen scipy.stats distribution such as stats.gamma(a=2), "
                 f"got {frozen!r}."
             )
-        family, parameters = frozen.dist, _parameters(frozen)
+        family = frozen.dist
+        parameters = {name: _read_parameter(value, name) for name, value in _parameters(frozen).items()}
         atoms = np.asarray(getattr(family, "xk", 0.0))
         if (atoms != np.round(atoms)).any():
             raise ValueError(
@@ -70,6 +74,8 @@ class ScipyDistribution(Distribution):
         copied = family(**rows)
         with np.errstate(all="ignore"):
             bad = np.isnan(np.broadcast_to(copied.support()[0], shape or (1,)))
+            if any(np.isinf(value).any() for value in rows.values()):  # such as a gamma's, not a t's
+                bad |= ~np.isfinite(copied.ppf(0.5))
         if bad.any():
             row = int(np.argmax(bad))
             given = ", ".join(f"{name}={value[row]}" for name, value in rows.items())
@@ -133,13 +139,20 @@ class ScipyDistribution(Distribution):
         return np.asarray(self.frozen.sf(y), dtype=float)
 
     def _ppf(self, p: FloatArray) -> FloatArray:
-        return np.asarray(self.frozen.ppf(p), dtype=float)
+        quantile = np.asarray(self.frozen.ppf(p), dtype=float)
+        if not self._discrete:
+            return quantile
+        # a level that exceeds a cumulative probability by rounding alone is that probability
+        reached = self.frozen.cdf(quantile - 1) >= p - level_rounding(p)
+        return np.where(reached & (p > 0), quantile - 1, quantile)
 
     def _isf(self, q: FloatArray) -> FloatArray:
         if not self._discrete:
             return np.asarray(self.frozen.isf(q), dtype=float)
         # scipy takes 1 - q, which is 1 for small q, and there the end of the support, infinite or NaN
         quantile = self.frozen.isf(np.maximum(q, 2.0**-53))
+        reached = self.frozen.sf(quantile - 1) <= q + level_rounding(q)
+        quantile = np.where(reached & (q < 1), quantile - 1, quantile)
         return np.asarray(np.where(q > 0, quantile, self.frozen.support()[1]), dtype=float)
 
     @property
@@ -204,6 +217,14 @@ class ScipyDistribution(Distribution):
             "scale": factor * self._parameters["scale"],
         }
         return ScipyDistribution(self.frozen.dist(**moved))
+
+
+def _read_parameter(value: Any, name: str) -> NDArray[Any]:
+    """Return a parameter as an array of real numbers, of integers where it has them."""
+    array, reals = np.asarray(value), as_float_array(value, name)
+    if name in {"loc", "scale"}:
+        check_finite(reals, name)
+    return array if array.dtype.kind in "biuf" else reals
 
 
 def _parameters(frozen: Any) -> dict[str, Any]:

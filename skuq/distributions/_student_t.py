@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import betaln, gammaln, stdtr, stdtrit
+from scipy.special import betaincinv, betaln, gammaln, stdtr, stdtrit
 
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_non_negative, check_positive
 from skuq.distributions._base import Distribution
 from skuq.distributions._location_scale import (
@@ -20,6 +20,13 @@ from skuq.distributions._location_scale import (
     standardise,
     unstandardise,
 )
+from skuq.distributions._normal import LOG_SQRT_2PI
+
+_NEAR_CAUCHY = 1e-4
+"""Distance of df from 1 within which the terms of the closed CRPS cancel in more than four digits."""
+
+_STIRLING = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336, -31 / 18432)
+"""Coefficients of x^-1, x^-3, ... in log Gamma(x + 1/2) - log Gamma(x) - log(x) / 2."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,7 +42,7 @@ class StudentT(Distribution):
         ``scale * sqrt(df / (df - 2))``. 0 is a point mass at ``loc``.
     df : float or array-like of shape (n,)
         Degrees of freedom, above 0. The mean exists above 1, the standard deviation is infinite
-        up to 2.
+        up to 2; infinite degrees of freedom give the normal distribution.
     epistemic_scale : float or array-like of shape (n,), default=None
         Scale of the regression function f(x), the part of ``scale`` that is not noise, where the
         model knows it. Needed by `epistemic` and `aleatoric`, which keep ``df``.
@@ -46,9 +53,9 @@ class StudentT(Distribution):
 
     Notes
     -----
-    The CRPS for df > 1 is the closed form of Jordan, Krueger and Lerch (2019), appendix A,
-    https://doi.org/10.18637/jss.v090.i12; for fewer it is integrated numerically, and it is
-    infinite up to 1/2.
+    The CRPS is the closed form of Jordan, Krueger and Lerch (2019), appendix A,
+    https://doi.org/10.18637/jss.v090.i12, which continues analytically to 1/2 < df < 1; at df = 1, where it
+    is 0 times infinity, it is integrated numerically, and it is infinite up to 1/2.
 
     Examples
     --------
@@ -68,7 +75,7 @@ class StudentT(Distribution):
     def __init__(
         self, loc: ArrayLike, scale: ArrayLike, df: ArrayLike, epistemic_scale: ArrayLike | None = None
     ) -> None:
-        location, width, freedom = read_rows(loc=loc, scale=scale, df=df)
+        location, width, freedom = read_rows(may_be_infinite="df", loc=loc, scale=scale, df=df)
         check_positive(freedom, "df")
         check_non_negative(width, "scale")
         part = read_epistemic_scale(epistemic_scale, width)
@@ -110,8 +117,9 @@ class StudentT(Distribution):
         return self.loc.copy()
 
     def std(self) -> FloatArray:
-        with np.errstate(divide="ignore"):
-            factor = np.sqrt(np.where(self.df > 2, self.df / np.maximum(self.df - 2, 0), np.inf))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variance = np.where(self.df > 2, self.df / np.maximum(self.df - 2, 0), np.inf)
+            factor = np.sqrt(np.where(np.isinf(self.df), 1.0, variance))
         return np.where(self.scale == 0, 0.0, self.scale) * np.where(self.scale == 0, 1.0, factor)
 
     def _z(self, y: FloatArray) -> FloatArray:
@@ -132,10 +140,16 @@ class StudentT(Distribution):
     def _standard_ppf(self, p: FloatArray) -> FloatArray:
         df = self._shared_df()
         z = stdtrit(df, p)
-        with np.errstate(divide="ignore", over="ignore"):
-            # scipy loses the far tail (wrong by 2 at 1e-200, then infinite); there the tail is a power of z
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            far = (p < 1e-100) & (df < 1e5)
+            if (
+                far.any()
+            ):  # where older scipy is wrong by half of z; more degrees of freedom are all but normal
+                x = betaincinv(df / 2, 0.5, 2 * p)
+                z = np.where(far, -np.sqrt(df * (1 - x) / x), z)
+            # all of these lose the farthest tail, which is a power of z
             log_x = 2 / df * (np.log(p) + np.log(df) + betaln(df / 2, 0.5))
-            z = np.where((p < 1e-100) & (log_x < -30), -np.exp((np.log(df) - log_x) / 2), z)
+            z = np.where(log_x < -30, -np.exp((np.log(df) - log_x) / 2), z)
         z = np.where(p == 0.5, 0.0, z)  # older scipy is off by 1e-17, and gives NaN at the ends
         return np.where(p == 0, -np.inf, np.where(p == 1, np.inf, z))
 
@@ -145,27 +159,28 @@ class StudentT(Distribution):
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         df, z = self._shared_df(), self._z(y)
-        log_norm = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi)
-        return log_norm - np.log(self.scale) - (df + 1) / 2 * np.log1p(z * z / df)
+        log_kernel = 0.5 * (1 + 1 / df) * _log_growth(z, df)
+        return _gamma_ratio(df) - LOG_SQRT_2PI - np.log(self.scale) - log_kernel
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        if self.df.min() <= 1:
-            return self._crps_without_mean(y)
+        integrated = np.abs(self.df - 1) < _NEAR_CAUCHY
+        if integrated.any() or self.df.min() <= 0.5:
+            return self._crps_by_rows(y, integrated)
         df, z = self._shared_df(), (y - self.loc) / np.where(self.scale == 0, 1.0, self.scale)
-        log_norm = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi)
-        log_mean = log_norm - (df - 1) / 2 * np.log1p(z * z / df)  # log of f(z) (1 + z^2 / df)
-        spread = 2 * np.sqrt(df) / (df - 1) * np.exp(betaln(0.5, df - 0.5) - 2 * betaln(0.5, df / 2))
-        score = z * (2 * stdtr(df, z) - 1) + 2 * df / (df - 1) * np.exp(log_mean) - spread
+        log_mean = _gamma_ratio(df) - LOG_SQRT_2PI - 0.5 * (1 - 1 / df) * _log_growth(z, df)
+        # of the paper's spread the gamma functions of large arguments cancel, leaving 1 / sqrt(pi)
+        spread = np.exp(2 * _gamma_ratio(df) - _gamma_ratio(2 * df - 1)) / np.sqrt(np.pi * (1 - 0.5 / df))
+        score = z * (2 * stdtr(df, z) - 1) + (2 * np.exp(log_mean) - spread) / (1 - 1 / df)
         return np.where(self.scale == 0, np.abs(y - self.loc), self.scale * score)
 
-    def _crps_without_mean(self, y: FloatArray) -> FloatArray:
+    def _crps_by_rows(self, y: FloatArray, integrated: BoolArray) -> FloatArray:
         score = np.full(len(self), np.inf)  # what it is up to df = 1/2
-        light = np.flatnonzero(self.df > 1)
-        if light.size:
-            score[light] = self._take(light)._crps(y[light])
-        heavy = np.flatnonzero((self.df <= 1) & (self.df > 0.5))
-        if heavy.size:
-            score[heavy] = Distribution._crps(self._take(heavy), y[heavy])
+        closed = np.flatnonzero(~integrated & (self.df > 0.5))
+        if closed.size:
+            score[closed] = self._take(closed)._crps(y[closed])
+        rest = np.flatnonzero(integrated)
+        if rest.size:
+            score[rest] = Distribution._crps(self._take(rest), y[rest])
         return np.where(self.scale == 0, np.abs(y - self.loc), score)
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
@@ -188,3 +203,23 @@ class StudentT(Distribution):
         if self.epistemic_scale is None:
             return super().aleatoric()  # type: ignore[return-value]
         return StudentT(np.zeros_like(self.loc), noise_scale(self.scale, self.epistemic_scale), self.df)
+
+
+def _gamma_ratio(df: FloatArray) -> FloatArray:
+    """log Gamma(x + 1/2) - log Gamma(x) - log(x) / 2 at x = df / 2, which vanishes as df grows."""
+    x = np.maximum(df, 40.0) / 2  # from there on the series is exact to the last digit
+    series = sum(coefficient / x ** (2 * k + 1) for k, coefficient in enumerate(_STIRLING))
+    if np.min(df) >= 40:
+        return np.asarray(series)
+    x = np.minimum(df, 40.0) / 2
+    return np.where(df < 40, gammaln(x + 0.5) - gammaln(x) - 0.5 * np.log(x), series)
+
+
+def _log_growth(z: FloatArray, df: FloatArray) -> FloatArray:
+    """df log(1 + z^2 / df), whose limit is z^2; no square overflows but that of the limit itself."""
+    with np.errstate(all="ignore"):
+        ratio = np.abs(z) / np.sqrt(df)
+        growth = np.asarray(df * np.log1p(ratio * ratio))
+        if np.max(ratio, initial=0.0) > 1e8:
+            growth = np.where(ratio > 1e8, 2 * df * np.log(ratio), growth)
+        return np.where(np.isinf(df), z * z, growth) if np.isinf(df).any() else growth

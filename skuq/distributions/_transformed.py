@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -160,13 +161,26 @@ class Transformed(Distribution):
         middle = self._ppf(np.asarray(0.5))
         return np.where(outside, 0.0, x), np.where(outside, np.where(y < middle, -1.0, 1.0), 0.0)
 
+    @cached_property
+    def _quartile_size(self) -> FloatArray:
+        """Absolute quartiles of the base, added; kept, since those of a mixture are a search."""
+        return np.abs(self.base._ppf(np.asarray(0.25))) + np.abs(self.base._ppf(np.asarray(0.75)))
+
     def _closed_side(self, x: FloatArray) -> FloatArray:
         """Values of the base, moved by the reach of rounding so that an atom at y counts as <= y."""
         if self.base.has_density:
             return x
-        low, high = (np.abs(self.base._ppf(np.asarray(level))) for level in (0.25, 0.75))
-        step = 1e-12 * (np.where(np.isfinite(x), np.abs(x), 0.0) + low + high)
+        step = 1e-12 * (np.where(np.isfinite(x), np.abs(x), 0.0) + self._quartile_size)
         return x - step if self._decreasing else x + step
+
+    def _normal_score(self, y: FloatArray) -> FloatArray:
+        x, side = self._back(y)
+        score = self.base._normal_score(self._closed_side(x))
+        inside = -score if self._decreasing else score
+        return np.where(side == 0, inside, np.where(side < 0, -np.inf, np.inf))
+
+    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+        return _apply(self.func, self.base._from_normal_score(-score if self._decreasing else score), "func")
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         x, side = self._back(y)
@@ -229,6 +243,13 @@ class Transformed(Distribution):
         if not endless.any():
             return score
         return np.where(endless, level_crps(Winsorised(self, WINSOR_LEVEL), y), score)
+
+    def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
+        known = self._known()
+        if known is not self:
+            return known._sample(m, rng)
+        draws = self.base._sample(m, rng)
+        return _apply(self.func, draws.ravel(), "func").reshape(draws.shape)
 
     @property
     def _integrates_values(self) -> bool:

@@ -7,22 +7,36 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_ndtr, ndtri
 
 from skuq._typing import FloatArray, IntArray
-from skuq.distributions import BetaRecalibrated, Distribution
-from skuq.distributions._beta_recalibrated import log_levels
+from skuq._validation import effective_rows
+from skuq.distributions import BetaRecalibrated, Distribution, LevelMap, Recalibrated
+from skuq.distributions._pit import PER_ATOM, atom_points, pit_scores
+from skuq.distributions._ranks import WeightedRanks
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._gp_cubature import expect, factorise, icosahedron, place_nodes
 from skuq.recalibration._gp_engine import LatentPrior, Rows
 from skuq.recalibration._gp_fit import describe, fit_field, read_rows
-from skuq.recalibration._scaling import Spread, finite_std, overall_factor, read_spread
+from skuq.recalibration._isotonic import centre_and_spread
+from skuq.recalibration._residuals import outside_share
+from skuq.recalibration._scaling import finite_std, overall_factor, read_spread
 
 _PRIOR = LatentPrior(constants=np.array([1.5, 1.0, 3.0]), rates=np.array([2.0, 4.0, 1.0]))
 """Of latent scale, skew and shift, logarithms of exponents and log odds of a level."""
 
-_LOG_TINY = math.log(np.finfo(float).tiny)
-_LARGEST = 30.0
-"""Logarithms of a and b are held here, beyond anything that data ask for."""
+_LOGISTIC_MEDIAN = math.log(3.0)
+"""Median of |log odds| of a uniform level."""
+
+_NARROW = 2.0
+"""Standard deviation of the normal scores above which they are standardised first."""
+
+_LARGEST = 6.0
+"""Logarithms of a and b are held here: 400 is enough for standard deviations 100 times too large."""
+
+_FEW = 3
+"""Fewer rows than this may share one target by chance."""
 
 
 def _log_exponents(latent: FloatArray) -> FloatArray:
@@ -47,8 +61,24 @@ class BetaLikelihood:
         return icosahedron()
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the identity."""
-        return np.zeros(3)
+        """Return the best map of all rows, so that the search need not cross the scales between them.
+
+        A model's standard deviations may be off by orders of magnitude, and its levels by thousands on the
+        scale of log odds.
+        """
+
+        def cost(latent: FloatArray) -> tuple[float, FloatArray]:
+            value, slope = self.at(np.broadcast_to(latent[:, np.newaxis, np.newaxis], (3, 1, len(weight))))
+            prior = latent / _PRIOR.constants**2
+            return float(latent @ prior / 2 - value[0] @ weight), prior - slope[:, 0] @ weight
+
+        odds = WeightedRanks(self.log_lower - self.log_upper, weight)
+        size = WeightedRanks(np.abs(odds.values - odds.median), odds.weights).median / _LOGISTIC_MEDIAN
+        starts = [np.zeros(3)]
+        if size > 0:  # the log odds, standardised
+            starts.append(np.array([-np.log(size), 0.0, -odds.median / size]))
+        found = [minimize(cost, start, jac=True, method="L-BFGS-B") for start in starts]
+        return np.asarray(min(found, key=lambda each: each.fun).x)
 
     def take(self, rows: IntArray) -> BetaLikelihood:
         """Return the likelihood of some of the rows."""
@@ -87,11 +117,10 @@ class GPBetaRecalibrator(BaseRecalibrator):
     It answers at which level the truth lies, for predictions like this one, when the model says 10 %,
     50 %, 90 %: bias, scale and skew, three numbers, each learnt as a function of predicted mean and
     standard deviation. So it mends a model that is too high here and too low there, as well as one
-    that is too sure of itself in places. Three numbers cannot make two modes of one, and a model that
-    is several times too narrow comes out with too sharp a peak: there put `StdScalingRecalibrator`
-    before it. Prefer `GPNormalRecalibrator` where only the scale is wrong or Gaussian distributions
-    must come out, and `IsotonicRecalibrator` where the defect is the same for all predictions,
-    whatever its form; with fewer than about 200 rows either is safer.
+    that is too narrow in places. Three numbers cannot make two modes of one. Prefer `GPNormalRecalibrator`
+    where only the scale is wrong or Gaussian distributions must come out, and `IsotonicRecalibrator` where
+    the defect is the same for all predictions, whatever its form; with fewer than about 200 rows either is
+    safer.
 
     Parameters
     ----------
@@ -120,9 +149,8 @@ class GPBetaRecalibrator(BaseRecalibrator):
         ``n_inducing_points`` where fewer say the same.
     outside_share_ : float
         Share of the rows whose `y` lies where the model gives no probability at all, as below the
-        smallest member of an ensemble or 38 standard deviations from a Gaussian mean. A map of levels
-        cannot reach them: above 0.1, no interval covers 90 %. Widen such distributions first, with
-        ``make_pipeline(StdScalingRecalibrator(), GPBetaRecalibrator())``.
+        smallest member of an ensemble. A map of levels cannot reach them; well above 0.1 no interval
+        covers 90 %, and `fit` raises.
     lower_bound_ : float
         Evidence lower bound of the calibration rows' density over that of the model.
     n_iter_ : int
@@ -153,8 +181,13 @@ class GPBetaRecalibrator(BaseRecalibrator):
     evaluated on demand: against 200 000 draws its levels are right to 1e-4 among 1000 calibration rows,
     and to 0.01 far away from them, where the map is that of the constants.
 
-    Levels of exactly 0 or 1, as with ensembles, count as half their share of the rows. A row predicted
-    without uncertainty stays as it is; it is left out where the prediction is exact.
+    Where the normal scores of the levels spread more than twice as far as they should, they are first
+    standardised by one straight map for all rows: beta maps of far too narrow a model have too sharp a peak,
+    and 90 % intervals would cover 84 %. The search starts from the best map of all rows.
+
+    Levels of exactly 0 or 1, as with ensembles, count evenly over the levels that such rows take up, and a
+    target on an atom over the levels of the atom. A row predicted without uncertainty stays as it is; it is
+    left out where the prediction is exact.
 
     Unlike netcal's GPBeta: three latent functions instead of multiples of one, an expectation instead
     of 128 draws, data in full against the prior whatever the batch, and no grid of 512 points.
@@ -194,18 +227,35 @@ class GPBetaRecalibrator(BaseRecalibrator):
         self.random_state = random_state
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        n = effective_rows(weight, len(y))
         spread = read_spread(dist, y, weight)
-        self._field, self.outside_share_ = None, 0.0
+        if spread is not None and len(y) >= _FEW and y.min() == y.max():
+            raise ValueError(
+                f"`y` must take more than one value, got {y[0]:g} in all {len(y)} rows: every prediction "
+                "would have a bias of its own and no noise. Use StdScalingRecalibrator, or fit on more rows."
+            )
+        self._field, self._rescaling, self.outside_share_ = None, None, 0.0
         if spread is not None:
             overall_factor(np.sign(spread.z), spread.weight)  # raises where all are exact
-            levels, self.outside_share_ = _observed_levels(spread)
-            rows = read_rows(spread.dist, levels, spread.weight)
+            lower, upper = pit_scores(spread.dist, spread.y)
+            self.outside_share_ = outside_share(lower, upper, spread.weight, n, type(self).__name__)
+            repeats = np.ones(len(lower)) if spread.weight is None else spread.weight
+            self._rescaling = _rescaling(lower, upper, repeats, light_tails=spread.dist._light_tails)
+            if self._rescaling is not None:
+                lower, upper = (self._rescaling.pieces(score) for score in (lower, upper))
+            row, score, share = _as_points(lower, upper, repeats)
+            rescaled = self._rescaled(spread.dist)
+            rows = read_rows(rescaled[row], np.stack([log_ndtr(score), log_ndtr(-score)]), share)
             self._field = fit_field(rows, BetaLikelihood(*rows.seen), _PRIOR, self)
         describe(self, self._field, _PRIOR)
+
+    def _rescaled(self, dist: Distribution) -> Distribution:
+        return dist if self._rescaling is None else Recalibrated(dist, self._rescaling)
 
     def _transform(self, dist: Distribution) -> Distribution:
         if self._field is None:  # fitted to exact point masses, which any map fits
             return dist
+        dist = self._rescaled(dist)
         mean, covariance = self._field.at(dist.mean(), finite_std(dist))
         nodes, weights = icosahedron()
         latent = place_nodes(mean, factorise(covariance), nodes)
@@ -213,21 +263,44 @@ class GPBetaRecalibrator(BaseRecalibrator):
         return BetaRecalibrated(dist, a.T, b.T, latent[2].T, weights)
 
 
-def _observed_levels(spread: Spread) -> tuple[FloatArray, float]:
-    """Return log F(y) and log(1 - F(y)), shape (2, n), finite, and the share of rows at level 0 or 1.
+def _rescaling(
+    lower: FloatArray, upper: FloatArray, weight: FloatArray, *, light_tails: bool
+) -> LevelMap | None:
+    """Return the map that standardises the normal scores of the PIT, where they are far from standard.
 
-    A row below everything the model thinks possible lies somewhere in the levels that such rows take up, for
-    which stands the middle one. A level that only underflows is held at the smallest number.
+    Three parameters on the scale of log odds follow a Gaussian scale only so far: several times too narrow a
+    model would come out with too sharp a peak, and 90 % intervals cover 84 %.
     """
-    levels = np.array(log_levels(spread.dist, spread.y))
-    weight = np.ones(len(spread.y)) if spread.weight is None else spread.weight
-    lost = np.isneginf(levels)
-    outside = float(lost.any(axis=0) @ weight / weight.sum())
-    if outside and spread.dist.has_density:
-        lost &= np.isneginf(spread.dist.logpdf(spread.y))
-    shares = lost @ weight / weight.sum()
-    levels = np.maximum(levels, _LOG_TINY)
-    for side in np.flatnonzero(shares):
-        middle = shares[side] / 2
-        levels[side, lost[side]], levels[1 - side, lost[side]] = np.log(middle), np.log1p(-middle)
-    return levels, outside
+    score = (lower + upper)[np.isfinite(lower) & np.isfinite(upper)] / 2
+    mass = weight[np.isfinite(lower) & np.isfinite(upper)]
+    if not len(score):
+        return None
+    order = np.argsort(score)
+    centre, spread = centre_and_spread(score[order], mass[order])
+    if spread <= _NARROW:
+        return None
+    outer = 1 / spread if light_tails else 1.0
+    ends = np.array([min(score.min(), centre - spread), max(score.max(), centre + spread)])
+    return LevelMap.from_scores(ends, (ends - centre) / spread, outer, outer)
+
+
+def _as_points(
+    lower: FloatArray, upper: FloatArray, weight: FloatArray
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return row, normal score and weight of points that stand for the rows.
+
+    A row on an atom is several points, evenly spaced over its levels; so is one out of reach, which lies
+    somewhere in the levels that all such rows on its side take up.
+    """
+    total = weight.sum()
+    below, above = upper == -np.inf, lower == np.inf
+    upper = np.where(below, ndtri(weight[below].sum() / total), upper)
+    lower = np.where(above, -ndtri(weight[above].sum() / total), lower)
+    atom = lower < upper
+    spread = atom_points(lower[atom], upper[atom])
+    row = np.arange(len(lower))
+    return (
+        np.concatenate([row[~atom], np.repeat(row[atom], PER_ATOM)]),
+        np.concatenate([lower[~atom], spread.ravel()]),
+        np.concatenate([weight[~atom], np.repeat(weight[atom] / PER_ATOM, PER_ATOM)]),
+    )

@@ -10,6 +10,7 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import effective_rows
 from skuq.distributions import Distribution, StudentT
 from skuq.distributions._ranks import WeightedRanks
 from skuq.recalibration._base import BaseRecalibrator, check_dist
@@ -150,6 +151,7 @@ class GPCauchyRecalibrator(BaseRecalibrator):
         self.random_state = random_state
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        effective_rows(weight, len(y))  # raises for relative weights
         spread = read_spread(dist, y, weight)
         self._field = None
         if spread is not None:

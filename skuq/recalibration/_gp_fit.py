@@ -12,10 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from skuq._typing import FloatArray
-from skuq._validation import check_integer, effective_rows
+from skuq._validation import check_integer, check_random_state
 from skuq._warnings import warn_user
 from skuq.distributions import Distribution
 from skuq.distributions._ranks import WeightedRanks
@@ -93,7 +92,6 @@ def read_rows(dist: Distribution, seen: FloatArray, weight: FloatArray | None) -
     weight : ndarray of shape (n,) or None
         How many observations each row stands for.
     """
-    effective_rows(weight, len(dist))
     mean, std = dist.mean(), dist.std()
     frame = Frame.of(mean, std, weight)
     table = np.vstack([np.abs(mean - frame.centre), std, mean, seen])

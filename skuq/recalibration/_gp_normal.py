@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from skuq._typing import FloatArray, IntArray
+from skuq._validation import effective_rows
 from skuq.distributions import Distribution
 from skuq.recalibration._gp_engine import LatentPrior, Rows
 from skuq.recalibration._gp_fit import describe, fit_field, log_size, read_rows
@@ -156,6 +157,7 @@ class GPNormalRecalibrator(ScalingRecalibrator):
         self.random_state = random_state
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        effective_rows(weight, len(y))  # raises for relative weights
         spread = read_spread(dist, y, weight)
         self._field = None
         if spread is not None:

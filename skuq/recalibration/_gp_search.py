@@ -72,20 +72,24 @@ def _start(problem: VariationalProcess) -> FloatArray:
 
 
 class _Objective:
-    """Bound and prior at the best q, which each trial takes over from the one before."""
+    """Bound and prior at the best q, which each trial takes over from the highest one before.
+
+    A trial too far out may end at a q from which the search for the next does not come back.
+    """
 
     def __init__(self, problem: VariationalProcess) -> None:
         self.problem = problem
         self.coefficients: Coefficients | None = None
-        self.settled = LOOSE
+        self.highest, self.settled = -np.inf, LOOSE
 
     def __call__(self, parameters: FloatArray) -> tuple[float, FloatArray]:
         state = self.problem.best(parameters, self.coefficients, self.settled)
-        self.coefficients = state.coefficients
         value, slope = log_prior(parameters, self.problem.latents.rates)
-        slope += bound_gradient(state)
-        self.settled = float(np.clip(LOOSE * np.abs(slope).max(), SETTLED, LOOSE))
-        return state.bound + value, slope
+        value, slope = value + state.bound, slope + bound_gradient(state)
+        if value > self.highest:
+            self.coefficients, self.highest = state.coefficients, value
+            self.settled = float(np.clip(LOOSE * np.abs(slope).max(), SETTLED, LOOSE))
+        return value, slope
 
 
 def search_all_rows(problem: VariationalProcess, max_iter: int) -> Found:

@@ -10,17 +10,23 @@ from scipy.special import ndtr, ndtri
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_option, effective_rows
 from skuq.distributions import Distribution, LevelMap, Recalibrated
+from skuq.distributions._pit import PER_ATOM, atom_points, pit_scores
 from skuq.recalibration._base import BaseRecalibrator
-
-_LEVEL_FLOOR = 1e-9
-"""PIT values are held this far from 0 and 1 (6 standard deviations of a Gaussian).
-
-Between 1 - 1e-16 and 1 there are no more floating-point numbers: nearer to 1 the upper tail would have
-no levels left to lie on, and the lower tail is treated alike so that mirrored data give mirrored maps.
-"""
+from skuq.recalibration._residuals import outside_share
 
 _DECIMALS = 12
-"""PIT values that agree so far differ by rounding alone: the same row twice may give them."""
+"""Normal scores that agree so far differ by rounding alone: the same row twice may give them."""
+
+_MOST_BLUR = 0.7
+"""Largest gap between the smooth map and the rows' plotting positions, times the root of n.
+
+Gaussian rows exceed it in less than one sample of a hundred (measured at n from 20 to 5000).
+"""
+
+_HALVINGS = 8
+
+_FAR_OUT = 5.0
+"""In interquartile ranges from the median, some 7 standard deviations of a Gaussian."""
 
 _BANDWIDTH = 0.8
 """Bandwidth of the kernel, in standard deviations of the normal scores times n^(-1/5).
@@ -46,13 +52,13 @@ class IsotonicRecalibrator(BaseRecalibrator):
         evenly spaced, and beyond the outermost one the ranks 1, 2, 4, ... from each end; an integer
         sets the number of evenly spaced ranks. None makes every row a knot, as the method was
         published; the intervals are as good, but the density is so rough that the negative
-        log-likelihood on new rows is 0.42 worse at any n, and moments cost time in proportion to n.
+        log-likelihood on new rows is 0.4 worse at any n, and moments cost time in proportion to n.
     smooth : bool, default=False
         True estimates the map by a kernel instead of at ranks. The density is smooth and follows the
-        accidents of few rows half as much, which shows up to a few thousand rows. Leave it where
+        accidents of few rows half as much, which shows up to a few thousand rows. False is better where
         observations end abruptly inside the model's distribution, as waiting times do at 0, for a kernel
-        blurs such an edge: on exponential noise the negative log-likelihood is 0.05 to 0.07 worse than by
-        ranks from 100 rows on, and 90 % intervals cover 92 %.
+        blurs such an edge: on exponential noise the negative log-likelihood is 0.04 to 0.05 worse than by
+        ranks with 100 and 500 rows, and with 100 rows 90 % intervals cover 94 %.
 
     Attributes
     ----------
@@ -60,9 +66,8 @@ class IsotonicRecalibrator(BaseRecalibrator):
         The map :math:`R` from the model's level to the observed one.
     outside_share_ : float
         Share of the rows whose `y` lies where the model gives no probability at all, as below the
-        smallest member of an ensemble. A map of levels cannot reach them: above 0.1, no interval
-        covers 90 %. Widen such distributions first, with
-        ``make_pipeline(StdScalingRecalibrator(), IsotonicRecalibrator())``.
+        smallest member of an ensemble. A map of levels cannot reach them; well above 0.1 no interval
+        covers 90 %, and `fit` raises.
     n_features_in_ : int
         Always 2, the columns of a Distribution seen as an array.
 
@@ -80,17 +85,24 @@ class IsotonicRecalibrator(BaseRecalibrator):
     :math:`u_i = F_i(y_i)` and their plotting positions: rank :math:`i` of :math:`n` gets
     :math:`i / (n + 1)` (Weibull), equal values share their mean rank, and a weight of k is k equal
     values. These points already increase, so that isotonic regression has nothing left to do and
-    linear interpolation makes the map strictly increasing. Between two chosen ranks it is bent once,
-    halfway on the scale of normal quantiles, where it is nearly straight. Beyond the smallest and
-    the largest PIT the model's own tail keeps its shape, :math:`R(u) = u \, R(u_{(1)}) / u_{(1)}` and
-    its mirror image, so that all probability is accounted for and moments exist where the model's do.
+    linear interpolation makes the map strictly increasing. Interpolation, thinning and smoothing work on
+    normal scores :math:`x_i = \Phi^{-1}(u_i)`, which no level saturates: for a `Normal` they are
+    :math:`(y_i - \mu_i) / \sigma_i`, and a model of any overconfidence is corrected; so for
+    `NormalMixture`, `Quantiles` and what is built on these. In a family whose far levels underflow, rows
+    beyond 38 normal scores count as out of reach. Beyond the outermost knots the map goes on with its
+    overall slope, the ratio of the standard deviations of observed and predicted scores; for families with
+    power tails with no less than 1, so that moments exist where the model's do. Of a model 2.5 times too
+    wide the standard deviation comes out 6 % too large with 50 rows and 3 % with 100.
 
-    If ``smooth``, :math:`R` is the distribution function of the normal scores
-    :math:`x_i = \Phi^{-1}(u_i)`, estimated by a Gaussian kernel of bandwidth
-    :math:`0.8 \, s \, n^{-1/5}`, s their standard deviation; the scores are first drawn towards their
-    mean by as much as the kernel spreads them, so that a straight map comes out straight. (Estimating R by a
-    kernel is the proposal of [2]_, there on the scale of levels.) It is used between the levels that it
-    takes to 1 / (n + 1) and n / (n + 1); the tails beyond are the model's own, as above.
+    A row whose target lies on an atom counts evenly over the levels from :math:`F(y-)` to :math:`F(y)`, the
+    expectation of the randomised PIT [3]_. Target and atom are the same within rounding of single precision.
+
+    If ``smooth``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian
+    kernel of bandwidth :math:`0.8 \, s \, n^{-1/5}`, s their standard deviation; the scores are first drawn
+    towards their mean by as much as the kernel spreads them, so that a straight map comes out straight.
+    (Estimating R by a kernel is the proposal of [2]_, there on the scale of levels.) The bandwidth is halved
+    while the estimate leaves the plotting positions by more than :math:`0.7 / \sqrt n`. The estimate is used
+    between the levels that it takes to 1 / (n + 1) and n / (n + 1).
 
     With few rows the map follows their accidents. Fitted to a model that is calibrated already, it
     makes the negative log-likelihood on new rows worse by 0.19 with 20 rows, 0.08 with 100, 0.025 with
@@ -105,6 +117,8 @@ class IsotonicRecalibrator(BaseRecalibrator):
        calibrated regression", ICML 2018, PMLR 80, algorithm 1.
     .. [2] V. Dheur, S. Ben Taieb, "A large-scale study of probabilistic calibration in neural network
        regression", ICML 2023, PMLR 202. https://doi.org/10.48550/arXiv.2306.02738
+    .. [3] C. Czado, T. Gneiting, L. Held, "Predictive model assessment for count data", Biometrics 65,
+       2009, eq. 1. https://doi.org/10.1111/j.1541-0420.2009.01191.x
 
     Examples
     --------
@@ -134,83 +148,131 @@ class IsotonicRecalibrator(BaseRecalibrator):
                 f"{n_knots!r}."
             )
         n = effective_rows(weight, len(y))
-        pit = dist.pit(y)
-        self.outside_share_ = float(np.average((pit <= 0) | (pit >= 1), weights=weight))
-        levels, positions, masses = _plotting_positions(pit, weight, n)
-        if self.smooth and len(levels) > 1:
-            levels, positions = _kernel_estimate(levels, masses, n)
+        lower, upper = pit_scores(dist, y)
+        self.outside_share_ = outside_share(lower, upper, weight, n, type(self).__name__)
+        scores, positions, masses = _plotting_positions(lower, upper, weight, n)
+        slope = _outer_slope(scores, positions, masses, light_tails=dist._light_tails)
+        if self.smooth and np.count_nonzero(masses) > 1:
+            scores, positions = _kernel_estimate(scores, positions, masses, n)
         elif n_knots is not None:
             n_levels = round(2 * n ** (1 / 3)) if n_knots == "auto" else n_knots
-            levels, positions = _bend(*_thin(levels, positions, masses, n, n_levels))
-        self.level_map_ = LevelMap(*_with_ends(levels, positions))
+            scores, positions = _thin(scores, positions, masses, n, n_levels)
+        self.level_map_ = _level_map(scores, ndtri(positions), slope)
 
     def _transform(self, dist: Distribution) -> Distribution:
         return Recalibrated(dist, self.level_map_)
 
 
 def _plotting_positions(
-    pit: FloatArray, weight: FloatArray | None, n: float
+    lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct PIT values, their mean rank over n + 1, and the weight on each."""
-    inside = np.clip(pit, _LEVEL_FLOOR, 1 - _LEVEL_FLOOR)
-    levels, group = np.unique(np.round(inside, _DECIMALS), return_inverse=True)
-    masses = np.bincount(group, weights=weight, minlength=len(levels)).astype(np.float64)
+    """Return the distinct normal scores of the PIT, their mean rank over n + 1, and the weight on each."""
+    repeats = np.ones(len(lower)) if weight is None else weight
+    atom = lower < upper
+    points, weights = lower[~atom], repeats[~atom]
+    if atom.any():
+        ends = np.concatenate([lower[atom], upper[atom]])  # where the share of rows passed is exact
+        points = np.concatenate([points, atom_points(lower[atom], upper[atom]).ravel(), ends])
+        even = np.repeat(repeats[atom] / PER_ATOM, PER_ATOM)
+        weights = np.concatenate([weights, even, np.zeros(len(ends))])
+    scores, group = np.unique(np.round(points, _DECIMALS), return_inverse=True)
+    masses = np.asarray(np.bincount(group, weights=weights, minlength=len(scores)), dtype=np.float64)
     ranks = np.cumsum(masses) - masses / 2 + 0.5  # the mean of the ranks that a tie group takes up
-    return levels, ranks / (n + 1), masses
+    inside = np.isfinite(scores)
+    return scores[inside], ranks[inside] / (n + 1), masses[inside]
+
+
+def _outer_slope(
+    scores: FloatArray, positions: FloatArray, masses: FloatArray, *, light_tails: bool
+) -> float:
+    """Return the slope of the map beyond the outermost knots, on the scale of normal scores.
+
+    The slope of the map as a whole, which is that of a factor for the standard deviation: above 1 for a model
+    that is too wide, whose own tails would be too long. Below 1 it makes tails heavier, and those of a
+    Student t distribution so heavy that no mean is left.
+    """
+    if np.count_nonzero(masses) < 2:
+        return 1.0
+    nominal, observed = (centre_and_spread(values, masses)[1] for values in (scores, ndtri(positions)))
+    slope = observed / nominal if nominal > 0 else 1.0
+    return slope if light_tails else max(1.0, slope)
 
 
 def _thin(
-    levels: FloatArray, positions: FloatArray, masses: FloatArray, n: float, n_levels: int
+    scores: FloatArray, positions: FloatArray, masses: FloatArray, n: float, n_levels: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the interpolated map at few positions, which depend on n and on heavy ties alone."""
+    if not len(scores):
+        return scores, positions
     step = (n + 1) / (n_levels + 1)  # in ranks
     even = step * np.arange(1, n_levels + 1)
     doubling = 2.0 ** np.arange(max(int(np.ceil(np.log2(max(step, 1.0)))), 0))
     grid = np.concatenate([doubling, even, n + 1 - doubling]) / (n + 1)
     grid = grid[(grid >= positions[0]) & (grid <= positions[-1])]
     wanted = np.unique(np.concatenate([positions[[0, -1]], positions[masses > step], grid]))
-    return np.interp(wanted, positions, levels), wanted
+    # between two rows the map is a straight line on the scale of normal scores, as everywhere
+    return np.interp(ndtri(wanted), ndtri(positions), scores), wanted
 
 
-def _bend(levels: FloatArray, positions: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the map with one more knot halfway between any two, on the scale of normal quantiles.
+def _kernel_estimate(
+    scores: FloatArray, positions: FloatArray, masses: FloatArray, n: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the smooth map at normal scores half a bandwidth apart, wherever there are rows.
 
-    There the map of a Gaussian that is shifted or scaled is a straight line; on the scale of levels it is
-    strongly bent in the tails, and chords alone make 90 % intervals cover 89 %.
+    The bandwidth is halved while the smooth map leaves the rows by more than chance explains, as at an abrupt
+    edge, or where overconfidence has driven all scores into two far lobes with nothing in between.
     """
-    both = np.vstack([levels, positions])
-    middle = ndtr((ndtri(both[:, :-1]) + ndtri(both[:, 1:])) / 2)
-    bent = np.empty((2, 2 * len(levels) - 1))
-    bent[:, ::2], bent[:, 1::2] = both, middle
-    return bent[0], bent[1]
-
-
-def _kernel_estimate(levels: FloatArray, masses: FloatArray, n: float) -> tuple[FloatArray, FloatArray]:
-    """Return the smooth map at levels half a bandwidth apart on the scale of normal quantiles."""
-    score = ndtri(levels)
-    centre = float(masses @ score / n)
-    spread = float(np.sqrt(masses @ np.square(score - centre) / n))
+    outside = positions[0] * (n + 1) - masses[0] / 2 - 0.5  # weight of the rows at a level of 0
+    rows = masses > 0
+    scores, positions, masses = scores[rows], positions[rows], masses[rows]
+    centre, spread = centre_and_spread(scores, masses)
     bandwidth = _BANDWIDTH * spread * n**-0.2
+    for _ in range(_HALVINGS):
+        grid, estimate = _smoothed(scores, masses, centre, spread, bandwidth)
+        estimate = (outside + estimate) / n
+        gap = np.abs(np.interp(scores, grid, estimate) - positions)
+        if gap[1:-1].max(initial=0.0) <= _MOST_BLUR / np.sqrt(n):
+            break
+        bandwidth /= 2
+    inside = (estimate >= 1 / (n + 1)) & (estimate <= n / (n + 1))
+    return grid[inside], estimate[inside]
+
+
+def _smoothed(
+    scores: FloatArray, masses: FloatArray, centre: float, spread: float, bandwidth: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return normal scores, and the weight that a kernel of a given bandwidth places below each."""
     # Scores much closer than the bandwidth count as one, so that the cost does not grow with n; rounding to
     # the nearest cell of a width that is a power of two treats both tails alike.
     cell = 2.0 ** np.floor(np.log2(bandwidth / 32))
-    place = np.unique(np.rint(score / cell), return_inverse=True)[1].ravel()
+    place = np.unique(np.rint(scores / cell), return_inverse=True)[1].ravel()
     mass = np.bincount(place, masses)
+    # drawn towards the centre by as much as the kernel spreads, so that a straight map stays straight
     shrinkage = 1 / np.hypot(1.0, bandwidth / spread)
-    points = centre + (np.bincount(place, masses * score) / mass - centre) * shrinkage
+    points = centre + (np.bincount(place, masses * scores) / mass - centre) * shrinkage
     width = bandwidth * shrinkage
-    low, high = points[0] - 4 * width, points[-1] + 4 * width
-    grid = np.linspace(low, high, 1 + int(np.ceil((high - low) / (width / 2))))
-    positions = np.array([mass @ ndtr((at - points) / width) for at in grid]) / n
-    inside = (positions >= 1 / (n + 1)) & (positions <= n / (n + 1))
-    return ndtr(grid[inside]), positions[inside]
+    step = width / 2
+    near = np.unique(np.rint((points - centre) / step)[:, np.newaxis] + np.arange(-9.0, 10.0))
+    grid = centre + step * near
+    return grid, np.array([mass @ ndtr((at - points) / width) for at in grid])
 
 
-def _with_ends(levels: FloatArray, positions: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the knots with (0, 0) and (1, 1), strictly increasing in floating point."""
-    levels = np.concatenate([[0.0], levels, [1.0]])
-    positions = np.concatenate([[0.0], positions, [1.0]])
-    gap = 4 * np.finfo(float).eps
-    keep = np.ones(len(levels), dtype=bool)
-    keep[1:-1] = (np.diff(levels[:-1]) > gap * levels[1:-1]) & (np.diff(positions[:-1]) > gap)
-    return levels[keep], positions[keep]
+def centre_and_spread(score: FloatArray, masses: FloatArray) -> tuple[float, float]:
+    """Return mean and standard deviation; scores far outside the quartiles count as far outside, no farther.
+
+    Else one gross outlier would make the bandwidth useless for all other rows.
+    """
+    middle_rank = (np.cumsum(masses) - masses / 2) / masses.sum()
+    low, middle, high = np.interp([0.25, 0.5, 0.75], middle_rank, score)
+    reach = _FAR_OUT * (high - low) if high > low else np.inf
+    held = np.clip(score, middle - reach, middle + reach)
+    centre = float(np.average(held, weights=masses))
+    return centre, float(np.sqrt(np.average(np.square(held - centre), weights=masses)))
+
+
+def _level_map(scores: FloatArray, values: FloatArray, slope: float) -> LevelMap:
+    """Return the map through the knots, without those that rounding makes equal."""
+    keep = np.ones(len(scores), dtype=bool)
+    for knots in (scores, values):
+        keep[1:] &= np.diff(knots) > 4 * np.finfo(float).eps * np.maximum(np.abs(knots[1:]), 1.0)
+    return LevelMap.from_scores(scores[keep], values[keep], slope, slope)

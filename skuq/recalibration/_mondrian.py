@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import check_integer, check_option
+from skuq._validation import check_integer, check_n_bins, check_option
 from skuq.distributions import Concatenated, ConformalPredictive, Distribution
 from skuq.distributions._ranks import WeightedRanks
 
@@ -166,6 +166,7 @@ def equal_count_edges(scale: FloatArray, n_bins: int, weights: FloatArray | None
     An edge lies halfway between two scales, so that rounding of either moves no row. There are fewer
     bins than asked where scales are tied.
     """
+    check_n_bins(n_bins, scale.size, "group_by")
     ranks = WeightedRanks(scale, weights)
     last = ranks.reach(ranks.total * np.arange(1, n_bins) / n_bins)  # the largest scale of each bin but one
     after = np.searchsorted(ranks.values, last * (1 + _SAME), side="right")

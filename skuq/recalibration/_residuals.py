@@ -9,11 +9,15 @@ import numpy as np
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution
 
-_ROUNDING = 1e-12
-"""A residual below this share of the largest |y| is rounding, and the prediction exact."""
+_ROUNDING = 2.0**-22
+"""A residual below this share of the largest |y| is rounding of single precision, in which some models keep
+targets and predictions; around a prediction without spread it makes that prediction exact."""
 
 _NO_SPREAD = 1e-14
 """A standard deviation below this share of |mean|, its own or the usual one, is rounding of none at all."""
+
+_MOST_OUTSIDE = 0.1
+"""Share of the rows out of reach above which no interval of 90 % can be had."""
 
 _ROUNDINGS = 3
 """Roundings on the way from y to a score and back."""
@@ -75,6 +79,33 @@ def finite_moments(dist: Distribution) -> tuple[FloatArray, FloatArray]:
         moment = f"std {std[row]}" if np.isfinite(mean[row]) else f"mean {mean[row]}"
         raise ValueError(f"{needed}, got {moment} at row {row}. {instead}")
     return mean, std
+
+
+def outside_share(
+    lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float, method: str
+) -> float:
+    """Return the share of rows at a level of 0 or 1; raise where it leaves no interval of 90 %.
+
+    Parameters
+    ----------
+    lower, upper : ndarray of shape (n,)
+        Normal scores of the PIT, from `pit_scores`.
+    weight : ndarray of shape (n,) or None
+        How many observations each row stands for.
+    n : float
+        How many they are.
+    method : str
+        Name of the recalibrator.
+    """
+    share = float(np.average(np.isinf(lower) & (lower == upper), weights=weight))
+    if share > _MOST_OUTSIDE + 2 * np.sqrt(_MOST_OUTSIDE * (1 - _MOST_OUTSIDE) / n):
+        raise ValueError(
+            f"`dist` must give some probability to where `y` lies, got {share:.1%} of the rows beyond all of "
+            "it, as below the smallest member of an ensemble. A map of levels cannot reach them. Use "
+            f"EmpiricalRecalibrator, or widen the distributions first, with "
+            f"make_pipeline(StdScalingRecalibrator(), {method}())."
+        )
+    return share
 
 
 def reaching_scores(

@@ -69,7 +69,11 @@ def coverage_factor(spread: Spread, coverage: float) -> float:
     """Return the least factor with which central intervals, scaled about the mean, hold a share of rows."""
     dist, y, _, _, weight = spread
     mean, bounds = central_bands(dist, coverage)
-    curve = uncertainty_characteristics_curve(y, bounds, point=mean, sample_weight=weight)
+    widest = np.abs(bounds - mean[:, np.newaxis]).max()
+    unit = np.ldexp(0.5, np.frexp(widest)[1])  # dividing by a power of two is exact; no square overflows
+    curve = uncertainty_characteristics_curve(
+        y / unit, bounds / unit, point=mean / unit, sample_weight=weight
+    )
     if curve.miss_rate[-1] > 1 - coverage + SLACK:
         raise ValueError(
             f"`coverage` must be reachable, got {coverage:g}, but {curve.miss_rate[-1]:.3g} of the rows have "

@@ -104,7 +104,10 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
         min_rows = asked or max(_LEAST_ROWS, int(np.ceil(np.sqrt(spread.rows))))
         unit = float(np.exp(np.average(np.log(spread.std), weights=spread.weight)))
         knots = _isotonic_variance(spread, unit, max(int(spread.rows / min_rows), 1))
-        self.predicted_variance_, self.variance_ = (unit**2 * each for each in knots)
+        with np.errstate(over="ignore", under="ignore"):
+            predicted, learnt = (np.square(np.float64(unit)) * each for each in knots)
+        _check_variances(predicted, learnt, unit)
+        self.predicted_variance_, self.variance_ = predicted, learnt
 
     def _factors(self, dist: Distribution) -> FloatArray:
         std = finite_std(dist)
@@ -113,6 +116,18 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
             place = np.clip(2 * np.log(std), predicted[0], predicted[-1])
         # Outside, variance over predicted variance is that of the outermost knot.
         return np.asarray(np.exp((np.interp(place, predicted, np.log(self.variance_)) - place) / 2))
+
+
+def _check_variances(predicted: FloatArray, learnt: FloatArray, unit: float) -> None:
+    """Raise unless the knots are finite and have all their digits, which they lose below `tiny`."""
+    knots = np.concatenate([predicted, learnt])
+    if not (np.isfinite(knots).all() and knots.min() >= np.finfo(float).tiny):
+        size = "large" if unit > 1 else "small"
+        raise ValueError(
+            "`dist` and `y` must be in units in which variances are numbers, got standard deviations of "
+            f"about {unit:.3g}, whose squares are too {size} for a float. Rescale both, or use "
+            "BinnedScalingRecalibrator, which squares none."
+        )
 
 
 def _isotonic_variance(spread: Spread, unit: float, n_blocks: int) -> tuple[FloatArray, FloatArray]:

@@ -616,3 +616,11 @@ def test_a_metric_of_very_few_rows_warns_at_most_once(symmetric):
             assert len(caught) <= 1, name
             warned |= {name} if caught else set()
     assert warned >= {"picp", "mpiw", "pinball", "wis", "interval_score"}
+
+
+@pytest.mark.parametrize("error", [0.0, 1e-9, -4e-7])
+def test_a_certain_prediction_that_is_off_by_rounding_counts_as_exact(error):
+    y = np.r_[np.full(30, 5.0), np.random.default_rng(0).normal(5, 1, size=70)]
+    dist = Normal(np.r_[np.full(30, 5.0 + error), np.full(70, 5.0)], np.r_[np.zeros(30), np.ones(70)])
+    recalibrated = ConformalRecalibrator().fit(dist, y).transform(dist)
+    assert np.isfinite(recalibrated.interval()).all()

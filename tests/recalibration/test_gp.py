@@ -232,6 +232,8 @@ def test_relative_weights_raise(cls):
 
 def test_rows_outside_an_ensemble_are_counted():
     rng = np.random.default_rng(0)
-    members = rng.normal(size=(400, 5))
-    recalibrator = GPBetaRecalibrator().fit(Empirical(members), 2 * rng.normal(size=400))
-    assert recalibrator.outside_share_ > 0.3
+    members, y = rng.normal(size=(400, 60)), rng.normal(size=400)
+    outside = np.mean((y < members.min(axis=1)) | (y > members.max(axis=1)))
+    assert GPBetaRecalibrator().fit(Empirical(members), y).outside_share_ == outside > 0
+    with pytest.raises(ValueError, match="of the rows beyond all of it"):
+        GPBetaRecalibrator().fit(Empirical(members[:, :5]), 2 * y)
