@@ -248,7 +248,8 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
             points, axes, "s", "Least cost, with the line of equal cost", colour, style
         )
         self._annotate(curves, points, axes, below=True)
-        x_cost, y_cost = np.array([cost, 1 - cost] if isinstance(cost, int | float) else cost)
+        single = isinstance(cost, int | float | np.integer | np.floating)
+        x_cost, y_cost = np.array([cost, 1 - cost] if single else cost)  # type: ignore[operator]
         default = {"color": colour, "linestyle": ":", "linewidth": 1.3, "zorder": 2.0}
         default["alpha"] = 1.0 if len(curves) == 1 else 0.5
         merged = merge_style("lines.Line2D", default, line_style, "isocost_kwargs")

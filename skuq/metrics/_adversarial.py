@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import as_float_array, check_integer, check_option, effective_rows
+from skuq._validation import as_float_array, check_integer, check_option, check_random_state, effective_rows
 from skuq.metrics._inputs import check_forecast
-from skuq.metrics._kernels import KINDS, Places, first_levels, level_grid
+from skuq.metrics._kernels import level_grid
+from skuq.metrics._levels import KINDS, one_bin, weight_taken_in
 from skuq.metrics._spec import metric
+
+MOST_ROWS = 10**9
+"""Rows from which numpy draws groups without replacement."""
 
 GROUP_ERRORS = ("mace", "rmsce")
 
@@ -114,8 +117,14 @@ def adversarial_group_calibration_curve(
     check_option(kind, "kind", KINDS)
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    effective_rows(weight, y.size)
-    counts = level_counts(first_levels(y, dist, grid, kind), grid.size + 1, weight)
+    total = effective_rows(weight, y.size)
+    if total >= MOST_ROWS:
+        raise ValueError(
+            f"`sample_weight` counts repetitions, of which random groups are drawn, so its sum must be below "
+            f"{MOST_ROWS:g}, got {total:g}."
+        )
+    bins = one_bin(y.size, weight)
+    counts = level_counts(weight_taken_in(y, dist, grid, kind, bins)[0], float(bins.totals()[0]))
     sizes = np.minimum(np.maximum(np.rint(shares * counts.sum()), smallest), counts.sum()).astype(np.int64)
     draws = [draw_counts(counts, int(size), (trials, groups), replace, rng) for size in sizes]
     worst = [group_errors(drawn, grid, error).max(axis=1) for drawn in draws]
@@ -133,15 +142,14 @@ def _check_fractions(fractions: ArrayLike) -> FloatArray:
     return shares
 
 
-def level_counts(first: Places, k: int, weight: FloatArray | None) -> IntArray:
-    """Return how many rows are first taken in at each of k places; fractional weights give whole rows.
+def level_counts(inside: FloatArray, total: float) -> IntArray:
+    """Return how many rows each of k levels takes in that the level before did not, and how many none does.
 
-    The running sums are rounded, so that the total is right and no place is off by a row.
+    ``inside`` is the weight that each level takes in. It is rounded, so that fractional weights give whole
+    rows, the total is right and no place is off by a row.
     """
-    if weight is None:
-        return np.bincount(first, minlength=k).astype(np.int64)
-    running = np.rint(np.cumsum(np.bincount(first, weight, minlength=k)))
-    return np.diff(running, prepend=0.0).astype(np.int64)
+    running = np.rint(np.append(inside, total))
+    return np.asarray(np.diff(running, prepend=0.0), dtype=np.int64)
 
 
 def draw_counts(

@@ -9,7 +9,8 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq.metrics._inputs import check_forecast
-from skuq.metrics._kernels import KINDS, level_grid, observed_proportions
+from skuq.metrics._kernels import level_grid
+from skuq.metrics._levels import KINDS, observed_proportions
 from skuq.metrics._spec import metric
 
 
@@ -55,16 +56,22 @@ def regression_calibration_curve(
 
     Notes
     -----
-    .. math:: \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
+    .. math:: \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
+
+    On an atom of its forecast, a point of positive probability, a target counts evenly over the levels from
+    :math:`F(y-)` to :math:`F(y)`: the expectation of the randomised PIT [3]_, by which an exact forecast is
+    on the diagonal. Target and atom are the same within rounding of single precision.
 
     One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more or where the distribution has atoms, and O(n) memory.
+    levels, O(n log k) for more, O(n k) where the distribution has atoms, and O(n) memory.
 
     References
     ----------
     .. [1] Chung et al. (2021), Uncertainty Toolbox, section 3. https://doi.org/10.48550/arXiv.2109.10254
     .. [2] Kuleshov et al. (2018), Accurate uncertainties for deep learning using calibrated regression.
        https://doi.org/10.48550/arXiv.1807.00263
+    .. [3] Czado, Gneiting, Held (2009), Predictive model assessment for count data, eq. 1.
+       https://doi.org/10.1111/j.1541-0420.2009.01191.x
 
     Examples
     --------
@@ -149,7 +156,7 @@ def mean_absolute_calibration_error(
     .. math:: \frac1m \sum_j |p_j - \hat p(p_j)|, \quad \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
 
     One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more or where the distribution has atoms, and O(n) memory.
+    levels, O(n log k) for more, O(n k) where the distribution has atoms, and O(n) memory.
 
     References
     ----------
@@ -244,7 +251,7 @@ def root_mean_squared_calibration_error(
         \quad \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
 
     One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more or where the distribution has atoms, and O(n) memory.
+    levels, O(n log k) for more, O(n k) where the distribution has atoms, and O(n) memory.
 
     References
     ----------

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._validation import check_n_bins
 from skuq.metrics._kernels import BLOCK, Places, count_passed
+from skuq.metrics._rounding import ROUNDING
 
 STRATEGIES = ("quantile", "uniform")
 
@@ -86,6 +88,7 @@ class Bins:
 
 def make_bins(key: FloatArray, n_bins: int, strategy: str, weight: FloatArray | None) -> Bins:
     """Return the bins of a non-negative or signed key; a constant key is one bin."""
+    check_n_bins(n_bins, key.size)
     low, high = key.min(), key.max()
     if high - low <= SAME * max(abs(low), abs(high)):
         n_bins = 1
@@ -94,7 +97,9 @@ def make_bins(key: FloatArray, n_bins: int, strategy: str, weight: FloatArray | 
     if strategy == "quantile":
         return _equal_count_bins(key, n_bins, weight)
     edges = np.linspace(low, high, n_bins + 1)
-    return Bins(n_bins, count_passed(edges[1:-1], key), [], edges, weight)
+    # A key on an edge belongs above it, on whichever side of it rounding has put the two.
+    thresholds = edges[1:-1] - ROUNDING * max(abs(low), abs(high))
+    return Bins(n_bins, count_passed(thresholds, key), [], edges, weight)
 
 
 def _equal_count_bins(key: FloatArray, n_bins: int, weight: FloatArray | None) -> Bins:

@@ -8,9 +8,9 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_increasing, check_option
-from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast
-from skuq.metrics._kernels import KINDS, level_grid, observed_proportions
+from skuq.metrics._kernels import level_grid
+from skuq.metrics._levels import KINDS, Entry, entries, observed_proportions
 from skuq.metrics._spec import metric
 
 
@@ -104,8 +104,13 @@ def miscalibration_area(
     grid = None if levels is None else _increasing_grid(levels)
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     if grid is None:
-        return area_of_steps(entry_levels(y, dist, kind), weight)
+        parts = entries(y, dist, kind)
+        return area_of_steps(parts[0].start, weight) if dist.has_density else area_of_ramps(parts, weight)
     return area_of_lines(grid, observed_proportions(y, dist, grid, kind, weight))
+
+
+_NO_RAMP = 1e-9
+"""A ramp between levels nearer to one another is a jump: its slope would drown all others in rounding."""
 
 
 def _increasing_grid(levels: int | ArrayLike) -> FloatArray:
@@ -114,18 +119,6 @@ def _increasing_grid(levels: int | ArrayLike) -> FloatArray:
     if grid.size < 2:
         raise ValueError("`levels` must hold at least two levels to draw a line between, got one.")
     return grid
-
-
-def entry_levels(y: FloatArray, dist: Distribution, kind: str) -> FloatArray:
-    """Return for each row the level from which on its quantile, or central interval, takes in the target.
-
-    y <= Q(p) from p = F(y-) on, the probability below y; Q(p) <= y up to p = F(y).
-    """
-    reached = dist.cdf(y)
-    below = reached if dist.has_density else dist.cdf(np.nextafter(y, -np.inf))
-    if kind == "quantile":
-        return below
-    return np.maximum(np.maximum(2 * below - 1, 1 - 2 * reached), 0.0)
 
 
 def area_of_steps(entry: FloatArray, weight: FloatArray | None) -> float:
@@ -144,6 +137,26 @@ def area_of_steps(entry: FloatArray, weight: FloatArray | None) -> float:
     area = float(gap @ np.abs(gap))
     gap -= step
     return (area - float(gap @ np.abs(gap))) / 2
+
+
+def area_of_ramps(parts: list[Entry], weight: FloatArray | None) -> float:
+    """Return the same integral where some targets are taken in evenly between two levels.
+
+    The share of targets is piecewise linear between the levels at which a ramp starts or stops, and jumps
+    where a target is taken in at once.
+    """
+    starts, stops = (np.concatenate(ends) for ends in zip(*(part[:2] for part in parts), strict=True))
+    shares = np.concatenate([part.share if weight is None else part.share * weight for part in parts])
+    shares = shares / shares.sum()
+    ramp = stops - starts > _NO_RAMP
+    slope = shares[ramp] / (stops - starts)[ramp]
+    ends = np.concatenate([starts[ramp], stops[ramp]])
+    levels = np.unique(np.concatenate([[0.0, 1.0], starts, ends]))
+    turns = np.bincount(np.searchsorted(levels, ends), np.concatenate([slope, -slope]), levels.size)
+    jumps = np.bincount(np.searchsorted(levels, starts[~ramp]), shares[~ramp], levels.size)
+    rises = np.concatenate([[0.0], np.cumsum(turns)[:-1] * np.diff(levels)])
+    above = np.cumsum(rises + jumps)
+    return area_of_lines(np.repeat(levels, 2), np.column_stack([above - jumps, above]).ravel())
 
 
 def area_of_lines(levels: FloatArray, observed: FloatArray) -> float:

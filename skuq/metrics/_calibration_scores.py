@@ -82,8 +82,11 @@ def calibration_score_loss(
     .. math:: \mathrm{CalS} = \sum_j w_j (p_j - \hat p(p_j))^2,
         \quad \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
+    A target on an atom of its forecast counts evenly over the levels from :math:`F(y-)` to :math:`F(y)`, as
+    in `regression_calibration_curve`.
+
     One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more or where the distribution has atoms, and O(n) memory.
+    levels, O(n log k) for more, O(n k) where the distribution has atoms, and O(n) memory.
 
     References
     ----------
@@ -181,8 +184,11 @@ def expected_coverage_probability_error(
     -----
     .. math:: \mathrm{ECPE} = \frac1m \sum_j |p_j - \mathrm{PICP}(p_j)|
 
+    A target on an atom of its forecast counts evenly over the levels from :math:`F(y-)` to :math:`F(y)`, as
+    in `regression_calibration_curve`.
+
     One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more or where the distribution has atoms, and O(n) memory.
+    levels, O(n log k) for more, O(n k) where the distribution has atoms, and O(n) memory.
 
     References
     ----------

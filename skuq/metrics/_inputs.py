@@ -13,6 +13,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_bounds, check_sample_weight, check_single_coverage, check_target
 from skuq.distributions import Distribution, as_distribution
+from skuq.distributions._pit import pit_scores, tie_tolerance
 
 
 def check_forecast(
@@ -63,13 +64,33 @@ def check_interval_forecast(
     y_true: ArrayLike, y_pred: Any, coverage: Any, sample_weight: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
     """Return target, lower and upper bounds and weights, from bounds or from a distribution."""
-    bounds = _bounds_of(y_pred, coverage)
-    y = check_target(y_true, n=bounds.shape[0])
+    nominal = check_single_coverage(coverage)
+    if is_bounds(y_pred):
+        bounds = check_interval_bounds(y_pred)
+        y = check_target(y_true, n=bounds.shape[0])
+    else:
+        dist = as_distribution(y_pred)
+        y = check_target(y_true, n=len(dist))
+        bounds = intervals_around(y, dist, nominal)
     weight = check_sample_weight(sample_weight, bounds.shape[0])
     if weight is not None and weight.min() == 0:
         keep = weight > 0
         y, bounds, weight = y[keep], bounds[keep], weight[keep]
     return y, bounds[:, 0], bounds[:, 1], weight
+
+
+def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> FloatArray:
+    """Return the central intervals, whose bounds are at the target where both are the same atom.
+
+    A model that keeps targets in single precision gives quantiles that miss the targets they are made of by
+    rounding, and with them the interval.
+    """
+    bounds = dist.interval(coverage)
+    if dist.has_density:
+        return bounds
+    lower, upper = pit_scores(dist, y)
+    near = np.abs(bounds - y[:, np.newaxis]) <= tie_tolerance(dist, y)[:, np.newaxis]
+    return np.where(near & (lower < upper)[:, np.newaxis], y[:, np.newaxis], bounds)
 
 
 def check_interval_widths(

@@ -11,6 +11,7 @@ from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check
 from skuq.metrics._inputs import check_interval_forecast
 from skuq.metrics._intervals import interval_coverage
 from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._rounding import reaches
 from skuq.metrics._spec import metric
 
 NORMS = ("range", "std")
@@ -235,6 +236,6 @@ def coverage_width(width: float, excess_coverage: float, eta: float, formula: st
         if formula == "mapie":
             factor = float(np.exp(-eta * excess_coverage**2))
             return (width - 1) * factor if factor > 0 else 0.0
-        if excess_coverage >= 0 or width == 0:
+        if reaches(excess_coverage, 0.0) or width == 0:
             return width
         return width * (1 + float(np.exp(-eta * excess_coverage)))

@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import as_float_array, check_integer, check_option
+from skuq._validation import as_float_array, check_integer
 from skuq.distributions import Distribution
 
 Places = NDArray[np.integer[Any]]
 """Small whole numbers, of whichever integer type is at hand."""
 
-KINDS = ("quantile", "interval")
-
 BLOCK = 1 << 15
 """Rows that are worked on together, so that what is computed of them stays in the cache."""
+
+MOST_LEVELS = 10**6
+"""More equidistant levels than any number of rows resolves."""
 
 FEW = 16
 """Thresholds up to which comparing with each in turn is the fastest."""
@@ -46,6 +47,8 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
     """
     if np.ndim(levels) == 0 and isinstance(levels, int | np.integer):
         m = check_integer(levels, name)
+        if m > MOST_LEVELS:
+            raise ValueError(f"`{name}` must be at most {MOST_LEVELS} levels, got {m}.")
         return np.arange(1, m + 1) / (m + 1)
     grid = np.atleast_1d(as_float_array(levels, name))
     if grid.ndim != 1 or grid.size == 0:
@@ -119,43 +122,6 @@ def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, Places]
     return by_cell
 
 
-def first_levels(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Places:
-    """Return for each row the first of the increasing levels that takes the target in, else their number.
-
-    ``kind="quantile"`` takes in y <= Q(p), ``kind="interval"`` Q((1-p)/2) <= y <= Q((1+p)/2); what a level
-    takes in, every higher one does.
-    """
-    check_option(kind, "kind", KINDS)
-    if kind == "quantile":
-        return _first_quantile(y, dist, levels)
-    if not dist.has_density:
-        above = _first_level_above(y, dist, (1 + levels) / 2, strict=False)
-        under = _first_level_above(y, dist, (1 - levels[::-1]) / 2, strict=True)
-        return np.asarray(np.maximum(above, levels.size - under))
-    form = location_scale(dist)
-    if form is None:
-        place, lower, upper = dist.cdf(y), (1 - levels) / 2, (1 + levels) / 2
-    else:
-        place = standardised(y, form[0], form[1])
-        lower, upper = central_bounds(form[2], levels)
-        if np.array_equal(lower, -upper):
-            return count_passed(upper, np.abs(place, out=place), "left")
-    below = count_passed(lower[::-1], place, "right")
-    return np.asarray(np.maximum(count_passed(upper, place, "left"), levels.size - below))
-
-
-def _first_quantile(y: FloatArray, dist: Distribution, levels: FloatArray) -> Places:
-    """Return for each row the first of the increasing levels whose quantile is not below the target."""
-    if not dist.has_density:
-        return _first_level_above(y, dist, levels, strict=False)
-    form = location_scale(dist)
-    if form is None:
-        return count_passed(levels, dist.cdf(y), "left")
-    loc, scale, standard = form
-    quantiles = np.array([standard._ppf(p)[0] for p in levels])
-    return count_passed(quantiles, standardised(y, loc, scale), "left")
-
-
 def standardised(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
     """Return (y - loc) / scale; beyond what a float can hold it is infinite."""
     z = y - loc
@@ -176,30 +142,3 @@ def location_scale(dist: Distribution) -> tuple[FloatArray, FloatArray, Distribu
     """Return (loc, scale, standard distribution) where the family has one and every scale is positive."""
     form = dist._standard_form()
     return None if form is None or not np.all(form[1] > 0) else form
-
-
-def observed_proportions(
-    y: FloatArray, dist: Distribution, levels: FloatArray, kind: str, weight: FloatArray | None
-) -> FloatArray:
-    """Return for each level the share of targets that the quantile or central interval takes in."""
-    ordered, place = np.unique(levels, return_inverse=True)
-    counts = np.bincount(first_levels(y, dist, ordered, kind), weight, ordered.size + 1)
-    share = np.cumsum(counts)[:-1] / counts.sum()
-    return np.asarray(share[place.ravel()], dtype=np.float64)
-
-
-def _first_level_above(y: FloatArray, dist: Distribution, levels: FloatArray, *, strict: bool) -> IntArray:
-    """Return per row the first of the increasing levels whose quantile is not below y, by bisection.
-
-    A quantile function is monotone, so log2(k) calls of ``ppf`` replace k.
-    """
-    low = np.zeros(y.size, dtype=np.intp)
-    high = np.full(y.size, levels.size, dtype=np.intp)
-    while np.any(low < high):
-        middle = (low + high) // 2
-        quantile = dist._ppf(levels[np.minimum(middle, levels.size - 1)])
-        above = (quantile > y) if strict else (quantile >= y)
-        active = low < high
-        high = np.where(active & above, middle, high)
-        low = np.where(active & ~above, middle + 1, low)
-    return low

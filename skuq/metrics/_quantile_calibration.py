@@ -10,7 +10,8 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
 from skuq.metrics._binning import STRATEGIES, make_bins
 from skuq.metrics._inputs import check_forecast, finite_std
-from skuq.metrics._kernels import first_levels, level_grid, observed_proportions
+from skuq.metrics._kernels import level_grid
+from skuq.metrics._levels import observed_proportions, weight_taken_in
 from skuq.metrics._spec import metric
 
 
@@ -86,7 +87,8 @@ def quantile_calibration_error(
 
     with :math:`\mathrm{freq}_b(p)` the share of targets of bin b inside the central interval of coverage p:
     for a normal distribution those with :math:`(y - \mu)^2 / \sigma^2 \le F^{-1}_{\chi^2_1}(p)`, as in eq.
-    21-22 of [2]_. One histogram of bin and level: O(n) for equal widths, else one sort.
+    21-22 of [2]_. A target on an atom of its forecast is inside little by little, as its PIT is spread
+    evenly over :math:`[F(y-), F(y)]`. One histogram of bin and level: O(n) for equal widths, else one sort.
 
     References
     ----------
@@ -118,16 +120,13 @@ def quantile_calibration_error(
     if marginal:
         return float(np.abs(observed_proportions(y, dist, grid, "interval", weight) - grid).mean())
     bins = make_bins(std, n_bins, strategy, weight)
-    table = bins.histogram(first_levels(y, dist, grid, "interval"), grid.size + 1)
-    return conditional_coverage_error(table, grid)
+    return conditional_coverage_error(weight_taken_in(y, dist, grid, "interval", bins), bins.totals(), grid)
 
 
-def conditional_coverage_error(table: FloatArray, levels: FloatArray) -> float:
+def conditional_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
     """Return the mean over levels and rows of |coverage in the row's bin - level| (eq. 24).
 
-    The table holds the weight in each bin of the rows first taken in at each level.
+    ``inside`` holds the weight in each bin that the interval of each level takes in, ``total`` all of it.
     """
-    total = table.sum(axis=1)
-    inside = np.cumsum(table, axis=1)[:, :-1]
     gap = np.abs(inside - total[:, np.newaxis] * levels).sum(axis=0) / total.sum()
     return float(gap.mean())

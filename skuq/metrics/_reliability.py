@@ -20,7 +20,13 @@ from skuq._validation import (
 )
 from skuq.metrics._binning import STRATEGIES, Bins, make_bins
 from skuq.metrics._group_calibration import ON, bin_key
-from skuq.metrics._inputs import check_forecast, check_interval_forecast, finite_mean, finite_std
+from skuq.metrics._inputs import (
+    check_forecast,
+    check_interval_forecast,
+    finite_mean,
+    finite_std,
+    intervals_around,
+)
 
 
 def reliability_table(
@@ -99,7 +105,7 @@ def reliability_table(
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     mean = finite_mean(dist)
     std = finite_std(dist)
-    lower, upper = dist.interval(nominal).T
+    lower, upper = intervals_around(y, dist, nominal).T
     bins = make_bins(bin_key(std, strategy, on), n_bins, strategy, weight)
     columns = {
         "rmv": np.square(std),

@@ -10,22 +10,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.utils import check_random_state
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import DEFAULT_COVERAGE, check_integer, check_single_coverage
+from skuq._validation import DEFAULT_COVERAGE, check_integer, check_random_state, check_single_coverage
 from skuq.distributions import Distribution
 from skuq.distributions._shortage import warn_of_shortage
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._inputs import check_interval_bounds, is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
 from skuq.metrics._report_table import UncertaintyReport
-from skuq.metrics._report_words import Finding, headline, read_finding, unit_of
+from skuq.metrics._report_words import Finding, headline, is_in_percent, read_finding, unit_of
 from skuq.metrics._resampling import Evaluation, Rows, bootstrap_weights, evaluations
+from skuq.metrics._rounding import ROUNDING
 from skuq.metrics._significance import interval_of_draws
 from skuq.metrics._spec import MetricSpec, all_specs
-
-ROUNDING = 1e-12
 
 
 @dataclass
@@ -269,9 +267,6 @@ def _record(entry: Entry, n: float, confidence: float, rng: np.random.RandomStat
     optimum = spec.optimum
     if isinstance(optimum, str):
         optimum = options.get(optimum, spec.options[optimum])
-    finding = Finding(
-        spec, entry.value, optimum, n, calibrated, calibrated_low, calibrated_high, confidence, entry.error
-    )
     numbers = {
         "value": entry.value,
         "low": low,
@@ -282,6 +277,7 @@ def _record(entry: Entry, n: float, confidence: float, rng: np.random.RandomStat
     }
     if spec.units == 0:  # what is rounding in a number without units says nothing
         numbers = {name: 0.0 if abs(value) < ROUNDING else value for name, value in numbers.items()}
+    finding = Finding(spec, **numbers, optimum=optimum, n=n, confidence=confidence, error=entry.error)
     return {
         "metric": spec.abbreviation,
         "title": spec.title,
@@ -305,5 +301,6 @@ def _assemble(
         whole = whole.sort_values(["place", "model"], key=lambda c: c.map(order) if c.name == "model" else c)
         table = whole.drop(columns="place").set_index(["metric", "model"])
     report = UncertaintyReport(table)
-    report.attrs = {"rows": n, "confidence": confidence, "summary": summary}
+    in_percent = [spec.title for spec in all_specs().values() if is_in_percent(spec)]
+    report.attrs = {"rows": n, "confidence": confidence, "summary": summary, "in_percent": in_percent}
     return report

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from skuq.metrics._report_words import number
+from skuq.metrics._report_words import RowFormat, percent
 
 WIDTH = 120
 """Columns of the printed report."""
@@ -45,7 +45,7 @@ class UncertaintyReport(pd.DataFrame):
     calibrated: 100 % of the targets inside the 90 % interval
     <BLANKLINE>
     Metric  Value  Calibrated  Best
-    PICP     1.00       0.900   0.9
+    PICP    100 %        90 %  90 %
     <BLANKLINE>
     PICP  calibrated: 100 % of the targets inside the 90 % interval
     """
@@ -109,7 +109,8 @@ class UncertaintyReport(pd.DataFrame):
 
     def _is_whole(self) -> bool:
         """Whether all that the rendering needs is there."""
-        needed = {"title", "value", "low", "calibrated", "calibrated_low", "direction", "optimum", "reading"}
+        numbers = {"value", "low", "high", "calibrated", "calibrated_low", "calibrated_high"}
+        needed = {"title", *numbers, "direction", "optimum", "reading"}
         return "summary" in self.attrs and needed <= set(self.columns)
 
     def _summary(self) -> dict[str, str]:
@@ -131,31 +132,49 @@ class UncertaintyReport(pd.DataFrame):
 
     def _one_model(self) -> pd.DataFrame:
         """Return the cells of the table of one model as text."""
-        frame = pd.DataFrame({"Metric": self["title"], "Value": [number(v) for v in self["value"]]})
+        written = [self._format(self.iloc[[i]]) for i in range(len(self))]
+        frame = pd.DataFrame({"Metric": self["title"], "Value": _each(written, self["value"])})
         if self["low"].notna().any():
-            bounds = zip(self["low"], self["high"], strict=True)
-            frame[f"{self._percent()} interval"] = [_interval(*pair) for pair in bounds]
+            frame[f"{self._percent()} interval"] = _spans(written, self["low"], self["high"])
         if self["calibrated"].notna().any():
-            frame["Calibrated"] = [number(v) for v in self["calibrated"]]
+            frame["Calibrated"] = _each(written, self["calibrated"])
         if self["calibrated_low"].notna().any():
-            bounds = zip(self["calibrated_low"], self["calibrated_high"], strict=True)
-            frame[f"{self._percent()} of calibrated"] = [_interval(*pair) for pair in bounds]
-        frame["Best"] = [_best(*pair) for pair in zip(self["direction"], self["optimum"], strict=True)]
+            bounds = self["calibrated_low"], self["calibrated_high"]
+            frame[f"{self._percent()} of calibrated"] = _spans(written, *bounds)
+        frame["Best"] = self._best(self)
         frame["Reading"] = self["reading"]
         return frame
+
+    def _format(self, rows: pd.DataFrame) -> RowFormat:
+        """Return how the numbers of one metric are written, of several models alike."""
+        values, bounds = (
+            rows[names].to_numpy(dtype=float).ravel().tolist()
+            for names in (["value", "calibrated"], ["low", "high", "calibrated_low", "calibrated_high"])
+        )
+        return RowFormat.of(values, bounds, percent=rows["title"].iloc[0] in self.attrs["in_percent"])
+
+    def _best(self, rows: pd.DataFrame) -> list[str]:
+        """Return which way is better, and what would be best."""
+        cells = []
+        for title, direction, optimum in zip(rows["title"], rows["direction"], rows["optimum"], strict=True):
+            written = percent(optimum) if title in self.attrs["in_percent"] else f"{optimum:g}"
+            goal = written if math.isfinite(optimum) else ""
+            cells.append(", ".join(part for part in (direction, goal) if part))
+        return cells
 
     def _side_by_side(self) -> pd.DataFrame:
         """Return the cells of the table of several models as text; a star marks the best of a row."""
         first = self.groupby(level="metric", sort=False).first()
+        written = [self._format(rows) for _, rows in self.groupby(level="metric", sort=False)]
         frame = pd.DataFrame({"Metric": first["title"]})
         for name in self._names():
             part, won = self._part(name).reindex(first.index), self._won_by(name)
             columns = (part[column] for column in ("value", "low", "high"))
             frame[name] = [
-                f"{number(value)}{'*' if metric in won else ' '} {_interval(low, high)}"
-                for metric, value, low, high in zip(part.index, *columns, strict=True)
+                f"{form(value)}{'*' if metric in won else ' '} {form.span(low, high)}"
+                for form, metric, value, low, high in zip(written, part.index, *columns, strict=True)
             ]
-        frame["Best"] = [_best(*pair) for pair in zip(first["direction"], first["optimum"], strict=True)]
+        frame["Best"] = self._best(first)
         return frame
 
     def _won_by(self, name: str) -> set[str]:
@@ -182,17 +201,14 @@ def _readings(part: pd.DataFrame, indent: str = "") -> list[str]:
     return lines
 
 
-def _interval(low: float, high: float) -> str:
-    """Return an interval as text, its bounds with the same decimals."""
-    if math.isnan(low) or math.isnan(high):
-        return ""
-    return f"{number(low)} to {number(high)}"
+def _each(written: list[RowFormat], values: pd.Series[float]) -> list[str]:
+    """Return the numbers of a column as text."""
+    return [form(value) for form, value in zip(written, values, strict=True)]
 
 
-def _best(direction: str, optimum: float) -> str:
-    """Return what would be best."""
-    goal = "" if math.isnan(optimum) or math.isinf(optimum) else f"{optimum:g}"
-    return ", ".join(part for part in (direction, goal) if part)
+def _spans(written: list[RowFormat], low: pd.Series[float], high: pd.Series[float]) -> list[str]:
+    """Return the intervals of a column as text."""
+    return [form.span(*bounds) for form, *bounds in zip(written, low, high, strict=True)]
 
 
 def _aligned(frame: pd.DataFrame) -> str:
@@ -210,7 +226,7 @@ def _aligned(frame: pd.DataFrame) -> str:
 def _is_numeric(cells: list[str]) -> bool:
     """Whether all cells are numbers or empty."""
     try:
-        [float(cell) for cell in cells if cell]
+        [float(cell.removesuffix(" %")) for cell in cells if cell]
     except ValueError:
         return False
     return True

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -12,7 +13,66 @@ from scipy.special import ndtri
 from skuq.distributions import Distribution
 from skuq.metrics._kernels import weighted_mean
 from skuq.metrics._resampling import Rows
+from skuq.metrics._rounding import ROUNDING
 from skuq.metrics._spec import MetricSpec
+
+MOST_DECIMALS = 6
+"""What takes more, or a million, is written with an exponent."""
+
+
+@dataclass(frozen=True)
+class RowFormat:
+    """One way to write all numbers of a row of the report: the same unit, as many decimals."""
+
+    decimals: int | None
+    """Negative where the digits before the point are rounded too; None for an exponent."""
+    percent: bool
+
+    @classmethod
+    def of(cls, values: Iterable[float], bounds: Iterable[float] = (), *, percent: bool) -> Self:
+        """Return the format that shows three digits of the largest number, and at least one of each value.
+
+        Bounds may be next to 0 by chance, so that their digits do not count.
+        """
+        unit = 100.0 if percent else 1.0
+        main = [abs(unit * value) for value in values if math.isfinite(value)]
+        largest = max([*main, *(abs(unit * bound) for bound in bounds if math.isfinite(bound))], default=0.0)
+        if largest == 0:
+            return cls(0, percent)
+        needed = [_decimals(largest, 3), *(_decimals(v, 1) for v in main if v > ROUNDING * largest)]
+        if percent:  # 99.96 % is not 100 %
+            needed += [_decimals(100 - v, 1) for v in main if 98.5 < v < 100]
+        decimals = max(needed)
+        fits = decimals <= MOST_DECIMALS and largest < 1e6
+        return cls(decimals if fits else None, percent)
+
+    def __call__(self, value: float) -> str:
+        """Return a number as text, nothing for NaN."""
+        plain = self._plain(value)
+        return f"{plain} %" if self.percent and plain else plain
+
+    def span(self, low: float, high: float) -> str:
+        """Return an interval as text, nothing for NaN."""
+        return "" if math.isnan(low) or math.isnan(high) else f"{self._plain(low)} to {self(high)}"
+
+    def _plain(self, value: float) -> str:
+        if not math.isfinite(value):
+            return {math.inf: "inf", -math.inf: "-inf"}.get(value, "")
+        value *= 100 if self.percent else 1
+        if self.decimals is None:
+            return f"{value:.2e}"
+        text = f"{round(value, self.decimals):.{max(self.decimals, 0)}f}"
+        return text.removeprefix("-") if float(text) == 0 else text
+
+
+def _decimals(value: float, digits: int) -> int:
+    """Return how many decimals show so many digits of a positive number; negative for large ones."""
+    return digits - 1 - int(f"{value:.{digits - 1}e}".split("e")[1])
+
+
+def is_in_percent(spec: MetricSpec) -> bool:
+    """Whether a metric is a share or a relative number, which its reading gives in percent."""
+    return "{percent}" in spec.meaning or isinstance(spec.optimum, str)
 
 
 @dataclass(frozen=True)
@@ -21,6 +81,8 @@ class Finding:
 
     spec: MetricSpec
     value: float
+    low: float
+    high: float
     optimum: float | None
     n: float
     calibrated: float
@@ -39,6 +101,17 @@ class Finding:
         """Whether calibrated forecasts of unlimited data have 0, so that no value is too small."""
         spec = self.spec
         return spec.small_sample and spec.direction == "lower" and spec.optimum == 0
+
+    @property
+    def format(self) -> RowFormat:
+        """How the numbers are written, here and in the table."""
+        bounds = (self.low, self.high, self.calibrated_low, self.calibrated_high)
+        return RowFormat.of([self.value, self.calibrated], bounds, percent=is_in_percent(self.spec))
+
+    def words(self, text: str) -> str:
+        """Return numbers with the units of the metric, where these are not those of y."""
+        unit = unit_of(self.spec)
+        return text if unit in {"", "y"} else f"{text} {unit}"
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -78,7 +151,8 @@ def read_finding(finding: Finding) -> str:
         return f"{size}: some rows are out of all proportion, or have infinite quantiles"
     if isinstance(finding.spec.optimum, str):
         return _read_coverage(finding)
-    meaning = finding.spec.meaning.format(value=_value_in_words(finding), percent=percent(finding.value))
+    value = finding.words(finding.format(finding.value))
+    meaning = finding.spec.meaning.format(value=value, percent=value)
     judgement = _judge(finding)
     return f"{meaning}; {judgement}" if meaning and judgement else meaning or judgement
 
@@ -120,12 +194,6 @@ def _deviation(share: float, n: float, confidence: float) -> float:
     return float(ndtri((1 + confidence) / 2) * math.sqrt(share * (1 - share) / n) + 0.5 / n)
 
 
-def _value_in_words(finding: Finding) -> str:
-    """Return the value, with its units."""
-    unit = unit_of(finding.spec)
-    return number(finding.value) if unit in {"", "y"} else f"{number(finding.value)} {unit}"
-
-
 def _judge(finding: Finding) -> str:
     """Return how the value compares with that of a calibrated model."""
     spec, value = finding.spec, finding.value
@@ -134,7 +202,7 @@ def _judge(finding: Finding) -> str:
     spread = finding.calibrated_high - finding.calibrated_low
     if spread <= 1e-9 * abs(finding.calibrated):
         return "it does not depend on the targets" if spec.direction is None else ""
-    ordinary = f"{number(finding.calibrated_low)} to {number(finding.calibrated_high)}"
+    ordinary = finding.words(finding.format.span(finding.calibrated_low, finding.calibrated_high))
     if finding.calibrated_low <= value <= finding.calibrated_high:
         return f"by chance alone a calibrated model has {ordinary}"
     above = value > finding.calibrated_high
@@ -154,8 +222,11 @@ def _judge_without_simulation(finding: Finding) -> str:
     spec = finding.spec
     if math.isfinite(finding.calibrated) and finding.calibrated > 0 and spec.direction == "lower":
         ratio = finding.value / finding.calibrated
-        return f"{ratio:.1f} times what a calibrated model scores on average ({number(finding.calibrated)})"
+        average = finding.words(finding.format(finding.calibrated))
+        return f"{ratio:.1f} times what a calibrated model scores on average ({average})"
     if spec.direction is None:
         return "neither high nor low is better by itself"
-    best = "" if spec.optimum in {None, -math.inf} else f", best {number(float(spec.optimum or 0.0))}"
-    return f"{spec.direction} is better{best}"
+    if finding.optimum in {None, -math.inf}:
+        return f"{spec.direction} is better"
+    best = float(finding.optimum or 0.0)
+    return f"{spec.direction} is better, best {percent(best) if is_in_percent(spec) else number(best)}"

@@ -7,6 +7,7 @@ function of means per row take a matrix product instead.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import check_sample_weight, check_target, effective_rows
+from skuq._validation import as_float_array, check_sample_weight, check_target, effective_rows
 from skuq.distributions import Distribution, as_distribution, concat
 from skuq.metrics._inputs import is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
@@ -23,6 +24,9 @@ from skuq.metrics._spec import MetricFunction, MetricSpec, find_spec
 
 BLOCK = 2**21
 """Numbers that a matrix of resampled weights holds at a time: 16 MB."""
+
+MOST_REPETITIONS = 2.0**53
+"""Beyond, whole numbers are no longer exact."""
 
 MAX_GROUPS = 200
 """Blocks left out in turn to estimate an acceleration."""
@@ -42,6 +46,11 @@ class Rows:
         self.y = y
         self.weight = weight
         self.total = effective_rows(weight, y.size)
+        if self.total > MOST_REPETITIONS:
+            raise ValueError(
+                f"`sample_weight` counts repetitions, and resamples draw as many, so its sum must be at most "
+                f"{MOST_REPETITIONS:g}, got {self.total:g}."
+            )
 
     def __len__(self) -> int:
         return self.y.size
@@ -53,7 +62,7 @@ class Rows:
 
     def of(self, y_pred: Any) -> Any:
         """Return the forecast of these rows: a Distribution, or bounds."""
-        forecast = np.asarray(y_pred, dtype=float) if is_bounds(y_pred) else as_distribution(y_pred)
+        forecast = as_float_array(y_pred, "y_pred") if is_bounds(y_pred) else as_distribution(y_pred)
         if len(forecast) != self.given:
             raise ValueError(f"`y_pred` must have {self.given} rows, one a sample, got {len(forecast)}.")
         return forecast if self.keep is None else forecast[self.keep]
@@ -157,7 +166,25 @@ def evaluations(
             settings.setdefault("random_state", int(rng.randint(2**31 - 1)))
     elif not callable(known):
         raise TypeError(f"`metric` must be a name or a function, got {type(metric).__name__}.")
+    else:
+        _check_takes_weights(known)
     return [Evaluation(known, settings, rows, forecast) for forecast in forecasts]
+
+
+def _check_takes_weights(metric: Any) -> None:
+    """Raise for a function without the weights by which rows are resampled."""
+    try:
+        parameters = inspect.signature(metric).parameters.values()
+    except ValueError:  # some callables of compiled code show no signature
+        return
+    named = {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}
+    if "sample_weight" not in named and not any(each.kind is each.VAR_KEYWORD for each in parameters):
+        name = getattr(metric, "__name__", repr(metric))
+        raise TypeError(
+            f"`metric` must take the keyword `sample_weight`, but {name} does not: rows are resampled by "
+            "weights that count their repetitions. Define it as "
+            "`metric(y_true, y_pred, *, sample_weight=None)`."
+        )
 
 
 def picked_options(options: Mapping[str, Any], pick: IntArray, n: int) -> dict[str, Any]:

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from sklearn.utils import check_random_state
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_integer, check_option, check_single_coverage
+from skuq._validation import check_integer, check_option, check_random_state, check_single_coverage
 from skuq.metrics._resampling import (
     Evaluation,
     Rows,

@@ -180,7 +180,7 @@ def auucc_loss(
 def _closed_form(options: dict[str, Any]) -> bool:
     """Say whether all options are those of proposition 1."""
     return all(
-        type(options.get(name, plain)) is type(plain) and options.get(name, plain) == plain
+        isinstance(options.get(name, plain), type(plain)) and options.get(name, plain) == plain
         for name, plain in CLOSED_FORM.items()
     )
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from skuq._typing import FloatArray
 from skuq._validation import as_float_array
+from skuq.metrics._rounding import count_above, reaches
 from skuq.metrics._ucc_kernels import BLOCK
 
 RULES = ("exact", "rectangle", "trapezoid", "uq360")
@@ -38,10 +39,10 @@ def area(
     x, y = _vertices(x, y, step=step, rule=rule)
     if y_range is None:
         low, high = x_range if x_range is not None else (0.0, np.inf)
-    elif y[-1] > y_range[1]:
+    elif not reaches(y_range[1], y[-1], total=y[0]):
         return np.inf  # misses as few as these are out of reach
     else:
-        low, high = _crossing(x, y, y_range[1], side="left"), _crossing(x, y, y_range[0], side="right")
+        low, high = _crossing(x, y, y_range[1], closed=False), _crossing(x, y, y_range[0], closed=True)
     return _area_up_to(x, y, high) - _area_up_to(x, y, low) if high > low else 0.0
 
 
@@ -71,15 +72,18 @@ def _vertices(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> tuple[F
     return np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]
 
 
-def _crossing(x: FloatArray, y: FloatArray, level: float, side: str) -> float:
-    """Return the first x with y not above the level (left), or the last with y not below it (right)."""
-    position = int(np.searchsorted(-y, -level, side=side))  # type: ignore[call-overload]
+def _crossing(x: FloatArray, y: FloatArray, level: float, *, closed: bool) -> float:
+    """Return the first x with y not above the level, or, `closed`, the last with y not below it.
+
+    Where y stays at the level for a while these are far apart, so that y meets the level up to rounding.
+    """
+    position = count_above(y, level, total=float(y[0]), closed=closed)
     if position == 0:
         return float(x[0])
     if position == y.size:
         return np.inf if y[-1] > 0 else float(x[-1])
     x0, x1, y0, y1 = x[position - 1], x[position], y[position - 1], y[position]
-    return float(x1 if y0 == y1 else x0 + (x1 - x0) * (y0 - level) / (y0 - y1))
+    return float(x0 + (x1 - x0) * np.clip((y0 - level) / (y0 - y1), 0.0, 1.0))
 
 
 def _area_up_to(x: FloatArray, y: FloatArray, limit: float) -> float:
@@ -99,9 +103,9 @@ def _snapped_trapezoid(x: FloatArray, y: FloatArray, x_range: Range | None, y_ra
     """Return the area as UQ360 computes it, between points nearest to the limits."""
     begin, end = 0, x.size - 1
     if x_range is not None:
-        begin, end = (int(np.argmin(np.abs(x - limit))) for limit in x_range)
+        begin, end = (_nearest(x, limit, total=float(x[-1])) for limit in x_range)
     elif y_range is not None:
-        end, begin = (int(np.argmin(np.abs(y - limit))) for limit in y_range)
+        end, begin = (_nearest(y, limit, total=float(y[0])) for limit in y_range)
     if end <= begin:
         raise ValueError(
             "`x_range` or `y_range` must hold two points of the curve for rule='uq360', got fewer. "
@@ -109,3 +113,9 @@ def _snapped_trapezoid(x: FloatArray, y: FloatArray, x_range: Range | None, y_ra
         )
     width = np.diff(x[begin : end + 1])
     return float(width @ (y[begin + 1 : end + 1] + y[begin:end]) / 2)
+
+
+def _nearest(values: FloatArray, limit: float, *, total: float) -> int:
+    """Return the position of the value nearest to a limit; of equally near ones the first."""
+    nearness = -np.abs(values - limit)
+    return int(np.argmax(reaches(nearness, nearness.max(), total=total)))

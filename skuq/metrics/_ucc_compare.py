@@ -9,6 +9,7 @@ import pandas as pd
 
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_option
+from skuq.metrics._rounding import last_of_ties
 from skuq.metrics._ucc_curve import WIDTH_AXES, UncertaintyCharacteristicsCurve
 
 TIE = 1e-9
@@ -100,8 +101,7 @@ def _miss_rates(curves: list[UncertaintyCharacteristicsCurve]) -> FloatArray:
     On the stretch from one of them down to the next every width is constant; rounding of shares is undone.
     """
     rates = np.unique(np.concatenate([[0.0, 1.0], *(curve.miss_rate for curve in curves)]))
-    keep = np.diff(rates, append=2.0) > 1e-12
-    return np.asarray(rates[keep][::-1])
+    return np.asarray(rates[last_of_ties(rates, 1.0)][::-1])
 
 
 def _lengths(levels: FloatArray) -> FloatArray:

@@ -17,6 +17,7 @@ from skuq._validation import (
     check_rows,
 )
 from skuq.metrics._inputs import is_bounds
+from skuq.metrics._rounding import count_above, reaches
 from skuq.metrics._ucc_area import RULES, area, check_range
 from skuq.metrics._ucc_bands import Bands, read_bands, read_bounds, replace_zero_bands
 from skuq.metrics._ucc_kernels import SIDES, Path, bias_path, scale_path
@@ -24,9 +25,6 @@ from skuq.metrics._ucc_kernels import SIDES, Path, bias_path, scale_path
 WIDTH_AXES = ("bandwidth", "excess")
 MISS_AXES = ("miss_rate", "deficit")
 VARY = ("scale", "bias")
-
-SLACK = 1e-12
-"""Miss rates are sums of n shares: a wanted one is met up to this rounding."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ class UncertaintyCharacteristicsCurve:
         wanted = check_number(miss_rate, "miss_rate")
         if not 0 <= wanted <= 1:
             raise ValueError(f"`miss_rate` must lie in [0, 1], got {wanted:g}.")
-        position = int(np.searchsorted(-self.miss_rate, -wanted - SLACK))
+        position = count_above(self.miss_rate, wanted)
         if position == len(self):
             raise ValueError(
                 f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {wanted:g}: the remaining rows "
@@ -221,7 +219,7 @@ class UncertaintyCharacteristicsCurve:
         _check_axes(x, y)
         x_cost, y_cost = _check_cost(cost)
         costs = x_cost * getattr(self, x) + y_cost * getattr(self, y)
-        position = int(np.argmin(costs))
+        position = int(np.argmax(reaches(-costs, -costs.min(), total=float(costs.min()))))
         original = self.at(1.0 if self.vary == "scale" else 0.0)
         return CostOptimum(
             self._corner(position),

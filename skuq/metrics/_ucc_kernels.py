@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skuq._typing import FloatArray, IntArray
+from skuq.metrics._rounding import last_of_ties
 
 SIDES = ("nearest", "active")
 
@@ -110,10 +111,12 @@ def _trace(
 
 
 def _without_ties(path: Path) -> Path:
-    """Return one corner for each scale: of tied ones the last, at which all are inside (lemma 1)."""
+    """Return one corner for each scale: of tied ones the last, at which all are inside (lemma 1).
+
+    Ties up to rounding: the rules that join corners would give another area in other units of y.
+    """
     t = path.parameter
-    last = np.ones(t.size, dtype=bool)
-    np.not_equal(t[1:], t[:-1], out=last[:-1])
+    last = last_of_ties(t, t[1:])
     if last.all():
         return path
     t, bandwidth, miss_rate, excess, deficit = (column[last] for column in path[:5])
@@ -136,6 +139,7 @@ def bias_path(
     ends = [-active] if lower is upper else [-lower, -upper]
     turns, other, turn_share = _turns(error, active, lower, upper, share) if side == "nearest" else _NO_TURNS
     t = np.unique(np.concatenate([[first], critical, *ends, turns]))
+    t = t[last_of_ties(t, max(-first, float(t[-1])))]
     del ends
     excess = hinge_sum(t, critical, share)
     deficit = hinge_sum(t, -active, share)
@@ -209,7 +213,7 @@ def _with_nearest_excess(
     band, slope = path.end_slopes
     beyond = np.maximum(t - path.parameter[-1], 0.0)
     excess = np.interp(t, path.parameter, path.excess) + slope * beyond - hinge_sum(t, turn, weight)
-    return Path(
+    with_turns = Path(
         t,
         band * t,
         path.miss_rate[np.searchsorted(path.parameter, t, side="right") - 1],
@@ -217,6 +221,7 @@ def _with_nearest_excess(
         np.interp(t, path.parameter, path.deficit),
         (band, slope - float(weight.sum())),
     )
+    return _without_ties(with_turns)
 
 
 def _active(error: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:

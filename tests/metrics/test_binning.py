@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skuq.distributions import Empirical, Normal, Quantiles, StudentT
+from skuq.distributions import Quantiles, StudentT
 from skuq.metrics._binning import make_bins
-from skuq.metrics._kernels import BLOCK, FEW, count_passed, first_levels
+from skuq.metrics._kernels import BLOCK, FEW, count_passed
+from skuq.metrics._levels import first_levels
 
 
 def sums(bins, column):
@@ -40,17 +41,13 @@ def test_count_passed_wherever_the_thresholds_lie(offset, spread, side):
 
 
 @pytest.mark.parametrize("kind", ["quantile", "interval"])
-@pytest.mark.parametrize("family", ["normal", "student", "quantiles", "ensemble", "point"])
+@pytest.mark.parametrize("family", ["normal", "student", "quantiles"])
 def test_first_level_that_takes_in_the_target(forecast, family, kind):
     y, dist = forecast
     dist = {
         "normal": dist,
         "student": StudentT(dist.loc, dist.scale, df=3.0),
         "quantiles": Quantiles([0.1, 0.5, 0.9], dist.quantile([0.1, 0.5, 0.9])),
-        "ensemble": Empirical(dist.sample(9, random_state=0)),
-        "point": Normal(
-            np.where(np.arange(600) % 2, y, dist.loc), np.where(np.arange(600) % 3, dist.scale, 0)
-        ),
     }[family]
     levels = np.array([0.05, 0.2, 0.5, 0.77, 0.9, 0.98])
     first = first_levels(y, dist, levels, kind)
@@ -95,3 +92,12 @@ def test_a_tie_group_over_several_bins_is_in_each_in_proportion():
     tied = column[1:9].mean()
     np.testing.assert_allclose(sums(bins, column), [tied, 2 * tied, 2 * tied, 2 * tied, tied + 9])
     np.testing.assert_allclose(bins.edges, [1, 2, 2, 2, 2, 3])
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.1, 0.01, 1 / 3, 7.0, 1e-3, 1e200])
+@pytest.mark.parametrize("n_bins", [2, 5, 10, 20])
+def test_a_row_on_an_edge_is_in_the_bin_above_it_in_all_units(unit, n_bins):
+    key = np.concatenate([np.arange(n_bins + 1.0) + 1, np.arange(n_bins) + 1.5])
+    expected = np.minimum(key.astype(int), n_bins) - 1
+    np.testing.assert_array_equal(make_bins(unit * key, n_bins, "uniform", None).row_bin, expected)
+    np.testing.assert_array_equal(make_bins(unit * (key - 5), n_bins, "uniform", None).row_bin, expected)

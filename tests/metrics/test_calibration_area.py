@@ -15,7 +15,8 @@ from skuq.metrics import (
     miscalibration_area,
     regression_calibration_curve,
 )
-from skuq.metrics._calibration_area import area_of_lines, area_of_steps, entry_levels
+from skuq.metrics._calibration_area import area_of_lines, area_of_steps
+from skuq.metrics._levels import entries
 
 pytestmark = pytest.mark.usefixtures("few_rows")
 
@@ -91,12 +92,23 @@ def test_area_of_lines_is_at_most_the_trapezoid_of_the_sizes(gaps):
 
 def test_entry_level_of_an_interval():
     y, dist = np.array([0.0, 1.0, -1.0]), Normal(np.zeros(3), np.ones(3))
+    (entry,) = entries(y, dist, "interval")
     expected = [0.0, 2 * stats.norm.cdf(1) - 1, 2 * stats.norm.cdf(1) - 1]
-    np.testing.assert_allclose(entry_levels(y, dist, "interval"), expected, atol=1e-15)
-    ensemble = Empirical([[0.0, 1.0, 2.0, 3.0]] * 4)
-    np.testing.assert_allclose(
-        entry_levels(np.array([0.0, 1.5, 3.0, 9.0]), ensemble, "interval"), [0.5, 0, 0.5, 1]
-    )
+    np.testing.assert_allclose(entry.start, expected, atol=1e-15)
+    np.testing.assert_array_equal(entry.start, entry.stop)
+
+
+@pytest.mark.parametrize("kind", ["quantile", "interval"])
+def test_a_target_on_an_atom_is_taken_in_evenly(kind):
+    """The share of draws of the randomised PIT that each level takes in, by a fine grid of them."""
+    ensemble = Empirical(np.tile([0.0, 1.0, 1.0, 2.0, 3.0], (6, 1)))
+    y = np.array([0.0, 1.0, 1.5, 2.0, 3.0, 9.0])
+    below, reached = np.array([0, 0.2, 0.6, 0.6, 0.8, 1]), np.array([0.2, 0.6, 0.6, 0.8, 1, 1])
+    draws = below + np.outer((np.arange(20_000) + 0.5) / 20_000, reached - below)
+    place = draws if kind == "quantile" else np.abs(2 * draws - 1)
+    for level in (0.07, 0.2, 0.33, 0.5, 0.71, 0.9):
+        taken_in = sum(part.reached(level) for part in entries(y, ensemble, kind))
+        np.testing.assert_allclose(taken_in, (place <= level + 1e-12).mean(axis=0), atol=1e-4)
 
 
 def test_calibrated_forecast_scores_what_the_docstring_says():

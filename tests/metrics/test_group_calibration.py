@@ -5,7 +5,12 @@ import pytest
 from scipy import stats
 
 from skuq.distributions import Empirical, Normal
-from skuq.metrics import _binning, crps_loss, expected_normalized_calibration_error
+from skuq.metrics import (
+    _binning,
+    crps_loss,
+    expected_normalized_calibration_error,
+    uncertainty_calibration_error,
+)
 
 ence = expected_normalized_calibration_error
 
@@ -25,14 +30,31 @@ def test_reference_values(het100, few_rows):
 
 @pytest.mark.parametrize("n_bins", [1, 3, 10])
 def test_equal_width_bins_equal_scipy(forecast, n_bins):
+    """The sigmas are tenths: as integers they and the edges that they lie on are exact, for scipy too."""
     y, dist = forecast
+    tenths = np.round(10 * dist.scale)
     mean_square = [
-        stats.binned_statistic(dist.scale, values, bins=n_bins)[0]
+        stats.binned_statistic(tenths, values, bins=n_bins)[0]
         for values in (dist.scale**2, (y - dist.loc) ** 2)
     ]
     rmv, rmse = np.sqrt(mean_square)
     expected = np.nanmean(np.abs(rmv - rmse) / rmv)
     assert ence(y, dist, n_bins=n_bins, strategy="uniform") == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("metric", [ence, uncertainty_calibration_error])
+@pytest.mark.parametrize("unit", [0.1, 1 / 3, 7.0, 1e-3])
+@pytest.mark.parametrize("n_bins", [3, 5, 10])
+def test_bins_of_equal_width_do_not_depend_on_the_units_of_y(metric, unit, n_bins):
+    """Sigmas of 1 to 11 lie on the edges of ten bins, by their root mean square or by their variance."""
+    rng = np.random.default_rng(0)
+    scale = rng.integers(1, 12, size=600).astype(float)
+    if metric is uncertainty_calibration_error:
+        scale = np.sqrt(scale)
+    y = scale * rng.normal(size=600)
+    plain, other = (metric(u * y, (0 * y, u * scale), n_bins=n_bins, strategy="uniform") for u in (1.0, unit))
+    power = 0 if metric is ence else 2
+    assert other / unit**power == pytest.approx(plain, rel=1e-9)
 
 
 def test_equal_count_bins_by_hand_where_nothing_ties(few_rows):

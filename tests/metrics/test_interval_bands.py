@@ -203,6 +203,18 @@ def test_criterion_jumps_where_the_coverage_is_reached():
     assert hardly > 1.9 * just
 
 
+@pytest.mark.parametrize("weight", [0.1, 0.3, 0.7, 1 / 3, 1e-3])
+@pytest.mark.parametrize(("inside", "coverage"), [(9, 0.9), (7, 0.7), (3, 0.3), (1, 0.1)])
+def test_a_weighted_coverage_that_equals_the_nominal_one_has_reached_it(weight, inside, coverage):
+    """The share 0.9 of ten equal weights is 0.8999999999999999."""
+    y = np.repeat([0.0, 5.0], [inside, 10 - inside])
+    bounds = np.tile([-1.0, 1.0], (10, 1))
+    for weights in (None, np.full(10, weight)):
+        assert cwc(y, bounds, coverage=coverage, sample_weight=weights) == pytest.approx(2 / 5)
+    less = np.where(np.arange(10) == 0, weight * (1 - 1e-9), weight)
+    assert cwc(y, bounds, coverage=coverage, sample_weight=less) > 0.79
+
+
 @pytest.mark.parametrize(
     ("option", "value", "error"),
     [("formula", "wibbeke", ValueError), ("eta", np.inf, ValueError), ("eta", "50", TypeError)],

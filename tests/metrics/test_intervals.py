@@ -65,3 +65,26 @@ def test_coverage_error_has_no_fault_to_find_with_useless_intervals():
     honest = Normal(np.zeros(1000), np.ones(1000))
     assert interval_coverage_error(y, useless) < interval_coverage_error(y, honest)
     assert interval_score_loss(y, honest) < interval_score_loss(y, useless)
+
+
+@pytest.mark.parametrize("tie", [0.0, 3e-7, -3e-7])
+def test_a_target_on_the_atom_that_bounds_an_interval_is_covered_within_single_precision(tie):
+    rng = np.random.default_rng(0)
+    weights = np.array([0.03, 0.47, 0.47, 0.03])
+    grades = np.array([4.0, 5.0, 6.0, 7.0])
+    dist = Empirical(np.tile(grades + tie, (2000, 1)), weights)
+    y = rng.choice(grades, size=2000, p=weights)
+    assert prediction_interval_coverage(y, dist) == np.mean((y > 4) & (y < 7))
+    # bare bounds say nothing of atoms, and are taken as they are
+    inside = np.mean((dist.interval()[:, 0] <= y) & (y <= dist.interval()[:, 1]))
+    assert prediction_interval_coverage(y, dist.interval()) == inside
+
+
+def test_no_bound_of_a_continuous_forecast_is_moved():
+    y, loc = (
+        1.6e9 + np.arange(200.0),
+        1.6e9 + np.arange(200.0) + 1.7,
+    )  # rounding of single precision is 100 here
+    assert prediction_interval_coverage(y, (loc, np.ones(200))) == 0
+    members = Empirical(loc[:, np.newaxis] + np.linspace(-1, 1, 41))
+    assert prediction_interval_coverage(y, members) == 0

@@ -1,6 +1,7 @@
 """The report: every metric of the registry, with numbers that agree and words that are right."""
 
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 from skuq.distributions import Empirical, Normal
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import UncertaintyReport, bootstrap_interval, uncertainty_report
-from skuq.metrics._report_words import number, percent
+from skuq.metrics._report_words import RowFormat, is_in_percent, number, percent
 from skuq.metrics._spec import all_specs, metric
 
 READY = [spec for spec in all_specs().values() if spec.ready_made]
@@ -226,10 +227,13 @@ def test_text_and_html_hold_everything(truth):
     text, html = repr(report), report._repr_html_()
     assert text == str(report) == report.to_text()
     flat = " ".join(text.split())
-    for title, reading, value in zip(report["title"], report["reading"], report["value"], strict=True):
+    for name, title, reading, value in zip(
+        report.index, report["title"], report["reading"], report["value"], strict=True
+    ):
+        written = row_format(report, name)
         for shown in (flat, html):
             assert title in shown
-            assert number(value) in shown
+            assert written(value) in shown
         assert " ".join(reading.split()) in flat
         assert reading in html
     assert max(map(len, text.splitlines()[2:])) <= 120
@@ -237,6 +241,80 @@ def test_text_and_html_hold_everything(truth):
     assert "95 % interval" in text
     assert "..." not in text
     assert html.count("<table") == html.count("</table>") == 1
+
+
+def row_format(report, name):
+    values, bounds = ["value", "calibrated"], ["low", "high", "calibrated_low", "calibrated_high"]
+    row = report.loc[name]
+    return RowFormat.of(row[values], row[bounds], percent=is_in_percent(all_specs()[name]))
+
+
+CELL = re.compile(r"(?P<plain>-?[\d.]+(?:e[+-]\d+)?)(?P<percent> %)?")
+
+
+def decimals_of(text):
+    """The decimals and the exponents of all numbers in a text."""
+    return {
+        (len(found["plain"].partition("e")[0].partition(".")[2]), "e" in found["plain"])
+        for found in CELL.finditer(text)
+    }
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.75, 1e-3])
+@pytest.mark.parametrize("unit", [1.0, 1e-7])
+def test_all_numbers_of_a_row_are_in_one_unit_with_the_same_decimals(truth, factor, unit):
+    """Value, interval and what calibrated models score, in the table and in the reading."""
+    y, dist = truth
+    forecast = Normal(unit * dist.loc, factor * unit * dist.scale)
+    options = {"crpss": {"y_train": unit * y[:50]}}
+    report = uncertainty_report(unit * y, forecast, n_resamples=15, n_simulations=15, options=options)
+    for name, row in report._one_model().iterrows():
+        in_percent = name in {"ence", "picp", "miss_rate", "nmpiw", "crpss", "auucc_gain"}
+        cells = [cell for cell in row.drop(["Metric", "Best", "Reading"]) if cell]
+        assert all(cell.endswith(" %") == in_percent for cell in cells), (name, cells)
+        assert len(decimals_of(" ".join(cells))) == 1, (name, cells)
+        meaning, _, ordinary = row["Reading"].partition("; ")
+        if " to " in ordinary:
+            low, high = ordinary.split(" to ")
+            assert ("%" in meaning) == ("%" in high) == in_percent, row["Reading"]
+            assert decimals_of(low) == decimals_of(" ".join(cells)), row["Reading"]
+
+
+def test_a_gain_of_a_hundredth_of_a_percent_stands_beside_percents():
+    rng = np.random.default_rng(0)
+    scale = np.exp(0.4 * rng.normal(size=2000))
+    y = scale * rng.normal(size=2000)
+    report = uncertainty_report(y, (0 * y, scale), metrics=["auucc_gain", "ence"], n_simulations=20)
+    for line in report.to_text().splitlines()[4:6]:
+        assert line.count(" %") == 5  # value, interval, mean, range and best
+    assert "0.0" not in report.loc["ence", "reading"].partition(" to ")[2]
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds", "in_percent", "text"),
+    [
+        ((0.284, 0.0211), (0.271, 0.299, 0.00432, 0.0482), True, ["28.4 %", "2.1 %", "0.4 to 4.8 %"]),
+        ((9e-5, 1e-5), (-2e-4, 3e-4, -1.04e-4, 2e-4), True, ["0.0090 %", "0.0010 %", "-0.0104 to 0.0200 %"]),
+        ((0.447, -0.012), (0.4, 0.5, -0.066, 0.0352), False, ["0.447", "-0.012", "-0.066 to 0.035"]),
+        ((1526.0, 1421.0), (1400.0, 1600.0, 1390.0, 1434.0), False, ["1530", "1420", "1390 to 1430"]),
+        ((3.2e-7, 4e-8), (1e-7, 5e-7, 3e-8, 6e-8), False, ["3.20e-07", "4.00e-08", "3.00e-08 to 6.00e-08"]),
+        ((4.1e9, 2.0), (4e9, 5e9, 1.0, 3.0), False, ["4.10e+09", "2.00e+00", "1.00e+00 to 3.00e+00"]),
+        ((0.9996, 0.9), (0.999, 1.0, 0.89, 0.91), True, ["99.96 %", "90.00 %", "89.00 to 91.00 %"]),
+        ((np.inf, 0.31), (np.nan, np.nan, 0.3, 0.32), False, ["inf", "0.310", "0.300 to 0.320"]),
+        (
+            (-1e-9, 0.31),
+            (np.nan, np.nan, -0.0001, 0.32),
+            False,
+            ["-1.00e-09", "3.10e-01", "-1.00e-04 to 3.20e-01"],
+        ),
+        ((-1e-16, 0.31), (np.nan, np.nan, -0.0001, 0.32), False, ["0.000", "0.310", "0.000 to 0.320"]),
+        ((0.0, 0.0), (0.0, 0.0, 0.0, 0.0), True, ["0 %", "0 %", "0 to 0 %"]),
+        ((np.nan, np.nan), (np.nan, np.nan, np.nan, np.nan), True, ["", "", ""]),
+    ],
+)
+def test_a_row_is_written_in_one_way(values, bounds, in_percent, text):
+    written = RowFormat.of(values, bounds, percent=in_percent)
+    assert [written(values[0]), written(values[1]), written.span(*bounds[2:])] == text
 
 
 def test_the_report_is_a_frame(truth):

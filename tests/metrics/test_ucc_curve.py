@@ -1,5 +1,7 @@
 """The uncertainty characteristics curve: its definition, the paper's identities and UQ360's values."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -262,6 +264,64 @@ def test_parts_add_up(x, y, rule):
         assert sum(by_y) == pytest.approx(whole, rel=1e-12)
 
 
+def stairs(n, low, high):
+    """Area of targets 1, ..., n with bands of 1 and low <= miss rate <= high, in exact arithmetic."""
+    return float(sum(rate for rate in (Fraction(i, n) for i in range(1, n + 1)) if low <= rate <= high))
+
+
+@pytest.mark.parametrize("n", [7, 20, 150, 1000])
+@pytest.mark.parametrize("weight", [None, 0.1, 7.0])
+@pytest.mark.parametrize("unit", [1.0, 0.01])
+def test_a_miss_rate_that_equals_a_limit_is_inside(n, weight, unit):
+    """Rounding puts 1 - 19 / 20 above 0.05, and a sum of weights on either side."""
+    y = unit * np.arange(1.0, n + 1)
+    weights = None if weight is None else np.full(n, weight)
+    curve = uncertainty_characteristics_curve(y, (0 * y, 0 * y + unit), sample_weight=weights)
+    for i in range(1, 100):
+        low, high = Fraction(i - 1, 100), Fraction(i, 100)
+        assert curve.area(y_range=(0, i / 100)) == pytest.approx(unit * stairs(n, 0, high), abs=1e-9 * n)
+        part = curve.area(y_range=(float(low), float(high)))
+        assert part == pytest.approx(unit * stairs(n, low, high), abs=1e-9 * n)
+
+
+@pytest.mark.parametrize("rule", ["exact", "rectangle", "trapezoid", "uq360"])
+@pytest.mark.parametrize("vary", ["scale", "bias"])
+@pytest.mark.parametrize("side", ["nearest", "active"])
+@pytest.mark.parametrize("unit", [0.1, 0.01, 1 / 3, 7.0, 1e-3])
+def test_areas_do_not_depend_on_the_units_of_y(rule, vary, side, unit):
+    """Integers tie exactly; in other units rounding would make several corners of one."""
+    rng = np.random.default_rng(0)
+    y, point, band = rng.integers(-20, 20, 300), rng.integers(-5, 5, 300), rng.integers(1, 12, 300)
+    bounds = np.column_stack([point - band, point + 2 * band])
+    plain, other = (
+        uncertainty_characteristics_curve(u * y, u * bounds, point=u * point, vary=vary, side=side)
+        for u in (1.0, unit)
+    )
+    assert len(plain) == len(other)
+    for x_range, y_range in [(None, None), ((1, 3), None), (None, (0, 0.2)), (None, (0.1, 0.5))]:
+        scaled = None if x_range is None else tuple(unit * limit for limit in x_range)
+        area = other.area(rule=rule, x_range=scaled, y_range=y_range) / unit
+        assert area == pytest.approx(plain.area(rule=rule, x_range=x_range, y_range=y_range), rel=1e-9)
+    deficits = [1.5 * u for u in (1.0, unit)]
+    plain_part, part = (
+        curve.area(x="excess", y="deficit", rule=rule, y_range=(0, limit))
+        for curve, limit in zip((plain, other), deficits, strict=True)
+    )
+    assert part / unit**2 == pytest.approx(plain_part, rel=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.1, 0.3])
+def test_a_deficit_that_equals_a_limit_is_inside(unit):
+    """The last row is out of reach and leaves a deficit of its share, below which the area is infinite."""
+    y = unit * np.array([0.3, 0.6, 0.9, 3.0])
+    curve = uncertainty_characteristics_curve(y, (0 * y, unit * np.array([1.0, 1.0, 1.0, 0.0])))
+    left = float(curve.deficit[-1])
+    for limit in (0.75 * unit, left, np.nextafter(left, 0), np.nextafter(left, np.inf)):
+        assert curve.area(y="deficit", y_range=(limit, unit)) == np.inf
+        assert curve.area(y="deficit", y_range=(0, limit)) == np.inf
+    assert curve.area(y="deficit", y_range=(0.76 * unit, unit)) < np.inf
+
+
 def test_rules_differ_by_the_last_bandwidth():
     rng = np.random.default_rng(0)
     n = 50
@@ -473,6 +533,16 @@ def test_operating_points_of_round_miss_rates_are_met_in_spite_of_rounding():
     for i in range(11):
         assert curve.operating_point(miss_rate=1 - i / 10).parameter == i
         assert curve.operating_point(miss_rate=(10 - i) / 10).parameter == i
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.1, 0.7, 1e-3])
+def test_of_equally_good_points_the_narrowest_is_the_optimum(unit):
+    """From each corner to the next, a miss rate less by 1/10 costs a bandwidth more by one unit."""
+    y = unit * np.arange(1.0, 11.0)
+    curve = uncertainty_characteristics_curve(y, (np.zeros(10), np.full(10, unit)))
+    best = curve.optimum((0.1 / unit, 1.0))
+    assert best.point.parameter == 0
+    assert best.cost == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("x", "y"), PAIRS)

@@ -1,0 +1,115 @@
+"""At which levels quantiles and central intervals take in their targets.
+
+A quantile takes in a target from the level of its PIT on, a central interval from the coverage |2 PIT - 1|
+on. Where all rows are of one location-scale family, standardised targets are compared with standard
+quantiles, and no cdf is needed. A target on an atom of its forecast is taken in little by little: its PIT is
+spread evenly over [F(y-), F(y)].
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from skuq._typing import FloatArray
+from skuq._validation import check_option
+from skuq.distributions import Distribution
+from skuq.distributions._pit import pit_scores
+from skuq.metrics._binning import Bins
+from skuq.metrics._kernels import Places, central_bounds, count_passed, location_scale, standardised
+from skuq.metrics._rounding import reaches
+
+KINDS = ("quantile", "interval")
+
+
+class Entry(NamedTuple):
+    """A part of each row's weight, taken in evenly between two levels; all of shape (n,)."""
+
+    start: FloatArray
+    stop: FloatArray
+    share: FloatArray
+
+    def reached(self, level: float) -> FloatArray:
+        """Return the part that a level takes in."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            passed = np.clip((level - self.start) / (self.stop - self.start), 0.0, 1.0)
+        return self.share * np.where(self.start < self.stop, passed, reaches(level, self.start))
+
+
+def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
+    """Return at which levels each target is taken in, part by part; there is one part but on atoms."""
+    check_option(kind, "kind", KINDS)
+    lower, upper = pit_scores(dist, y)
+    start, stop, whole = ndtr(lower), ndtr(upper), np.ones(len(y))
+    if kind == "quantile":
+        return [Entry(start, stop, whole)]
+    near, far = np.abs(2 * start - 1), np.abs(2 * stop - 1)
+    folded = (start < 0.5) & (stop > 0.5)  # |2u - 1| falls to 0 on the way and rises again
+    if not folded.any():
+        return [Entry(np.minimum(near, far), np.maximum(near, far), whole)]
+    below = np.where(folded, (0.5 - start) / np.where(folded, stop - start, 1.0), 0.0)
+    innermost = np.where(folded, 0.0, np.minimum(near, far))
+    return [
+        Entry(innermost, np.where(folded, far, np.maximum(near, far)), whole - below),
+        Entry(np.zeros(len(y)), np.where(folded, near, 0.0), below),
+    ]
+
+
+def first_levels(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Places:
+    """Return for each row the first of the increasing levels that takes the target in, else their number.
+
+    ``kind="quantile"`` takes in y <= Q(p), ``kind="interval"`` Q((1-p)/2) <= y <= Q((1+p)/2); what a level
+    takes in, every higher one does. For distributions with a density.
+    """
+    check_option(kind, "kind", KINDS)
+    form = location_scale(dist)
+    if kind == "quantile":
+        if form is None:
+            return count_passed(levels, dist.cdf(y), "left")
+        loc, scale, standard = form
+        quantiles = np.array([standard._ppf(p)[0] for p in levels])
+        return count_passed(quantiles, standardised(y, loc, scale), "left")
+    if form is None:
+        place, lower, upper = dist.cdf(y), (1 - levels) / 2, (1 + levels) / 2
+    else:
+        place = standardised(y, form[0], form[1])
+        lower, upper = central_bounds(form[2], levels)
+        if np.array_equal(lower, -upper):
+            return count_passed(upper, np.abs(place, out=place), "left")
+    below = count_passed(lower[::-1], place, "right")
+    return np.asarray(np.maximum(count_passed(upper, place, "left"), levels.size - below))
+
+
+def weight_taken_in(
+    y: FloatArray, dist: Distribution, levels: FloatArray, kind: str, bins: Bins
+) -> FloatArray:
+    """Return the weight of the targets that each of the increasing levels takes in, shape (bins, k)."""
+    if dist.has_density:
+        first = bins.histogram(first_levels(y, dist, levels, kind), levels.size + 1)
+        taken: FloatArray = np.cumsum(first, axis=1)[:, :-1]
+        return taken
+    parts = entries(y, dist, kind)
+
+    def reached(level: float) -> FloatArray:
+        inside = np.sum([part.reached(level) for part in parts], axis=0)
+        taken: FloatArray = bins.sums(lambda rows: (inside[rows],))[0]
+        return taken
+
+    return np.stack([reached(level) for level in levels.tolist()], axis=1)
+
+
+def observed_proportions(
+    y: FloatArray, dist: Distribution, levels: FloatArray, kind: str, weight: FloatArray | None
+) -> FloatArray:
+    """Return for each level the share of targets that the quantile or central interval takes in."""
+    ordered, place = np.unique(levels, return_inverse=True)
+    bins = one_bin(y.size, weight)
+    share = weight_taken_in(y, dist, ordered, kind, bins)[0] / bins.totals()[0]
+    return np.asarray(share[place.ravel()], dtype=np.float64)
+
+
+def one_bin(n: int, weight: Any) -> Bins:
+    """Return the bin that holds all rows."""
+    return Bins(1, np.zeros(n, dtype=np.uint8), [], np.zeros(2), weight)
