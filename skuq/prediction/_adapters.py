@@ -1,4 +1,4 @@
-"""Probabilistic regressors of other packages: NGBoost, quantile-forest and skpro.
+"""Probabilistic regressors of other packages: NGBoost, quantile-forest, skpro and gradient boosting.
 
 None of them is imported; an estimator that arrives here has brought its package along.
 """
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._typing import FloatArray
@@ -24,7 +23,10 @@ from skuq.distributions import (
     StudentT,
 )
 from skuq.exceptions import NotProbabilisticError
+from skuq.prediction._boosting import BOOSTING_ADAPTERS
+from skuq.prediction._failures import check_predictions
 from skuq.prediction._native import single_output
+from skuq.prediction._no_distribution import not_fitted
 from skuq.prediction._registry import Adapter
 
 __all__ = ["ADAPTERS"]
@@ -41,28 +43,22 @@ def _one_target(columns: int, estimator: Any) -> None:
         )
 
 
-def _not_fitted(estimator: Any) -> NotFittedError:
-    return NotFittedError(
-        f"this {type(estimator).__name__} is not fitted yet. Call `fit` before `predict_dist`."
-    )
-
-
 # ------------------------------------------------------------------------------------- NGBoost
 
 
 def _ngboost_dist(estimator: Any, X: Any) -> Distribution:
     """The boosted family: Normal and Student t as skuq's own, any other through scipy."""
     if not estimator.base_models:
-        raise _not_fitted(estimator)
+        raise not_fitted(estimator)
     dist = estimator.pred_dist(X)
     if getattr(dist, "multi_output", False):
         _one_target(getattr(dist, "n_outputs", 2), estimator)
     frozen = getattr(dist, "dist", None)
     name = getattr(getattr(frozen, "dist", None), "name", None)
     if name == "norm":
-        return Normal(dist.loc, dist.scale)
+        return Normal(check_predictions(dist.loc, estimator), check_predictions(dist.scale, estimator))
     if name == "t":
-        return StudentT(dist.loc, dist.scale, dist.df)
+        return StudentT(check_predictions(dist.loc, estimator), dist.scale, dist.df)
     if name is None:
         raise NotProbabilisticError(
             f"NGBoost's {type(dist).__name__} has no scipy distribution behind it that skuq could use. "
@@ -84,7 +80,7 @@ def _quantile_forest_dist(estimator: Any, X: Any) -> Quantiles:
     values = np.asarray(estimator.predict(X, quantiles=_LEVELS), dtype=np.float64)
     if values.ndim == 3:
         _one_target(values.shape[1], estimator)
-    return Quantiles(_LEVELS, values)
+    return Quantiles(_LEVELS, check_predictions(values, estimator))
 
 
 # --------------------------------------------------------------------------------------- skpro
@@ -93,7 +89,7 @@ def _quantile_forest_dist(estimator: Any, X: Any) -> Quantiles:
 def _skpro_dist(estimator: Any, X: Any) -> Distribution:
     """Whatever skpro predicts, as the same family where skuq or scipy has it."""
     if not estimator.is_fitted:
-        raise _not_fitted(estimator)
+        raise not_fitted(estimator)
     if hasattr(X, "reset_index"):  # skpro's samples are looked up by index, which may repeat
         X = X.reset_index(drop=True)
     dist = estimator.predict_proba(X)
@@ -171,5 +167,6 @@ ADAPTERS: dict[str, Adapter] = {
     "quantile_forest.RandomForestQuantileRegressor": Adapter(_quantile_forest_dist),
     "quantile_forest.ExtraTreesQuantileRegressor": Adapter(_quantile_forest_dist),
     "skpro.regression.base.BaseProbaRegressor": Adapter(_skpro_dist),
+    **BOOSTING_ADAPTERS,
 }
 """By the name under which one imports the class."""

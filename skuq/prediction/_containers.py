@@ -10,12 +10,13 @@ from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegresso
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import RFE
 from sklearn.frozen import FrozenEstimator
+from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq.distributions import Distribution, Mixture
 from skuq.exceptions import NotProbabilisticError, NotRefittedError
-from skuq.prediction._rule import Predict, Rule, Supports
+from skuq.prediction._rule import Container, Predict
 from skuq.prediction._target import map_back
 
 __all__ = ["CONTAINERS"]
@@ -50,11 +51,6 @@ def _pipeline_dist(pipeline: Pipeline, X: Any, predict: Predict) -> Distribution
     return predict(last, X)
 
 
-def _pipeline_supports(pipeline: Pipeline, supports: Supports) -> bool:
-    last = _last_step(pipeline)
-    return not _is_nothing(last) and supports(last)
-
-
 def _last_step(pipeline: Pipeline) -> Any:
     if not pipeline.steps:
         raise ValueError("the Pipeline must have at least one step, got none.")
@@ -75,7 +71,7 @@ def _search_dist(search: Any, X: Any, predict: Predict) -> Distribution:
     if hasattr(search, "best_estimator_"):
         return predict(search.best_estimator_, X)
     kind = type(search).__name__
-    if search.refit is False and any(name.endswith("_") for name in vars(search)):
+    if not search.refit and any(name.endswith("_") for name in vars(search)):
         raise NotRefittedError(
             f"this {kind} was fitted with `refit=False`, so it holds no fitted estimator. Use `refit=True` "
             "(or the name of a metric), or fit clone(search.estimator).set_params(**search.best_params_)."
@@ -83,10 +79,10 @@ def _search_dist(search: Any, X: Any, predict: Predict) -> Distribution:
     raise NotFittedError(f"this {kind} is not fitted yet. Call `fit` before `predict_dist`.")
 
 
-def _search_supports(search: Any, supports: Supports) -> bool:
+def _search_parts(search: Any) -> list[Any]:
     if hasattr(search, "best_estimator_"):
-        return supports(search.best_estimator_)
-    return search.refit is not False and supports(search.estimator)
+        return [search.best_estimator_]
+    return [] if search.refit is False else [search.estimator]
 
 
 # ------------------------------------------------------------------------- one inner estimator
@@ -128,9 +124,8 @@ def _bagging_dist(bagging: BaggingRegressor, X: Any, predict: Predict) -> Distri
     )
 
 
-def _bagging_supports(bagging: BaggingRegressor, supports: Supports) -> bool:
-    members = getattr(bagging, "estimators_", None) or [bagging.estimator]
-    return all(supports(member) for member in members)
+def _bagging_parts(bagging: BaggingRegressor) -> list[Any]:
+    return getattr(bagging, "estimators_", None) or [bagging.estimator] * bagging.n_estimators
 
 
 def _voting_dist(voting: VotingRegressor, X: Any, predict: Predict) -> Distribution:
@@ -145,31 +140,67 @@ def _voting_dist(voting: VotingRegressor, X: Any, predict: Predict) -> Distribut
     return Mixture([predict(member, X) for member in voting.estimators_], weights=weights)
 
 
-def _voting_supports(voting: VotingRegressor, supports: Supports) -> bool:
-    members = [member for _, member in voting.estimators if not _is_nothing(member)]
-    return bool(members) and all(supports(member) for member in members)
+def _voting_parts(voting: VotingRegressor) -> list[Any]:
+    return [member for _, member in voting.estimators if not _is_nothing(member)]
 
 
-CONTAINERS: tuple[Rule, ...] = (
-    Rule(_of(FrozenEstimator), _frozen_dist, lambda frozen, supports: supports(frozen.estimator)),
-    Rule(_of(Pipeline), _pipeline_dist, _pipeline_supports),
-    Rule(_is_search, _search_dist, _search_supports),
-    Rule(
-        _of(RFE),  # RFECV is a subclass
-        _selector_dist,
-        lambda selector, supports: supports(_part(selector, "estimator_", "estimator")),
+# ----------------------------------------------------------------------------- several targets
+
+_ONE_BY_ONE = "the distribution of column j is predict_dist(multi.estimators_[j], X)"
+
+
+def _multi_output_dist(multi: MultiOutputRegressor, X: Any, predict: Predict) -> Distribution:
+    check_is_fitted(multi)
+    if len(multi.estimators_) > 1:
+        raise NotProbabilisticError(
+            f"this MultiOutputRegressor predicts {len(multi.estimators_)} targets, and a distribution is "
+            f"that of one. With multi = MultiOutputRegressor(skuq.UncertaintyRegressor(...)), {_ONE_BY_ONE}; "
+            "the UncertaintyRegressor may be left out where the inner estimator gives a distribution itself."
+        )
+    return predict(multi.estimators_[0], X)
+
+
+def _chain_dist(chain: RegressorChain, X: Any, predict: Predict) -> Distribution:
+    check_is_fitted(chain)
+    if len(chain.estimators_) > 1:
+        raise NotProbabilisticError(
+            f"this RegressorChain predicts {len(chain.estimators_)} targets, each from the predictions of "
+            "those before, whose uncertainty the chain leaves out. Fit one model for each target instead: "
+            f"with multi = MultiOutputRegressor(skuq.UncertaintyRegressor(...)), {_ONE_BY_ONE}."
+        )
+    # As its own predict does: its models were fitted on an array.
+    return predict(chain.estimators_[0], validate_data(chain, X, accept_sparse=True, reset=False))
+
+
+def _columns_parts(several: MultiOutputRegressor | RegressorChain) -> list[Any]:
+    """Return the model of the only column; none where there are more. Unfitted, one column is assumed."""
+    models: list[Any] | None = getattr(several, "estimators_", None)
+    if models is None:
+        # RegressorChain had `base_estimator` up to scikit-learn 1.6.
+        return [_part(several, "estimator", "base_estimator")]
+    return models if len(models) == 1 else []
+
+
+CONTAINERS: tuple[Container, ...] = (
+    Container(_of(FrozenEstimator), _frozen_dist, lambda frozen: [frozen.estimator]),
+    Container(_of(Pipeline), _pipeline_dist, lambda pipeline: [_last_step(pipeline)]),
+    Container(_is_search, _search_dist, _search_parts),
+    Container(  # RFECV is a subclass
+        _of(RFE), _selector_dist, lambda selector: [_part(selector, "estimator_", "estimator")]
     ),
-    Rule(
+    Container(
         _of(TransformedTargetRegressor),
         _target_dist,
-        lambda estimator, supports: supports(_part(estimator, "regressor_", "regressor")),
+        lambda estimator: [_part(estimator, "regressor_", "regressor")],
     ),
-    Rule(
+    Container(
         _of(StackingRegressor),
         _stacking_dist,
-        lambda stacking, supports: supports(_part(stacking, "final_estimator_", "final_estimator")),
+        lambda stacking: [_part(stacking, "final_estimator_", "final_estimator")],
     ),
-    Rule(_of(BaggingRegressor), _bagging_dist, _bagging_supports),
-    Rule(_of(VotingRegressor), _voting_dist, _voting_supports),
+    Container(_of(BaggingRegressor), _bagging_dist, _bagging_parts),
+    Container(_of(VotingRegressor), _voting_dist, _voting_parts),
+    Container(_of(MultiOutputRegressor), _multi_output_dist, _columns_parts),
+    Container(_of(RegressorChain), _chain_dist, _columns_parts),
 )
 """In the order in which they are tried."""

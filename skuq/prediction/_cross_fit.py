@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold, check_cv
-from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from skuq._sklearn_compat import (
@@ -27,8 +27,9 @@ from skuq._sklearn_compat import (
     splitter_needs_groups,
 )
 from skuq._typing import IntArray
-from skuq._validation import check_integer
+from skuq._validation import check_integer, check_random_state
 from skuq.distributions import Distribution, concat
+from skuq.prediction._failures import located
 from skuq.prediction._resolve import predict_dist
 from skuq.prediction._wrapped import fit_wrapped
 
@@ -117,6 +118,7 @@ def cross_fit(
     verbose: int = 0,
     predict: Callable[[Any, Any], Any] = predict_dist,
     on_fold: Callable[[int], object] | None = None,
+    name: str = "fold",
 ) -> CrossFit:
     """Fit a clone on each fold's training rows and predict for its test rows.
 
@@ -143,6 +145,8 @@ def cross_fit(
         ``predict(fitted, X_test)``; gives a Distribution or a 1-D array, one entry per row.
     on_fold : callable or None, default=None
         Called as ``on_fold(k)`` in this process when fold k is done, in the order of the folds.
+    name : str, default="fold"
+        What a fold is called in errors.
     """
     params = dict(params or {})
     splits = split_rows(resolve_cv(cv), X, y, groups)
@@ -153,7 +157,10 @@ def cross_fit(
             (one, _predict(one, X, split, predict)) for one, split in zip(fitted, splits, strict=True)
         )
     else:
-        tasks = (delayed(_fit_fold)(clone(estimator), X, y, split, params, predict) for split in splits)
+        tasks = (
+            delayed(_fit_fold)(clone(estimator), X, y, split, params, predict, place)
+            for split, place in zip(splits, _places(name, len(splits)), strict=True)
+        )
         # A generator keeps the order of the folds and hands each over as soon as it is its turn.
         options = {} if on_fold is None else {"return_as": "generator"}
         results = Parallel(n_jobs=n_jobs, verbose=verbose, **options)(tasks)
@@ -206,18 +213,30 @@ def _as_rows(rows: Any, n: int) -> IntArray:
     return index.astype(np.intp)
 
 
+def _places(name: str, n: int) -> list[str]:
+    """Return what the folds are called in errors; a single split has no name."""
+    return [f"{name} {fold + 1} of {n}" for fold in range(n)] if n > 1 else [""]
+
+
 def _fit_fold(
-    estimator: Any, X: Any, y: Any, split: Split, params: dict[str, Any], predict: Callable[[Any, Any], Any]
+    estimator: Any,
+    X: Any,
+    y: Any,
+    split: Split,
+    params: dict[str, Any],
+    predict: Callable[[Any, Any], Any],
+    place: str,
 ) -> tuple[Any, Any]:
     """Fit one clone and predict for its test rows."""
     train = split[0]
     X_train = _select(estimator, X, train, train)
     fold_params = slice_fit_params(X, params, train)
-    if y is None:
-        estimator.fit(X_train, **fold_params)
-    else:
-        fit_wrapped(estimator, X_train, safe_indexing(y, train), **fold_params)
-    return estimator, _predict(estimator, X, split, predict)
+    with located(place) if place else nullcontext():
+        if y is None:
+            estimator.fit(X_train, **fold_params)
+        else:
+            estimator = fit_wrapped(estimator, X_train, safe_indexing(y, train), **fold_params)
+        return estimator, _predict(estimator, X, split, predict)
 
 
 def _select(estimator: Any, X: Any, rows: IntArray, train: IntArray) -> Any:

@@ -16,7 +16,8 @@ from skuq._typing import FloatArray
 from skuq._validation import as_float_array
 from skuq.distributions import Distribution, Normal
 from skuq.exceptions import NotProbabilisticError
-from skuq.prediction._rule import Rule
+from skuq.prediction._failures import check_predictions
+from skuq.prediction._rule import Native
 
 __all__ = ["NATIVES", "single_output"]
 
@@ -25,17 +26,18 @@ _BLOCK = 32
 
 
 def single_output(values: Any, estimator: Any) -> FloatArray:
-    """Return one prediction a row as floats, whatever container and dtype it came in."""
+    """Return one finite prediction a row as floats, whatever container and dtype it came in."""
     array = as_float_array(np.asarray(values), "prediction")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(
             f"{type(estimator).__name__} predicts an array of shape {array.shape}; skuq handles one target "
-            "at a time. Fit it on a y with one column, one estimator for each target; if the columns are the "
-            "parameters of a distribution, teach skuq to read them with skuq.register."
+            "at a time. Fit it on a y with one column, one estimator for each target, as "
+            "MultiOutputRegressor(skuq.UncertaintyRegressor(...)) does; if the columns are the parameters of "
+            "a distribution, teach skuq to read them with skuq.register."
         )
-    return array
+    return check_predictions(array, estimator)
 
 
 def _bayesian_linear_dist(estimator: BayesianRidge | ARDRegression, X: Any) -> Normal:
@@ -136,26 +138,19 @@ def _white_noise(kernel: Any, X: Any) -> FloatArray:
     return noise
 
 
-NATIVES: tuple[Rule, ...] = (
-    Rule(
+NATIVES: tuple[Native, ...] = (
+    Native(
         lambda estimator: isinstance(estimator, BayesianRidge | ARDRegression),
-        lambda estimator, X, _: _bayesian_linear_dist(estimator, X),
-        lambda estimator, _: True,
+        _bayesian_linear_dist,
+        exact=True,
     ),
-    Rule(
+    Native(
         lambda estimator: isinstance(estimator, GaussianProcessRegressor),
-        lambda estimator, X, _: _gaussian_process_dist(estimator, X),
-        lambda estimator, _: _gaussian_process_supports(estimator),
+        _gaussian_process_dist,
+        _gaussian_process_supports,
+        exact=True,
     ),
-    Rule(
-        lambda estimator: isinstance(estimator, DummyRegressor),
-        lambda estimator, X, _: _dummy_dist(estimator, X),
-        lambda estimator, _: True,
-    ),
-    Rule(
-        _has_return_std,
-        lambda estimator, X, _: _return_std_dist(estimator, X),
-        lambda estimator, _: True,
-    ),
+    Native(lambda estimator: isinstance(estimator, DummyRegressor), _dummy_dist),
+    Native(_has_return_std, _return_std_dist),
 )
 """In the order in which they are tried; the last serves any package that follows the convention."""

@@ -9,15 +9,27 @@ from typing import Any
 
 from skuq.distributions import Distribution
 
-__all__ = ["Adapter", "find_adapter", "register"]
+__all__ = ["Adapter", "add_adapter", "find_adapter", "register"]
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """How to get a distribution out of one class of estimators."""
+    """How to get a distribution out of one class of estimators.
+
+    Attributes
+    ----------
+    predict : callable
+        ``predict(estimator, X)``.
+    supports : callable or None
+        ``supports(estimator)``; None where every instance gives a distribution.
+    points : bool
+        Whether the estimator's own ``predict`` gives one number a row; else the columns are parameters or
+        quantiles of the distribution.
+    """
 
     predict: Callable[[Any, Any], Distribution]
     supports: Callable[[Any], bool] | None = None
+    points: bool = True
 
 
 _ADAPTERS: dict[str, dict[str, Adapter]] = {}
@@ -90,7 +102,13 @@ def register(
         raise TypeError(
             f"`supports` must be a function supports(estimator) -> bool or None, got {supports!r}."
         )
-    _ADAPTERS.setdefault(name, {})[place] = Adapter(adapter, supports)
+    add_adapter(qualified_name, Adapter(adapter, supports))
+
+
+def add_adapter(qualified_name: str, adapter: Adapter) -> None:
+    """Use an adapter for a class, in place of one that it had."""
+    place, _, name = qualified_name.rpartition(".")
+    _ADAPTERS.setdefault(name, {})[place] = adapter
 
 
 def find_adapter(cls: type) -> Adapter | None:

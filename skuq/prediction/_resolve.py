@@ -4,33 +4,42 @@ from __future__ import annotations
 
 from typing import Any
 
-from skuq._sklearn_compat import count_rows, is_classifying
+from skuq._sklearn_compat import count_rows
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._adapters import ADAPTERS
 from skuq.prediction._containers import CONTAINERS
 from skuq.prediction._native import NATIVES
-from skuq.prediction._registry import find_adapter, register
+from skuq.prediction._no_distribution import no_distribution
+from skuq.prediction._registry import add_adapter, find_adapter, register
+from skuq.prediction._rule import Container, Native
 
-__all__ = ["predict_dist", "register", "supports_dist"]
-
-_RULES = CONTAINERS + NATIVES
+__all__ = [
+    "has_exact_posterior",
+    "inner_estimators",
+    "predict_dist",
+    "predicts_columns",
+    "register",
+    "supports_dist",
+]
 
 _LONG = 80
 """Characters of a repr that an error message still shows."""
 
 for _name, _adapter in ADAPTERS.items():
-    register(_name, _adapter.predict, supports=_adapter.supports)
+    add_adapter(_name, _adapter)
 
 
 def predict_dist(estimator: Any, X: Any) -> Distribution:
     """Get the predictive distribution of a fitted estimator, whatever it is wrapped in.
 
     Looks through Pipeline, the searches, RFE and RFECV, TransformedTargetRegressor,
-    FrozenEstimator, StackingRegressor, BaggingRegressor and VotingRegressor, down to an estimator
-    that knows its distribution: skuq's own, scikit-learn's natives (BayesianRidge, ARDRegression,
-    GaussianProcessRegressor, DummyRegressor), NGBoost, quantile-forest, skpro, what `register` has
-    been told about, and anything whose ``predict`` has the parameter ``return_std``.
+    FrozenEstimator, StackingRegressor, BaggingRegressor and VotingRegressor, and the two of scikit-learn
+    for several targets where there is one, down to an estimator that knows its distribution: skuq's own,
+    scikit-learn's natives (BayesianRidge, ARDRegression, GaussianProcessRegressor, DummyRegressor),
+    NGBoost, quantile-forest, skpro, CatBoost with ``RMSEWithUncertainty`` or ``MultiQuantile``, XGBoost
+    with several ``quantile_alpha``, what was passed to `register`, and anything whose ``predict``
+    has the parameter ``return_std``.
 
     Parameters
     ----------
@@ -68,8 +77,12 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     coefficients, and so does GaussianProcessRegressor, whose reported std is that of the function: its
     noise ``alpha`` is added here, and any WhiteKernel is counted as noise. DummyRegressor becomes a
     point mass, whose CRPS is its absolute error. BaggingRegressor and VotingRegressor become the
-    mixture of their members. A TransformedTargetRegressor keeps the family of its regressor under an
-    affine scaler; under any other transformation the distribution is mapped exactly.
+    mixture of their members. CatBoost with ``RMSEWithUncertainty`` becomes a Normal of its mean and
+    variance, and boosting with a loss of several quantiles `Quantiles` at the levels that were fitted;
+    a model of one quantile, as LightGBM's is, has no distribution. A TransformedTargetRegressor keeps
+    the family of its regressor under an affine scaler; under any other transformation the distribution
+    is mapped exactly. Distributions are those of the models as they are, which may be too narrow on new
+    rows; `skuq.regressors.UncertaintyRegressor` recalibrates them.
 
     Costs one prediction of the inner estimator; one of each member for an ensemble.
 
@@ -139,20 +152,57 @@ def supports_dist(estimator: Any) -> bool:
     return _supports(estimator)
 
 
+def inner_estimators(estimator: Any) -> list[Any]:
+    """Return the estimators that the distribution comes from, inside of all containers.
+
+    One, or several where the distribution is their mixture; the estimator itself if it is no container.
+    None and strings stand for absent ones.
+    """
+    rule = _rule_of(estimator)
+    if not isinstance(rule, Container):
+        return [estimator]
+    return [inner for part in rule.parts(estimator) for inner in inner_estimators(part)]
+
+
+def predicts_columns(estimator: Any) -> bool:
+    """Say whether ``predict`` gives parameters or quantiles of a distribution, not one number a row."""
+    for inner in inner_estimators(estimator):
+        adapter = find_adapter(type(inner))
+        if adapter is not None and not adapter.points and _supports(inner):
+            return True
+    return False
+
+
+def has_exact_posterior(estimator: Any) -> bool:
+    """Say whether its distribution is the exact posterior predictive distribution of its own model."""
+    rule = _rule_of(estimator)
+    return isinstance(rule, Native) and rule.exact
+
+
 def _dispatch(estimator: Any, X: Any) -> Distribution:
     """Apply the first way that is known for this estimator."""
     if callable(own := getattr(estimator, "predict_dist", None)):
         return own(X)  # type: ignore[no-any-return]
     if (adapter := find_adapter(type(estimator))) is not None:
         return adapter.predict(estimator, X)
-    for rule in _RULES:
-        if rule.matches(estimator):
-            try:
-                return rule.predict(estimator, X, predict_dist)
-            except NotProbabilisticError as error:
-                error.add_note(f"It was reached through {type(estimator).__name__}.")
-                raise
-    raise NotProbabilisticError(_no_way(estimator))
+    rule = _rule_of(estimator)
+    if rule is None:
+        raise no_distribution(estimator)
+    try:
+        if isinstance(rule, Container):
+            return rule.predict(estimator, X, predict_dist)
+        return rule.predict(estimator, X)
+    except NotProbabilisticError as error:
+        error.add_note(f"It was reached through {type(estimator).__name__}.")
+        raise
+
+
+def _rule_of(estimator: Any) -> Container | Native | None:
+    """Return the first record that applies; None for what has its own way, an adapter, or no way."""
+    if callable(getattr(estimator, "predict_dist", None)) or find_adapter(type(estimator)) is not None:
+        return None
+    rules: tuple[Container | Native, ...] = CONTAINERS + NATIVES
+    return next((rule for rule in rules if rule.matches(estimator)), None)
 
 
 def _supports(estimator: Any) -> bool:
@@ -163,8 +213,11 @@ def _supports(estimator: Any) -> bool:
         return True
     if (adapter := find_adapter(type(estimator))) is not None:
         return adapter.supports is None or bool(adapter.supports(estimator))
-    rule = next((rule for rule in _RULES if rule.matches(estimator)), None)
-    return rule is not None and rule.supports(estimator, _supports)
+    rule = _rule_of(estimator)
+    if isinstance(rule, Container):
+        inner = inner_estimators(estimator)
+        return bool(inner) and all(_supports(part) for part in inner)
+    return rule is not None and rule.supports(estimator)
 
 
 def _check_estimator(estimator: Any) -> None:
@@ -176,14 +229,3 @@ def _check_estimator(estimator: Any) -> None:
         if len(shown) > _LONG:
             shown = f"an object of class {type(estimator).__name__}"
         raise TypeError(f"`estimator` must be an estimator with `fit` and `predict`, got {shown}.")
-
-
-def _no_way(estimator: Any) -> str:
-    cls = type(estimator)
-    if is_classifying(estimator):
-        return f"{cls.__name__} is a classifier, and skuq gives distributions of regressors only."
-    return (
-        f"{cls.__name__} gives no predictive distribution that skuq knows of. To give it one, wrap it before "
-        f"fitting: skuq.UncertaintyRegressor({cls.__name__}(...)). If it has one of its own, say where: "
-        f"skuq.register('{cls.__module__}.{cls.__qualname__}', adapter)."
-    )

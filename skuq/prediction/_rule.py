@@ -1,27 +1,55 @@
-"""The record of how one kind of estimator is turned into a distribution."""
+"""The records of how one kind of estimator is turned into a distribution."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from skuq.distributions import Distribution
 
-__all__ = ["Predict", "Rule", "Supports"]
+__all__ = ["Container", "Native", "Predict"]
 
 Predict: TypeAlias = Callable[[Any, Any], Distribution]
-Supports: TypeAlias = Callable[[Any], bool]
 
 
 @dataclass(frozen=True)
-class Rule:
-    """Whether it applies to an estimator, how it predicts, and whether it will be able to.
+class Container:
+    """A meta-estimator, which gives a distribution if all of its parts do.
 
-    ``predict(estimator, X, predict_dist)`` and ``supports(estimator, supports_dist)`` are handed the
-    resolver itself, for what is inside the estimator.
+    Attributes
+    ----------
+    matches : callable
+        ``matches(estimator)``: whether the record applies.
+    predict : callable
+        ``predict(estimator, X, predict_dist)``, handed the resolver itself for the parts.
+    parts : callable
+        ``parts(estimator)``: the estimators that determine the distribution, fitted or not; empty where
+        there are none, several where it is their mixture. None and strings stand for absent ones.
     """
 
     matches: Callable[[Any], bool]
     predict: Callable[[Any, Any, Predict], Distribution]
-    supports: Callable[[Any, Supports], bool]
+    parts: Callable[[Any], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Native:
+    """An estimator of scikit-learn's conventions that gives a distribution itself.
+
+    Attributes
+    ----------
+    matches : callable
+        ``matches(estimator)``: whether the record applies.
+    predict : callable
+        ``predict(estimator, X)``.
+    supports : callable
+        ``supports(estimator)``: whether it will be able to.
+    exact : bool
+        Whether the distribution is the exact posterior predictive distribution of the estimator's model.
+    """
+
+    matches: Callable[[Any], bool]
+    predict: Callable[[Any, Any], Distribution]
+    supports: Callable[[Any], bool] = lambda estimator: True
+    exact: bool = False

@@ -5,18 +5,17 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from sklearn.dummy import DummyRegressor
 from sklearn.pipeline import Pipeline
 
-__all__ = ["child_of", "fit_wrapped", "wraps_skorch"]
+from skuq.prediction._child import child_of
+from skuq.prediction._failures import hint_at_words
+from skuq.prediction._resolve import supports_dist
+
+__all__ = ["fit_wrapped", "wraps_skorch"]
 
 _TORCH_WARNS = "Using a target size"
 """How torch begins its warning that targets (n,) and outputs (n, 1) are compared each with each."""
-
-
-def child_of(estimator: Any) -> Any:
-    """Return what GridSearchCV, TransformedTargetRegressor and their like wrap; None for others."""
-    child = getattr(estimator, "estimator", None)  # a forest, as it has members, may be false: not `or`
-    return getattr(estimator, "regressor", None) if child is None else child
 
 
 def wraps_skorch(estimator: Any) -> bool:
@@ -34,17 +33,39 @@ def wraps_skorch(estimator: Any) -> bool:
 
 
 def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
-    """Fit the estimator and return what its ``fit`` returns; a network that could learn nothing raises.
+    """Fit the estimator and return it; a network that could learn nothing raises.
+
+    An estimator that refuses a target of one value, as a fold or a resample may have it, is replaced by the
+    constant. Errors about words in X get a note on encoders; their type stays.
+    """
+    try:
+        _fit(estimator, X, y, params)
+    except Exception as error:
+        if _refuses_constant(error) and not supports_dist(estimator):
+            return DummyRegressor().fit(X, y)
+        hint_at_words(error, estimator, X)
+        raise
+    return estimator
+
+
+def _refuses_constant(error: Exception) -> bool:
+    """Say whether it is CatBoost's error for a target of one value; CatBoost is not imported."""
+    return type(error).__name__ == "CatBoostError" and "targets are equal" in str(error)
+
+
+def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
+    """Fit the estimator; torch's warning of a wrong shape of y becomes an error.
 
     Where outputs are a column and targets are not, torch compares each output with every target, and the
     network learns the mean of all targets. Torch only warns of it.
     """
     if not wraps_skorch(estimator):
-        return estimator.fit(X, y, **params)
+        estimator.fit(X, y, **params)
+        return
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=_TORCH_WARNS)
         try:
-            return estimator.fit(X, y, **params)
+            estimator.fit(X, y, **params)
         except UserWarning as warning:
             if not str(warning).startswith(_TORCH_WARNS):
                 raise

@@ -84,6 +84,13 @@ class BaseUncertaintyRegressor(
         """Say whether the wrapped estimator is given the weights; not where rows are resampled by them."""
         return True
 
+    def _is_calibrated(self) -> bool:
+        """Say whether the distribution is exact under its own model or calibrated on unseen rows.
+
+        Anything else is recalibrated inside ``UncertaintyRegressor(method="auto")``.
+        """
+        return True
+
     def _point(self, X: Any) -> FloatArray | None:
         """Return the wrapped model's own point prediction, or None where it has none."""
         return None

@@ -7,13 +7,14 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
 
 from skuq._sklearn_compat import safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._validation import check_integer, check_option
+from skuq._validation import check_integer, check_option, check_random_state
 from skuq.distributions import Distribution, Empirical, StudentT
 from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
+from skuq.prediction._failures import located
+from skuq.prediction._point import point_predict
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._members import (
@@ -28,7 +29,6 @@ from skuq.regressors._random import MAX_SEED, seeded_clone
 from skuq.regressors._scale_model import (
     ScaleModel,
     log_residuals,
-    point_predict,
     scale_estimator_like,
     shrunk_scale_model,
 )
@@ -176,6 +176,9 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 
     def _routes_weight(self) -> bool:
         return has_own_members(self.estimator)
+
+    def _is_calibrated(self) -> bool:
+        return self.noise is not None  # the spread of the members alone holds no noise
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         self._learn(data, progress, every_row=False)
@@ -332,7 +335,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
                 n_jobs=self.n_jobs,
             )
             unseen[np.concatenate([test for _, test in folds])[tested]] = predicted
-        fit_wrapped(model, rows.X, rows.target_of(model, target), **params)
+        with located("the model of the noise"):
+            model = fit_wrapped(model, rows.X, rows.target_of(model, target), **params)
         self.noise_model_ = shrunk_scale_model(model, target, unseen[known], unit, rows.sample_weight)
         scale = self.noise_model_.from_logarithm(unseen)
         level = np.sqrt(np.average(np.square(scale[known]), weights=rows.sample_weight))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_consistent_length
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,6 +17,7 @@ from skuq._validation import (
     check_integer,
     check_number,
     check_option,
+    check_random_state,
     check_sample_weight,
 )
 from skuq.distributions import Distribution

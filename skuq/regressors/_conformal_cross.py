@@ -19,6 +19,8 @@ from skuq._validation import effective_rows
 from skuq.distributions import Quantiles
 from skuq.distributions._ranks import RANK_TOLERANCE
 from skuq.prediction._cross_fit import CrossFit, Split, cross_fit, resolve_cv, split_rows
+from skuq.prediction._failures import located
+from skuq.prediction._point import point_predict
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._adaptive import rank_probability
 from skuq.regressors._conformal_bounds import (
@@ -34,7 +36,6 @@ from skuq.regressors._conformal_ranks import FoldScores, SortedScores
 from skuq.regressors._conformal_settings import ConformalSettings, warn_of_few_rows
 from skuq.regressors._progress import Progress
 from skuq.regressors._random import seeded_clone
-from skuq.regressors._scale_model import point_predict
 from skuq.regressors._training import TrainingData
 
 __all__ = ["CrossConformal", "fit_cross"]
@@ -66,14 +67,15 @@ def fit_cross(data: TrainingData, settings: ConformalSettings, progress: Progres
         params=data.fit_params,
         n_jobs=settings.n_jobs,
         verbose=settings.verbose,
-        predict=_finite_prediction,
+        predict=point_predict,
+        name=_fold_name(settings),
         on_fold=progress.teller("fold"),
     )
     bounds, n_calibration = (_bagged_bounds if settings.method == "jackknife+ab" else _fold_bounds)(
         folds, data, settings
     )
     with progress.task("model", estimator):
-        fit_wrapped(estimator, data.X, data.target, **data.fit_params)
+        estimator = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
     seen = None
     if is_pairwise(estimator):
         seen = tuple(train for train, _ in split_rows(resolve_cv(splits), data.X, data.y, None))
@@ -130,18 +132,14 @@ def _resamples(n: int, n_resamples: int, seed: int) -> list[Split]:
     return splits
 
 
-def _finite_prediction(estimator: Any, X: Any) -> FloatArray:
-    """Return an estimator's point predictions; ranks would not notice a NaN."""
-    prediction = point_predict(estimator, X)
-    finite = np.isfinite(prediction)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise ValueError(
-            f"`estimator` must predict finite numbers, but one of its fits, a {type(estimator).__name__}, "
-            f"predicts {prediction[row]} at row {row} of those it was asked about. Its fold may lack what it "
-            "needs to learn; try fewer folds, or an estimator that copes with missing values."
-        )
-    return prediction
+def _fold_name(settings: ConformalSettings) -> str:
+    """Return what a fold is called in errors."""
+    return "resample" if settings.method == "jackknife+ab" else "fold"
+
+
+def _predict_member(estimator: Any, X: Any, place: str) -> FloatArray:
+    with located(place):
+        return point_predict(estimator, X)
 
 
 def _fold_bounds(
@@ -321,12 +319,13 @@ class CrossConformal:
     def _ask(self, X: Any) -> FloatArray:
         """Return what each member predicts for each row, shape (M, n)."""
         inputs = [X] * len(self.members) if self.seen is None else [np.asarray(X)[:, c] for c in self.seen]
+        places = [f"the model of {_fold_name(self.settings)} {k + 1}" for k in range(len(self.members))]
         predictions = np.empty((len(self.members), count_rows(X)))
         if self.settings.n_jobs in (None, 1):  # a thousand members are asked faster without joblib
-            parts: Iterable[FloatArray] = map(_finite_prediction, self.members, inputs)
+            parts: Iterable[FloatArray] = map(_predict_member, self.members, inputs, places)
         else:
             parts = Parallel(n_jobs=self.settings.n_jobs, prefer="threads", return_as="generator")(
-                delayed(_finite_prediction)(member, X) for member, X in zip(self.members, inputs, strict=True)
+                delayed(_predict_member)(*task) for task in zip(self.members, inputs, places, strict=True)
             )
         for row, part in zip(predictions, parts, strict=True):
             row[:] = part

@@ -25,14 +25,14 @@ from skuq.distributions._ranks import RANK_TOLERANCE
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
+from skuq.prediction._point import point_predict
+from skuq.prediction._quantile_estimators import find_quantile_loss
 from skuq.recalibration._mondrian import read_labels
 from skuq.regressors._adaptive import AdaptiveLevels, rank_probability
 from skuq.regressors._conformal_pool import Calibration, Interval, Point, Prediction, Rows, Scaled
 from skuq.regressors._conformal_settings import ConformalSettings, warn_of_few_rows
 from skuq.regressors._progress import Progress
-from skuq.regressors._quantile_loss import find_quantile_loss
 from skuq.regressors._random import seeded_clone
-from skuq.regressors._scale_model import point_predict
 from skuq.regressors._training import TrainingData
 
 __all__ = ["SplitConformal", "fit_split"]
@@ -134,7 +134,7 @@ def _raw_prediction(settings: ConformalSettings) -> Any:
 
 def _wrap(predicted: Any, settings: ConformalSettings) -> Prediction:
     if settings.method == "split":
-        return Point(check_finite(predicted, "the predictions of `estimator`"))
+        return Point(predicted)
     return Interval(predicted) if settings.method == "cqr" else Scaled.of(predicted)
 
 

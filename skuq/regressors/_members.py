@@ -17,9 +17,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq._sklearn_compat import ForestRegressor, safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import effective_rows
+from skuq.prediction._failures import located
+from skuq.prediction._point import point_predict
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._random import MAX_SEED, seed_everything
-from skuq.regressors._scale_model import point_predict
 from skuq.regressors._training import TrainingData
 
 __all__ = [
@@ -82,7 +83,10 @@ def fit_members(
     to: the bootstrap of the repeated rows.
     """
     n_draws = round(effective_rows(data.sample_weight, len(data)))
-    tasks = (delayed(_fit_member)(clone(estimator), data, int(seed), n_draws) for seed in seeds)
+    tasks = (
+        delayed(_fit_member)(clone(estimator), data, int(seed), n_draws, _place(member, len(seeds)))
+        for member, seed in enumerate(seeds)
+    )
     options = {} if on_member is None else {"return_as": "generator"}
     results: Iterable[Any] = Parallel(n_jobs=n_jobs, verbose=verbose, **options)(tasks)
     values = np.zeros((len(data), len(seeds)))
@@ -97,8 +101,13 @@ def fit_members(
     return members, MemberPredictions(values, asked)
 
 
+def _place(member: int, n: int) -> str:
+    """Return what a member is called in errors."""
+    return f"member {member + 1} of {n}"
+
+
 def _fit_member(
-    estimator: Any, data: TrainingData, seed: int, n_draws: int
+    estimator: Any, data: TrainingData, seed: int, n_draws: int, place: str
 ) -> tuple[Any, IntArray, FloatArray]:
     rng = np.random.RandomState(seed)
     n = len(data)
@@ -108,19 +117,31 @@ def _fit_member(
         rows = rng.choice(n, n_draws, p=data.sample_weight / data.sample_weight.sum())
     drawn = data.take(rows)
     seed_everything(estimator, int(rng.randint(MAX_SEED)))
-    fit_wrapped(estimator, drawn.X, drawn.target, **drawn.params)
     unseen = np.setdiff1d(np.arange(n), rows)
-    if not len(unseen):
-        return estimator, unseen, np.zeros(0)
-    return estimator, unseen, point_predict(estimator, safe_indexing(data.X, unseen))
+    with located(place):
+        estimator = fit_wrapped(estimator, drawn.X, drawn.target, **drawn.params)
+        if not len(unseen):
+            return estimator, unseen, np.zeros(0)
+        return estimator, unseen, point_predict(estimator, safe_indexing(data.X, unseen))
 
 
 def predict_members(members: Sequence[Any], X: Any, n_jobs: int | None) -> FloatArray:
     """Return what each member predicts for each row, shape (n, M)."""
+    return _each_prediction(members, [X] * len(members), n_jobs)
+
+
+def _each_prediction(members: Sequence[Any], inputs: Sequence[Any], n_jobs: int | None) -> FloatArray:
+    """Return what each member predicts for its own input, shape (n, M)."""
     columns = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(point_predict)(member, X) for member in members
+        delayed(_predict_member)(member, X, _place(number, len(members)))
+        for number, (member, X) in enumerate(zip(members, inputs, strict=True))
     )
     return np.column_stack(list(columns))
+
+
+def _predict_member(member: Any, X: Any, place: str) -> FloatArray:
+    with located(place):
+        return point_predict(member, X)
 
 
 # ----------------------------------------------------------------- members of a fitted ensemble
@@ -153,8 +174,5 @@ def own_member_predictions(ensemble: Any, X: Any, n_jobs: int | None) -> FloatAr
     )
     if forest:
         return predict_members(ensemble.estimators_, array, n_jobs)
-    columns = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(point_predict)(member, array[:, features])
-        for member, features in zip(ensemble.estimators_, ensemble.estimators_features_, strict=True)
-    )
-    return np.column_stack(list(columns))
+    inputs = [array[:, features] for features in ensemble.estimators_features_]
+    return _each_prediction(ensemble.estimators_, inputs, n_jobs)

@@ -7,20 +7,19 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
 
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import check_option
+from skuq._validation import check_option, check_random_state
 from skuq.distributions import Distribution, Mixture, concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._cross_fit import CrossFit, cross_fit, resolve_cv, split_rows
+from skuq.prediction._point import point_predict
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._progress import Progress
 from skuq.regressors._random import MAX_SEED, seeded_clone
-from skuq.regressors._scale_model import point_predict
 from skuq.regressors._training import TrainingData
 
 __all__ = ["RecalibratedRegressor"]
@@ -41,7 +40,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         A FrozenEstimator is not refitted: the rows given to `fit` must be new to it, and only the
         recalibrator learns from them.
     recalibrator : recalibrator or None, default=None
-        Cloned. None takes `StdScalingRecalibrator`; quantile models want `IsotonicRecalibrator`.
+        Cloned. None takes `StdScalingRecalibrator`; quantile models want
+        ``StdScalingRecalibrator(objective="coverage")`` or `IsotonicRecalibrator`.
     cv : int, splitter or iterable of (train, test), default=5
         Folds that give the calibration pairs; any splitter, time-ordered or repeated ones too. An
         int k is ``KFold(k, shuffle=True)``.

@@ -8,12 +8,13 @@ import numpy as np
 from scipy.special import gammaln
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold
-from sklearn.utils import check_random_state
 
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import check_option
+from skuq._validation import check_option, check_random_state
 from skuq.distributions import Distribution, Normal, StudentT
 from skuq.prediction._cross_fit import CrossFit, cross_fit, resolve_cv, split_rows
+from skuq.prediction._failures import located
+from skuq.prediction._point import point_predict
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
@@ -21,7 +22,6 @@ from skuq.regressors._progress import Progress
 from skuq.regressors._random import MAX_SEED, seeded_clone
 from skuq.regressors._scale_model import (
     log_residuals,
-    point_predict,
     scale_estimator_like,
     shrunk_scale_model,
 )
@@ -233,9 +233,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
                 n_jobs=self.n_jobs,
                 predict=point_predict,
                 on_fold=progress.teller("scale fold"),
+                name="the model of the scale, fold",
             ).tested()
         weight = None if pairs.sample_weight is None else pairs.sample_weight[tested]
-        fit_wrapped(model, pairs.X, pairs.target_of(model, target), **params)
+        with located("the model of the scale"):
+            model = fit_wrapped(model, pairs.X, pairs.target_of(model, target), **params)
         progress.done("scale model")
         self.scale_model_ = shrunk_scale_model(
             model, target[tested], predicted, unit, weight, shrink=self.shrink

@@ -13,17 +13,13 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
 
 from skuq._typing import FloatArray
-from skuq.prediction._native import single_output
+from skuq.prediction._failures import located
+from skuq.prediction._point import point_predict
 
-__all__ = ["ScaleModel", "log_residuals", "point_predict", "scale_estimator_like", "shrunk_scale_model"]
+__all__ = ["ScaleModel", "log_residuals", "scale_estimator_like", "shrunk_scale_model"]
 
 _SMALLEST = 1e-3
 """Residuals count as at least this share of their mean: a chance hit says little about the spread."""
-
-
-def point_predict(estimator: Any, X: Any) -> FloatArray:
-    """Return an estimator's point prediction as floats, one a row."""
-    return single_output(estimator.predict(X), estimator)
 
 
 def log_residuals(
@@ -105,7 +101,8 @@ class ScaleModel:
 
     def predict(self, X: Any) -> FloatArray:
         """Return the scale of each row."""
-        return self.from_logarithm(point_predict(self.model, X))
+        with located("the model of the scale"):
+            return self.from_logarithm(point_predict(self.model, X))
 
     def from_logarithm(self, logarithm: FloatArray) -> FloatArray:
         """Return the scale from what the model predicts."""

@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._typing import FloatArray
-from skuq._validation import check_integer, check_number, check_option, effective_rows
+from skuq._validation import check_integer, check_number, check_option, check_random_state, effective_rows
 from skuq.distributions import Distribution, Normal
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._collapsed_gp import as_kernel, check_gpytorch, maximise_bound, torch_threads

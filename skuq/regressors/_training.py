@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold
+from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -21,6 +22,7 @@ from sklearn.utils.validation import has_fit_parameter, validate_data
 
 from skuq._sklearn_compat import (
     is_classifying,
+    is_regressing,
     routing_enabled,
     safe_indexing,
     slice_fit_params,
@@ -30,7 +32,8 @@ from skuq._typing import FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_sample_weight
 from skuq._warnings import warn_user
 from skuq.prediction import supports_dist
-from skuq.prediction._wrapped import child_of, wraps_skorch
+from skuq.prediction._child import child_of, last_step
+from skuq.prediction._wrapped import wraps_skorch
 
 __all__ = [
     "TrainingData",
@@ -128,7 +131,9 @@ def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
         target = target[:, 0]
     if target.ndim == 2:
         raise ValueError(
-            f"`y` must have one column, got {target.shape[1]}; skuq handles one target at a time."
+            f"`y` must have one column, got {target.shape[1]}; skuq handles one target at a time. "
+            f"For several, take multi = MultiOutputRegressor({type(owner).__name__}(...)); "
+            "predict_dist(multi.estimators_[j], X) is then the distribution of column j."
         )
     if target.ndim != 1:
         raise ValueError(f"`y` must have shape (n,), got {target.shape}.")
@@ -222,13 +227,20 @@ def read_training(
 
 
 def _check_wrapped(estimator: Any) -> None:
-    """Raise unless the wrapped estimator is an instance of something that predicts numbers."""
+    """Raise unless the wrapped estimator is an instance of a regressor, by its tags or its methods."""
     if isinstance(estimator, type):
         raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
     name = type(estimator).__name__
     if is_classifying(estimator):
         raise ValueError(f"`estimator` must be a regressor, got the classifier {name}.")
-    if not hasattr(estimator, "predict") and not supports_dist(estimator):
+    if isinstance(last_step(estimator), MultiOutputRegressor | RegressorChain):
+        raise ValueError(
+            f"`estimator` must be a regressor of one target, got {type(last_step(estimator)).__name__}. "
+            "Exchange the two: multi = MultiOutputRegressor(skuq.UncertaintyRegressor(...)); "
+            "predict_dist(multi.estimators_[j], X) is then the distribution of column j."
+        )
+    # Some regressors have `predict` only once they are fitted, as a StackingRegressor by default.
+    if not (is_regressing(estimator) or hasattr(estimator, "predict") or supports_dist(estimator)):
         raise TypeError(
             f"`estimator` must be a regressor with `fit` and `predict`, got {name}. A transformer goes in a "
             "Pipeline in front of a regressor."

@@ -17,7 +17,8 @@ import numpy as np
 
 from skuq._typing import FloatArray, IntArray
 from skuq.prediction._cross_fit import cross_fit
-from skuq.regressors._scale_model import point_predict
+from skuq.prediction._failures import located
+from skuq.prediction._point import point_predict
 from skuq.regressors._training import TrainingData
 
 __all__ = ["unseen_log_scale"]
@@ -74,14 +75,15 @@ def unseen_log_scale(
             continue
         target = np.zeros(len(data))
         target[rows] = log_of(residual)
-        fit = cross_fit(
-            scale_model,
-            data.X,
-            data.target_of(scale_model, target),
-            cv=[(rows, test)],
-            params=scale_params,
-            predict=point_predict,
-        )
+        with located("the model of the scale"):
+            fit = cross_fit(
+                scale_model,
+                data.X,
+                data.target_of(scale_model, target),
+                cv=[(rows, test)],
+                params=scale_params,
+                predict=point_predict,
+            )
         tested.append(positions)
         predicted.append(fit.predictions[0])
     return np.concatenate(tested), np.concatenate(predicted)
@@ -122,6 +124,7 @@ def _residuals_without(
         cv=list(splits.values()),
         params=data.fit_params,
         predict=point_predict,
+        name="the rows without two folds, pair",
         **options,
     )
     known = dict(zip(splits, zip(fits.test_rows, fits.predictions, strict=True), strict=True))

@@ -1,4 +1,4 @@
-"""NGBoost, quantile-forest and skpro: the numbers are the packages' own."""
+"""NGBoost, quantile-forest, skpro, CatBoost and XGBoost: the numbers are the packages' own."""
 
 import subprocess
 import sys
@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.model_selection import GridSearchCV
@@ -22,6 +23,7 @@ from skuq.distributions import (
     ScipyDistribution,
     StudentT,
 )
+from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 
 LEVELS = [0.005, 0.05, 0.25, 0.5, 0.75, 0.95, 0.995]
@@ -334,10 +336,117 @@ class TestSkpro:
             predict_dist(self.predicting(own), np.zeros((3, 1)))
 
 
+# ------------------------------------------------------------------------------ gradient boosting
+
+
+def catboost(loss, y, X, **options):
+    package = pytest.importorskip("catboost")
+    options = {"iterations": 15, "verbose": False, "allow_writing_files": False, "random_seed": 0, **options}
+    return package.CatBoostRegressor(loss_function=loss, **options).fit(X, y)
+
+
+def xgboost(levels, **options):
+    package = pytest.importorskip("xgboost")
+    return package.XGBRegressor(
+        n_estimators=8, objective="reg:quantileerror", quantile_alpha=levels, n_jobs=1, **options
+    )
+
+
+class TestBoosting:
+    def test_catboost_mean_and_variance(self, data):
+        X, y = data
+        model = catboost("RMSEWithUncertainty", y, X)
+        own = model.predict(X, prediction_type="RMSEWithUncertainty")
+        assert supports_dist(model)
+        dist = predict_dist(model, X)
+        assert isinstance(dist, Normal)
+        np.testing.assert_array_equal(dist.mean(), own[:, 0])
+        np.testing.assert_allclose(dist.var(), own[:, 1], rtol=1e-12)
+        np.testing.assert_allclose(predict_dist(model, X[:1]).std(), dist.std()[:1])
+
+    def test_catboost_by_its_other_name_and_unfitted(self, data):
+        package = pytest.importorskip("catboost")
+        named = package.CatBoostRegressor(objective="RMSEWithUncertainty", iterations=3, verbose=0)
+        assert supports_dist(named)
+        with pytest.raises(NotFittedError):
+            predict_dist(named, data[0])
+        assert not supports_dist(package.CatBoostRegressor())
+
+    def test_catboost_quantiles_in_any_order(self, data):
+        X, y = data
+        model = catboost("MultiQuantile:alpha=0.85,0.15,0.4", y, X)
+        assert supports_dist(model)
+        dist = predict_dist(model, X)
+        assert isinstance(dist, Quantiles)
+        own = np.sort(model.predict(X), axis=1)  # as `Quantiles` sorts what crosses
+        np.testing.assert_allclose(dist.quantile([0.15, 0.4, 0.85]), own)
+
+    def test_catboost_loaded_from_a_file(self, data, tmp_path):
+        package = pytest.importorskip("catboost")
+        X, y = data
+        model = catboost("MultiQuantile:alpha=0.2,0.7", y, X)
+        model.save_model(str(tmp_path / "model"))
+        loaded = package.CatBoostRegressor().load_model(str(tmp_path / "model"))
+        np.testing.assert_allclose(
+            predict_dist(loaded, X).quantile([0.2, 0.7]), predict_dist(model, X).quantile([0.2, 0.7])
+        )
+
+    @pytest.mark.parametrize("levels", [[0.15, 0.6, 0.85], np.array([0.85, 0.15])])
+    def test_xgboost_quantiles(self, data, levels, tmp_path):
+        X, y = data
+        model = xgboost(levels)
+        assert supports_dist(model)
+        with pytest.raises(NotFittedError):
+            predict_dist(model, X)
+        model.fit(X, y)
+        dist = predict_dist(model, X)
+        assert isinstance(dist, Quantiles)
+        own = np.sort(model.predict(X), axis=1)
+        np.testing.assert_allclose(dist.quantile(np.sort(levels)), own, rtol=1e-6)
+        model.save_model(tmp_path / "model.json")
+        loaded = type(model)()
+        loaded.load_model(tmp_path / "model.json")
+        np.testing.assert_array_equal(predict_dist(loaded, X).quantile([0.3]), dist.quantile([0.3]))
+
+    def test_in_containers(self, data):
+        X, y = data
+        pipeline = make_pipeline(StandardScaler(), xgboost([0.1, 0.9]))
+        search = GridSearchCV(pipeline, {"xgbregressor__max_depth": [2]}, cv=2, scoring=lambda *_: 0.0)
+        assert supports_dist(search)
+        assert predict_dist(search.fit(X, y), X).interval(0.8).shape == (60, 2)
+
+    def test_one_quantile_is_no_distribution(self, data):
+        X, y = data
+        lightgbm = pytest.importorskip("lightgbm")
+        models = [
+            lightgbm.LGBMRegressor(objective="quantile", alpha=0.35, n_estimators=3, verbose=-1).fit(X, y),
+            catboost("Quantile:alpha=0.35", y, X),
+            xgboost(0.35).fit(X, y),
+            xgboost([0.35]).fit(X, y),
+            QuantileRegressor(quantile=0.35).fit(X, y),
+            make_pipeline(HistGradientBoostingRegressor(loss="quantile", quantile=0.35, max_iter=2)).fit(
+                X, y
+            ),
+        ]
+        for model in models:
+            assert not supports_dist(model)
+            message = r"predicts one quantile, at level 0\.35, .* skuq\.UncertaintyRegressor\(\w+\(\.\.\.\)\)"
+            with pytest.raises(NotProbabilisticError, match=message):
+                predict_dist(model.fit(X, y), X)
+
+    def test_other_losses_give_none(self, data):
+        X, y = data
+        for model in (catboost("RMSE", y, X), pytest.importorskip("xgboost").XGBRegressor(n_estimators=2)):
+            assert not supports_dist(model)
+            with pytest.raises(NotProbabilisticError, match="gives no predictive distribution"):
+                predict_dist(model.fit(X, y), X)
+
+
 def test_nothing_is_imported_that_the_user_has_not_imported():
     code = (
-        "import sys; import skuq.prediction; "
-        "print([name for name in ('ngboost', 'quantile_forest', 'skpro', 'optuna') if name in sys.modules])"
+        "import sys; import skuq.prediction; packages = 'ngboost', 'quantile_forest', 'skpro', 'optuna', "
+        "'catboost', 'xgboost', 'lightgbm'; "
+        "print([name for name in packages if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -20,7 +20,7 @@ from sklearn.model_selection import (
     RandomizedSearchCV,
     cross_validate,
 )
-from sklearn.multioutput import MultiOutputRegressor
+from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
@@ -28,6 +28,7 @@ from sklearn.tree import DecisionTreeRegressor
 from skuq.distributions import Distribution, Mixture, Normal, NormalMixture
 from skuq.exceptions import NotProbabilisticError, NotRefittedError
 from skuq.prediction import predict_dist, supports_dist
+from skuq.regressors import ResidualRegressor, UncertaintyRegressor
 
 
 def assert_same(dist, expected):
@@ -425,3 +426,52 @@ class TestRefusals:
         X, y = data
         model = make_pipeline(SelectKBest(f_regression, k=2), BayesianRidge()).fit(X, y)
         assert_same(predict_dist(model, X), predict_dist(model[-1], model[0].transform(X)))
+
+
+class TestSeveralTargets:
+    def test_each_column_has_its_distribution(self, data):
+        X, y = data
+        both = np.column_stack([y, -2 * y])
+        multi = MultiOutputRegressor(BayesianRidge()).fit(X, both)
+        assert not supports_dist(multi)
+        with pytest.raises(
+            NotProbabilisticError, match=r"2 targets.*predict_dist\(multi.estimators_\[j\], X\)"
+        ):
+            predict_dist(multi, X)
+        second = predict_dist(multi.estimators_[1], X)
+        np.testing.assert_allclose(second.std(), predict_dist(BayesianRidge().fit(X, -2 * y), X).std())
+
+    def test_what_the_error_advises_works_around_any_regressor(self, data):
+        X, y = data
+        multi = MultiOutputRegressor(UncertaintyRegressor(Ridge(), cv=2, random_state=0))
+        multi.fit(X, np.column_stack([y, y**2]))
+        with pytest.raises(NotProbabilisticError, match=r"MultiOutputRegressor\(skuq.UncertaintyRegressor"):
+            predict_dist(multi, X)
+        alone = UncertaintyRegressor(Ridge(), cv=2, random_state=0).fit(X, y**2)
+        np.testing.assert_allclose(predict_dist(multi.estimators_[1], X).std(), predict_dist(alone, X).std())
+
+    def test_a_chain_leaves_uncertainty_out(self, data):
+        X, y = data
+        chain = RegressorChain(BayesianRidge()).fit(X, np.column_stack([y, 3 * y, y]))
+        with pytest.raises(NotProbabilisticError, match=r"3 targets.*multi = MultiOutputRegressor"):
+            predict_dist(make_pipeline(StandardScaler().fit(X), chain), X)
+
+    @pytest.mark.parametrize("container", [MultiOutputRegressor, RegressorChain])
+    def test_a_single_column_is_that_column(self, data, container):
+        X, y = data
+        frame = pd.DataFrame(X, columns=list("abc"))
+        alone = container(BayesianRidge())
+        assert supports_dist(alone)
+        assert not supports_dist(container(Ridge()))
+        alone.fit(frame, y.reshape(-1, 1))
+        assert supports_dist(alone)
+        dist = predict_dist(alone, frame)
+        np.testing.assert_allclose(dist.std(), predict_dist(BayesianRidge().fit(X, y), X).std())
+
+    @pytest.mark.parametrize("container", [MultiOutputRegressor, RegressorChain])
+    def test_wrapping_one_says_how_to_exchange_the_two(self, data, container):
+        X, y = data
+        with pytest.raises(ValueError, match=r"multi = MultiOutputRegressor\(skuq.UncertaintyRegressor"):
+            UncertaintyRegressor(make_pipeline(container(Ridge()))).fit(X, y)
+        with pytest.raises(ValueError, match=r"one column, got 2.*MultiOutputRegressor\(ResidualRegressor"):
+            ResidualRegressor(Ridge()).fit(X, np.column_stack([y, y]))

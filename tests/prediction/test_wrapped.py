@@ -16,7 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq.model_selection import cross_val_predict_dist
-from skuq.prediction._wrapped import child_of, fit_wrapped, wraps_skorch
+from skuq.prediction._child import child_of
+from skuq.prediction._wrapped import fit_wrapped, wraps_skorch
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegressor,

@@ -421,7 +421,9 @@ class Broken(RegressorMixin, BaseEstimator):
 @pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
 def test_predictions_that_cannot_be_ranked():
     X, y = linear_world(80)
-    with pytest.raises(ValueError, match=r"must be finite, got nan at row 2"):
+    with pytest.raises(
+        ValueError, match=r"Broken predicts NaN or infinity for 1 of 20 rows, the first of them row 2"
+    ):
         ConformalRegressor(Broken("certain")).fit(X, y)
     with pytest.raises(ValueError, match=r"certain \(standard deviation 0\) at row 0"):
         ConformalRegressor(Broken("certain"), "normalized").fit(X, y)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import RandomForestRegressor, StackingRegressor
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import make_scorer, r2_score
@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
+    ConformalRegressor,
     LeastSquaresRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
@@ -221,3 +222,59 @@ def test_a_splitter_by_groups_says_where_the_groups_come_from():
         cross_validate(model, X, y, groups=GROUPS, cv=GroupKFold(3), error_score="raise")
     with config_context(enable_metadata_routing=True):
         cross_validate(model, X, y, params={"groups": GROUPS}, cv=GroupKFold(3), error_score="raise")
+
+
+STACKED = StackingRegressor([("ridge", Ridge()), ("neighbours", KNeighborsRegressor(3))], cv=2)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        STACKED,
+        make_pipeline(StandardScaler(), STACKED),
+        GridSearchCV(STACKED, {"ridge__alpha": [0.1, 10.0]}, cv=2),
+    ],
+    ids=["bare", "pipeline", "search"],
+)
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda estimator: UncertaintyRegressor(estimator, cv=2),
+        lambda estimator: BootstrapRegressor(estimator, 3),
+        ConformalRegressor,
+        lambda estimator: ConformalRegressor(estimator, "cv+", cv=2),
+        lambda estimator: ResidualRegressor(Ridge(), scale_estimator=estimator, cv=2),
+    ],
+    ids=["front door", "bootstrap", "split", "cv+", "scale"],
+)
+def test_a_regressor_whose_predict_exists_after_fit_only_can_be_wrapped(wrap, estimator):
+    X, y = linear_world(N)
+    assert not hasattr(estimator, "predict")
+    bounds = wrap(estimator).fit(X, y).predict_interval(X)
+    assert np.mean((y >= bounds[:, 0]) & (y <= bounds[:, 1])) > 0.7
+
+
+class Untagged:
+    """A regressor of a package that knows no tags of scikit-learn, with `fit` alone."""
+
+    def get_params(self, deep=True):
+        return {}
+
+    def set_params(self, **params):
+        return self
+
+    def fit(self, X, y):
+        self.mean_ = np.mean(y)
+        return self
+
+
+class UntaggedRegressor(Untagged):
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+
+def test_without_tags_an_estimator_is_a_regressor_by_its_predict():
+    X, y = linear_world(N)
+    assert np.isfinite(BootstrapRegressor(UntaggedRegressor(), 3).fit(X, y).predict_interval(X)).all()
+    with pytest.raises(TypeError, match=r"regressor with `fit` and `predict`, got Untagged\."):
+        BootstrapRegressor(Untagged(), 3).fit(X, y)

@@ -1,29 +1,60 @@
 """The front door chooses the method and adds nothing of its own."""
 
+import pickle
+
 import numpy as np
 import pytest
+from scipy.stats import betabinom
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyRegressor
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    BaggingRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+    VotingRegressor,
+)
 from sklearn.feature_selection import SelectKBest, f_regression
+from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor, Ridge
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.linear_model import ARDRegression, BayesianRidge, LinearRegression, QuantileRegressor, Ridge
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from skuq.distributions import StudentT
 from skuq.exceptions import NotProbabilisticError
+from skuq.metrics import prediction_interval_coverage
 from skuq.prediction import predict_dist
 from skuq.prediction._cross_fit import cross_fit
+from skuq.recalibration import (
+    EmpiricalRecalibrator,
+    IdentityRecalibrator,
+    IsotonicRecalibrator,
+    StdScalingRecalibrator,
+)
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,
+    RecalibratedRegressor,
     ResidualRegressor,
     UncertaintyRegressor,
 )
-from tests.regressors.worlds import linear_world
+from tests.regressors.worlds import heteroscedastic_world, linear_world
+
+
+class ReportsStd(Ridge):
+    """A model of another package, by the convention: its std is half of what it should be."""
+
+    def predict(self, X, return_std=False):
+        points = super().predict(X)
+        return (points, np.full(len(X), 0.5)) if return_std else points
+
 
 BOOSTED = HistGradientBoostingRegressor(loss="quantile", quantile=0.5, max_iter=5)
 
@@ -38,12 +69,27 @@ BOOSTED = HistGradientBoostingRegressor(loss="quantile", quantile=0.5, max_iter=
         (DummyRegressor(), "residual"),
         (make_pipeline(StandardScaler(), GaussianProcessRegressor(optimizer=None, alpha=0.5)), "native"),
         (LeastSquaresRegressor(), "native"),
-        (QuantileRegressor(), "quantile"),
-        (
-            make_pipeline(StandardScaler(), BOOSTED),
-            "quantile",
-        ),
+        (ARDRegression(), "native"),
+        (TransformedTargetRegressor(BayesianRidge(), func=np.sinh, inverse_func=np.arcsinh), "native"),
+        (GridSearchCV(BayesianRidge(), {"alpha_1": [1e-6]}, cv=2), "native"),
+        (ResidualRegressor(Ridge()), "native"),
+        (BootstrapRegressor(Ridge(), 5), "native"),
+        (ConformalRegressor(Ridge()), "native"),
+        (RecalibratedRegressor(BayesianRidge(), IdentityRecalibrator(), cv=2), "native"),
+        (make_pipeline(LeastSquaresRegressor(), StdScalingRecalibrator()), "native"),
+        (UncertaintyRegressor(BOOSTED, cv=2), "native"),
+        (QuantileRegressor(), "recalibrated"),
+        (make_pipeline(StandardScaler(), BOOSTED), "recalibrated"),
+        (MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.1, 0.9]), "recalibrated"),
+        (UncertaintyRegressor(QuantileRegressor(), "quantile"), "recalibrated"),
+        (BootstrapRegressor(Ridge(), 20, noise=None), "recalibrated"),
+        (BaggingRegressor(BayesianRidge(), 3), "recalibrated"),
+        (VotingRegressor([("a", BayesianRidge()), ("b", LeastSquaresRegressor())]), "recalibrated"),
+        (ReportsStd(), "recalibrated"),
+        (make_pipeline(StandardScaler(), GridSearchCV(ReportsStd(), {"alpha": [1.0]}, cv=2)), "recalibrated"),
+        (TransformedTargetRegressor(DummyRegressor()), "residual"),
     ],
+    ids=lambda value: None if isinstance(value, str) else type(value).__name__,
 )
 def test_auto_chooses_by_what_the_estimator_offers(estimator, method):
     X, y = linear_world(60)
@@ -94,6 +140,145 @@ def test_native_uses_what_a_skuq_regressor_knows_for_free():
     X, y = linear_world(60)
     honest = UncertaintyRegressor(LeastSquaresRegressor()).fit_transform(X, y)
     assert np.array_equal(honest.interval(), LeastSquaresRegressor().fit_transform(X, y).interval())
+
+
+def test_native_and_quantile_give_distributions_as_they_are():
+    X, y = linear_world(60)
+    native = UncertaintyRegressor(ReportsStd(), "native").fit(X, y)
+    assert np.array_equal(native.predict_dist(X).std(), np.full(60, 0.5))
+    raw = MultiQuantileRegressor(QuantileRegressor(), random_state=3).fit(X, y)
+    quantile = UncertaintyRegressor(QuantileRegressor(), "quantile", random_state=3).fit(X, y)
+    assert np.array_equal(quantile.predict_interval(X), raw.predict_interval(X))
+
+
+@pytest.mark.parametrize("estimator", [ReportsStd(), make_pipeline(StandardScaler(), BOOSTED)])
+def test_recalibrated_is_its_class(estimator):
+    X, y = heteroscedastic_world(90)
+    model = MultiQuantileRegressor(estimator) if hasattr(estimator, "steps") else estimator
+    own = RecalibratedRegressor(
+        model, StdScalingRecalibrator(objective="coverage"), cv=KFold(3), random_state=2
+    )
+    front = UncertaintyRegressor(estimator, cv=KFold(3), random_state=2)
+    honest = own.fit_transform(X, y)
+    assert np.array_equal(front.fit_transform(X, y).quantile([0.2, 0.7]), honest.quantile([0.2, 0.7]))
+    assert np.array_equal(front.predict_interval(X), own.predict_interval(X))
+    assert np.array_equal(front.predict(X), own.predict(X))
+    other = UncertaintyRegressor(
+        estimator, method_params={"recalibrator": EmpiricalRecalibrator()}, cv=KFold(3), random_state=2
+    ).fit(X, y)
+    assert isinstance(other.estimator_.recalibrators_[0], EmpiricalRecalibrator)
+
+
+def test_the_point_prediction_stays_that_of_the_model():
+    X, y = linear_world(80)
+    front = UncertaintyRegressor(ReportsStd(), random_state=0).fit(X, y)
+    assert np.array_equal(front.predict(X), Ridge().fit(X, y).predict(X))
+    assert 0.7 < front.predict_dist(X).std()[0] < 1.4
+
+
+class HeavyTailed(Ridge):
+    """A model whose standard deviation is infinite."""
+
+    def predict_dist(self, X):
+        return StudentT(self.predict(X), 0.5, df=1.5)
+
+
+def test_where_no_factor_helps_the_levels_are_mapped():
+    X, y = linear_world(300)
+    front = UncertaintyRegressor(HeavyTailed(), random_state=0).fit(X, y)
+    assert isinstance(front.estimator_.recalibrators_[0].recalibrator_, IsotonicRecalibrator)
+    assert 0.87 < prediction_interval_coverage(y, front.fit_transform(X, y)) < 0.93
+
+
+class Certain(Ridge):
+    """A model whose std is 0 for half of the rows, and wrong."""
+
+    def predict(self, X, return_std=False):
+        points = super().predict(X)
+        return (points, np.where(np.asarray(X)[:, 0] > 0, 1.0, 0.0)) if return_std else points
+
+
+def test_certainty_that_is_wrong_raises_and_names_what_helps():
+    X, y = linear_world(80)
+    with pytest.raises(ValueError, match="method='residual'"):
+        UncertaintyRegressor(Certain(), random_state=0).fit(X, y)
+    assert np.isfinite(UncertaintyRegressor(Certain(), "residual").fit(X, y).predict_interval(X)).all()
+
+
+def test_a_finished_model_is_recalibrated_on_rows_that_are_new_to_it():
+    X, y = linear_world(200)
+    finished = FrozenEstimator(ReportsStd().fit(X[:100], y[:100]))
+    front = UncertaintyRegressor(finished).fit(X[100:], y[100:])
+    own = StdScalingRecalibrator(objective="coverage")
+    own.fit(predict_dist(finished, X[100:]), y[100:])
+    assert np.allclose(front.predict_dist(X).std(), 0.5 * own.factor_)
+
+
+@pytest.mark.parametrize("estimator", [ReportsStd(), BOOSTED], ids=["native", "quantile"])
+def test_recalibrated_with_weights_groups_jobs_routing_and_pickle(estimator):
+    X, y = linear_world(60)
+    weight, groups = np.tile([1.0, 2.0, 3.0], 20), np.repeat(np.arange(12), 5)
+    model = UncertaintyRegressor(estimator, cv=GroupKFold(3), random_state=0)
+    one = model.fit(X, y, sample_weight=weight, groups=groups).predict_interval(X)
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict_interval(X), one)
+    parallel = clone(model).set_params(n_jobs=2).fit(X, y, sample_weight=weight, groups=groups)
+    assert np.array_equal(parallel.predict_interval(X), one)
+    assert not np.array_equal(clone(model).fit(X, y, groups=groups).predict_interval(X), one)
+    with config_context(enable_metadata_routing=True):
+        child = clone(estimator).set_fit_request(sample_weight=True)
+        routed = clone(model).set_params(estimator=child).fit(X, y, sample_weight=weight, groups=groups)
+        assert np.array_equal(routed.predict_interval(X), one)
+
+
+@pytest.mark.parametrize("loss", ["RMSEWithUncertainty", "MultiQuantile:alpha=0.05,0.5,0.95"])
+def test_catboost_with_a_distribution_of_its_own(loss):
+    package = pytest.importorskip("catboost")
+    X, y = heteroscedastic_world(500)
+    model = package.CatBoostRegressor(
+        iterations=120, loss_function=loss, verbose=0, allow_writing_files=False, thread_count=1
+    )
+    front = UncertaintyRegressor(model, cv=3, random_state=0).fit(X[:250], y[:250])
+    assert front.method_ == "recalibrated"
+    raw = UncertaintyRegressor(model, "native").fit(X[:250], y[:250])
+    covered, too_few = (np.mean(inside(one, X[250:], y[250:])) for one in (front, raw))
+    assert too_few < 0.82
+    assert 0.84 < covered < 0.96
+    assert front.predict(X).shape == front.predict_dist(X).mean().shape
+    in_a_pipeline = make_pipeline(
+        StandardScaler(), TransformedTargetRegressor(model, transformer=StandardScaler())
+    )
+    for wrapped in (ResidualRegressor(in_a_pipeline, cv=2), BootstrapRegressor(model, 3)):
+        assert np.corrcoef(wrapped.fit(X[:250], y[:250]).predict(X[250:]), y[250:])[0, 1] > 0.5
+
+
+def inside(model, X, y):
+    low, high = model.predict_interval(X).T
+    return (y >= low) & (y <= high)
+
+
+SETS = ["gal/gal_kin8nm", "paper001/airfoil_self_noise", "paper001/abalone"]
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("kind", ["boosting", "NGBoost"])
+def test_real_data_is_covered_within_the_exact_band(shared_data, name, kind):
+    """Intervals of one factor cover as split conformal ones do: Beta(k, n + 1 - k), seen on m rows."""
+    data = shared_data(name).select_dtypes("number").sample(1000, random_state=4).to_numpy(float)
+    X, y = data[:, :-1], data[:, -1]
+    n, m = 300, 700
+    if kind == "boosting":
+        model = GradientBoostingRegressor(loss="quantile", n_estimators=60, max_depth=5, random_state=0)
+    else:
+        ngboost = pytest.importorskip("ngboost")
+        model = ngboost.NGBRegressor(n_estimators=80, verbose=False, random_state=0)
+    front = UncertaintyRegressor(model, cv=3, random_state=0).fit(X[:n], y[:n])
+    k = 0.9 * (n + 1)
+    low, high = betabinom.ppf([0.005, 0.995], m, k, n + 1 - k)
+    covered = inside(front, X[n:], y[n:])
+    assert low <= covered.sum() <= high
+    if kind == "boosting":
+        raw = UncertaintyRegressor(model, "quantile").fit(X[:n], y[:n])
+        assert inside(raw, X[n:], y[n:]).sum() < low
 
 
 def test_a_supervised_selector_inside_is_fitted_by_each_fold():

@@ -5,6 +5,7 @@ A new package is one more record in ``_KNOWN``; nothing is imported to be known.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +15,17 @@ from sklearn.pipeline import Pipeline
 
 from skuq._typing import FloatArray
 from skuq._validation import as_float_array
+from skuq.prediction._child import last_step
+from skuq.prediction._failures import check_predictions
 
-__all__ = ["QuantileLoss", "find_quantile_loss", "last_step", "with_prefix"]
+__all__ = [
+    "QuantileLoss",
+    "catboost_loss",
+    "configured_levels",
+    "find_quantile_loss",
+    "predict_many",
+    "with_prefix",
+]
 
 Params = dict[str, Any]
 
@@ -32,14 +42,63 @@ class QuantileLoss:
         ``many(levels)`` gives the parameters that make one fit predict them all; None if it cannot.
     predict : callable or None
         ``predict(fitted, X, levels)`` of such a fit, shape (n, k); None for the plain ``predict``.
-    configured : callable
-        ``configured(params)`` says whether its parameters already ask for a quantile.
+    levels : callable
+        ``levels(estimator)`` gives the levels that it is configured for, fitted or not; None for another
+        loss.
     """
 
     one: Callable[[float], Params]
     many: Callable[[list[float]], Params] | None = None
     predict: Callable[[Any, Any, list[float]], Any] | None = None
-    configured: Callable[[Params], bool] = lambda params: True
+    levels: Callable[[Any], list[float] | None] = lambda estimator: None
+
+
+def _level_where(condition: Callable[[Params], bool], name: str, default: float) -> Callable[[Any], Any]:
+    """Return how one level is read from the parameter ``name``, where the parameters meet a condition."""
+
+    def levels(estimator: Any) -> list[float] | None:
+        params = estimator.get_params(deep=False)
+        if not condition(params):
+            return None
+        value = params.get(name)
+        return [default if value is None else float(value)]
+
+    return levels
+
+
+def catboost_loss(estimator: Any) -> tuple[str, dict[str, str]]:
+    """Return name and options of a CatBoost model's loss, as ("Quantile", {"alpha": "0.5"})."""
+    if estimator.is_fitted():
+        loss = str(estimator.get_all_params()["loss_function"])
+    else:
+        params = estimator.get_params()
+        loss = str(params.get("objective") or params.get("loss_function"))
+    name, _, options = loss.partition(":")
+    pairs = (option.partition("=") for option in options.split(";"))
+    return name, {key.strip(): value for key, _, value in pairs}
+
+
+def _catboost_levels(estimator: Any) -> list[float] | None:
+    name, options = catboost_loss(estimator)
+    if name not in {"Quantile", "MultiQuantile"}:
+        return None
+    return [float(level) for level in options.get("alpha", "0.5").split(",")]
+
+
+def _xgboost_levels(estimator: Any) -> list[float] | None:
+    if estimator.__sklearn_is_fitted__():  # what was fitted, also where it was loaded from a file
+        objective = json.loads(estimator.get_booster().save_config())["learner"]["objective"]
+        if objective["name"] != "reg:quantileerror":
+            return None
+        return _as_list(json.loads(objective["quantile_loss_param"]["quantile_alpha"]))
+    params = estimator.get_params()
+    if params.get("objective") != "reg:quantileerror" or params.get("quantile_alpha") is None:
+        return None
+    return _as_list(params["quantile_alpha"])
+
+
+def _as_list(levels: Any) -> list[float]:
+    return [float(level) for level in np.ravel(levels)]
 
 
 def _catboost_many(levels: list[float]) -> Params:
@@ -49,30 +108,32 @@ def _catboost_many(levels: list[float]) -> Params:
 _KNOWN: dict[tuple[str, str], QuantileLoss] = {
     ("sklearn", "DummyRegressor"): QuantileLoss(
         lambda level: {"strategy": "quantile", "quantile": level},
-        configured=lambda params: params.get("strategy") == "quantile",
+        levels=_level_where(lambda params: params["strategy"] == "quantile", "quantile", 0.5),
     ),
-    ("sklearn", "QuantileRegressor"): QuantileLoss(lambda level: {"quantile": level}),
+    ("sklearn", "QuantileRegressor"): QuantileLoss(
+        lambda level: {"quantile": level}, levels=_level_where(lambda params: True, "quantile", 0.5)
+    ),
     ("sklearn", "GradientBoostingRegressor"): QuantileLoss(
         lambda level: {"loss": "quantile", "alpha": level},
-        configured=lambda params: params.get("loss") == "quantile",
+        levels=_level_where(lambda params: params["loss"] == "quantile", "alpha", 0.9),
     ),
     ("sklearn", "HistGradientBoostingRegressor"): QuantileLoss(
         lambda level: {"loss": "quantile", "quantile": level},
-        configured=lambda params: params.get("loss") == "quantile",
+        levels=_level_where(lambda params: params["loss"] == "quantile", "quantile", 0.5),
     ),
     ("lightgbm", "LGBMRegressor"): QuantileLoss(
         lambda level: {"objective": "quantile", "alpha": level},
-        configured=lambda params: params.get("objective") == "quantile",
+        levels=_level_where(lambda params: params["objective"] == "quantile", "alpha", 0.9),
     ),
     ("catboost", "CatBoostRegressor"): QuantileLoss(
         lambda level: {"loss_function": f"Quantile:alpha={level!r}"},
         many=_catboost_many,
-        configured=lambda params: "Quantile" in str(params.get("loss_function")),
+        levels=_catboost_levels,
     ),
     ("xgboost", "XGBRegressor"): QuantileLoss(
         lambda level: {"objective": "reg:quantileerror", "quantile_alpha": level},
         many=lambda levels: {"objective": "reg:quantileerror", "quantile_alpha": np.array(levels)},
-        configured=lambda params: params.get("objective") == "reg:quantileerror",
+        levels=_xgboost_levels,
     ),
     ("quantile_forest", "BaseForestQuantileRegressor"): QuantileLoss(
         lambda level: {"default_quantiles": level},
@@ -104,24 +165,19 @@ def find_quantile_loss(estimator: Any, quantile_param: str | None = None) -> tup
         if record is not None:
             return "", record
     if "quantile" in (estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}):
-        return "", QuantileLoss(lambda level: {"quantile": level}, configured=lambda params: False)
+        return "", QuantileLoss(lambda level: {"quantile": level})
     return None
 
 
-def is_configured(estimator: Any) -> bool:
-    """Say whether the estimator, as it is, predicts a quantile."""
+def configured_levels(estimator: Any) -> list[float] | None:
+    """Return the levels of the quantiles that the estimator, as it is, predicts; None if it predicts none."""
     found = find_quantile_loss(estimator)
-    return found is not None and bool(found[1].configured(last_step(estimator).get_params(deep=False)))
+    return None if found is None else found[1].levels(last_step(estimator))
 
 
 def with_prefix(prefix: str, params: Params) -> Params:
     """Return the parameters as they are named from outside the Pipeline."""
     return {f"{prefix}{name}": value for name, value in params.items()}
-
-
-def last_step(estimator: Any) -> Any:
-    """Return the estimator at the end of nested Pipelines."""
-    return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
 
 
 def predict_many(estimator: Any, loss: QuantileLoss, X: Any, levels: Sequence[float]) -> FloatArray:
@@ -135,4 +191,4 @@ def predict_many(estimator: Any, loss: QuantileLoss, X: Any, levels: Sequence[fl
             f"{type(estimator).__name__} must predict {len(levels)} quantiles a row, "
             f"got shape {values.shape}."
         )
-    return values
+    return check_predictions(values, estimator)

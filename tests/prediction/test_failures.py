@@ -1,0 +1,240 @@
+"""Errors of wrapped estimators: which model, which fold or member, how many rows, and what to do."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import BaggingRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OrdinalEncoder, StandardScaler
+
+from skuq.exceptions import NonFinitePredictionError
+from skuq.model_selection import cross_val_predict_dist
+from skuq.prediction import predict_dist
+from skuq.prediction._failures import located
+from skuq.regressors import (
+    BootstrapRegressor,
+    ConformalRegressor,
+    MultiQuantileRegressor,
+    RecalibratedRegressor,
+    ResidualRegressor,
+    UncertaintyRegressor,
+)
+
+
+class Gappy(RegressorMixin, BaseEstimator):
+    """The nearest value within reach, NaN where there is none, as RadiusNeighborsRegressor."""
+
+    def __init__(self, radius=0.5, hole=np.nan, quantile=0.5):
+        self.radius = radius
+        self.hole = hole
+        self.quantile = quantile
+
+    def fit(self, X, y):
+        self.X_, self.y_ = np.asarray(X)[:, 0], np.asarray(y)
+        self.is_fitted_ = True
+        return self
+
+    def predict(self, X):
+        distance = np.abs(np.asarray(X)[:, :1] - self.X_)
+        near = self.y_[distance.argmin(axis=1)] + self.quantile
+        return np.where(distance.min(axis=1) <= self.radius, near, self.hole)
+
+
+@pytest.fixture(scope="module")
+def line():
+    """60 rows close together, of which one, number 17, is far from all others."""
+    rng = np.random.default_rng(0)
+    X = (7.0 * np.arange(60) % 60).reshape(-1, 1) / 20
+    X[17] = 9.0
+    return X, X[:, 0] + 0.1 * rng.normal(size=60)
+
+
+WRAPPERS = {
+    "residual": (lambda child: ResidualRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
+    "front door": (lambda child: UncertaintyRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
+    "bootstrap": (lambda child: BootstrapRegressor(child, 4, random_state=0), r"member \d of 4"),
+    "bags": (lambda child: BootstrapRegressor(BaggingRegressor(child, 6, random_state=0)), r"member \d of 6"),
+    "cv+": (lambda child: ConformalRegressor(child, "cv+", cv=KFold(4)), r"fold 2 of 4"),
+    "jackknife+": (lambda child: ConformalRegressor(child, "jackknife+"), r"fold 18 of 60"),
+    "split": (lambda child: ConformalRegressor(child, cv=[(np.r_[0:17, 18:50], np.r_[17, 50:60])]), None),
+    "normalized": (
+        lambda child: ConformalRegressor(ResidualRegressor(child, cv=KFold(4)), "normalized", random_state=0),
+        r"fold \d of 4",
+    ),
+    "recalibrated": (
+        lambda child: RecalibratedRegressor(ResidualRegressor(child, cv=KFold(3)), cv=KFold(4)),
+        r"in fold \d of [34]",
+    ),
+    "scale": (
+        lambda child: ResidualRegressor(Ridge(), scale_estimator=child, cv=KFold(4)),
+        r"the model of the scale",
+    ),
+}
+
+
+@pytest.mark.parametrize("hole", [np.nan, np.inf])
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_at_fit_one_message_names_model_rows_and_fold(wrapper, hole, line):
+    make, place = WRAPPERS[wrapper]
+    with pytest.raises(NonFinitePredictionError, match=place) as raised:
+        make(Gappy(hole=hole)).fit(*line)
+    assert "Gappy predicts NaN or infinity for 1 of" in str(raised.value)
+    assert "a larger radius" in str(raised.value)
+
+
+NEW = np.array([[1.0], [50.0], [2.0], [60.0]])
+AT_PREDICT = {**WRAPPERS, "quantiles": (MultiQuantileRegressor, r"model of level 0\.05")}
+
+
+@pytest.mark.parametrize("wrapper", [name for name in AT_PREDICT if name != "split"])
+def test_at_predict_too(wrapper, line):
+    X, y = np.delete(line[0], 17, axis=0), np.delete(line[1], 17)
+    model = AT_PREDICT[wrapper][0](Gappy(radius=2.0)).fit(X, y)
+    message = r"Gappy (in \w+ )?predicts NaN or infinity for 2 of 4 rows, the first of them row 1"
+    for ask in (model.predict_dist, model.predict_interval):
+        with pytest.raises(NonFinitePredictionError, match=message):
+            ask(NEW)
+    if wrapper != "scale":  # its point prediction does not need the scale
+        with pytest.raises(NonFinitePredictionError, match=message):
+            model.predict(NEW)
+
+
+def test_the_innermost_estimator_is_named(line):
+    X, y = line
+    for container in (
+        make_pipeline(StandardScaler(), Gappy(0.1)),
+        GridSearchCV(Gappy(), {"radius": [0.2]}, cv=2, scoring=lambda *_: 0.0),
+    ):
+        name = type(container).__name__
+        with pytest.raises(NonFinitePredictionError, match=f"Gappy in {name} predicts"):
+            UncertaintyRegressor(container, cv=KFold(4)).fit(X, y)
+
+
+def test_cross_validation_and_natives_say_the_same(line):
+    X, y = line
+    model = GaussianProcessRegressor(optimizer=None, alpha=0.1)
+    with pytest.raises(ValueError, match="NaN"):
+        predict_dist(model.fit(X, y), np.array([[np.nan]]))
+
+    class Half(Ridge):
+        def predict(self, X, return_std=False):
+            values = np.where(np.asarray(X)[:, 0] > 5, np.nan, 1.0)
+            return (values, values) if return_std else values
+
+    with pytest.raises(NonFinitePredictionError, match=r"Half predicts .* 1 of 15 rows.*in fold 2 of 4"):
+        cross_val_predict_dist(Half(), X, y, cv=KFold(4))
+
+
+def test_the_error_travels_between_processes():
+    error = NonFinitePredictionError("Gappy", 2, 9, 4, ("member 3 of 5",))
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    with (
+        pytest.raises(NonFinitePredictionError, match="in member 3 of 5, in fold 1 of 2"),
+        located("fold 1 of 2"),
+    ):
+        raise error
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_other_errors_keep_their_type_and_say_which_fold(n_jobs):
+    class Picky(LinearRegression):
+        def fit(self, X, y):
+            if (np.asarray(X)[:, 0] != 0).all():
+                raise KeyError("no zero")
+            return super().fit(X, y)
+
+    X, y = np.arange(12.0).reshape(-1, 1), np.arange(12.0)
+    with pytest.raises(KeyError, match="no zero") as raised:
+        ResidualRegressor(Picky(), cv=KFold(3), n_jobs=n_jobs).fit(X, y)
+    assert "Raised in fold 1 of 3." in raised.value.__notes__
+
+
+WORDS = [["red", 1.0], ["blue", 2.0]] * 20
+
+
+@pytest.mark.parametrize(
+    ("X", "column"),
+    [
+        (pd.DataFrame(WORDS, columns=["colour", "size"]), "'colour'"),
+        (pd.DataFrame(WORDS, columns=["colour", "size"]).astype({"colour": "category"}), "'colour'"),
+        (np.array(WORDS, dtype=object), "0"),
+        (WORDS, "0"),
+    ],
+    ids=["frame", "category", "objects", "list"],
+)
+@pytest.mark.parametrize("package", [None, "catboost", "xgboost", "lightgbm"])
+def test_words_get_a_note_on_encoders(X, column, package):
+    regressors = {
+        None: lambda _: Ridge(),
+        "catboost": lambda module: module.CatBoostRegressor(
+            iterations=2, verbose=0, allow_writing_files=False
+        ),
+        "xgboost": lambda module: module.XGBRegressor(n_estimators=2, enable_categorical=False),
+        "lightgbm": lambda module: module.LGBMRegressor(n_estimators=2, verbose=-1),
+    }
+    child = regressors[package](package and pytest.importorskip(package))
+    y = np.arange(40.0)
+    try:
+        child.fit(X, y)
+    except Exception as error:
+        expected = type(error)
+    else:
+        pytest.skip("it takes such an X")
+    for wrapper in (UncertaintyRegressor(child, cv=2), BootstrapRegressor(child, 2)):
+        with pytest.raises(expected) as raised:
+            wrapper.fit(X, y)
+        (note,) = (note for note in raised.value.__notes__ if "OrdinalEncoder" in note)
+        assert f"in column {column}, and {type(child).__name__} takes numbers" in note
+        assert "make_pipeline(make_column_transformer((OrdinalEncoder()" in note
+
+
+def test_errors_about_something_else_get_no_such_note():
+    X = np.array(WORDS, dtype=object)
+    with pytest.raises(ValueError, match="alpha") as raised:
+        UncertaintyRegressor(make_pipeline(OrdinalEncoder(), Ridge(alpha=-1.0))).fit(X, np.arange(40.0))
+    assert not any("OrdinalEncoder" in note for note in raised.value.__notes__)
+
+
+class TestConstantTargets:
+    """CatBoost refuses them; a fold or a resample may have one although y has not."""
+
+    X = np.arange(30.0).reshape(-1, 1)
+    y = np.r_[np.zeros(20), np.arange(10.0)]
+    sorted_folds = KFold(3)  # the last fold's training rows are all 0
+
+    def catboost(self, loss="RMSE"):
+        package = pytest.importorskip("catboost")
+        return package.CatBoostRegressor(
+            iterations=3, loss_function=loss, verbose=0, allow_writing_files=False
+        )
+
+    @pytest.mark.parametrize("inside", ["bare", "pipeline"])
+    def test_the_constant_is_predicted(self, inside):
+        child = self.catboost() if inside == "bare" else make_pipeline(StandardScaler(), self.catboost())
+        model = ConformalRegressor(child, "cv+", cv=self.sorted_folds).fit(self.X, self.y)
+        assert np.isfinite(model.predict_interval(self.X, 0.5)).all()
+        np.testing.assert_array_equal(model._conformal.members[2].predict(self.X), 0.0)
+        rare = np.r_[np.zeros(29), 1.0]
+        for wrapper in (
+            BootstrapRegressor(child, 5, random_state=0),
+            ResidualRegressor(child, cv=3, random_state=0),
+        ):
+            assert np.isfinite(wrapper.fit(self.X, rare).predict(self.X)).all()
+
+    def test_a_target_of_one_value_throughout(self):
+        model = UncertaintyRegressor(self.catboost(), random_state=0).fit(self.X, np.full(30, 7.0))
+        np.testing.assert_array_equal(model.predict_interval(self.X), 7.0)
+
+    def test_where_a_distribution_is_needed_the_fold_is_named(self):
+        model = RecalibratedRegressor(self.catboost("RMSEWithUncertainty"), cv=self.sorted_folds)
+        with pytest.raises(Exception, match="targets are equal") as raised:
+            model.fit(self.X, self.y)
+        assert "Raised in fold 3 of 3." in raised.value.__notes__
