@@ -4,6 +4,7 @@ Only the names of the quick start are here; all else is imported from its room:
 
 - ``skuq.prediction``: any fitted estimator to a distribution
 - ``skuq.regressors``: regressors that give a distribution
+- ``skuq.neural``: those that are neural networks (extra ``torch``)
 - ``skuq.recalibration``: distributions to better ones
 - ``skuq.metrics``: metrics and scorers
 - ``skuq.model_selection``: out-of-fold distributions, choice under constraints

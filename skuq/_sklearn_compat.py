@@ -61,6 +61,7 @@ __all__ = [
     "count_rows",
     "is_classifying",
     "is_pairwise",
+    "is_regressing",
     "routing_enabled",
     "safe_indexing",
     "slice_fit_params",
@@ -81,11 +82,23 @@ def is_pairwise(estimator: Any) -> bool:
 
 
 def is_classifying(estimator: Any) -> bool:
-    """Say whether the estimator calls itself a classifier."""
+    """Say whether the estimator is a classifier by scikit-learn's tags; False where it has none."""
+    return _estimator_type(estimator) == "classifier"
+
+
+def is_regressing(estimator: Any) -> bool:
+    """Say whether the estimator is a regressor by scikit-learn's tags; False where it has none.
+
+    ``sklearn.base.is_regressor`` without its error for estimators that have no tags.
+    """
+    return _estimator_type(estimator) == "regressor"
+
+
+def _estimator_type(estimator: Any) -> str | None:
     try:
-        return bool(get_tags(estimator).estimator_type == "classifier")
+        return get_tags(estimator).estimator_type  # type: ignore[no-any-return]
     except Exception:  # other packages' estimators may have no scikit-learn tags, or broken ones
-        return False
+        return None
 
 
 def splitter_ignores_groups(splitter: Any) -> bool:

@@ -12,8 +12,15 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import check_random_state as sklearn_check_random_state
 
 from skuq._typing import ArrayLike, FloatArray
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
+"""Bounds of the sum of weights."""
+
+MOST_EMPTY_BINS = 1000
+"""Number of bins that few rows may be put into."""
 
 DEFAULT_COVERAGE = 0.9
 """The one nominal coverage used wherever none is given."""
@@ -23,6 +30,7 @@ def as_float_array(values: ArrayLike, name: str) -> FloatArray:
     """Return ``values`` as a float64 array, without checking shape or content."""
     if sparse.issparse(values):
         raise TypeError(f"`{name}` must be a dense array, got a sparse one. Call `.toarray()` on it first.")
+    check_unmasked(values, name)
     try:
         array = np.asarray(values)
         if array.dtype.kind == "c":
@@ -33,6 +41,15 @@ def as_float_array(values: ArrayLike, name: str) -> FloatArray:
     except (TypeError, ValueError) as error:
         kind = getattr(values, "dtype", type(values).__name__)
         raise TypeError(f"`{name}` must hold real numbers, got {kind}.") from error
+
+
+def check_unmasked(values: Any, name: str) -> None:
+    """Raise if ``values`` is a masked array with masked entries, whose mask numpy would drop."""
+    if isinstance(values, np.ma.MaskedArray) and (mask := np.ma.getmaskarray(values)).any():
+        raise ValueError(
+            f"`{name}` must not have masked entries, got {int(mask.sum())}, the first{_where(mask)}. Leave "
+            "these rows out, or fill the entries with `.filled(value)`."
+        )
 
 
 def _where(mask: np.ndarray) -> str:
@@ -116,15 +133,25 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
-    """Return the weights as a finite, non-negative array of shape (n,) with a positive sum, or None."""
+    """Return the weights as a finite, non-negative array of shape (n,) with a positive sum, or None.
+
+    The sum is bounded, so that neither it nor weighted squares leave the range of a float.
+    """
     if sample_weight is None:
         return None
     weight = as_float_array(sample_weight, "sample_weight")
     check_rows(weight, "sample_weight", n)
     check_finite(weight, "sample_weight")
     check_non_negative(weight, "sample_weight")
-    if not weight.sum() > 0:
+    if not weight.any():
         raise ValueError("`sample_weight` must have a positive sum, got only zeros.")
+    with np.errstate(over="ignore"):
+        total = float(weight.sum())
+    if not LEAST_WEIGHT <= total <= MOST_WEIGHT:
+        raise ValueError(
+            f"`sample_weight` must have a sum between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}, got {total:g}. "
+            "Divide the weights by their mean."
+        )
     return weight
 
 
@@ -189,11 +216,44 @@ def check_increasing(values: FloatArray, name: str) -> FloatArray:
 
 
 def check_option(value: Any, name: str, options: Collection[Any]) -> Any:
-    """Raise unless ``value`` is one of ``options``."""
-    if not any(value is option or (type(value) is type(option) and value == option) for option in options):
-        listing = ", ".join(repr(option) for option in options)
-        raise ValueError(f"`{name}` must be one of {listing}, got {value!r}.")
-    return value
+    """Return the option that ``value`` is: numpy's strings and bools count, 1 and 0 are no bools."""
+    for option in options:
+        if value is option or (isinstance(value, _kinds_of(option)) and value == option):
+            return option
+    listing = ", ".join(repr(option) for option in options)
+    raise ValueError(f"`{name}` must be one of {listing}, got {value!r}.")
+
+
+def _kinds_of(option: Any) -> tuple[type, ...]:
+    """Return the types of values that may equal an option; numpy's str_ is a str, but its bool_ no bool."""
+    return (bool, np.bool_) if isinstance(option, bool) else (type(option),)
+
+
+def check_random_state(random_state: Any) -> np.random.RandomState:
+    """Return the RandomState that a parameter ``random_state`` stands for."""
+    if isinstance(random_state, np.random.Generator):
+        raise ValueError(
+            "`random_state` must be an int, a numpy RandomState or None, got a numpy Generator, which "
+            "scikit-learn does not take. Draw an int from it: `int(generator.integers(2**31))`."
+        )
+    try:
+        rng: np.random.RandomState = sklearn_check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(
+            "`random_state` must be an int from 0 to 2**32 - 1, a numpy RandomState or None, got "
+            f"{random_state!r}."
+        ) from error
+    return rng
+
+
+def check_n_bins(n_bins: int, n: int, name: str = "n_bins") -> int:
+    """Raise if there are far more bins than rows: they would be empty, and take memory all the same."""
+    most = max(n, MOST_EMPTY_BINS)
+    if n_bins > most:
+        raise ValueError(
+            f"`{name}` must be at most {most} for {n} rows, got {n_bins}: bins without rows say nothing."
+        )
+    return n_bins
 
 
 def check_integer(value: Any, name: str, minimum: int = 1) -> int:

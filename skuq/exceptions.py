@@ -5,6 +5,7 @@
     SkuqError
     ├── NotProbabilisticError   (ValueError)      the estimator gives no predictive distribution
     ├── NotRefittedError        (NotFittedError)  the search was run with refit=False
+    ├── NonFinitePredictionError (ValueError)     a wrapped estimator predicts NaN or infinity
     ├── NoDensityError          (ValueError)      the distribution has atoms, so no density
     └── NoDecompositionError    (ValueError)      epistemic and aleatoric parts are not separated
     SkuqWarning                 (UserWarning)
@@ -18,6 +19,7 @@ __all__ = [
     "ConstraintWarning",
     "NoDecompositionError",
     "NoDensityError",
+    "NonFinitePredictionError",
     "NotProbabilisticError",
     "NotRefittedError",
     "SkuqError",
@@ -36,6 +38,38 @@ class NotProbabilisticError(SkuqError, ValueError):
 
 class NotRefittedError(SkuqError, NotFittedError):
     """A search was fitted with ``refit=False`` and holds no fitted estimator."""
+
+
+class NonFinitePredictionError(SkuqError, ValueError):
+    """A wrapped estimator predicts NaN or infinity for some rows.
+
+    Parameters
+    ----------
+    estimator : str
+        Its class.
+    n_rows : int
+        How many rows have no finite prediction.
+    n : int
+        How many rows were predicted.
+    first : int
+        The first of the rows without, counted among those that were predicted.
+    places : tuple of str
+        The fold or member that the estimator was fitted for, from the inside outwards; empty if it was
+        fitted on all rows.
+    """
+
+    def __init__(self, estimator: str, n_rows: int, n: int, first: int, places: tuple[str, ...] = ()) -> None:
+        super().__init__(estimator, n_rows, n, first, places)
+
+    def __str__(self) -> str:
+        estimator, n_rows, n, first, places = self.args
+        where = "".join(f", in {place}" for place in places)
+        return (
+            f"{estimator} predicts NaN or infinity for {n_rows} of {n} rows, the first of them row {first}"
+            f"{where}. Every row needs a finite prediction. Give the estimator parameters with which it "
+            "predicts every row, such as a larger radius of its neighbourhoods or fewer folds, take another "
+            "estimator, or leave these rows out."
+        )
 
 
 class NoDensityError(SkuqError, ValueError):

@@ -59,6 +59,7 @@ PUBLIC = {
         "ConstraintWarning",
         "NoDecompositionError",
         "NoDensityError",
+        "NonFinitePredictionError",
         "NotProbabilisticError",
         "NotRefittedError",
         "SkuqError",
@@ -297,6 +298,20 @@ def test_the_reference_tells_where_the_names_of_the_quick_start_come_from():
     text = (ROOT / "docs" / "reference" / "api.rst").read_text(encoding="utf-8")
     for name in PUBLIC["skuq"]:
         assert name == "__version__" or f"``skuq.{name}``" in text
+
+
+def rooms() -> set[str]:
+    """Return the names of the public modules below skuq."""
+    return {name.removeprefix("skuq.") for name in public_modules()} - {"skuq"}
+
+
+def test_the_docstring_of_skuq_names_every_room():
+    assert set(re.findall(r"^- ``skuq\.(\w+)``: ", skuq.__doc__, re.MULTILINE)) == rooms()
+
+
+def test_the_page_of_the_architecture_names_every_room():
+    page = (ROOT / "docs" / "explanation" / "architecture.rst").read_text(encoding="utf-8")
+    assert set(re.findall(r"^``(\w+)``  ", page, re.MULTILINE)) == rooms()
 
 
 def test_types_are_shipped():

@@ -1,0 +1,162 @@
+"""Options given as numpy scalars, as grids of numpy arrays and other tools give them, are those options."""
+
+import inspect
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.tree import DecisionTreeRegressor
+
+import skuq.metrics
+import skuq.recalibration
+import skuq.regressors
+from skuq._validation import check_option
+from skuq.distributions import Normal
+from skuq.metrics import get_scorer
+from skuq.metrics._spec import all_specs
+from skuq.regressors import UncertaintyRegressor
+
+RNG = np.random.default_rng(5)
+X = RNG.uniform(-2, 2, size=(60, 2))
+Y = X[:, 0] + (0.2 + 0.1 * np.abs(X[:, 1])) * RNG.normal(size=60)
+DIST = Normal(X[:, 0], 0.2 + 0.1 * np.abs(X[:, 1]))
+
+NUMPY = {bool: np.bool_, int: np.int64, float: np.float64, str: np.str_}
+WRAPPED = {
+    "BootstrapRegressor": {"estimator": DecisionTreeRegressor(max_depth=3), "n_estimators": 10},
+    "ConformalRegressor": {"estimator": BayesianRidge()},
+    "MultiQuantileRegressor": {"estimator": QuantileRegressor(alpha=0)},
+    "RecalibratedRegressor": {"estimator": BayesianRidge()},
+    "ResidualRegressor": {"estimator": LinearRegression()},
+    "UncertaintyRegressor": {"estimator": Ridge()},
+    "OperatingPointRecalibrator": {"miss_rate": 0.1},
+    "SparseGaussianProcessRegressor": {"n_inducing_points": 5, "max_iter": 5},
+}
+NETWORK = {"hidden_layer_sizes": (4,), "max_epochs": 3, "n_estimators": 4, "n_samples": 5, "n_snapshots": 3}
+VARIANTS = [
+    ("BootstrapRegressor", {"noise": "heteroscedastic"}),
+    ("ConformalRegressor", {"method": "split", "calibration_size": 20}),
+    ("ConformalRegressor", {"method": "normalized", "symmetric": False}),
+    ("ConformalRegressor", {"method": "cv+", "cv": 4}),
+    ("ConformalRegressor", {"method": "jackknife+ab", "aggregate": "median", "n_estimators": 12}),
+    ("RecalibratedRegressor", {"ensemble": True, "cv": 3}),
+    ("ResidualRegressor", {"shape": "normal", "shrink": False}),
+    ("UncertaintyRegressor", {"method": "bootstrap"}),
+    ("UncertaintyRegressor", {"method": "conformal"}),
+    ("BinnedScalingRecalibrator", {"n_bins": 3}),
+    ("VarianceIsotonicRecalibrator", {"min_rows": 10}),
+    ("ConformalRecalibrator", {"symmetric": False}),
+    ("EmpiricalRecalibrator", {"smooth": False}),
+    ("IsotonicRecalibrator", {"smooth": True}),
+    ("StdScalingRecalibrator", {"objective": "coverage", "coverage": 0.8}),
+    ("StdScalingRecalibrator", {"robust": True}),
+]
+
+
+def public_estimators(module):
+    classes = [getattr(module, name) for name in module.__all__]
+    return {
+        each.__name__: each
+        for each in classes
+        if inspect.isclass(each) and issubclass(each, BaseEstimator) and not inspect.isabstract(each)
+    }
+
+
+CLASSES = public_estimators(skuq.regressors) | public_estimators(skuq.recalibration)
+for unusable in ("BaseUncertaintyRegressor", "BaseRecalibrator"):
+    CLASSES.pop(unusable, None)
+if find_spec("gpytorch") is None:
+    CLASSES.pop("SparseGaussianProcessRegressor")
+if find_spec("torch") and find_spec("skorch"):
+    import skuq.neural
+
+    NETWORKS = {
+        name: each
+        for name, each in public_estimators(skuq.neural).items()
+        if "hidden_layer_sizes" in inspect.signature(each).parameters
+    }
+else:
+    NETWORKS = {}
+
+
+def make(name, given=()):
+    cls = (CLASSES | NETWORKS)[name]
+    options = NETWORK if name in NETWORKS else WRAPPED.get(name, {})
+    known = inspect.signature(cls).parameters
+    options = {key: value for key, value in options.items() if key in known} | dict(given)
+    if "random_state" in known:
+        options["random_state"] = 0
+    return cls(**options)
+
+
+def with_numpy_options(estimator):
+    """The same estimator with each bool, int, float and str among its parameters as numpy's."""
+    options = estimator.get_params(deep=False)
+    converted = {name: NUMPY[type(v)](v) for name, v in options.items() if type(v) in NUMPY}
+    return clone(estimator).set_params(**converted), converted
+
+
+def forecast(estimator):
+    if isinstance(estimator, skuq.recalibration.BaseRecalibrator):
+        return estimator.fit(DIST, Y).transform(DIST)
+    return estimator.fit(X, Y).predict_dist(X)
+
+
+@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
+@pytest.mark.parametrize(
+    ("name", "given"), [(name, {}) for name in sorted(CLASSES | NETWORKS)] + VARIANTS, ids=str
+)
+def test_estimators_take_numpy_options(name, given):
+    estimator = make(name, given)
+    changed, converted = with_numpy_options(estimator)
+    assert set(converted) >= set(given) - {"hidden_layer_sizes"}
+    expected, found = forecast(estimator), forecast(changed)
+    np.testing.assert_array_equal(found.quantile([0.2, 0.5, 0.7]), expected.quantile([0.2, 0.5, 0.7]))
+
+
+@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
+@pytest.mark.parametrize("name", sorted(all_specs()))
+def test_metrics_take_numpy_options(name):
+    spec = all_specs()[name]
+    y_pred = DIST.interval(0.8) if spec.needs == "interval" else DIST
+    known = inspect.signature(spec.function).parameters
+    options = {key: each.default for key, each in known.items() if type(each.default) in NUMPY}
+    if spec.random:
+        options["random_state"] = 0
+    if spec.needs == "interval":
+        options.pop("coverage", None)
+    converted = {key: NUMPY[type(value)](value) for key, value in options.items()}
+    needed = {"reference": Normal(np.zeros(60), 1.0)} if "reference" in known else {}
+    expected = spec.function(Y, y_pred, **options, **needed)
+    assert spec.function(Y, y_pred, **converted, **needed) == expected
+
+
+def test_a_grid_of_numpy_strings_is_searched():
+    grid = {"method": np.array(["residual", "bootstrap"]), "cv": np.array([3, 4])}
+    search = GridSearchCV(
+        UncertaintyRegressor(Ridge(), random_state=0),
+        grid,
+        scoring=get_scorer("neg_crps"),
+        cv=2,
+        error_score="raise",
+    ).fit(X, Y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("value", [1, 0, np.int64(1), 1.0, "True", np.str_("False"), None])
+def test_bools_stay_strict(value):
+    with pytest.raises(ValueError, match="`flag` must be one of True, False"):
+        check_option(value, "flag", (True, False))
+
+
+def test_options_come_back_as_they_are_declared():
+    assert check_option(np.bool_(True), "flag", (True, False)) is True
+    assert type(check_option(np.str_("a"), "kind", ("a", None))) is str
+    assert check_option(None, "kind", ("a", None)) is None
+    with pytest.raises(ValueError, match="`kind` must be one of 'a', None"):
+        check_option(np.str_("b"), "kind", ("a", None))
+    with pytest.raises(ValueError, match="`kind` must be one of"):
+        check_option(np.array(["a", "b"]), "kind", ("a", None))

@@ -1,0 +1,316 @@
+"""Input at the edge of what floats and memory hold gives a clear error or a right number, never a raw one."""
+
+import inspect
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.linear_model import BayesianRidge, QuantileRegressor, Ridge
+
+from skuq.distributions import (
+    ConformalPredictive,
+    Empirical,
+    Mixture,
+    Normal,
+    NormalMixture,
+    Quantiles,
+    ScipyDistribution,
+    SharedEmpirical,
+    StudentT,
+)
+from skuq.metrics import (
+    adversarial_group_calibration_curve,
+    bootstrap_interval,
+    conditional_coverage,
+    crps_loss,
+    paired_permutation_test,
+    reliability_table,
+)
+from skuq.metrics._spec import all_specs
+from skuq.recalibration import (
+    BinnedScalingRecalibrator,
+    ConformalRecalibrator,
+    StdScalingRecalibrator,
+    VarianceIsotonicRecalibrator,
+)
+from skuq.regressors import (
+    BootstrapRegressor,
+    ConformalRegressor,
+    LeastSquaresRegressor,
+    MultiQuantileRegressor,
+    RecalibratedRegressor,
+    ResidualRegressor,
+    UncertaintyRegressor,
+)
+
+N = 80
+RNG = np.random.default_rng(13)
+STD = np.exp(0.3 * RNG.normal(size=N))
+DIST = Normal(np.zeros(N), STD)
+Y = STD**2 * RNG.normal(size=N)
+SMALL = pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
+
+
+def forecast_for(spec):
+    return DIST.interval(0.9) if spec.needs == "interval" else DIST
+
+
+def needed_by(spec, **options):
+    known = inspect.signature(spec.function).parameters
+    if "reference" in known:
+        options["reference"] = Normal(np.zeros(N), 2.0)
+    if spec.random:
+        options["random_state"] = 0
+    return options
+
+
+# ---------------------------------------------------------------------------------------- weights
+
+
+@SMALL
+@pytest.mark.parametrize("weight", [1e300, 1.7e308, 1e-300, 5e-324])
+@pytest.mark.parametrize("name", sorted(all_specs()))
+def test_weights_out_of_range_raise(name, weight):
+    spec = all_specs()[name]
+    with pytest.raises(ValueError, match="`sample_weight`"):
+        spec.function(Y, forecast_for(spec), sample_weight=np.full(N, weight), **needed_by(spec))
+
+
+@SMALL
+@pytest.mark.parametrize("name", sorted(all_specs()))
+def test_large_weights_count_or_raise(name):
+    spec = all_specs()[name]
+    options = needed_by(spec)
+    weight = np.full(N, 1e90)
+    if name == "agce":  # which draws whole rows
+        with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
+            spec.function(Y, DIST, sample_weight=weight, **options)
+        return
+    value = spec.function(Y, forecast_for(spec), sample_weight=weight, **options)
+    assert value == pytest.approx(spec.function(Y, forecast_for(spec), **options), rel=1e-9)
+
+
+def test_one_weight_may_be_tiny_beside_others():
+    weight = np.ones(N)
+    weight[3] = 1e-300
+    rest = np.arange(N) != 3
+    assert crps_loss(Y, DIST, sample_weight=weight) == pytest.approx(
+        crps_loss(Y[rest], DIST[rest]), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("estimator", [LeastSquaresRegressor(), ResidualRegressor(Ridge())])
+def test_regressors_refuse_weights_out_of_range(estimator):
+    with pytest.raises(ValueError, match=r"`sample_weight` must have a sum between .*, got inf"):
+        estimator.fit(STD[:, np.newaxis], Y, sample_weight=np.full(N, 1e307))
+
+
+def test_resamples_refuse_more_repetitions_than_can_be_drawn():
+    weight = np.full(N, 1e20)
+    with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
+        bootstrap_interval(Y, DIST, "crps", sample_weight=weight, n_resamples=10)
+    with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
+        paired_permutation_test(Y, DIST, DIST, "crps", sample_weight=weight)
+    with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
+        adversarial_group_calibration_curve(Y, DIST, sample_weight=np.full(N, 1e8))
+
+
+# ------------------------------------------------------------------------------------------ units
+
+
+@pytest.mark.parametrize("unit", [1e300, 1e200, 1e-200, 1e-300])
+def test_a_variance_that_is_no_number_raises(unit):
+    dist = Normal(np.zeros(N), unit * STD)
+    word = "large" if unit > 1 else "small"
+    with pytest.raises(ValueError, match=f"squares are too {word} for a float"):
+        VarianceIsotonicRecalibrator().fit(dist, unit * Y)
+
+
+RECALIBRATORS = [
+    StdScalingRecalibrator(),
+    StdScalingRecalibrator(objective="crps"),
+    StdScalingRecalibrator(objective="coverage"),
+    StdScalingRecalibrator(objective="coverage", coverage=0.6),
+    StdScalingRecalibrator(robust=True),
+    BinnedScalingRecalibrator(n_bins=3),
+]
+
+
+@pytest.mark.parametrize("unit", [1e300, 1e200, 1e-200, 1e-300])
+@pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=str)
+def test_factors_do_not_depend_on_the_unit(recalibrator, unit):
+    scaled = Normal(np.zeros(N), unit * STD)
+    std = recalibrator.fit(scaled, unit * Y).transform(scaled).std() / unit
+    np.testing.assert_allclose(std, recalibrator.fit(DIST, Y).transform(DIST).std(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e140, 1e-140])
+def test_variances_that_are_numbers_are_recalibrated_in_any_unit(unit):
+    recalibrator, scaled = VarianceIsotonicRecalibrator(), Normal(np.zeros(N), unit * STD)
+    std = recalibrator.fit(scaled, unit * Y).transform(scaled).std() / unit
+    np.testing.assert_allclose(std, recalibrator.fit(DIST, Y).transform(DIST).std(), rtol=1e-9)
+
+
+# ------------------------------------------------------------------------------- scipy's families
+
+
+@pytest.mark.parametrize(
+    ("frozen", "error", "message"),
+    [
+        (stats.norm(loc=np.inf), ValueError, "`loc` must be finite, got inf"),
+        (
+            stats.norm(loc=[0.0, 1.0], scale=[1.0, np.inf]),
+            ValueError,
+            "`scale` must be finite, .* row 1",
+        ),
+        (stats.gamma(a=np.inf), ValueError, "parameters of `frozen` must be valid"),
+        (stats.gamma(a=[1.0, np.nan]), ValueError, "parameters of `frozen` must be valid"),
+        (stats.poisson(mu=[2.0, np.inf]), ValueError, "must be valid.* row 1"),
+        (stats.norm(loc=np.array(["a", None], dtype=object)), TypeError, "`loc` must hold real numbers"),
+        (stats.norm(loc=np.array([1j, 2.0])), TypeError, "`loc` must hold real numbers"),
+        (stats.norm(loc=np.ma.array([1.0, 2.0], mask=[0, 1])), ValueError, "`loc` must not have masked"),
+    ],
+    ids=lambda value: getattr(value, "kwds", None) and str(list(value.kwds)),
+)
+def test_parameters_of_scipy_families_are_checked(frozen, error, message):
+    with pytest.raises(error, match=message):
+        ScipyDistribution(frozen)
+
+
+def test_infinite_parameters_that_mean_something_pass():
+    half = ScipyDistribution(stats.truncnorm(a=[0.0, -1.0], b=np.inf))
+    np.testing.assert_allclose(half.cdf(1.0), stats.truncnorm([0.0, -1.0], np.inf).cdf(1.0))
+    np.testing.assert_allclose(ScipyDistribution(stats.t(np.inf)).std(), 1.0)
+    numbers = ScipyDistribution(stats.norm(loc=np.array([1, 2.5], dtype=object)))
+    np.testing.assert_array_equal(numbers.mean(), [1.0, 2.5])
+
+
+# ------------------------------------------------------------------------- functions of the user
+
+
+def test_a_metric_without_weights_is_named():
+    def unweighted(y_true, y_pred):
+        return 0.0
+
+    def positional(y_true, y_pred, sample_weight, /):
+        return 0.0
+
+    for metric in (unweighted, positional, lambda y, dist, *, weight=None: 0.0):
+        with pytest.raises(TypeError, match=r"`metric` must take the keyword `sample_weight`, but .* does"):
+            bootstrap_interval(Y, DIST, metric)
+        with pytest.raises(TypeError, match="`metric` must take the keyword `sample_weight`"):
+            paired_permutation_test(Y, DIST, DIST, metric)
+
+
+@pytest.mark.parametrize(
+    "metric", [lambda y, dist, sample_weight=None: 1.0, lambda y, dist, **options: 1.0], ids=["named", "any"]
+)
+def test_a_metric_with_weights_passes(metric):
+    assert bootstrap_interval(Y, DIST, metric, n_resamples=10, random_state=0).value == 1.0
+
+
+# ------------------------------------------------------------------------------------------ seeds
+
+SEEDED = {
+    "sample": lambda seed: DIST.sample(2, seed),
+    "bootstrap": lambda seed: bootstrap_interval(Y, DIST, "crps", random_state=seed),
+    "permutation": lambda seed: paired_permutation_test(Y, DIST, DIST, "crps", random_state=seed),
+    "groups": lambda seed: adversarial_group_calibration_curve(Y, DIST, random_state=seed),
+    **{
+        type(model).__name__: lambda seed, model=model: model.set_params(random_state=seed).fit(
+            STD[:, np.newaxis], Y
+        )
+        for model in (
+            BootstrapRegressor(Ridge(), 3),
+            ConformalRegressor(Ridge()),
+            MultiQuantileRegressor(QuantileRegressor()),
+            RecalibratedRegressor(BayesianRidge()),
+            ResidualRegressor(Ridge()),
+            UncertaintyRegressor(Ridge()),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_a_generator_is_no_random_state(name):
+    with pytest.raises(ValueError, match=r"`random_state` must be .* got a numpy Generator.*Draw an int"):
+        SEEDED[name](np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"`random_state` must be an int .* got 'seed'"):
+        SEEDED[name]("seed")
+    with pytest.raises(ValueError, match=r"`random_state` must be an int .* got -1"):
+        SEEDED[name](-1)
+
+
+# ------------------------------------------------------------------------------------------- bins
+
+
+@SMALL
+@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
+@pytest.mark.parametrize("name", ["ence", "uce", "qce"])
+def test_bins_beyond_all_rows_are_not_allocated(name, strategy):
+    function = all_specs()[name].function
+    with pytest.raises(ValueError, match="`n_bins` must be at most 1000 for 80 rows, got 1000000000"):
+        function(Y, DIST, n_bins=10**9, strategy=strategy)
+    assert np.isfinite(function(Y, DIST, n_bins=200, strategy=strategy))
+
+
+def test_bins_of_tables_and_recalibrators_are_not_allocated_beyond_all_rows():
+    with pytest.raises(ValueError, match="`n_bins` must be at most"):
+        reliability_table(Y, DIST, n_bins=10**9)
+    with pytest.raises(ValueError, match="`n_bins` must be at most"):
+        conditional_coverage(Y, DIST, feature=STD, n_bins=10**9)
+    with pytest.raises(ValueError, match="`n_bins` must be at most"):
+        BinnedScalingRecalibrator(n_bins=10**9).fit(DIST, Y)
+    with pytest.raises(ValueError, match="`group_by` must be at most"):
+        ConformalRecalibrator(group_by=10**9).fit(DIST, Y)
+
+
+@SMALL
+@pytest.mark.parametrize("name", ["mace", "rmsce", "miscal_area", "cals", "agce"])
+def test_levels_beyond_all_rows_are_not_allocated(name):
+    with pytest.raises(ValueError, match="`levels` must be at most 1000000 levels, got 1000000000"):
+        all_specs()[name].function(Y, DIST, levels=10**9)
+
+
+# -------------------------------------------------------------------------------------- masked arrays
+
+MASKED = np.ma.array(Y, mask=np.arange(N) == 7)
+UNMASKED = np.ma.array(Y, mask=False)
+TABLE = np.ma.array([[1.0, 2.0]], mask=[[False, True]])
+MASKED_ENTRIES = {
+    "y_true": lambda: crps_loss(MASKED, DIST),
+    "sample_weight": lambda: crps_loss(Y, DIST, sample_weight=np.abs(MASKED)),
+    "loc": lambda: Normal(MASKED, 1.0),
+    "df": lambda: StudentT(0.0, 1.0, np.abs(MASKED)),
+    "members": lambda: Empirical(TABLE),
+    "scores": lambda: ConformalPredictive(0.0, 1.0, MASKED),
+    "values": lambda: Quantiles([0.2, 0.8], TABLE),
+    "levels": lambda: Quantiles(np.ma.array([0.2, 0.8], mask=[0, 1]), [[1.0, 2.0]]),
+    "weights": lambda: NormalMixture([[1.0, 2.0]], 1.0, TABLE[0]),
+    "p": lambda: DIST.ppf(np.ma.array(np.full(N, 0.3), mask=MASKED.mask)),
+    "coverage": lambda: DIST.interval(np.ma.array([0.3, 0.4], mask=[1, 0])),
+    "y": lambda: StdScalingRecalibrator().fit(DIST, MASKED),
+    "y of a regressor": lambda: LeastSquaresRegressor().fit(STD[:, np.newaxis], MASKED),
+    "y_pred": lambda: all_specs()["mpiw"].function(
+        Y, np.ma.array(DIST.interval(), mask=np.tile(STD[:, None] > 1, 2))
+    ),
+    "y_pred of resamples": lambda: bootstrap_interval(
+        Y, np.ma.array(DIST.interval(), mask=np.tile(STD[:, None] > 1, 2)), "mpiw"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MASKED_ENTRIES)
+def test_masked_entries_raise(name):
+    with pytest.raises(ValueError, match=f"`{name.split()[0]}` must not have masked entries, got"):
+        MASKED_ENTRIES[name]()
+
+
+def test_masked_arrays_without_masked_entries_pass():
+    assert crps_loss(UNMASKED, DIST, sample_weight=np.abs(UNMASKED)) == crps_loss(
+        Y, DIST, sample_weight=np.abs(Y)
+    )
+    np.testing.assert_array_equal(Normal(UNMASKED, 1.0).mean(), Y)
+    shared = SharedEmpirical(0.0, 1.0, UNMASKED)
+    assert type(Mixture([shared, shared]).ppf(0.5)) is np.ndarray
