@@ -1,17 +1,23 @@
-"""The only place that imports private or experimental names of scikit-learn, with their fallbacks.
+"""The only place that imports joblib, and private or experimental names of scikit-learn with their fallbacks.
 
 When a name moves in a new scikit-learn, this is the one file to change.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
+from joblib import parallel_config
+from joblib.parallel import SequentialBackend, get_active_backend
 from sklearn.ensemble._forest import ForestRegressor
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
 from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.parallel import Parallel
+from sklearn.utils.parallel import delayed as sklearn_delayed
 from sklearn.utils.validation import _check_method_params as slice_fit_params
 from sklearn.utils.validation import _num_samples as count_rows
 
@@ -59,11 +65,14 @@ __all__ = [
     "CallbackSupportMixin",
     "ForestRegressor",
     "count_rows",
+    "delayed",
     "is_classifying",
     "is_pairwise",
     "is_regressing",
     "routing_enabled",
+    "run_parallel",
     "safe_indexing",
+    "sequential_in_cluster_task",
     "slice_fit_params",
     "splitter_ignores_groups",
     "splitter_needs_groups",
@@ -116,3 +125,73 @@ def splitter_needs_groups(splitter: Any) -> bool:
     """Say whether a splitter is one of scikit-learn's that cannot split without ``groups``."""
     known = type(splitter).__module__.startswith("sklearn.")
     return known and bool(get_routing_for_object(splitter).split.requests.get("groups"))
+
+
+@contextmanager
+def sequential_in_cluster_task() -> Iterator[None]:
+    """Run parallel work of the block where it is, if it is part of a task of a dask cluster already.
+
+    joblib's backend for dask takes all cores of the cluster whatever ``n_jobs`` is, inside tasks too. Every
+    fold and every tree would be sent out again: seven times slower than in the task, and results that are
+    added up in the order in which they come back differ in the last bit.
+    """
+    if _ignores_n_jobs() and _in_dask_task():
+        with parallel_config("sequential"):
+            yield
+    else:
+        yield
+
+
+def _ignores_n_jobs() -> bool:
+    return bool(get_active_backend()[0].effective_n_jobs(1) != 1)
+
+
+def _in_dask_task() -> bool:
+    try:
+        from distributed import get_worker
+    except ImportError:
+        return False
+    try:
+        get_worker()
+    except ValueError:  # what dask raises outside of tasks
+        return False
+    return True
+
+
+def delayed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that makes a task for `run_parallel`, inside which nothing is sent out again."""
+
+    def task(*args: Any, **kwargs: Any) -> Any:
+        return sklearn_delayed(_run_task)(function, args, kwargs)
+
+    return task
+
+
+def _run_task(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with sequential_in_cluster_task():
+        return function(*args, **kwargs)
+
+
+def run_parallel(
+    tasks: Iterable[Any], *, n_jobs: int | None, one_by_one: bool = False, **options: Any
+) -> Iterable[Any]:
+    """Return the results of tasks, made by `delayed`, in their order.
+
+    Parameters
+    ----------
+    tasks : iterable
+        What to run.
+    n_jobs : int or None
+        How many at a time. With 1 they run here on every engine; in a task of a cluster they do in any case.
+    one_by_one : bool, default=False
+        Whether to return a generator that yields each result as soon as it is its turn, where the engine has
+        such a thing; else a list.
+    **options : dict
+        For ``sklearn.utils.parallel.Parallel``.
+    """
+    with parallel_config("sequential") if n_jobs == 1 else sequential_in_cluster_task():
+        backend = get_active_backend()[0]
+        gradual = one_by_one and (isinstance(backend, SequentialBackend) or backend.supports_return_generator)
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator" if gradual else "list", **options)
+    results: Iterable[Any] = parallel(tasks)
+    return results

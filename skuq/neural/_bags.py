@@ -13,6 +13,7 @@ from skuq.neural._base import fit_together
 from skuq.neural._batches import MemberRows
 from skuq.neural._plan import MemberSeed, plan_members
 from skuq.neural._training import TrainedFit
+from skuq.prediction._row_sets import rows_outside
 from skuq.regressors._progress import NO_PROGRESS
 from skuq.regressors._random import MAX_SEED
 from skuq.regressors._training import TrainingData
@@ -117,6 +118,6 @@ def _second_opinions(
     for rows in parts:
         helper = clone(model).set_params(calibration=None, random_state=int(rng.randint(MAX_SEED)))
         helper.n_features_in_ = model.n_features_in_
-        pairs.append((helper, data.take(np.setdiff1d(np.arange(len(data)), rows))))
+        pairs.append((helper, data.take(rows_outside(rows, len(data)))))
     fit_together(pairs, NO_PROGRESS)
     return zip(parts, (helper for helper, _ in pairs), strict=True)

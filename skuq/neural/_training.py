@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils.parallel import Parallel, delayed
 from skorch.callbacks import Callback
 from skorch.history import History
 
+from skuq._sklearn_compat import delayed, run_parallel
 from skuq._typing import FloatArray
 from skuq.neural._batches import MemberBatches, MemberRows
 from skuq.neural._device import read_device, read_dtype, seeded_torch, thread_limit
@@ -76,7 +76,7 @@ def train(
         parts = [_train_chunk(mine, chunk, options, device, on_epoch) for mine, chunk in tasks]
     else:
         work = (delayed(_train_chunk)(mine, chunk, options, device, None) for mine, chunk in tasks)
-        parts = list(Parallel(n_jobs=n_jobs)(work))
+        parts = list(run_parallel(work, n_jobs=n_jobs))
     return _collect(plans, chunks, parts, options)
 
 

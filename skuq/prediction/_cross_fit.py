@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold, check_cv
-from sklearn.utils.parallel import Parallel, delayed
 
 from skuq._sklearn_compat import (
     count_rows,
+    delayed,
     is_pairwise,
+    run_parallel,
     safe_indexing,
     slice_fit_params,
     splitter_ignores_groups,
@@ -161,9 +162,7 @@ def cross_fit(
             delayed(_fit_fold)(clone(estimator), X, y, split, params, predict, place)
             for split, place in zip(splits, _places(name, len(splits)), strict=True)
         )
-        # A generator keeps the order of the folds and hands each over as soon as it is its turn.
-        options = {} if on_fold is None else {"return_as": "generator"}
-        results = Parallel(n_jobs=n_jobs, verbose=verbose, **options)(tasks)
+        results = run_parallel(tasks, n_jobs=n_jobs, one_by_one=on_fold is not None, verbose=verbose)
     estimators, predictions = [], []
     for fold, (one, prediction) in enumerate(results):
         estimators.append(one)

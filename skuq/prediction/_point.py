@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skuq._sklearn_compat import sequential_in_cluster_task
 from skuq._typing import FloatArray
 from skuq.prediction._native import single_output
 from skuq.prediction._resolve import predict_dist, predicts_columns
@@ -19,4 +20,6 @@ def point_predict(estimator: Any, X: Any) -> FloatArray:
     if predicts_columns(estimator):
         mean: FloatArray = predict_dist(estimator, X).mean()
         return mean
-    return single_output(estimator.predict(X), estimator)
+    with sequential_in_cluster_task():
+        points = estimator.predict(X)
+    return single_output(points, estimator)

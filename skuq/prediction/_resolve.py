@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skuq._sklearn_compat import count_rows
+from skuq._sklearn_compat import count_rows, sequential_in_cluster_task
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._adapters import ADAPTERS
@@ -103,7 +103,8 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
            [-25., 157.]])
     """
     _check_estimator(estimator)
-    dist = _dispatch(estimator, X)
+    with sequential_in_cluster_task():
+        dist = _dispatch(estimator, X)
     if not isinstance(dist, Distribution):
         raise TypeError(
             f"the distribution of {type(estimator).__name__} must be a skuq Distribution, got "

@@ -8,6 +8,7 @@ from typing import Any
 from sklearn.dummy import DummyRegressor
 from sklearn.pipeline import Pipeline
 
+from skuq._sklearn_compat import sequential_in_cluster_task
 from skuq.prediction._child import child_of
 from skuq.prediction._failures import hint_at_words
 from skuq.prediction._resolve import supports_dist
@@ -60,7 +61,8 @@ def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
     network learns the mean of all targets. Torch only warns of it.
     """
     if not wraps_skorch(estimator):
-        estimator.fit(X, y, **params)
+        with sequential_in_cluster_task():
+            estimator.fit(X, y, **params)
         return
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=_TORCH_WARNS)

@@ -15,6 +15,7 @@ from skuq.distributions import Distribution, Empirical, StudentT
 from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
 from skuq.prediction._failures import located
 from skuq.prediction._point import point_predict
+from skuq.prediction._row_sets import rows_outside
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._members import (
@@ -254,7 +255,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         values, asked = unseen.values.copy(), unseen.asked.copy()
         n_parts = min(len(needy), -(-10 * len(needy) // len(data)))
         for rows in np.array_split(rng.permutation(needy), n_parts):
-            others = np.setdiff1d(np.arange(len(data)), rows)
+            others = rows_outside(rows, len(data))
             part_seed = int(rng.randint(MAX_SEED))
             helper = self._helper(self.estimator, part_seed)
             helper._fit_members(data.take(others), np.random.RandomState(part_seed), NO_PROGRESS)

@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import LeaveOneOut
-from sklearn.utils.parallel import Parallel, delayed
 
-from skuq._sklearn_compat import count_rows, is_pairwise, safe_indexing
+from skuq._sklearn_compat import count_rows, delayed, is_pairwise, run_parallel, safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import effective_rows
 from skuq.distributions import Quantiles
 from skuq.distributions._ranks import RANK_TOLERANCE
 from skuq.prediction._cross_fit import CrossFit, Split, cross_fit, resolve_cv, split_rows
-from skuq.prediction._failures import located
 from skuq.prediction._point import point_predict
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._adaptive import rank_probability
@@ -34,6 +32,7 @@ from skuq.regressors._conformal_bounds import (
 )
 from skuq.regressors._conformal_ranks import FoldScores, SortedScores
 from skuq.regressors._conformal_settings import ConformalSettings, warn_of_few_rows
+from skuq.regressors._members import predict_member
 from skuq.regressors._progress import Progress
 from skuq.regressors._random import seeded_clone
 from skuq.regressors._training import TrainingData
@@ -135,11 +134,6 @@ def _resamples(n: int, n_resamples: int, seed: int) -> list[Split]:
 def _fold_name(settings: ConformalSettings) -> str:
     """Return what a fold is called in errors."""
     return "resample" if settings.method == "jackknife+ab" else "fold"
-
-
-def _predict_member(estimator: Any, X: Any, place: str) -> FloatArray:
-    with located(place):
-        return point_predict(estimator, X)
 
 
 def _fold_bounds(
@@ -322,11 +316,12 @@ class CrossConformal:
         places = [f"the model of {_fold_name(self.settings)} {k + 1}" for k in range(len(self.members))]
         predictions = np.empty((len(self.members), count_rows(X)))
         if self.settings.n_jobs in (None, 1):  # a thousand members are asked faster without joblib
-            parts: Iterable[FloatArray] = map(_predict_member, self.members, inputs, places)
+            parts: Iterable[FloatArray] = map(predict_member, self.members, inputs, places)
         else:
-            parts = Parallel(n_jobs=self.settings.n_jobs, prefer="threads", return_as="generator")(
-                delayed(_predict_member)(*task) for task in zip(self.members, inputs, places, strict=True)
+            tasks = (
+                delayed(predict_member)(*task) for task in zip(self.members, inputs, places, strict=True)
             )
+            parts = run_parallel(tasks, n_jobs=self.settings.n_jobs, one_by_one=True, prefer="threads")
         for row, part in zip(predictions, parts, strict=True):
             row[:] = part
         return predictions

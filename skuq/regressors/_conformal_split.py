@@ -27,6 +27,7 @@ from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
 from skuq.prediction._point import point_predict
 from skuq.prediction._quantile_estimators import find_quantile_loss
+from skuq.prediction._row_sets import row_mask
 from skuq.recalibration._mondrian import read_labels
 from skuq.regressors._adaptive import AdaptiveLevels, rank_probability
 from skuq.regressors._conformal_pool import Calibration, Interval, Point, Prediction, Rows, Scaled
@@ -108,7 +109,7 @@ def _one_split(data: TrainingData, settings: ConformalSettings) -> tuple[IntArra
     train, test = splits[0]
     if settings.cv is None:
         train = np.sort(train)  # for models that care about the order of rows
-    shared = np.intersect1d(train, test)
+    shared = np.flatnonzero(row_mask(train, len(data)) & row_mask(test, len(data)))
     if shared.size:
         raise ValueError(
             f"`cv` must keep training and calibration rows apart, but row {shared[0]} is among both."

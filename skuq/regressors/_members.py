@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,14 @@ from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skuq._sklearn_compat import ForestRegressor, safe_indexing
+from skuq._sklearn_compat import ForestRegressor, delayed, run_parallel, safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import effective_rows
 from skuq.prediction._failures import located
 from skuq.prediction._point import point_predict
+from skuq.prediction._row_sets import rows_outside
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._random import MAX_SEED, seed_everything
 from skuq.regressors._training import TrainingData
@@ -28,6 +28,7 @@ __all__ = [
     "fit_members",
     "has_own_members",
     "own_member_predictions",
+    "predict_member",
     "predict_members",
 ]
 
@@ -87,8 +88,7 @@ def fit_members(
         delayed(_fit_member)(clone(estimator), data, int(seed), n_draws, _place(member, len(seeds)))
         for member, seed in enumerate(seeds)
     )
-    options = {} if on_member is None else {"return_as": "generator"}
-    results: Iterable[Any] = Parallel(n_jobs=n_jobs, verbose=verbose, **options)(tasks)
+    results = run_parallel(tasks, n_jobs=n_jobs, one_by_one=on_member is not None, verbose=verbose)
     values = np.zeros((len(data), len(seeds)))
     asked = np.zeros(values.shape, dtype=bool)
     members = []
@@ -117,7 +117,7 @@ def _fit_member(
         rows = rng.choice(n, n_draws, p=data.sample_weight / data.sample_weight.sum())
     drawn = data.take(rows)
     seed_everything(estimator, int(rng.randint(MAX_SEED)))
-    unseen = np.setdiff1d(np.arange(n), rows)
+    unseen = rows_outside(rows, n)
     with located(place):
         estimator = fit_wrapped(estimator, drawn.X, drawn.target, **drawn.params)
         if not len(unseen):
@@ -132,14 +132,15 @@ def predict_members(members: Sequence[Any], X: Any, n_jobs: int | None) -> Float
 
 def _each_prediction(members: Sequence[Any], inputs: Sequence[Any], n_jobs: int | None) -> FloatArray:
     """Return what each member predicts for its own input, shape (n, M)."""
-    columns = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(_predict_member)(member, X, _place(number, len(members)))
+    tasks = (
+        delayed(predict_member)(member, X, _place(number, len(members)))
         for number, (member, X) in enumerate(zip(members, inputs, strict=True))
     )
-    return np.column_stack(list(columns))
+    return np.column_stack(list(run_parallel(tasks, n_jobs=n_jobs, prefer="threads")))
 
 
-def _predict_member(member: Any, X: Any, place: str) -> FloatArray:
+def predict_member(member: Any, X: Any, place: str) -> FloatArray:
+    """Return what one member predicts; ``place`` names it in errors."""
     with located(place):
         return point_predict(member, X)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils.parallel import Parallel, delayed
 
+from skuq._sklearn_compat import delayed, run_parallel
 from skuq._typing import FloatArray
 from skuq._validation import check_increasing, check_open_unit, check_random_state
 from skuq.distributions import Distribution, Quantiles
@@ -148,9 +148,9 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
             for setting, place in zip(settings, places, strict=True)
         )
         tell = progress.teller("level")
-        options = {} if tell is None else {"return_as": "generator"}
+        results = run_parallel(tasks, n_jobs=self.n_jobs, one_by_one=tell is not None, verbose=self.verbose)
         self.estimators_ = []
-        for fitted in Parallel(n_jobs=self.n_jobs, verbose=self.verbose, **options)(tasks):
+        for fitted in results:
             self.estimators_.append(fitted)
             if tell is not None:
                 tell()

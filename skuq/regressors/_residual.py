@@ -15,6 +15,7 @@ from skuq.distributions import Distribution, Normal, StudentT
 from skuq.prediction._cross_fit import CrossFit, cross_fit, resolve_cv, split_rows
 from skuq.prediction._failures import located
 from skuq.prediction._point import point_predict
+from skuq.prediction._row_sets import row_mask
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
@@ -228,7 +229,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
                 model,
                 pairs.X,
                 pairs.target_of(model, target),
-                cv=_folds_of_pairs(folds) or KFold(5, shuffle=True, random_state=seed),
+                cv=_folds_of_pairs(folds, len(data)) or KFold(5, shuffle=True, random_state=seed),
                 params=params,
                 n_jobs=self.n_jobs,
                 predict=point_predict,
@@ -288,7 +289,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         return self._shaped(self._point(X), self.scale_model_.predict(X))
 
 
-def _folds_of_pairs(folds: list[tuple[IntArray, IntArray]]) -> list[tuple[IntArray, IntArray]]:
+def _folds_of_pairs(folds: list[tuple[IntArray, IntArray]], n: int) -> list[tuple[IntArray, IntArray]]:
     """Return the folds as positions among the tested pairs; without those that have nothing to train on.
 
     The pairs a fold may train on are those of its training rows, so that groups stay together and
@@ -298,7 +299,7 @@ def _folds_of_pairs(folds: list[tuple[IntArray, IntArray]]) -> list[tuple[IntArr
     ends = np.cumsum([len(test) for _, test in folds])
     pair_folds = []
     for (train, test), end in zip(folds, ends, strict=True):
-        trainable = np.flatnonzero(np.isin(rows, train))
+        trainable = np.flatnonzero(row_mask(train, n)[rows])
         if len(trainable) >= 2:
             pair_folds.append((trainable, np.arange(end - len(test), end)))
     return pair_folds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +50,7 @@ def log_residuals(
         The unit that other residuals gave; None takes that of these.
     """
     size = np.abs(residual)
-    lowest = float(np.e) if positive else _SMALLEST
+    lowest = math.e if positive else _SMALLEST
     if unit is None:
         unit = float(np.average(size, weights=weight)) * _SMALLEST / lowest
     if unit == 0:

@@ -10,15 +10,15 @@ residuals come from mean models trained on what two folds have in common.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from skuq._typing import FloatArray, IntArray
+from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.prediction._cross_fit import cross_fit
 from skuq.prediction._failures import located
 from skuq.prediction._point import point_predict
+from skuq.prediction._row_sets import row_mask
 from skuq.regressors._training import TrainingData
 
 __all__ = ["unseen_log_scale"]
@@ -64,7 +64,7 @@ def unseen_log_scale(
     predicted : ndarray
         The scale model's prediction for each.
     """
-    groups = _group(folds)
+    groups = _group(folds, len(data))
     residuals = _residuals_without(estimator, data, groups, n_jobs=n_jobs, verbose=verbose, on_fold=on_fold)
     tested, predicted = [np.empty(0, dtype=np.intp)], [np.empty(0)]
     start = 0
@@ -89,56 +89,59 @@ def unseen_log_scale(
     return np.concatenate(tested), np.concatenate(predicted)
 
 
-def _group(folds: list[tuple[IntArray, IntArray]]) -> list[tuple[IntArray, IntArray]]:
-    """Take neighbouring folds together: the rows that all train on, and the tests of all."""
+def _group(folds: list[tuple[IntArray, IntArray]], n: int) -> list[tuple[BoolArray, IntArray]]:
+    """Take neighbouring folds together: a mask of the rows that all train on, and the tests of all."""
     groups = []
     for members in np.array_split(np.arange(len(folds)), min(len(folds), MOST_GROUPS)):
-        train = reduce(np.intersect1d, [folds[k][0] for k in members])
-        groups.append((np.unique(train), np.concatenate([folds[k][1] for k in members])))
+        train = np.logical_and.reduce([row_mask(folds[k][0], n) for k in members])
+        groups.append((train, np.concatenate([folds[k][1] for k in members])))
     return groups
 
 
 def _residuals_without(
-    estimator: Any, data: TrainingData, groups: list[tuple[IntArray, IntArray]], **options: Any
+    estimator: Any, data: TrainingData, groups: list[tuple[BoolArray, IntArray]], **options: Any
 ) -> list[tuple[IntArray, FloatArray]]:
-    """For each group, rows of the others and their residuals from models that know neither group."""
-    splits: dict[bytes, tuple[IntArray, IntArray]] = {}
-    wanted: list[list[tuple[bytes, IntArray]]] = []
+    """For each group, rows of the others and their residuals from models trained on neither group."""
+    tests = [row_mask(test, len(data)) for _, test in groups]
+    splits: dict[bytes, tuple[IntArray, BoolArray]] = {}
+    parts_of_groups: list[list[tuple[bytes, BoolArray]]] = []
     for g, (train, _) in enumerate(groups):
         parts = []
-        for h, (other_train, other_test) in enumerate(groups):
-            fit_rows, rows = np.intersect1d(train, other_train), np.intersect1d(other_test, train)
-            if h == g or len(fit_rows) < 2 or not len(rows):
+        for h, (other_train, _) in enumerate(groups):
+            fit_mask, rows = train & other_train, tests[h] & train
+            if h == g or np.count_nonzero(fit_mask) < 2 or not rows.any():
                 continue
-            key = fit_rows.tobytes()  # the same for (g, h) and (h, g) of a partition
-            asked = np.union1d(splits[key][1], rows) if key in splits else rows
-            splits[key] = fit_rows, asked
+            key = np.packbits(fit_mask).tobytes()  # the same for (g, h) and (h, g) of a partition
+            if key in splits:
+                splits[key] = splits[key][0], splits[key][1] | rows
+            else:
+                splits[key] = np.flatnonzero(fit_mask), rows
             parts.append((key, rows))
-        wanted.append(parts)
+        parts_of_groups.append(parts)
     if not splits:
         return [(np.empty(0, dtype=np.intp), np.empty(0)) for _ in groups]
     fits = cross_fit(
         estimator,
         data.X,
         data.target,
-        cv=list(splits.values()),
+        cv=[(train, np.flatnonzero(rows)) for train, rows in splits.values()],
         params=data.fit_params,
         predict=point_predict,
         name="the rows without two folds, pair",
         **options,
     )
-    known = dict(zip(splits, zip(fits.test_rows, fits.predictions, strict=True), strict=True))
-    return [_collect(data.y, parts, known) for parts in wanted]
+    predicted = dict(zip(splits, zip(fits.test_rows, fits.predictions, strict=True), strict=True))
+    return [_collect(data.y, parts, predicted) for parts in parts_of_groups]
 
 
 def _collect(
-    y: FloatArray, parts: list[tuple[bytes, IntArray]], known: dict[bytes, tuple[IntArray, FloatArray]]
+    y: FloatArray, parts: list[tuple[bytes, BoolArray]], predicted: dict[bytes, tuple[IntArray, FloatArray]]
 ) -> tuple[IntArray, FloatArray]:
-    """Return each row once, with its residual from the first model that was asked about it."""
-    rows, residual = [np.empty(0, dtype=np.intp)], [np.empty(0)]
-    for key, wanted in parts:
-        asked, prediction = known[key]
-        rows.append(wanted)
-        residual.append(y[wanted] - prediction[np.searchsorted(asked, wanted)])
-    distinct, first = np.unique(np.concatenate(rows), return_index=True)
-    return distinct, np.concatenate(residual)[first]
+    """Return each row once, in increasing order, with its residual from the first model that predicts it."""
+    residual, found = np.empty(len(y)), np.zeros(len(y), dtype=np.bool_)
+    for key, rows in parts:
+        tested, prediction = predicted[key]
+        new = (rows & ~found)[tested]
+        residual[tested[new]] = y[tested[new]] - prediction[new]
+        found |= rows
+    return np.flatnonzero(found), residual[found]
