@@ -19,6 +19,9 @@ from skuq._typing import ArrayLike, FloatArray
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Bounds of the sum of weights."""
 
+MOST_REPETITIONS = 2.0**53
+"""Largest number of rows that weights may stand for."""
+
 MOST_EMPTY_BINS = 1000
 """Number of bins that few rows may be put into."""
 
@@ -158,7 +161,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray |
 def effective_rows(sample_weight: FloatArray | None, n: int) -> float:
     """Return the number of rows that weighted samples stand for, for formulas in which n itself enters.
 
-    Weights count repetitions, so n is their sum.
+    Weights count repetitions, so n is their sum; up to 2**53, beyond which ranks are no longer exact.
     """
     if sample_weight is None:
         return float(n)
@@ -168,6 +171,11 @@ def effective_rows(sample_weight: FloatArray | None, n: int) -> float:
             f"`sample_weight` counts repetitions, and the number of rows enters here, so its sum must be at "
             f"least the number of rows with positive weight, {rows}; got {total:g}. "
             "If the weights are relative, pass `sample_weight * len(sample_weight) / sample_weight.sum()`."
+        )
+    if total > MOST_REPETITIONS:
+        raise ValueError(
+            f"`sample_weight` counts repetitions, and ranks enter here, so its sum must be at most "
+            f"{MOST_REPETITIONS:g}, got {total:g}. Divide the weights by a common factor."
         )
     return total
 
@@ -218,15 +226,17 @@ def check_increasing(values: FloatArray, name: str) -> FloatArray:
 def check_option(value: Any, name: str, options: Collection[Any]) -> Any:
     """Return the option that ``value`` is: numpy's strings and bools count, 1 and 0 are no bools."""
     for option in options:
-        if value is option or (isinstance(value, _kinds_of(option)) and value == option):
+        if value is option or (_may_equal(value, option) and value == option):
             return option
     listing = ", ".join(repr(option) for option in options)
     raise ValueError(f"`{name}` must be one of {listing}, got {value!r}.")
 
 
-def _kinds_of(option: Any) -> tuple[type, ...]:
-    """Return the types of values that may equal an option; numpy's str_ is a str, but its bool_ no bool."""
-    return (bool, np.bool_) if isinstance(option, bool) else (type(option),)
+def _may_equal(value: Any, option: Any) -> bool:
+    """Whether a value is of an option's kind; numpy's bool_ is no bool by itself, nor its integers ints."""
+    if isinstance(option, bool) or isinstance(value, bool | np.bool_):
+        return isinstance(option, bool) and isinstance(value, bool | np.bool_)
+    return isinstance(value, (int, np.integer) if isinstance(option, int) else type(option))
 
 
 def check_random_state(random_state: Any) -> np.random.RandomState:

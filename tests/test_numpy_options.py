@@ -160,3 +160,11 @@ def test_options_come_back_as_they_are_declared():
         check_option(np.str_("b"), "kind", ("a", None))
     with pytest.raises(ValueError, match="`kind` must be one of"):
         check_option(np.array(["a", "b"]), "kind", ("a", None))
+
+
+@pytest.mark.parametrize("value", [1, np.int64(1), np.uint8(1)])
+def test_integer_options_take_numpy_integers_and_no_bools(value):
+    assert check_option(value, "number", (1, 2)) == 1
+    for wrong in (True, np.True_, 1.0, "1"):
+        with pytest.raises(ValueError, match="`number` must be one of 1, 2"):
+            check_option(wrong, "number", (1, 2))

@@ -19,7 +19,7 @@ from skuq._validation import (
     as_float_array,
     check_finite,
     check_increasing,
-    check_positive,
+    check_number,
     check_probabilities,
 )
 
@@ -145,16 +145,22 @@ class LevelMap:
             raise ValueError(
                 f"`scores` and `values` must be 1-D and equally long, got {x.shape} and {g.shape}."
             )
-        check_positive(np.asarray(lower_slope), "lower_slope")
-        check_positive(np.asarray(upper_slope), "upper_slope")
+        lower = check_number(lower_slope, "lower_slope", positive=True)
+        upper = check_number(upper_slope, "upper_slope", positive=True)
         level_map = cls.__new__(cls)
-        level_map._set(np.array(x), np.array(g), float(lower_slope), float(upper_slope))
+        level_map._set(np.array(x), np.array(g), lower, upper)
         return level_map
 
     def _set(self, scores: FloatArray, values: FloatArray, lower_slope: float, upper_slope: float) -> None:
         if scores.size == 0:  # the identity
             scores, values = np.zeros(1), np.zeros(1)
-        inner = np.diff(values) / np.diff(scores)
+        with np.errstate(over="ignore"):
+            inner = np.diff(values) / np.diff(scores)
+        if not (np.isfinite(inner).all() and inner.min(initial=1.0) > 0):
+            raise ValueError(
+                "`scores` and `values` must be so far apart that all slopes are positive numbers, got "
+                f"slopes from {inner.min():g} to {inner.max():g}."
+            )
         pieces = Pieces(scores, values, np.concatenate([[lower_slope], inner, [upper_slope]]))
         for array in (pieces.knots, pieces.values, pieces.slopes):
             array.setflags(write=False)

@@ -128,6 +128,14 @@ def search_crossing(gap: ValueFunction, low: FloatArray, high: FloatArray) -> Fl
     return np.where(answer_low, low, np.where(answer_high | ~np.isfinite(high), high, reached))
 
 
+def search_score(score: ValueFunction, target: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Smallest y in [low, high] with an increasing normal score(y) >= target; an end for infinite targets."""
+    inside = np.isfinite(target)
+    goal = np.where(inside, target, 0.0)
+    found = search_crossing(lambda y: score(y) - goal, low, high)
+    return np.where(inside, found, np.where(target > 0, high, low))
+
+
 def mixture_score(scores: FloatArray, weights: FloatArray) -> FloatArray:
     """Normal score of a mixture's level, given those of its members, (n, m), and the weights.
 

@@ -20,8 +20,8 @@ from skuq.distributions._members import (
     mixture_score,
     read_weights,
     root_mean_square,
-    search_crossing,
     search_quantile,
+    search_score,
     search_upper_quantile,
 )
 from skuq.distributions._normal import Normal
@@ -123,7 +123,7 @@ class Mixture(Distribution):
             return super()._from_normal_score(score)
         target = np.broadcast_to(score, (len(self),))
         bracket = self._bracket([part._from_normal_score(target) for part in self.components])
-        return search_crossing(lambda y: self._normal_score(y) - target, *bracket)
+        return search_score(self._normal_score, target, *bracket)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         return np.minimum(self._average([part._cdf(y) for part in self.components]), 1.0)

@@ -22,8 +22,8 @@ from skuq.distributions._members import (
     read_members,
     read_weights,
     root_mean_square,
-    search_crossing,
     search_quantile,
+    search_score,
     search_upper_quantile,
 )
 from skuq.distributions._normal import LOG_SQRT_2PI, Normal
@@ -138,7 +138,7 @@ class NormalMixture(Distribution):
         if np.abs(score).max() < SATURATED:
             return super()._from_normal_score(score)
         target = np.broadcast_to(score, (len(self),))
-        return search_crossing(lambda y: self._normal_score(y) - target, *self._bracket(target))
+        return search_score(self._normal_score, target, *self._bracket(target))
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         return np.asarray(np.minimum((self._w() * ndtr(self._z(y))).sum(axis=1), 1.0))

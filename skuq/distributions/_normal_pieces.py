@@ -30,10 +30,11 @@ def pieces_moments(pieces: Pieces) -> tuple[float, float]:
     """Return mean and standard deviation of X, given g."""
     g = np.concatenate([[-np.inf], pieces.values, [np.inf]])
     anchor = np.maximum(np.arange(g.size - 1) - 1, 0)
-    spread = 1 / pieces.slopes
+    unit = 1 / float(pieces.slopes.min())  # keeps squares within a float's range
+    spread = 1 / pieces.slopes / unit
     # deviations from the median, so that a large mean costs no digits
     centre = float(pieces.inverse(np.zeros(1))[0])
-    start = pieces.knots[anchor] - centre - spread * pieces.values[anchor]
+    start = (pieces.knots[anchor] - centre) / unit - spread * pieces.values[anchor]
     density = _density(g)
     weighted = np.where(np.isfinite(g), g, 0.0) * density
     upper = g[:-1] > 0  # the tail in which a difference of probabilities keeps its digits
@@ -42,7 +43,7 @@ def pieces_moments(pieces: Pieces) -> tuple[float, float]:
     second = inside + weighted[:-1] - weighted[1:]
     mean = float((start * inside + spread * first).sum())
     square = float((start**2 * inside + 2 * start * spread * first + spread**2 * second).sum())
-    return centre + mean, math.sqrt(max(square - mean**2, 0.0))
+    return centre + unit * mean, unit * math.sqrt(max(square - mean**2, 0.0))
 
 
 def _squared_integral(z: FloatArray) -> FloatArray:

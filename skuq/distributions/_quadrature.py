@@ -43,6 +43,8 @@ TAIL_EDGES = np.exp(
     -np.array([690.0, 256, 128, 64, 32, 16, 8, 4, 2, 1, 0.5, 0])
 )  # shares of a tail's probability
 LADDER = 0.05 * 3.0 ** -np.arange(1, 30)
+OUTERMOST = 2.0**-50
+"""Tail probability below which breaks are left to the panels of the tails, which shrink geometrically."""
 INNER_EDGES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95])
 
 
@@ -71,7 +73,7 @@ class Grid:
 
 def make_grid(breaks: FloatArray) -> Grid:
     """Lay panels over (0, 1) so that no panel contains a break."""
-    inner = np.concatenate([breaks[(breaks > 0) & (breaks < 1)], INNER_EDGES])
+    inner = np.concatenate([breaks[(breaks > OUTERMOST) & (breaks < 1 - OUTERMOST)], INNER_EDGES])
     # towards an extreme break, panels shrink in proportion to the tail probability
     lowest, highest = inner.min(), 1 - inner.max()
     rungs = [LADDER[lowest < LADDER], 1 - LADDER[highest < LADDER]]

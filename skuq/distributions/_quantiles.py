@@ -143,7 +143,7 @@ class Quantiles(Distribution):
             return score
         # an exponential tail has a logarithm where it has underflowed
         (lower, upper), (low, high) = self._tails(), (self.values[:, 0], self.values[:, -1])
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             under = ndtri_exp(np.log(self.levels[0]) - np.maximum(low - y, 0.0) / lower)
             over = -ndtri_exp(np.log1p(-self.levels[-1]) - np.maximum(y - high, 0.0) / upper)
         score = np.where(np.isneginf(score) & (lower > 0), under, score)
@@ -237,7 +237,8 @@ def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
 
 def _decay(distance: FloatArray, length: FloatArray) -> FloatArray:
     """exp(distance / length) for distance <= 0; a tail of length 0 is gone at once."""
-    scaled = np.divide(distance, length, out=np.full(np.shape(distance), -np.inf), where=length > 0)
+    with np.errstate(over="ignore"):  # so far out that nothing is left
+        scaled = np.divide(distance, length, out=np.full(np.shape(distance), -np.inf), where=length > 0)
     return np.asarray(np.exp(np.minimum(scaled, 0.0)))
 
 

@@ -113,10 +113,14 @@ class Recalibrated(Distribution):
         return np.asarray(ndtr(-self._normal_score(y)))
 
     def _ppf(self, p: FloatArray) -> FloatArray:
-        return self._from_normal_score(ndtri(p if self.base.has_density else p - level_rounding(p)))
+        if not self.base.has_density:
+            p = np.where(p < 1, p - level_rounding(p), p)
+        return self._from_normal_score(ndtri(p))
 
     def _isf(self, q: FloatArray) -> FloatArray:
-        return self._from_normal_score(-ndtri(q if self.base.has_density else q + level_rounding(q)))
+        if not self.base.has_density:
+            q = np.where(q > 0, q + level_rounding(q), q)
+        return self._from_normal_score(-ndtri(q))
 
     @property
     def _light_tails(self) -> bool:
@@ -192,7 +196,8 @@ class Recalibrated(Distribution):
 
 
 def _less_rounding(score: FloatArray) -> FloatArray:
-    return np.asarray(score - _ROUNDING * np.maximum(np.abs(score), 1.0))
+    size = np.where(np.isinf(score), 0.0, np.abs(score))  # the ends of the support stay what they are
+    return np.asarray(score - _ROUNDING * np.maximum(size, 1.0))
 
 
 def _check_parts(base: Distribution, level_map: LevelMap) -> None:

@@ -208,7 +208,7 @@ class StudentT(Distribution):
 def _gamma_ratio(df: FloatArray) -> FloatArray:
     """log Gamma(x + 1/2) - log Gamma(x) - log(x) / 2 at x = df / 2, which vanishes as df grows."""
     x = np.maximum(df, 40.0) / 2  # from there on the series is exact to the last digit
-    series = sum(coefficient / x ** (2 * k + 1) for k, coefficient in enumerate(_STIRLING))
+    series = sum(coefficient * (1 / x) ** (2 * k + 1) for k, coefficient in enumerate(_STIRLING))
     if np.min(df) >= 40:
         return np.asarray(series)
     x = np.minimum(df, 40.0) / 2

@@ -32,14 +32,16 @@ class RowFormat:
     def of(cls, values: Iterable[float], bounds: Iterable[float] = (), *, percent: bool) -> Self:
         """Return the format that shows three digits of the largest number, and at least one of each value.
 
-        Bounds may be next to 0 by chance, so that their digits do not count.
+        Of a value above 1 it shows three, or all before the point. Bounds may be next to 0 by chance, so that
+        their digits do not count.
         """
         unit = 100.0 if percent else 1.0
         main = [abs(unit * value) for value in values if math.isfinite(value)]
         largest = max([*main, *(abs(unit * bound) for bound in bounds if math.isfinite(bound))], default=0.0)
         if largest == 0:
             return cls(0, percent)
-        needed = [_decimals(largest, 3), *(_decimals(v, 1) for v in main if v > ROUNDING * largest)]
+        shown = [v for v in main if v > ROUNDING * largest]
+        needed = [_decimals(largest, 3)] + [max(_decimals(v, 1), min(_decimals(v, 3), 0)) for v in shown]
         if percent:  # 99.96 % is not 100 %
             needed += [_decimals(100 - v, 1) for v in main if 98.5 < v < 100]
         decimals = max(needed)

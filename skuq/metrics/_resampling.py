@@ -25,9 +25,6 @@ from skuq.metrics._spec import MetricFunction, MetricSpec, find_spec
 BLOCK = 2**21
 """Numbers that a matrix of resampled weights holds at a time: 16 MB."""
 
-MOST_REPETITIONS = 2.0**53
-"""Beyond, whole numbers are no longer exact."""
-
 MAX_GROUPS = 200
 """Blocks left out in turn to estimate an acceleration."""
 
@@ -46,11 +43,6 @@ class Rows:
         self.y = y
         self.weight = weight
         self.total = effective_rows(weight, y.size)
-        if self.total > MOST_REPETITIONS:
-            raise ValueError(
-                f"`sample_weight` counts repetitions, and resamples draw as many, so its sum must be at most "
-                f"{MOST_REPETITIONS:g}, got {self.total:g}."
-            )
 
     def __len__(self) -> int:
         return self.y.size

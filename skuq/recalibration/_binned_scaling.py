@@ -102,7 +102,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
             self.bin_edges_, self.factors_ = np.zeros(2), np.ones(1)
             self._breaks, self._steps = np.empty(0), np.ones(1)
             return
-        few = max(1, min(int(spread.rows / _ROWS_A_BIN), round(spread.rows ** (1 / 3))))
+        few = max(1, min(int(spread.rows / _ROWS_A_BIN), round(spread.rows ** (1 / 3)), spread.std.size))
         binned = bin_squares(spread, asked or few)
         self.factors_ = np.sqrt((binned.squares + binned.overall) / (binned.rows + 1.0))
         self.bin_edges_ = binned.bins.edges

@@ -15,7 +15,8 @@ from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._residuals import outside_share
 
 _DECIMALS = 12
-"""Normal scores that agree so far differ by rounding alone: the same row twice may give them."""
+"""Normal scores that agree so far, in units of their spread, differ by rounding alone: the same row twice may
+give them."""
 
 _MOST_BLUR = 0.7
 """Largest gap between the smooth map and the rows' plotting positions, times the root of n.
@@ -156,6 +157,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
             scores, positions = _kernel_estimate(scores, positions, masses, n)
         elif n_knots is not None:
             n_levels = round(2 * n ** (1 / 3)) if n_knots == "auto" else n_knots
+            n_levels = min(n_levels, 2 * len(scores))  # rows may be repeated, not divided
             scores, positions = _thin(scores, positions, masses, n, n_levels)
         self.level_map_ = _level_map(scores, ndtri(positions), slope)
 
@@ -175,11 +177,23 @@ def _plotting_positions(
         points = np.concatenate([points, atom_points(lower[atom], upper[atom]).ravel(), ends])
         even = np.repeat(repeats[atom] / PER_ATOM, PER_ATOM)
         weights = np.concatenate([weights, even, np.zeros(len(ends))])
-    scores, group = np.unique(np.round(points, _DECIMALS), return_inverse=True)
+    unit = _unit(points)
+    scores, group = np.unique(np.round(points / unit, _DECIMALS), return_inverse=True)
+    scores *= unit
     masses = np.asarray(np.bincount(group, weights=weights, minlength=len(scores)), dtype=np.float64)
     ranks = np.cumsum(masses) - masses / 2 + 0.5  # the mean of the ranks that a tie group takes up
     inside = np.isfinite(scores)
     return scores[inside], ranks[inside] / (n + 1), masses[inside]
+
+
+def _unit(scores: FloatArray) -> float:
+    """Return the power of two below the spread of the scores, so that dividing by it rounds nothing."""
+    finite = scores[np.isfinite(scores)]
+    if not finite.size:
+        return 1.0
+    low, high = np.quantile(finite, [0.25, 0.75])
+    spread = float(high - low) or float(finite.max() - finite.min()) or float(np.abs(finite).max()) or 1.0
+    return float(2.0 ** np.clip(np.floor(np.log2(spread)), -1000, 1000))
 
 
 def _outer_slope(
@@ -267,12 +281,14 @@ def centre_and_spread(score: FloatArray, masses: FloatArray) -> tuple[float, flo
     reach = _FAR_OUT * (high - low) if high > low else np.inf
     held = np.clip(score, middle - reach, middle + reach)
     centre = float(np.average(held, weights=masses))
-    return centre, float(np.sqrt(np.average(np.square(held - centre), weights=masses)))
+    unit = float(np.abs(held - centre).max()) or 1.0  # keeps squares within a float's range
+    return centre, unit * float(np.sqrt(np.average(np.square((held - centre) / unit), weights=masses)))
 
 
 def _level_map(scores: FloatArray, values: FloatArray, slope: float) -> LevelMap:
     """Return the map through the knots, without those that rounding makes equal."""
     keep = np.ones(len(scores), dtype=bool)
     for knots in (scores, values):
-        keep[1:] &= np.diff(knots) > 4 * np.finfo(float).eps * np.maximum(np.abs(knots[1:]), 1.0)
+        size = np.maximum(np.abs(knots[1:]), np.ptp(knots) if len(knots) else 0.0)
+        keep[1:] &= np.diff(knots) > 4 * np.finfo(float).eps * size
     return LevelMap.from_scores(scores[keep], values[keep], slope, slope)

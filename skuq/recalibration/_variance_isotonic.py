@@ -103,7 +103,8 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
             return
         min_rows = asked or max(_LEAST_ROWS, int(np.ceil(np.sqrt(spread.rows))))
         unit = float(np.exp(np.average(np.log(spread.std), weights=spread.weight)))
-        knots = _isotonic_variance(spread, unit, max(int(spread.rows / min_rows), 1))
+        n_blocks = min(int(spread.rows / min_rows), spread.std.size)  # rows may be repeated, not divided
+        knots = _isotonic_variance(spread, unit, max(n_blocks, 1))
         with np.errstate(over="ignore", under="ignore"):
             predicted, learnt = (np.square(np.float64(unit)) * each for each in knots)
         _check_variances(predicted, learnt, unit)

@@ -6,10 +6,11 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import integrate
 from sklearn.utils import _safe_indexing
 
-from skuq.distributions import Distribution, Mixture, Normal, affine, concat
+from skuq.distributions import Distribution, LevelMap, Mixture, Normal, Recalibrated, affine, concat
 from skuq.exceptions import NoDensityError
 from tests.distributions.families import ALL, SMOOTH, WITH_ATOMS, N
 
@@ -266,3 +267,14 @@ def test_bad_input_is_named(dist):
         dist.sample(0)
     with pytest.raises(TypeError, match="`m` must be an integer"):
         dist.sample(2.5)
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_recalibration_keeps_the_ends_of_the_support(name):
+    dist = ALL[name]
+    if isinstance(dist, Recalibrated):
+        dist = dist.base
+    recalibrated = Recalibrated(dist, LevelMap([0.3, 0.6], [0.25, 0.7]))
+    for level in (0.0, 1.0):
+        assert_array_equal(recalibrated.ppf(level), dist.ppf(level))
+    assert_array_equal(recalibrated._isf(np.zeros(())), dist._isf(np.zeros(())))

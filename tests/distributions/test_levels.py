@@ -16,6 +16,7 @@ from skuq.distributions import (
     Recalibrated,
     ScipyDistribution,
     SharedEmpirical,
+    StudentT,
     Transformed,
 )
 from skuq.distributions._levels import snap_levels
@@ -158,3 +159,22 @@ def test_snapping_keeps_what_is_not_stored():
     )
     np.testing.assert_array_equal(snap_levels(np.array([0.1 * 3, 1 - 0.1]), stored), [0.3, 0.9])
     assert snap_levels(np.asarray(0.3 + 1e-14), stored) == 0.3 + 1e-14
+
+
+@pytest.mark.parametrize("slope", [0.0, -1.0, np.nan, np.inf])
+def test_slopes_of_a_level_map_are_positive_numbers(slope):
+    for name in ("lower_slope", "upper_slope"):
+        with pytest.raises(ValueError, match=f"`{name}` must be positive"):
+            LevelMap.from_scores([0.0], [0.0], **{name: slope})
+    with pytest.raises(ValueError, match="all slopes are positive"):
+        LevelMap.from_scores([0.0, 1e-310], [0.0, 5.0])
+    with pytest.raises(TypeError, match="`lower_slope` must be a number"):
+        LevelMap.from_scores([0.0], [0.0], [1.0])
+
+
+def test_far_out_no_warning_comes_up():
+    quantiles = Quantiles([0.1, 0.5, 0.9], [[0.0, 0.0, 1.0]])
+    assert quantiles.cdf(-1e308) == 0
+    assert quantiles.cdf(1e308) == 1
+    assert abs(quantiles._normal_score(np.array([1e308]))[0]) > 1e100
+    assert StudentT([0.0], [1.0], 1e300).crps([1.0]) == pytest.approx(Normal([0.0], [1.0]).crps([1.0]))

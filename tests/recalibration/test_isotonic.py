@@ -436,3 +436,48 @@ def test_knots_and_smoothing_exclude_each_other(n_knots):
 def test_smooth_must_be_a_bool():
     with pytest.raises(ValueError, match="`smooth` must be one of True, False"):
         IsotonicRecalibrator(smooth="kernel").fit(standard(3), [0.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e-14, 1e14, 1e200, 1e300])
+def test_any_std_of_a_normal_gives_the_same_result(unit, smooth):
+    y = np.random.default_rng(0).normal(size=300)
+    fits = [
+        IsotonicRecalibrator(smooth=smooth)
+        .fit(Normal(0 * y, 0 * y + scale), y)
+        .transform(Normal([0.0], scale))
+        for scale in (1.0, unit)
+    ]
+    assert_allclose(fits[1].interval(), fits[0].interval(), rtol=1e-5)  # the grid of the kernel is as fine
+    assert_allclose(fits[1].std(), fits[0].std(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("factor", [6.0, 9.0, 15.0, 40.0, 100.0])
+def test_far_too_wide_quantiles_have_moments_when_recalibrated(factor):
+    rng = np.random.default_rng(1)
+    mean = rng.normal(size=500)
+    y = mean + rng.normal(size=500)
+    levels = [0.05, 0.16, 0.31, 0.5, 0.69, 0.84, 0.95]
+    wide = Quantiles(levels, mean[:, np.newaxis] + factor * stats.norm.ppf(levels))
+    recalibrated = IsotonicRecalibrator().fit(wide, y).transform(wide)
+    normal = IsotonicRecalibrator().fit(Normal(mean, 0 * mean + 1), y).transform(Normal(mean, 0 * mean + 1))
+    assert_allclose(recalibrated.std(), normal.std(), rtol=0.02)
+    assert_allclose(recalibrated.crps(y).mean(), normal.crps(y).mean(), rtol=0.005)
+
+
+def test_residuals_that_are_all_equal_shift_the_distribution():
+    mean = np.linspace(0.0, 5.0, 50)
+    recalibrated = (
+        IsotonicRecalibrator().fit(Normal(mean, 0 * mean + 2), mean + 1.3).transform(Normal([7.0], 2.0))
+    )
+    assert_allclose([recalibrated.median()[0], recalibrated.std()[0]], [8.3, 2.0])
+
+
+@pytest.mark.parametrize("repeats", [1e4, 1e7, 1e12, 1e15])
+def test_rows_that_stand_for_many_change_little_and_cost_nothing(repeats):
+    y = np.random.default_rng(2).normal(size=40)
+    weights = np.full(40, 1e3), np.full(40, repeats)
+    low, high = (IsotonicRecalibrator().fit(standard(40), y, each).transform(standard(1)) for each in weights)
+    assert_allclose(high.interval(), low.interval(), atol=0.02)
+    with pytest.raises(ValueError, match="at most 9"):
+        IsotonicRecalibrator().fit(standard(40), y, 1e20 * weights[0])

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.isotonic import IsotonicRegression
 
 from skuq.distributions import Empirical, Normal, StudentT
-from skuq.recalibration import StdScalingRecalibrator, VarianceIsotonicRecalibrator
+from skuq.recalibration import BinnedScalingRecalibrator, StdScalingRecalibrator, VarianceIsotonicRecalibrator
 
 
 def gaussian(std):
@@ -203,3 +203,15 @@ def test_bad_numbers_of_rows(min_rows, error, match):
 def test_relative_weights_raise_because_rows_are_counted():
     with pytest.raises(ValueError, match="counts repetitions"):
         VarianceIsotonicRecalibrator().fit([[0.0, 1.0], [0.0, 2.0]], [1.0, 2.0], sample_weight=[0.5, 0.5])
+
+
+@pytest.mark.parametrize("repeats", [1e4, 1e6, 1e12])
+@pytest.mark.parametrize("recalibrator", [VarianceIsotonicRecalibrator(), BinnedScalingRecalibrator()])
+def test_there_are_no_more_bins_than_rows_however_often_they_are_repeated(recalibrator, repeats):
+    rng = np.random.default_rng(3)
+    dist = Normal(np.zeros(50), rng.uniform(0.5, 2, size=50))
+    y = dist.scale * rng.normal(size=50)
+    recalibrated = recalibrator.fit(dist, y, sample_weight=np.full(50, repeats)).transform(dist)
+    assert np.isfinite(recalibrated.std()).all()
+    uneven = np.where(np.arange(50) == 7, repeats, 1.0)
+    assert np.isfinite(recalibrator.fit(dist, y, sample_weight=uneven).transform(dist).std()).all()
