@@ -24,9 +24,11 @@ from skuq.distributions._members import (
     search_score,
     search_upper_quantile,
 )
+from skuq.distributions._mixture_crps import mixture_crps
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
 from skuq.distributions._shortage import LevelKind, Shortage, largest_shortage
+from skuq.distributions._student_t import StudentT
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,8 +50,10 @@ class Mixture(Distribution):
 
     Notes
     -----
-    Mean and standard deviation follow from those of the components. The CRPS integrates the cdf
-    between quantiles of the components, about 100 m cdf passes of each. Quantiles are searched
+    Mean and standard deviation follow from those of the components. The CRPS of `Normal` and `StudentT`
+    components with common degrees of freedom comes from their mean absolute differences, about 130
+    evaluations of a tabulated function for each pair of components and row; for other components it
+    integrates the cdf between their quantiles, about 100 m cdf passes of each. Quantiles are searched
     between those of the components, about ten cdf passes.
 
     Examples
@@ -110,6 +114,13 @@ class Mixture(Distribution):
         centre = self.mean()
         spread = [np.hypot(part.std(), part.mean() - centre) for part in self.components]
         return root_mean_square(self._w(), np.stack(spread, axis=1))
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        forms = [part._standard_form() for part in self.components if isinstance(part, Normal | StudentT)]
+        known = [form for form in forms if form is not None]
+        if len(known) < len(self.components) or not np.isfinite(self.std()).all():
+            return super()._crps(y)
+        return mixture_crps(known, self._w(), y)
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         score = super()._normal_score(y)

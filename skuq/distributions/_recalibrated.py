@@ -12,6 +12,7 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat
+from skuq.distributions._crps_table import CrpsTable
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._levels import level_rounding
@@ -19,6 +20,7 @@ from skuq.distributions._normal import Normal
 from skuq.distributions._normal_pieces import pieces_crps, pieces_moments
 from skuq.distributions._quadrature import level_crps
 from skuq.distributions._shortage import LevelKind, Shortage
+from skuq.distributions._student_t import StudentT
 
 _ROUNDING = 1e-14
 """Rounding of a normal score on its way through the map and back, relative to the larger of it and 1."""
@@ -48,9 +50,10 @@ class Recalibrated(Distribution):
     Lazy and exact: quantiles are ``Q(R^-1(p))``, the density is ``r(F(y)) f(y)``. Levels are kept as normal
     scores, so that a base of closed-form tails (`Normal`, `NormalMixture`, `Quantiles` and what is built on
     them) can be corrected by any factor. For a `Normal` base mean, standard deviation and CRPS have a closed
-    form, O(n log k) for k knots. For another base of one shape (`StudentT` with common df) the quantile
-    function is integrated between the knots once for all rows; for others it costs O(n k), and a mixture's
-    cdf is integrated instead. Recalibrating twice composes the maps.
+    form, O(n log k) for k knots; for a `StudentT` base with common df the CRPS is tabulated once for all
+    rows, and then costs the same. For another base of one shape the quantile function is integrated between
+    the knots once for all rows; for others it costs O(n k), and a mixture's cdf is integrated instead.
+    Recalibrating twice composes the maps.
 
     References
     ----------
@@ -169,8 +172,12 @@ class Recalibrated(Distribution):
             return super()._crps(y)
         loc, scale, standard = form
         z = (y - loc) / np.where(scale == 0, 1.0, scale)
-        normal = isinstance(standard.base, Normal)
-        crps = pieces_crps(self.level_map.pieces, z) if normal else level_crps(standard, z)
+        if isinstance(standard.base, Normal):
+            crps = pieces_crps(self.level_map.pieces, z)
+        elif isinstance(standard.base, StudentT):
+            crps = CrpsTable(standard, standard.base._from_normal_score(self.level_map.pieces.knots))(z)
+        else:
+            crps = level_crps(standard, z)
         return np.where(scale == 0, np.abs(y - loc), scale * crps)
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Recalibrated] | None:

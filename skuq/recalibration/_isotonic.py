@@ -187,12 +187,17 @@ def _plotting_positions(
 
 
 def _unit(scores: FloatArray) -> float:
-    """Return the power of two below the spread of the scores, so that dividing by it rounds nothing."""
+    """Return the power of two below the spread of the scores, so that dividing by it rounds nothing.
+
+    Of scores that are all equal but for rounding, the power of two below their size.
+    """
     finite = scores[np.isfinite(scores)]
     if not finite.size:
         return 1.0
-    low, high = np.quantile(finite, [0.25, 0.75])
-    spread = float(high - low) or float(finite.max() - finite.min()) or float(np.abs(finite).max()) or 1.0
+    low, middle, high = np.quantile(finite, [0.25, 0.5, 0.75])
+    size, rounding = float(np.abs(finite).max()), 10.0**-_DECIMALS * abs(middle)
+    spreads = [high - low, finite.max() - finite.min(), size]
+    spread = next((float(each) for each in spreads if each > rounding), 1.0)
     return float(2.0 ** np.clip(np.floor(np.log2(spread)), -1000, 1000))
 
 

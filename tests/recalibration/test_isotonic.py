@@ -473,7 +473,7 @@ def test_residuals_that_are_all_equal_shift_the_distribution():
     assert_allclose([recalibrated.median()[0], recalibrated.std()[0]], [8.3, 2.0])
 
 
-@pytest.mark.parametrize("repeats", [1e4, 1e7, 1e12, 1e15])
+@pytest.mark.parametrize("repeats", [1e4, 1e7, 1e12, 1e14])
 def test_rows_that_stand_for_many_change_little_and_cost_nothing(repeats):
     y = np.random.default_rng(2).normal(size=40)
     weights = np.full(40, 1e3), np.full(40, repeats)
