@@ -8,11 +8,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import effective_rows
 from skuq.distributions import Distribution
 from skuq.recalibration._gp_engine import LatentPrior, Rows
-from skuq.recalibration._gp_fit import describe, fit_field, log_size, read_rows
-from skuq.recalibration._scaling import ScalingRecalibrator, finite_std, overall_factor, read_spread
+from skuq.recalibration._gp_fit import describe, fit_field, log_size, read_informative, read_rows
+from skuq.recalibration._scaling import ScalingRecalibrator, finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([3.0]), rates=np.array([1.0]))
 """Of the log variance factor: a common standard deviation 4.5 times as large is one deviation."""
@@ -157,8 +156,7 @@ class GPNormalRecalibrator(ScalingRecalibrator):
         self.random_state = random_state
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        effective_rows(weight, len(y))  # raises for relative weights
-        spread = read_spread(dist, y, weight)
+        spread = read_informative(dist, y, weight)
         self._field = None
         if spread is not None:
             overall_factor(spread.z, spread.weight)  # raises where no spread, or no finite one, is left
