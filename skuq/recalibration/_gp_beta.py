@@ -110,13 +110,13 @@ def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 class GPBetaRecalibrator(BaseRecalibrator):
     r"""Map the probability levels by a beta calibration map that depends smoothly on the prediction.
 
-    It answers at which level the truth lies, for predictions like this one, when the model says 10 %,
-    50 %, 90 %: bias, scale and skew, three numbers, each learnt as a function of predicted mean and
-    standard deviation. So it mends a model that is too high here and too low there, as well as one
-    that is too narrow in places. Three numbers cannot make two modes of one. Prefer `GPNormalRecalibrator`
-    where only the scale is wrong or Gaussian distributions must come out, and `IsotonicRecalibrator` where
-    the defect is the same for all predictions, whatever its form; with fewer than about 200 rows either is
-    safer.
+    The map gives, for predictions like this one, the observed level of the model's 10 %, 50 % and 90 %
+    quantiles. Its three parameters, which stand for bias, scale and skew, are each learnt as a function of
+    predicted mean and standard deviation. It corrects a model that is too high in one region and too low in
+    another, as well as one that is too narrow in places. Three parameters cannot make two modes of one.
+    Prefer `GPNormalRecalibrator` where only the scale is wrong or Gaussian distributions must come out, and
+    `IsotonicRecalibrator` where the defect is the same for all predictions, whatever its form; with fewer
+    than about 200 rows either is safer.
 
     Parameters
     ----------
@@ -145,8 +145,8 @@ class GPBetaRecalibrator(BaseRecalibrator):
         ``n_inducing_points`` where fewer say the same.
     outside_share_ : float
         Share of the rows whose `y` lies where the model gives no probability at all, as below the
-        smallest member of an ensemble. A map of levels cannot reach them; well above 0.1 no interval
-        covers 90 %, and `fit` raises.
+        smallest member of an ensemble, after standardising (see Notes). A map of levels cannot reach them;
+        well above 0.1 no interval covers 90 %, and `fit` raises.
     lower_bound_ : float
         Evidence lower bound of the calibration rows' density over that of the model.
     n_iter_ : int
@@ -177,9 +177,12 @@ class GPBetaRecalibrator(BaseRecalibrator):
     evaluated on demand: against 200 000 draws its levels are right to 1e-4 among 1000 calibration rows,
     and to 0.01 far away from them, where the map is that of the constants.
 
-    Where the normal scores of the levels spread more than twice as far as they should, they are first
-    standardised by one straight map for all rows: beta maps of far too narrow a model have too sharp a peak,
-    and 90 % intervals would cover 84 %. The search starts from the best map of all rows.
+    Where the model's scale is off by a factor above 2, or its location by more than 2 scales, predictions are
+    first standardised by one affine change for all rows, which keeps the family: their median and their range
+    from the 20 % to the 80 % quantile are matched with those of the targets, before a transformation of the
+    target if there is one. Inputs of the process and ``inducing_points_`` are then those of the standardised
+    predictions. Predictions whose targets lie on atoms in more than a tenth of the rows are not
+    standardised. The search starts from the best map of all rows.
 
     Levels of exactly 0 or 1, as with ensembles, count evenly over the levels that such rows take up, and a
     target on an atom over the levels of the atom. A row predicted without uncertainty stays as it is; it is
@@ -236,9 +239,11 @@ class GPBetaRecalibrator(BaseRecalibrator):
         overall_factor(np.sign(spread.z), spread.weight)  # raises where all are exact
         weight = np.ones(len(y)) if spread.weight is None else spread.weight
         lower, upper = pit_scores(dist, y)
-        off_atoms = np.flatnonzero(lower == upper)
-        check_variation(dist[off_atoms], y[off_atoms], weight[off_atoms])
-        if weight[off_atoms].sum() >= (1 - _ON_ATOMS) * weight.sum():
+        on_atoms = lower < upper
+        if not on_atoms.all():
+            rows = np.flatnonzero(~on_atoms)
+            check_variation(dist[rows], y[rows], weight[rows])
+        if weight[on_atoms].sum() <= _ON_ATOMS * weight.sum():
             self._standardisation = standardisation(dist, y, weight)
             if self._standardisation.changes:
                 dist = self._standardisation(dist)

@@ -58,7 +58,7 @@ class CauchyLikelihood:
 class GPCauchyRecalibrator(BaseRecalibrator):
     r"""Replace each distribution by a Cauchy distribution whose scale depends smoothly on the prediction.
 
-    It answers how far off a prediction may be when now and then it is off by orders of magnitude: the
+    For predictions that are now and then off by orders of magnitude: the
     tails are so heavy that no mean exists and one gross outlier hardly moves the fit. That is seldom
     what one has. On ordinary data 90 % intervals come out too wide by more than half, and narrow ones
     too narrow. Prefer `GPNormalRecalibrator` unless a Cauchy distribution fits the residuals visibly

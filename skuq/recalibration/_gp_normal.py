@@ -46,9 +46,9 @@ class NormalLikelihood:
 class GPNormalRecalibrator(ScalingRecalibrator):
     r"""Multiply each standard deviation by a factor that depends smoothly on the prediction.
 
-    It answers by how much a model is too sure of itself here and too unsure there: the factor is
+    For a model that is overconfident in one region and underconfident in another: the factor is
     learnt as a function of predicted mean and standard deviation, where `StdScalingRecalibrator` has
-    one for all rows. It mends no bias and no shape: means stay exactly where they are, and a model
+    one for all rows. It corrects no bias and no shape: means stay exactly where they are, and a model
     that predicts too high only gets wider distributions. Prefer `GPBetaRecalibrator` for bias and skew
     that depend on the prediction, `IsotonicRecalibrator` for those that do not, and
     `StdScalingRecalibrator` with fewer than about 100 rows.
@@ -112,8 +112,8 @@ class GPNormalRecalibrator(ScalingRecalibrator):
     predicted without uncertainty stays as it is; it is left out where the prediction is exact.
 
     Unlike netcal's GPNormal, whose definition this is: the data count in full against the prior
-    whatever the batch, units do not matter, nothing is sampled, and the kernel tells rows of different
-    :math:`\sigma` apart, which the published one hardly does.
+    whatever the batch, units do not matter, nothing is sampled, and the kernel separates rows of different
+    :math:`\sigma`, which the published one hardly does.
 
     Cost: O(n m^2) time an iteration, half a second in all for 10 000 rows; memory for a block of 2048
     rows.

@@ -18,11 +18,12 @@ from skuq._typing import FloatArray
 from skuq.distributions import Concatenated, Distribution, Transformed, affine
 from skuq.distributions._ranks import WeightedRanks
 
-_TAIL = 0.1
+_TAIL = 0.2
 """Locations are medians and scales are ranges between this level and its complement, of distributions as of
-targets: they exist in every family, and agree for calibrated rows whatever the shape."""
+targets: they exist in every family, and agree for calibrated rows whatever the shape. Farther out, a Gaussian
+target would shrink the middle of a family with power tails, and beta maps then make the tails heavier."""
 
-_NORMAL_RANGE = -2 * float(ndtri(_TAIL))
+_NORMAL = -2 * float(ndtri(_TAIL))
 """That range of a standard normal distribution, so that scales are standard deviations for `Normal`."""
 
 _LARGEST_FACTOR = 2.0
@@ -37,9 +38,12 @@ _FEWEST = 5
 _FEW = 3
 """Fewer targets may be equal by chance."""
 
-_LEAST_VARIATION = 0.05
-"""Where targets spread over a smaller share of the range of the predictions, noise cannot be told from a bias
-for each prediction: the search for one is slow, and its intervals are far too wide."""
+_EDGE = 0.1
+"""Tail beyond which it does not count how far targets and predictions vary."""
+
+_LEAST_VARIATION = 0.15
+"""Where the middle 80 % of the targets cover a smaller share of the range of those of the predictions, noise
+cannot be told from a bias for each prediction: the search is slow, and intervals come out far too wide."""
 
 
 @dataclass(frozen=True)
@@ -85,59 +89,68 @@ def standardisation(dist: Distribution, y: FloatArray, weight: FloatArray) -> St
     weight : ndarray of shape (n,)
         How many observations each row stands for.
     """
-    distance, scale = _distances(dist, y)
-    inside = np.isfinite(distance) & (scale > 0)
-    distance, scale, weight = distance[inside], scale[inside], weight[inside]
+    target, loc, scale, weight = _coordinates(dist, y, weight)
     if weight.sum() < _FEWEST:
         return Standardisation()
-    offset, factor = _centre_and_spread(distance / scale, weight)
+    offset, factor = _centre_and_spread((target - loc) / scale, weight)
     if abs(offset) <= _LARGEST_SHIFT and 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR:
         return Standardisation()
     # a bias may be a number of scales or, like a wrong offset of the units, the same in all rows
-    shift = _centre_and_spread(distance, weight)[0]
-    rest, smaller = _centre_and_spread((distance - shift) / scale, weight)
-    found = (
-        Standardisation(shift, rest, smaller) if smaller < factor else Standardisation(0.0, offset, factor)
-    )
+    shift = _centre_and_spread(target - loc, weight)[0]
+    rest, smaller = _centre_and_spread((target - loc - shift) / scale, weight)
+    if smaller < factor:
+        found = Standardisation(shift, rest, smaller)
+    else:
+        found = Standardisation(0.0, offset, factor)
     return found if found.factor > 0 else Standardisation()
 
 
 def check_variation(dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
     """Raise where the targets hardly vary although the predictions do; parameters as above."""
-    if len(y) < _FEW:
+    target, loc, _, weight = _coordinates(dist, y, weight)
+    if len(target) < _FEW:
         return
-    targets, predictions = (_NORMAL_RANGE * _centre_and_spread(v, weight)[1] for v in (y, dist.mean()))
+    targets, predictions = (_range(WeightedRanks(each, weight), _EDGE) for each in (target, loc))
     if targets > _LEAST_VARIATION * predictions:
         return
     raise ValueError(
         f"`y` must vary where the predictions do, got 80 % of {len(y)} targets within {targets:.2g} of each "
-        f"other, but predicted means over {predictions:.2g}: every prediction would have a bias of its own and "
-        "no noise. Use StdScalingRecalibrator, or fit on more rows."
+        f"other, and of the predicted medians within {predictions:.2g}: every prediction would have a bias "
+        "of its own and no noise. Use StdScalingRecalibrator, or fit on more rows."
     )
 
 
-def _distances(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the distance of the targets from the locations, NaN outside of the support, and the scales."""
+def _coordinates(
+    dist: Distribution, y: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return targets, locations, scales and weights of the rows whose target is in reach."""
+    target, loc, scale = _untransformed(dist, y)
+    rows = np.isfinite(target) & np.isfinite(loc) & (scale > 0)
+    return target[rows], loc[rows], scale[rows], weight[rows]
+
+
+def _untransformed(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return targets, locations and scales before any transformation of the target."""
     if isinstance(dist, Concatenated):
-        distance, scale, targets, start = np.empty(len(y)), np.empty(len(y)), np.empty(len(y)), 0
-        targets[dist.order] = y
+        stacked, table, start = np.empty(len(y)), np.empty((3, len(y))), 0
+        stacked[dist.order] = y
         for part in dist.parts:
             rows = slice(start, start + len(part))
-            distance[rows], scale[rows] = _distances(part, targets[rows])
-            start += len(part)
-        return distance[dist.order], scale[dist.order]
+            table[:, rows] = _untransformed(part, stacked[rows])
+            start = rows.stop
+        target, loc, scale = table[:, dist.order]
+        return target, loc, scale
     if isinstance(dist, Transformed):
-        with np.errstate(all="ignore"):
-            return _distances(dist.base, np.asarray(dist.inverse_func(np.array(y)), dtype=float))
-    loc, scale = _loc_and_scale(dist)
-    return y - loc, scale
+        with np.errstate(all="ignore"):  # NaN outside of the support
+            return _untransformed(dist.base, np.asarray(dist.inverse_func(np.array(y)), dtype=float))
+    return y, *_loc_and_scale(dist)
 
 
 def _loc_and_scale(dist: Distribution) -> tuple[FloatArray, FloatArray]:
     """Return median and range of each row, or mean and standard deviation where atoms leave no range."""
     known = dist._known()
     tail = np.asarray(_TAIL)
-    loc, scale = known._ppf(np.asarray(0.5)), (known._isf(tail) - known._ppf(tail)) / _NORMAL_RANGE
+    loc, scale = known._ppf(np.asarray(0.5)), (known._isf(tail) - known._ppf(tail)) / _NORMAL
     if (scale > 0).all():
         return loc, scale
     return np.where(scale > 0, loc, known.mean()), np.where(scale > 0, scale, known.std())
@@ -146,8 +159,11 @@ def _loc_and_scale(dist: Distribution) -> tuple[FloatArray, FloatArray]:
 def _centre_and_spread(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
     """Return the weighted median, and the range between the tails in normal standard deviations."""
     ranks = WeightedRanks(values, weight)
-    tail, rest = _TAIL * ranks.total, (1 - _TAIL) * ranks.total
-    # halfway between the two values at a rank that is a whole number, so that mirrored data are treated alike
-    low = float(ranks.reach(tail) + ranks.reach_down(rest)) / 2
-    high = float(ranks.reach(rest) + ranks.reach_down(tail)) / 2
-    return ranks.median, (high - low) / _NORMAL_RANGE
+    return ranks.median, _range(ranks, _TAIL) / _NORMAL
+
+
+def _range(ranks: WeightedRanks, tail: float) -> float:
+    """Return the distance between the quantiles at a level and at its complement."""
+    low, high = tail * ranks.total, (1 - tail) * ranks.total
+    # each halfway between two values at a rank that is a whole number, so that mirrored data are alike
+    return float(ranks.reach(high) + ranks.reach_down(low) - ranks.reach(low) - ranks.reach_down(high)) / 2
