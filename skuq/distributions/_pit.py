@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skuq._typing import FloatArray
+from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 
 _FLOAT32 = 2.0**-22
@@ -60,11 +60,32 @@ def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArra
     )
 
 
-def atom_points(lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return normal scores of levels evenly spaced between two others, shape (n, `PER_ATOM`).
+def spread_atoms(
+    lower: FloatArray, upper: FloatArray, weight: FloatArray | None
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return row number, normal score and weight of points that stand for rows with the given PIT.
 
-    Together they stand for a row whose PIT is uniform between the two.
+    A row whose PIT is uniform between two levels, as on an atom, is `PER_ATOM` points at evenly spaced
+    levels; any other row is one point.
+
+    Parameters
+    ----------
+    lower, upper : ndarray of shape (n,)
+        Normal scores of the levels, from `pit_scores`.
+    weight : ndarray of shape (n,) or None
+        How many observations each row stands for.
     """
+    repeats = np.ones(len(lower)) if weight is None else weight
+    row, atom = np.arange(len(lower)), lower < upper
+    return (
+        np.concatenate([row[~atom], np.repeat(row[atom], PER_ATOM)]),
+        np.concatenate([lower[~atom], _even_levels(lower[atom], upper[atom]).ravel()]),
+        np.concatenate([repeats[~atom], np.repeat(repeats[atom] / PER_ATOM, PER_ATOM)]),
+    )
+
+
+def _even_levels(lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Return normal scores of levels evenly spaced between two others, shape (n, `PER_ATOM`)."""
     share = (np.arange(PER_ATOM) + 0.5) / PER_ATOM
     below, above = ndtr(lower), ndtr(-upper)
     levels = below[:, np.newaxis] + np.outer(ndtr(upper) - below, share)

@@ -11,17 +11,16 @@ from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtri
 
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import effective_rows
-from skuq.distributions import BetaRecalibrated, Distribution, LevelMap, Recalibrated
-from skuq.distributions._pit import PER_ATOM, atom_points, pit_scores
+from skuq.distributions import BetaRecalibrated, Distribution
+from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.distributions._ranks import WeightedRanks
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._gp_cubature import expect, factorise, icosahedron, place_nodes
 from skuq.recalibration._gp_engine import LatentPrior, Rows
-from skuq.recalibration._gp_fit import describe, fit_field, read_rows
-from skuq.recalibration._isotonic import centre_and_spread
+from skuq.recalibration._gp_fit import CalibrationRows, describe, fit_field, read_informative, read_rows
+from skuq.recalibration._gp_standardise import Standardisation, check_variation, standardisation
 from skuq.recalibration._residuals import outside_share
-from skuq.recalibration._scaling import finite_std, overall_factor, read_spread
+from skuq.recalibration._scaling import Spread, finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([1.5, 1.0, 3.0]), rates=np.array([2.0, 4.0, 1.0]))
 """Of latent scale, skew and shift, logarithms of exponents and log odds of a level."""
@@ -29,14 +28,11 @@ _PRIOR = LatentPrior(constants=np.array([1.5, 1.0, 3.0]), rates=np.array([2.0, 4
 _LOGISTIC_MEDIAN = math.log(3.0)
 """Median of |log odds| of a uniform level."""
 
-_NARROW = 2.0
-"""Standard deviation of the normal scores above which they are standardised first."""
-
 _LARGEST = 6.0
-"""Logarithms of a and b are held here: 400 is enough for standard deviations 100 times too large."""
+"""Logarithms of a and b are held here, out of reach once predictions are standardised."""
 
-_FEW = 3
-"""Fewer rows than this may share one target by chance."""
+_ON_ATOMS = 0.1
+"""Share of the targets on atoms above which predictions are not standardised, which would move the atoms."""
 
 
 def _log_exponents(latent: FloatArray) -> FloatArray:
@@ -114,13 +110,13 @@ def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 class GPBetaRecalibrator(BaseRecalibrator):
     r"""Map the probability levels by a beta calibration map that depends smoothly on the prediction.
 
-    It answers at which level the truth lies, for predictions like this one, when the model says 10 %,
-    50 %, 90 %: bias, scale and skew, three numbers, each learnt as a function of predicted mean and
-    standard deviation. So it mends a model that is too high here and too low there, as well as one
-    that is too narrow in places. Three numbers cannot make two modes of one. Prefer `GPNormalRecalibrator`
-    where only the scale is wrong or Gaussian distributions must come out, and `IsotonicRecalibrator` where
-    the defect is the same for all predictions, whatever its form; with fewer than about 200 rows either is
-    safer.
+    The map gives, for predictions like this one, the observed level of the model's 10 %, 50 % and 90 %
+    quantiles. Its three parameters, which stand for bias, scale and skew, are each learnt as a function of
+    predicted mean and standard deviation. It corrects a model that is too high in one region and too low in
+    another, as well as one that is too narrow in places. Three parameters cannot make two modes of one.
+    Prefer `GPNormalRecalibrator` where only the scale is wrong or Gaussian distributions must come out, and
+    `IsotonicRecalibrator` where the defect is the same for all predictions, whatever its form; with fewer
+    than about 200 rows either is safer.
 
     Parameters
     ----------
@@ -149,8 +145,8 @@ class GPBetaRecalibrator(BaseRecalibrator):
         ``n_inducing_points`` where fewer say the same.
     outside_share_ : float
         Share of the rows whose `y` lies where the model gives no probability at all, as below the
-        smallest member of an ensemble. A map of levels cannot reach them; well above 0.1 no interval
-        covers 90 %, and `fit` raises.
+        smallest member of an ensemble, after standardising (see Notes). A map of levels cannot reach them;
+        well above 0.1 no interval covers 90 %, and `fit` raises.
     lower_bound_ : float
         Evidence lower bound of the calibration rows' density over that of the model.
     n_iter_ : int
@@ -181,9 +177,12 @@ class GPBetaRecalibrator(BaseRecalibrator):
     evaluated on demand: against 200 000 draws its levels are right to 1e-4 among 1000 calibration rows,
     and to 0.01 far away from them, where the map is that of the constants.
 
-    Where the normal scores of the levels spread more than twice as far as they should, they are first
-    standardised by one straight map for all rows: beta maps of far too narrow a model have too sharp a peak,
-    and 90 % intervals would cover 84 %. The search starts from the best map of all rows.
+    Where the model's scale is off by a factor above 2, or its location by more than 2 scales, predictions are
+    first standardised by one affine change for all rows, which keeps the family: their median and their range
+    from the 20 % to the 80 % quantile are matched with those of the targets, before a transformation of the
+    target if there is one. Inputs of the process and ``inducing_points_`` are then those of the standardised
+    predictions. Predictions whose targets lie on atoms in more than a tenth of the rows are not
+    standardised. The search starts from the best map of all rows.
 
     Levels of exactly 0 or 1, as with ensembles, count evenly over the levels that such rows take up, and a
     target on an atom over the levels of the atom. A row predicted without uncertainty stays as it is; it is
@@ -227,35 +226,36 @@ class GPBetaRecalibrator(BaseRecalibrator):
         self.random_state = random_state
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        n = effective_rows(weight, len(y))
-        spread = read_spread(dist, y, weight)
-        if spread is not None and len(y) >= _FEW and y.min() == y.max():
-            raise ValueError(
-                f"`y` must take more than one value, got {y[0]:g} in all {len(y)} rows: every prediction "
-                "would have a bias of its own and no noise. Use StdScalingRecalibrator, or fit on more rows."
-            )
-        self._field, self._rescaling, self.outside_share_ = None, None, 0.0
+        spread = read_informative(dist, y, weight)
+        self._field, self._standardisation, self.outside_share_ = None, Standardisation(), 0.0
         if spread is not None:
-            overall_factor(np.sign(spread.z), spread.weight)  # raises where all are exact
-            lower, upper = pit_scores(spread.dist, spread.y)
-            self.outside_share_ = outside_share(lower, upper, spread.weight, n, type(self).__name__)
-            repeats = np.ones(len(lower)) if spread.weight is None else spread.weight
-            self._rescaling = _rescaling(lower, upper, repeats, light_tails=spread.dist._light_tails)
-            if self._rescaling is not None:
-                lower, upper = (self._rescaling.pieces(score) for score in (lower, upper))
-            row, score, share = _as_points(lower, upper, repeats)
-            rescaled = self._rescaled(spread.dist)
-            rows = read_rows(rescaled[row], np.stack([log_ndtr(score), log_ndtr(-score)]), share)
+            rows = self._points(spread)
             self._field = fit_field(rows, BetaLikelihood(*rows.seen), _PRIOR, self)
         describe(self, self._field, _PRIOR)
 
-    def _rescaled(self, dist: Distribution) -> Distribution:
-        return dist if self._rescaling is None else Recalibrated(dist, self._rescaling)
+    def _points(self, spread: Spread) -> CalibrationRows:
+        """Standardise the predictions and return log levels of the targets, atoms and ends spread out."""
+        dist, y = spread.dist, spread.y
+        overall_factor(np.sign(spread.z), spread.weight)  # raises where all are exact
+        weight = np.ones(len(y)) if spread.weight is None else spread.weight
+        lower, upper = pit_scores(dist, y)
+        on_atoms = lower < upper
+        if not on_atoms.all():
+            rows = np.flatnonzero(~on_atoms)
+            check_variation(dist[rows], y[rows], weight[rows])
+        if weight[on_atoms].sum() <= _ON_ATOMS * weight.sum():
+            self._standardisation = standardisation(dist, y, weight)
+            if self._standardisation.changes:
+                dist = self._standardisation(dist)
+                lower, upper = pit_scores(dist, y)
+        self.outside_share_ = outside_share(lower, upper, spread.weight, spread.rows, type(self).__name__)
+        row, score, share = spread_atoms(*_bounded(lower, upper, weight), weight)
+        return read_rows(dist[row], np.stack([log_ndtr(score), log_ndtr(-score)]), share)
 
     def _transform(self, dist: Distribution) -> Distribution:
         if self._field is None:  # fitted to exact point masses, which any map fits
             return dist
-        dist = self._rescaled(dist)
+        dist = self._standardisation(dist)
         mean, covariance = self._field.at(dist.mean(), finite_std(dist))
         nodes, weights = icosahedron()
         latent = place_nodes(mean, factorise(covariance), nodes)
@@ -263,44 +263,14 @@ class GPBetaRecalibrator(BaseRecalibrator):
         return BetaRecalibrated(dist, a.T, b.T, latent[2].T, weights)
 
 
-def _rescaling(
-    lower: FloatArray, upper: FloatArray, weight: FloatArray, *, light_tails: bool
-) -> LevelMap | None:
-    """Return the map that standardises the normal scores of the PIT, where they are far from standard.
+def _bounded(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return normal scores in which a target beyond the support has a range of levels.
 
-    Three parameters on the scale of log odds follow a Gaussian scale only so far: several times too narrow a
-    model would come out with too sharp a peak, and 90 % intervals cover 84 %.
-    """
-    score = (lower + upper)[np.isfinite(lower) & np.isfinite(upper)] / 2
-    mass = weight[np.isfinite(lower) & np.isfinite(upper)]
-    if not len(score):
-        return None
-    order = np.argsort(score)
-    centre, spread = centre_and_spread(score[order], mass[order])
-    if spread <= _NARROW:
-        return None
-    outer = 1 / spread if light_tails else 1.0
-    ends = np.array([min(score.min(), centre - spread), max(score.max(), centre + spread)])
-    return LevelMap.from_scores(ends, (ends - centre) / spread, outer, outer)
-
-
-def _as_points(
-    lower: FloatArray, upper: FloatArray, weight: FloatArray
-) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return row, normal score and weight of points that stand for the rows.
-
-    A row on an atom is several points, evenly spaced over its levels; so is one out of reach, which lies
-    somewhere in the levels that all such rows on its side take up.
+    It lies somewhere in the levels that all such rows on its side take up.
     """
     total = weight.sum()
     below, above = upper == -np.inf, lower == np.inf
-    upper = np.where(below, ndtri(weight[below].sum() / total), upper)
-    lower = np.where(above, -ndtri(weight[above].sum() / total), lower)
-    atom = lower < upper
-    spread = atom_points(lower[atom], upper[atom])
-    row = np.arange(len(lower))
     return (
-        np.concatenate([row[~atom], np.repeat(row[atom], PER_ATOM)]),
-        np.concatenate([lower[~atom], spread.ravel()]),
-        np.concatenate([weight[~atom], np.repeat(weight[atom] / PER_ATOM, PER_ATOM)]),
+        np.where(above, -ndtri(weight[above].sum() / total), lower),
+        np.where(below, ndtri(weight[below].sum() / total), upper),
     )

@@ -10,14 +10,13 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import effective_rows
 from skuq.distributions import Distribution, StudentT
 from skuq.distributions._ranks import WeightedRanks
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 from skuq.recalibration._gp_cubature import expect, gauss_hermite
 from skuq.recalibration._gp_engine import LatentPrior, Rows
-from skuq.recalibration._gp_fit import describe, fit_field, log_size, read_rows
-from skuq.recalibration._scaling import finite_std, overall_factor, read_spread
+from skuq.recalibration._gp_fit import describe, fit_field, log_size, read_informative, read_rows
+from skuq.recalibration._scaling import finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([1.5]), rates=np.array([2.0]))
 """Of the log scale factor: a common scale 4.5 times as large is one deviation."""
@@ -59,7 +58,7 @@ class CauchyLikelihood:
 class GPCauchyRecalibrator(BaseRecalibrator):
     r"""Replace each distribution by a Cauchy distribution whose scale depends smoothly on the prediction.
 
-    It answers how far off a prediction may be when now and then it is off by orders of magnitude: the
+    For predictions that are now and then off by orders of magnitude: the
     tails are so heavy that no mean exists and one gross outlier hardly moves the fit. That is seldom
     what one has. On ordinary data 90 % intervals come out too wide by more than half, and narrow ones
     too narrow. Prefer `GPNormalRecalibrator` unless a Cauchy distribution fits the residuals visibly
@@ -151,8 +150,7 @@ class GPCauchyRecalibrator(BaseRecalibrator):
         self.random_state = random_state
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        effective_rows(weight, len(y))  # raises for relative weights
-        spread = read_spread(dist, y, weight)
+        spread = read_informative(dist, y, weight)
         self._field = None
         if spread is not None:
             overall_factor(np.sign(spread.z), spread.weight)  # raises where all are exact

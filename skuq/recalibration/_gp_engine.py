@@ -140,7 +140,7 @@ class Sums:
     slope: FloatArray  # (latents, functions) by the means of the coefficients
     curvature: FloatArray  # (latents, functions, latents, functions) minus twice by their covariance
     spread: FloatArray  # (latents,) twice by the variance, times the variance that the basis leaves
-    lengths: FloatArray  # (inputs,) by the log lengthscales, where asked for
+    lengths: FloatArray  # (inputs,) by the log lengthscales, where requested
 
 
 @dataclass(frozen=True)

@@ -14,19 +14,24 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skuq._typing import FloatArray
-from skuq._validation import check_integer, check_random_state
+from skuq._validation import check_integer, check_random_state, effective_rows
 from skuq._warnings import warn_user
 from skuq.distributions import Distribution
 from skuq.distributions._ranks import WeightedRanks
 from skuq.recalibration._gp_engine import LatentPrior, LatentProcess, Likelihood, VariationalProcess
 from skuq.recalibration._gp_kernel import place_inducing_points
-from skuq.recalibration._gp_search import search_all_rows, search_by_batches
+from skuq.recalibration._gp_search import Found, search_all_rows, search_by_batches
+from skuq.recalibration._scaling import Spread, read_spread
 
 _LEAST = 1e-6
 """Residuals are held at this share of the usual one."""
 
 _FARTHEST = 1e6
 """Inputs are held within so many scales, where all correlations are 0."""
+
+
+_MOST_ITERATIONS = 100
+"""On all rows, by default."""
 
 
 class Settings(Protocol):
@@ -36,6 +41,15 @@ class Settings(Protocol):
     batch_size: int | None
     max_iter: int | None
     random_state: int | np.random.RandomState | None
+
+
+def read_informative(dist: Distribution, y: FloatArray, weight: FloatArray | None) -> Spread | None:
+    """Return the rows predicted with uncertainty, None where there are none; raises for relative weights.
+
+    The number of observations is set against the prior, so that weights have to count repetitions.
+    """
+    effective_rows(weight, len(y))
+    return read_spread(dist, y, weight)
 
 
 def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
@@ -146,15 +160,23 @@ def fit_field(
     points = place_inducing_points(rows.inputs, rows.weight, most)
     problem = VariationalProcess(rows.inputs, rows.weight, likelihood, points, latents)
     if size is None or size >= len(rows.weight):
-        found = search_all_rows(problem, limit or 100)
+        found = search_all_rows(problem, limit or _MOST_ITERATIONS)
     else:
         found = search_by_batches(problem, size, limit or 500, check_random_state(settings.random_state))
     if not found.converged:
-        warn_user(
-            f"the Gaussian process did not converge in {found.n_iter} iterations; raise `max_iter`.",
-            ConvergenceWarning,
-        )
+        warn_user(_not_converged(found, limit or _MOST_ITERATIONS), ConvergenceWarning)
     return LatentField(rows.frame, found.process, found.bound, found.n_iter)
+
+
+def _not_converged(found: Found, limit: int) -> str:
+    if found.n_iter >= limit:
+        return f"the Gaussian process did not converge in {found.n_iter} iterations; raise `max_iter`."
+    return (
+        f"the search for the Gaussian process stopped after {found.n_iter} iterations, short of the optimum: "
+        "no step raises the lower bound, though its gradient is not 0, and more iterations change nothing. "
+        "The best parameters found are kept; compare them on new rows with IsotonicRecalibrator, and check "
+        "`y` for outliers and for units other than those of `dist`."
+    )
 
 
 def describe(recalibrator: Any, field: LatentField | None, latents: LatentPrior) -> None:

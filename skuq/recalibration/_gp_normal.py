@@ -8,11 +8,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import effective_rows
 from skuq.distributions import Distribution
 from skuq.recalibration._gp_engine import LatentPrior, Rows
-from skuq.recalibration._gp_fit import describe, fit_field, log_size, read_rows
-from skuq.recalibration._scaling import ScalingRecalibrator, finite_std, overall_factor, read_spread
+from skuq.recalibration._gp_fit import describe, fit_field, log_size, read_informative, read_rows
+from skuq.recalibration._scaling import ScalingRecalibrator, finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([3.0]), rates=np.array([1.0]))
 """Of the log variance factor: a common standard deviation 4.5 times as large is one deviation."""
@@ -47,9 +46,9 @@ class NormalLikelihood:
 class GPNormalRecalibrator(ScalingRecalibrator):
     r"""Multiply each standard deviation by a factor that depends smoothly on the prediction.
 
-    It answers by how much a model is too sure of itself here and too unsure there: the factor is
+    For a model that is overconfident in one region and underconfident in another: the factor is
     learnt as a function of predicted mean and standard deviation, where `StdScalingRecalibrator` has
-    one for all rows. It mends no bias and no shape: means stay exactly where they are, and a model
+    one for all rows. It corrects no bias and no shape: means stay exactly where they are, and a model
     that predicts too high only gets wider distributions. Prefer `GPBetaRecalibrator` for bias and skew
     that depend on the prediction, `IsotonicRecalibrator` for those that do not, and
     `StdScalingRecalibrator` with fewer than about 100 rows.
@@ -113,8 +112,8 @@ class GPNormalRecalibrator(ScalingRecalibrator):
     predicted without uncertainty stays as it is; it is left out where the prediction is exact.
 
     Unlike netcal's GPNormal, whose definition this is: the data count in full against the prior
-    whatever the batch, units do not matter, nothing is sampled, and the kernel tells rows of different
-    :math:`\sigma` apart, which the published one hardly does.
+    whatever the batch, units do not matter, nothing is sampled, and the kernel separates rows of different
+    :math:`\sigma`, which the published one hardly does.
 
     Cost: O(n m^2) time an iteration, half a second in all for 10 000 rows; memory for a block of 2048
     rows.
@@ -157,8 +156,7 @@ class GPNormalRecalibrator(ScalingRecalibrator):
         self.random_state = random_state
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        effective_rows(weight, len(y))  # raises for relative weights
-        spread = read_spread(dist, y, weight)
+        spread = read_informative(dist, y, weight)
         self._field = None
         if spread is not None:
             overall_factor(spread.z, spread.weight)  # raises where no spread, or no finite one, is left

@@ -47,7 +47,7 @@ class Found:
 def log_prior(parameters: FloatArray, rates: FloatArray) -> tuple[float, FloatArray]:
     """Return the log density of logarithmic parameters, up to a constant, and its gradient.
 
-    The gamma density hardly cares how small a deviation is, so that a process which is not needed goes away,
+    The gamma density is nearly flat for small deviations, so that a process which is not needed goes away,
     but not altogether: there its lengthscales would mean nothing.
     """
     lengths, deviations = parameters[: -len(rates)], parameters[-len(rates) :]
@@ -129,7 +129,7 @@ def maximise(
         if np.abs(slope).max() < tolerance * size or stalled == MOST_STALLED:
             return Peak(x, inverse, iteration, True)
         found = _climb(function, x, value, slope, inverse, size)
-        if found is None and inverse is not None:  # what was learnt of the curvature misleads
+        if found is None and inverse is not None:  # the estimate of the curvature is wrong
             found, inverse = _climb(function, x, value, slope, None, size), None
         if found is None:
             return Peak(x, inverse, iteration, bool(np.abs(slope).max() < FLAT * size))
@@ -178,7 +178,7 @@ def search_by_batches(
     """Raise the bound by stochastic gradients, natural ones for q and Adam for the parameters.
 
     A sample of the rows gives the start. In the last third the parameters are held at the average of the
-    middle third, and q is the average of what the batches ask for. What is no better than the start is
+    middle third, and q is the average of the optima of the batches. What is no better than the start is
     not taken.
     """
     n = len(problem.x)

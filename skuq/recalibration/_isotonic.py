@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_option, effective_rows
 from skuq.distributions import Distribution, LevelMap, Recalibrated
-from skuq.distributions._pit import PER_ATOM, atom_points, pit_scores
+from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._residuals import outside_share
 
@@ -169,14 +169,11 @@ def _plotting_positions(
     lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the distinct normal scores of the PIT, their mean rank over n + 1, and the weight on each."""
-    repeats = np.ones(len(lower)) if weight is None else weight
+    _, points, weights = spread_atoms(lower, upper, weight)
     atom = lower < upper
-    points, weights = lower[~atom], repeats[~atom]
     if atom.any():
         ends = np.concatenate([lower[atom], upper[atom]])  # where the share of rows passed is exact
-        points = np.concatenate([points, atom_points(lower[atom], upper[atom]).ravel(), ends])
-        even = np.repeat(repeats[atom] / PER_ATOM, PER_ATOM)
-        weights = np.concatenate([weights, even, np.zeros(len(ends))])
+        points, weights = np.concatenate([points, ends]), np.concatenate([weights, np.zeros(len(ends))])
     unit = _unit(points)
     scores, group = np.unique(np.round(points / unit, _DECIMALS), return_inverse=True)
     scores *= unit

@@ -11,7 +11,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 
-from skuq.distributions import BetaRecalibrated, Empirical, Normal, NormalMixture, Quantiles, StudentT
+from skuq.distributions import (
+    BetaRecalibrated,
+    Empirical,
+    Normal,
+    NormalMixture,
+    Quantiles,
+    StudentT,
+    Transformed,
+    concat,
+)
 from skuq.metrics import nll_loss, prediction_interval_coverage
 from skuq.prediction import predict_dist
 from skuq.recalibration import (
@@ -327,6 +336,14 @@ def test_too_few_iterations_are_told(cls):
         cls().fit(dist, y)
 
 
+@every_class
+def test_a_search_that_fails_before_the_last_iteration_gives_other_advice(cls, monkeypatch):
+    dist, y, _ = growing_spread(100, 0)
+    monkeypatch.setattr("skuq.recalibration._gp_search._climb", lambda *_: None)  # no step leads up
+    with pytest.warns(ConvergenceWarning, match=r"stopped after 0 iterations.*more iterations change"):
+        cls().fit(dist, y)
+
+
 @pytest.mark.parametrize(("bias", "narrow"), [(10.0, 1.0), (0.0, 3.0), (0.0, 1 / 50)])
 def test_gross_defects_converge(bias, narrow):
     rng = np.random.default_rng(0)
@@ -364,44 +381,105 @@ def test_inside_a_regressor_and_a_cross_validation(cls):
 # --------------------------------------------------------------- far from the model's own scale, and atoms
 
 
-@pytest.mark.parametrize("factor", [1 / 100, 1 / 20, 0.5, 3.0, 8.0, 40.0, 100.0])
-@pytest.mark.parametrize("family", ["normal", "mixture"])
+def calibrated_rows(seed=0, n=400):
+    """Locations, targets and new targets; both N(location, 1) and as calibrated as n rows can be."""
+    rng = np.random.default_rng(seed)
+    loc = rng.normal(size=n)
+    z = stats.norm.ppf((np.arange(n) + 0.5) / n)
+    return loc, loc + rng.permutation(z), loc + rng.permutation(z)
+
+
+def forecast(family, loc, scale):
+    levels = np.array([0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95])
+    return {
+        "normal": lambda: Normal(loc, scale),
+        "t3": lambda: StudentT(loc, scale, 3.0),
+        "t10": lambda: StudentT(loc, scale, 10.0),
+        "quantiles": lambda: Quantiles(levels, Normal(loc, scale).quantile(levels)),
+        "mixture": lambda: NormalMixture(np.column_stack([loc, loc]), np.outer(scale, [0.8, 1.17])),
+    }[family]()
+
+
+@pytest.mark.parametrize("factor", [1 / 100, 0.4, 8.0, 100.0])
+@pytest.mark.parametrize("family", ["normal", "t3", "t10", "quantiles", "mixture"])
 def test_beta_maps_correct_any_factor_of_the_std(family, factor):
-    rng = np.random.default_rng(0)
-    loc = rng.normal(size=400)
-    z = stats.norm.ppf((np.arange(400) + 0.5) / 400)  # as calibrated as 400 rows can be
-    y, new = loc + rng.permutation(z), loc + rng.permutation(z)
-    scale = np.full(400, 1 / factor)
-    dist = Normal(loc, scale)
-    if family == "mixture":
-        dist = NormalMixture(np.column_stack([loc, loc]), np.outer(scale, [0.8, 1.17]))
+    loc, y, new = calibrated_rows()
+    dist = forecast(family, loc, np.full(400, 1 / factor))
     recalibrated = GPBetaRecalibrator().fit(dist, y).transform(dist)
     assert prediction_interval_coverage(new, recalibrated) == pytest.approx(0.9, abs=0.025)
     assert nll_loss(new, recalibrated) < 1.46
+    assert_allclose(recalibrated.std(), 1.0, atol=0.4)  # power tails remain power tails
+    assert np.median(np.diff(recalibrated.interval(0.9))) == pytest.approx(3.4, abs=0.25)
 
 
-@pytest.mark.parametrize("bias", [-60.0, 40.0])
-def test_beta_maps_correct_a_bias_of_many_deviations(bias):
-    rng = np.random.default_rng(0)
-    loc = rng.normal(size=400)
-    z = stats.norm.ppf((np.arange(400) + 0.5) / 400)
-    y, new = bias + loc + rng.permutation(z), bias + loc + rng.permutation(z)
-    recalibrated = GPBetaRecalibrator().fit(Normal(loc, 1.0), y).transform(Normal(loc, 1.0))
-    assert prediction_interval_coverage(new, recalibrated) == pytest.approx(0.9, abs=0.025)
+@pytest.mark.parametrize("bias", [-60.0, 150.0, 1000.0])
+@pytest.mark.parametrize("family", ["normal", "t3", "quantiles"])
+def test_beta_maps_correct_a_bias_of_many_deviations(family, bias):
+    loc, y, new = calibrated_rows()
+    dist = forecast(family, loc, np.ones(400))
+    recalibrated = GPBetaRecalibrator().fit(dist, bias + y).transform(dist)
+    assert prediction_interval_coverage(bias + new, recalibrated) == pytest.approx(0.9, abs=0.025)
     assert np.abs(recalibrated.mean() - bias - loc).mean() < 0.15
 
 
-def test_beta_maps_refuse_ensembles_that_never_reach_the_truth():
+@pytest.mark.parametrize("per_scale", [False, True])
+def test_a_large_bias_may_be_the_same_in_units_of_y_or_of_the_std(per_scale):
+    loc, y, new = calibrated_rows()
+    scale = 0.3 + np.random.default_rng(1).random(400)
+    bias = 150 * scale if per_scale else np.full(400, 150.0)
+    dist = Normal(loc, scale)
+    recalibrated = GPBetaRecalibrator().fit(dist, loc + bias + scale * (y - loc)).transform(dist)
+    observed = loc + bias + scale * (new - loc)
+    assert prediction_interval_coverage(observed, recalibrated) == pytest.approx(0.9, abs=0.025)
+    assert_allclose(recalibrated.std() / scale, 1.0, atol=0.25)
+
+
+@pytest.mark.parametrize("factor", [1 / 100, 100.0])
+def test_standardising_leaves_a_transformed_target_in_its_range(factor):
+    loc, y, new = calibrated_rows()
+    parts = [Transformed(Normal(part, 1 / factor), np.exp, np.log) for part in (loc[:150], loc[150:300])] + [
+        Transformed(Normal(-loc[300:], 1 / factor), lambda x: np.exp(-x), lambda y: -np.log(y))
+    ]
+    dist = concat(parts)
+    recalibrated = GPBetaRecalibrator().fit(dist, np.exp(y)).transform(dist)
+    assert (recalibrated.cdf(0.0) == 0).all()
+    assert prediction_interval_coverage(np.exp(new), recalibrated) == pytest.approx(0.9, abs=0.025)
+
+
+def test_beta_maps_correct_ensembles_that_are_too_narrow():
     rng = np.random.default_rng(0)
-    ensemble = Empirical(0.01 * rng.normal(size=(300, 20)))
-    with pytest.raises(ValueError, match=r"beyond all of it.*StdScalingRecalibrator\(\), GPBetaRecalibrator"):
+    loc, y, new = calibrated_rows()
+    ensemble = Empirical(loc[:, np.newaxis] + 0.01 * rng.normal(size=(400, 60)))
+    fitted = GPBetaRecalibrator().fit(ensemble, y)
+    assert fitted.outside_share_ < 0.08
+    assert prediction_interval_coverage(new, fitted.transform(ensemble)) == pytest.approx(0.9, abs=0.03)
+
+
+def test_beta_maps_refuse_ensembles_of_too_few_members():
+    rng = np.random.default_rng(0)
+    ensemble = Empirical(0.01 * rng.normal(size=(300, 6)))
+    with pytest.raises(ValueError, match=r"beyond all of it.*EmpiricalRecalibrator"):
         GPBetaRecalibrator().fit(ensemble, rng.normal(size=300))
 
 
-def test_beta_maps_refuse_a_constant_target():
-    loc = np.random.default_rng(0).normal(size=60)
-    with pytest.raises(ValueError, match=r"`y` must take more than one value, got 0\.3 in all 60 rows"):
-        GPBetaRecalibrator().fit(Normal(loc, 1.0), np.full(60, 0.3))
+@pytest.mark.parametrize("noise", [0.0, 1e-9, 0.01])
+@pytest.mark.parametrize("n_others", [0, 1])
+def test_beta_maps_refuse_targets_that_hardly_vary(noise, n_others):
+    rng = np.random.default_rng(0)
+    loc = rng.normal(size=60)
+    y = 0.3 + noise * rng.normal(size=60)
+    y[:n_others] = -2.0
+    with pytest.raises(ValueError, match=r"`y` must vary where the predictions do.*StdScalingRecalibrator"):
+        GPBetaRecalibrator().fit(Normal(loc, 1.0), y)
+
+
+def test_targets_may_hardly_vary_where_predictions_do_not_or_where_they_are_atoms():
+    y = 0.3 + 1e-9 * np.random.default_rng(0).normal(size=60)
+    recalibrated = GPBetaRecalibrator().fit(Normal(np.zeros(60), 1.0), y).transform([[0.0, 1.0]])
+    assert_allclose(recalibrated.interval(0.9), 0.3, atol=3e-9)
+    exact = Quantiles([0.1, 0.5, 0.9], np.tile([3.0, 3.0, 4.0], (60, 1)))
+    recalibrated = GPBetaRecalibrator().fit(exact, np.full(60, 3.0)).transform(exact)
+    assert (recalibrated.crps(np.full(60, 3.0)) <= exact.crps(np.full(60, 3.0))).all()
 
 
 def test_beta_maps_leave_exact_forecasts_with_atoms_alone():
