@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -152,11 +153,29 @@ class Recalibrated(Distribution):
         if form is None or self._integrates_values or self._known() is not self:
             return super()._moments()
         loc, scale, standard = form
-        mean, std = standard._standard_moments()
+        mean, std = standard._one_row_moments
         with np.errstate(invalid="ignore"):
             return loc + scale * mean, np.where(scale == 0, 0.0, scale * std)
 
-    def _standard_moments(self) -> tuple[FloatArray, FloatArray]:
+    def _crps(self, y: FloatArray) -> FloatArray:
+        form = self._standard_form()
+        if form is None or self._integrates_values or self._known() is not self:
+            return super()._crps(y)
+        loc, scale, standard = form
+        z = (y - loc) / np.where(scale == 0, 1.0, scale)
+        return np.where(scale == 0, np.abs(y - loc), scale * standard._one_row_crps(z))
+
+    def _standard_form(self) -> tuple[FloatArray, FloatArray, Recalibrated] | None:
+        return self._cached_form
+
+    @cached_property
+    def _cached_form(self) -> tuple[FloatArray, FloatArray, Recalibrated] | None:
+        """The standard form, kept because moments and CRPS of its one row take an integration."""
+        form = self.base._standard_form()
+        return None if form is None else (*form[:2], Recalibrated(form[2], self.level_map))
+
+    @cached_property
+    def _one_row_moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of a one-row distribution."""
         if isinstance(self.base, Normal):
             closed = pieces_moments(self.level_map.pieces)
@@ -166,23 +185,15 @@ class Recalibrated(Distribution):
         endless = np.isinf(self.base.std()) & (self.level_map.pieces.slopes[[0, -1]].min() <= 1)
         return mean, np.where(endless, np.inf, std)
 
-    def _crps(self, y: FloatArray) -> FloatArray:
-        form = self._standard_form()
-        if form is None or self._integrates_values or self._known() is not self:
-            return super()._crps(y)
-        loc, scale, standard = form
-        z = (y - loc) / np.where(scale == 0, 1.0, scale)
-        if isinstance(standard.base, Normal):
-            crps = pieces_crps(self.level_map.pieces, z)
-        elif isinstance(standard.base, StudentT):
-            crps = CrpsTable(standard, standard.base._from_normal_score(self.level_map.pieces.knots))(z)
-        else:
-            crps = level_crps(standard, z)
-        return np.where(scale == 0, np.abs(y - loc), scale * crps)
-
-    def _standard_form(self) -> tuple[FloatArray, FloatArray, Recalibrated] | None:
-        form = self.base._standard_form()
-        return None if form is None else (*form[:2], Recalibrated(form[2], self.level_map))
+    @cached_property
+    def _one_row_crps(self) -> Callable[[FloatArray], FloatArray]:
+        """CRPS of a one-row distribution at many values."""
+        pieces = self.level_map.pieces
+        if isinstance(self.base, Normal):
+            return partial(pieces_crps, pieces)
+        if isinstance(self.base, StudentT):
+            return CrpsTable(self, self.base._from_normal_score(pieces.knots))
+        return partial(level_crps, self)
 
     @property
     def _integrates_values(self) -> bool:

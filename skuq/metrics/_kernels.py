@@ -132,10 +132,9 @@ def standardised(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArra
 
 def central_bounds(standard: Distribution, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the bounds of the central intervals of one row; coverages 0 and 1 are allowed."""
-    bounds = np.empty((levels.size, 2, 1))
-    for each, tail in zip(bounds, (1 - levels) / 2, strict=True):
-        standard._interval(tail, each)
-    return bounds[:, 0, 0], bounds[:, 1, 0]
+    bounds = np.empty((2, levels.size))
+    standard._interval((1 - levels) / 2, bounds)
+    return bounds[0], bounds[1]
 
 
 def location_scale(dist: Distribution) -> tuple[FloatArray, FloatArray, Distribution] | None:

@@ -69,8 +69,7 @@ def first_levels(y: FloatArray, dist: Distribution, levels: FloatArray, kind: st
         if form is None:
             return count_passed(levels, dist.cdf(y), "left")
         loc, scale, standard = form
-        quantiles = np.array([standard._ppf(p)[0] for p in levels])
-        return count_passed(quantiles, standardised(y, loc, scale), "left")
+        return count_passed(standard._ppf(levels), standardised(y, loc, scale), "left")
     if form is None:
         place, lower, upper = dist.cdf(y), (1 - levels) / 2, (1 + levels) / 2
     else:

@@ -29,7 +29,7 @@ def bent_map(factor):
 
 
 @pytest.mark.parametrize("factor", [0.2, 1.0, 4.0, 50.0])
-@pytest.mark.parametrize("df", [1.6, 3.0, 8.0, 1e7])
+@pytest.mark.parametrize("df", [3.0, 8.0, 1e7])
 def test_recalibrated_student_t(df, factor):
     level_map = bent_map(factor)
     base = StudentT(0.0, 1.0, df)
