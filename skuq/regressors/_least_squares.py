@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._typing import FloatArray
-from skuq._validation import check_sample_weight, effective_rows
+from skuq._validation import check_sample_weight, check_unmasked, effective_rows
 from skuq.distributions import Distribution, StudentT
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._progress import Progress
@@ -182,6 +182,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
 
     def _check_new(self, X: Any) -> None:
         check_is_fitted(self)
+        check_unmasked(X, "X")
 
     def _standardise(self, X: FloatArray) -> FloatArray:
         """Centre before anything is squared, so that a large offset costs no digits."""
