@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 __all__ = ["child_of", "inwards", "is_search", "last_step", "name_of"]
@@ -32,7 +33,12 @@ def inwards(estimator: Any) -> Iterator[Any]:
 
 
 def is_search(estimator: Any) -> bool:
-    """Say whether it is a search: scikit-learn's, or another package's with the same attributes."""
+    """Say whether it is a search: scikit-learn's, or another package's with the same attributes.
+
+    A FrozenEstimator around one, which has them too, is none.
+    """
+    if isinstance(estimator, FrozenEstimator):
+        return False
     if hasattr(estimator, "best_estimator_"):
         return True
     return hasattr(estimator, "refit") and hasattr(estimator, "estimator")

@@ -98,6 +98,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
     ) -> TrainingData:
         if fit_params:
             raise TypeError(f"LeastSquaresRegressor.{caller} takes no parameters {sorted(fit_params)}.")
+        check_unmasked(X, "X")
         target = check_y(y, self)
         features, _ = validate_data(self, X, target, dtype=np.float64, ensure_min_samples=2)
         return TrainingData(features, target, check_sample_weight(sample_weight, len(target)))

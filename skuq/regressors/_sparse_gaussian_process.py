@@ -106,7 +106,8 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
     It is over-confident where its assumptions fail, or where rows are few for the number of length
     scales: on 80 rows of Boston housing, 90 % intervals covered 79 % of new rows with 13 length scales
-    and 89 % with one. Such rows ask for ``ard=False`` or for `RecalibratedRegressor`.
+    and 89 % with one. With such rows take ``ard=False`` or `RecalibratedRegressor`, which
+    `UncertaintyRegressor` is around it, as the posterior is approximate.
 
     `fit_transform` refits on folds. The leave-one-out distributions that the process has in closed
     form are not honest, as hyperparameters and inducing points know the row: in the example above
