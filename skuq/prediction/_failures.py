@@ -28,7 +28,8 @@ __all__ = [
 _ABOUT_NUMBERS = ("to float", "numeric", "int, float", "has dtype", "Unicode")
 """Parts of the messages of NumPy, scikit-learn, CatBoost, XGBoost and LightGBM where words are no numbers."""
 
-_NAMED = "Raised in the distribution of "
+_NAMED, _ONE_VALUE, _WORDS = "Raised in the distribution of ", "The target has one value", "X holds words"
+"""How notes begin, of which an error gets one each, from the innermost estimator."""
 
 _MOST_NAMES = 5
 """Columns that an error message names."""
@@ -63,8 +64,7 @@ def named(estimator: Any) -> Iterator[None]:
         yield
     except ValueError as error:
         by_skuq = type(estimator).__module__.split(".")[0] == "skuq"
-        noted = any(note.startswith(_NAMED) for note in getattr(error, "__notes__", ()))
-        if not (by_skuq or noted or isinstance(error, SkuqError | NotFittedError)):
+        if not (by_skuq or _has_note(error, _NAMED) or isinstance(error, SkuqError | NotFittedError)):
             error.add_note(f"{_NAMED}{name_of(estimator)}.")
         raise
 
@@ -109,13 +109,19 @@ def hint_at_constant(error: Exception, estimator: Any, y: Any, *, about_constant
     about_constant : bool
         Whether the error itself says that a target has one value.
     """
+    if _has_note(error, _ONE_VALUE):  # from the innermost fit
+        return
     if is_constant(y):
-        error.add_note(f"The target has one value, {np.ravel(y)[0]:g}, in all rows of this fit.")
+        error.add_note(f"{_ONE_VALUE}, {np.ravel(y)[0]:g}, in all rows of this fit.")
     elif about_constant:
         error.add_note(
-            f"The target has one value in all rows of a fit inside of {type(estimator).__name__}, such as a "
-            "fold or a resample of its own. Let it shuffle its folds, or use fewer or stratified ones."
+            f"{_ONE_VALUE} in all rows of a fit inside of {type(estimator).__name__}, such as a fold or a "
+            "resample of its own. Let it shuffle its folds, or use fewer of them."
         )
+
+
+def _has_note(error: Exception, beginning: str) -> bool:
+    return any(note.startswith(beginning) for note in getattr(error, "__notes__", ()))
 
 
 def is_constant(y: Any) -> bool:
@@ -129,10 +135,10 @@ def is_constant(y: Any) -> bool:
 def hint_at_words(error: Exception, estimator: Any, X: Any) -> None:
     """Add a note on encoders to the error of a ``fit`` that could not read words as numbers."""
     words = _columns_of_words(X) if any(part in str(error) for part in _ABOUT_NUMBERS) else []
-    if not words or any("X holds words" in note for note in getattr(error, "__notes__", ())):
+    if not words or _has_note(error, _WORDS):
         return
     shown = ", ".join(map(repr, words[:_MOST_NAMES])) + (", ..." if len(words) > _MOST_NAMES else "")
-    holds = f"X holds words, in column {shown}, and {name_of(estimator)} takes numbers."
+    holds = f"{_WORDS}, in column {shown}, and {name_of(estimator)} takes numbers."
     if _encodes(estimator):
         error.add_note(f"{holds} Not all columns of words are encoded: give each of them to an encoder.")
         return

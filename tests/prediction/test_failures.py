@@ -278,8 +278,10 @@ class TestConstantTargets:
             with pytest.raises(Exception, match=r"equal|NaN") as raised:
                 front.fit(self.X, y)
             notes = raised.value.__notes__
-            assert f"The target has one value, {y[0]:g}, in all rows of this fit." in notes
-            assert f"Raised in fold {fold} of 3." in notes
+            assert notes == [
+                f"The target has one value, {y[0]:g}, in all rows of this fit.",
+                f"Raised in fold {fold} of 3.",
+            ]
 
     def test_other_errors_get_no_such_note(self):
         with pytest.raises(ValueError, match="alpha") as raised:
