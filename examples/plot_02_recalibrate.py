@@ -47,7 +47,7 @@ for name, model in models.items():
 
 # %%
 # One factor widens all distributions about their means; the shape of the residuals corrects bias and
-# skewness too. ``IsotonicRecalibrator`` would refuse: beyond the smallest and largest prediction of the
-# trees there is no probability that a map of levels could move.
+# skewness too. ``IsotonicRecalibrator`` would raise an error: beyond the smallest and largest prediction of
+# the trees there is no probability that a map of levels could move.
 os.makedirs("plots", exist_ok=True)
 axes.figure.savefig("plots/recalibrate.png", dpi=120)

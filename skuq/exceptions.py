@@ -56,19 +56,28 @@ class NonFinitePredictionError(SkuqError, ValueError):
     places : tuple of str
         The fold or member that the estimator was fitted for, from the inside outwards; empty if it was
         fitted on all rows.
+    advice : str
+        What helps with this estimator, in sentences; empty where nothing in particular does.
     """
 
-    def __init__(self, estimator: str, n_rows: int, n: int, first: int, places: tuple[str, ...] = ()) -> None:
-        super().__init__(estimator, n_rows, n, first, places)
+    def __init__(
+        self,
+        estimator: str,
+        n_rows: int,
+        n: int,
+        first: int,
+        places: tuple[str, ...] = (),
+        advice: str = "",
+    ) -> None:
+        super().__init__(estimator, n_rows, n, first, places, advice)
 
     def __str__(self) -> str:
-        estimator, n_rows, n, first, places = self.args
+        estimator, n_rows, n, first, places, advice = self.args
         where = "".join(f", in {place}" for place in places)
         return (
             f"{estimator} predicts NaN or infinity for {n_rows} of {n} rows, the first of them row {first}"
-            f"{where}. Every row needs a finite prediction. Give the estimator parameters with which it "
-            "predicts every row, such as a larger radius of its neighbourhoods or fewer folds, take another "
-            "estimator, or leave these rows out."
+            f"{where}. Every row needs a finite prediction: give the estimator parameters with which it "
+            f"predicts every row, take another estimator, or leave these rows out.{advice and f' {advice}'}"
         )
 
 

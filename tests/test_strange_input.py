@@ -5,7 +5,10 @@ import inspect
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.base import clone
 from sklearn.linear_model import BayesianRidge, QuantileRegressor, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skuq.distributions import (
     ConformalPredictive,
@@ -27,6 +30,8 @@ from skuq.metrics import (
     reliability_table,
 )
 from skuq.metrics._spec import all_specs
+from skuq.model_selection import cross_val_predict_dist
+from skuq.prediction import predict_dist
 from skuq.recalibration import (
     BinnedScalingRecalibrator,
     ConformalRecalibrator,
@@ -314,3 +319,42 @@ def test_masked_arrays_without_masked_entries_pass():
     np.testing.assert_array_equal(Normal(UNMASKED, 1.0).mean(), Y)
     shared = SharedEmpirical(0.0, 1.0, UNMASKED)
     assert type(Mixture([shared, shared]).ppf(0.5)) is np.ndarray
+
+
+COLUMN = STD[:, np.newaxis]
+MASKED_X = np.ma.array(COLUMN, mask=np.arange(N)[:, np.newaxis] == 7)
+REGRESSORS = [
+    BootstrapRegressor(Ridge(), 3),
+    ConformalRegressor(Ridge()),
+    LeastSquaresRegressor(),
+    MultiQuantileRegressor(QuantileRegressor(), [0.2, 0.8]),
+    RecalibratedRegressor(BayesianRidge()),
+    ResidualRegressor(Ridge()),
+    UncertaintyRegressor(Ridge()),
+]
+NO_MASK = "`X` must not have masked entries, got 1, the first at row 7, column 0"
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=lambda model: type(model).__name__)
+def test_masked_features_raise_in_fit_and_in_prediction(model):
+    with pytest.raises(ValueError, match=NO_MASK):
+        clone(model).fit(MASKED_X, Y)
+    with pytest.raises(ValueError, match=NO_MASK):
+        clone(model).fit_transform(MASKED_X, Y)
+    fitted = clone(model).fit(COLUMN, Y)
+    for method in ("predict", "predict_dist", "predict_interval", "transform"):
+        with pytest.raises(ValueError, match=NO_MASK):
+            getattr(fitted, method)(MASKED_X)
+    unmasked = np.ma.array(COLUMN, mask=False)
+    np.testing.assert_array_equal(fitted.predict_interval(unmasked), fitted.predict_interval(COLUMN))
+    assert np.isfinite(clone(model).fit(unmasked, Y).predict(COLUMN)).all()
+
+
+def test_masked_features_raise_with_other_packages_models():
+    fitted = make_pipeline(StandardScaler(), BayesianRidge()).fit(COLUMN, Y)
+    with pytest.raises(ValueError, match=NO_MASK):
+        predict_dist(fitted, MASKED_X)
+    with pytest.raises(ValueError, match=NO_MASK):
+        cross_val_predict_dist(BayesianRidge(), MASKED_X, Y)
+    with pytest.raises(ValueError, match=NO_MASK):
+        ConformalRegressor(Ridge()).fit(COLUMN, Y).partial_fit(MASKED_X, Y)

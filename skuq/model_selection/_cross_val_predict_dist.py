@@ -8,7 +8,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 
 from skuq._sklearn_compat import count_rows, routing_enabled
 from skuq._typing import ArrayLike
-from skuq._validation import check_target
+from skuq._validation import check_target, check_unmasked
 from skuq.distributions import Distribution
 from skuq.prediction._cross_fit import cross_fit, resolve_cv
 from skuq.prediction._wrapped import wraps_skorch
@@ -83,6 +83,7 @@ def cross_val_predict_dist(
     >>> len(dist) == len(y)
     True
     """
+    check_unmasked(X, "X")
     n = count_rows(X)
     target = y if y is None or wraps_skorch(estimator) else check_target(y, "y", n)
     splitter = resolve_cv(cv, random_state=0)

@@ -19,6 +19,7 @@ from skuq._validation import (
     check_random_state,
     check_sample_weight,
     check_single_coverage,
+    check_unmasked,
     effective_rows,
 )
 from skuq._warnings import warn_user
@@ -146,6 +147,7 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
     ) -> TrainingData:
         if fit_params:
             raise TypeError(f"{type(self).__name__}.{caller} takes no parameters {sorted(fit_params)}.")
+        check_unmasked(X, "X")
         target = check_y(y, self)
         features, _ = validate_data(self, X, target, dtype=np.float64, ensure_min_samples=2)
         weight = check_sample_weight(sample_weight, len(target))
@@ -194,6 +196,9 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
 
     # --------------------------------------------------------------------------- calibration
 
+    def _is_calibrated(self) -> bool:
+        return self.calibration is not None
+
     def _calibrates(self) -> bool:
         """Say whether there is something to calibrate; a constant target is predicted for certain."""
         return self.calibration is not None and self.scaler_.y_scale > 0
@@ -222,6 +227,7 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
 
     def _check_new(self, X: Any) -> None:
         check_is_fitted(self)
+        check_unmasked(X, "X")
 
     def _moments(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Return mean and standard deviation of each member, shape (n, M), in the units of y."""

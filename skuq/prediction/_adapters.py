@@ -26,20 +26,20 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._boosting import BOOSTING_ADAPTERS
 from skuq.prediction._failures import check_predictions
 from skuq.prediction._native import single_output
-from skuq.prediction._no_distribution import not_fitted
+from skuq.prediction._no_distribution import not_fitted, one_column_each
 from skuq.prediction._registry import Adapter
 
 __all__ = ["ADAPTERS"]
 
 _LEVELS = [level / 200 for level in range(1, 200)]
-"""Where a distribution that is known by its quantiles only is asked; 0.005, 0.025, 0.05, ... among them."""
+"""Levels for a distribution that is given by its quantiles only; 0.005, 0.025, 0.05, ... are among them."""
 
 
 def _one_target(columns: int, estimator: Any) -> None:
     if columns != 1:
         raise ValueError(
             f"{type(estimator).__name__} predicts {columns} targets; skuq handles one target at a time. "
-            "Fit it on a y with one column, one estimator for each target."
+            + one_column_each()
         )
 
 

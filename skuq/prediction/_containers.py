@@ -1,4 +1,4 @@
-"""scikit-learn's containers: how each hands the question on to what is inside it."""
+"""scikit-learn's containers: how the distribution of each follows from what is inside it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq.distributions import Distribution, Mixture
 from skuq.exceptions import NotProbabilisticError, NotRefittedError
+from skuq.prediction._child import is_search
+from skuq.prediction._no_distribution import one_column_each
 from skuq.prediction._rule import Container, Predict
 from skuq.prediction._target import map_back
 
@@ -60,13 +62,6 @@ def _last_step(pipeline: Pipeline) -> Any:
 # ------------------------------------------------------------------------------------ searches
 
 
-def _is_search(estimator: Any) -> bool:
-    """Say whether it is a search: scikit-learn's, or another package's with the same words."""
-    if hasattr(estimator, "best_estimator_"):
-        return True
-    return hasattr(estimator, "refit") and hasattr(estimator, "estimator")
-
-
 def _search_dist(search: Any, X: Any, predict: Predict) -> Distribution:
     if hasattr(search, "best_estimator_"):
         return predict(search.best_estimator_, X)
@@ -82,7 +77,7 @@ def _search_dist(search: Any, X: Any, predict: Predict) -> Distribution:
 def _search_parts(search: Any) -> list[Any]:
     if hasattr(search, "best_estimator_"):
         return [search.best_estimator_]
-    return [] if search.refit is False else [search.estimator]
+    return [search.estimator] if search.refit else []
 
 
 # ------------------------------------------------------------------------- one inner estimator
@@ -125,7 +120,9 @@ def _bagging_dist(bagging: BaggingRegressor, X: Any, predict: Predict) -> Distri
 
 
 def _bagging_parts(bagging: BaggingRegressor) -> list[Any]:
-    return getattr(bagging, "estimators_", None) or [bagging.estimator] * bagging.n_estimators
+    """Return the fitted members; before the fit two stand for any number, as both are a mixture."""
+    n_members = 1 if bagging.n_estimators == 1 else 2
+    return getattr(bagging, "estimators_", None) or [bagging.estimator] * n_members
 
 
 def _voting_dist(voting: VotingRegressor, X: Any, predict: Predict) -> Distribution:
@@ -146,16 +143,14 @@ def _voting_parts(voting: VotingRegressor) -> list[Any]:
 
 # ----------------------------------------------------------------------------- several targets
 
-_ONE_BY_ONE = "the distribution of column j is predict_dist(multi.estimators_[j], X)"
-
 
 def _multi_output_dist(multi: MultiOutputRegressor, X: Any, predict: Predict) -> Distribution:
     check_is_fitted(multi)
     if len(multi.estimators_) > 1:
         raise NotProbabilisticError(
             f"this MultiOutputRegressor predicts {len(multi.estimators_)} targets, and a distribution is "
-            f"that of one. With multi = MultiOutputRegressor(skuq.UncertaintyRegressor(...)), {_ONE_BY_ONE}; "
-            "the UncertaintyRegressor may be left out where the inner estimator gives a distribution itself."
+            f"that of one. {one_column_each()} The UncertaintyRegressor may be left out where the inner "
+            "estimator gives a distribution itself."
         )
     return predict(multi.estimators_[0], X)
 
@@ -165,8 +160,7 @@ def _chain_dist(chain: RegressorChain, X: Any, predict: Predict) -> Distribution
     if len(chain.estimators_) > 1:
         raise NotProbabilisticError(
             f"this RegressorChain predicts {len(chain.estimators_)} targets, each from the predictions of "
-            "those before, whose uncertainty the chain leaves out. Fit one model for each target instead: "
-            f"with multi = MultiOutputRegressor(skuq.UncertaintyRegressor(...)), {_ONE_BY_ONE}."
+            f"those before, whose uncertainty the chain leaves out. {one_column_each()}"
         )
     # As its own predict does: its models were fitted on an array.
     return predict(chain.estimators_[0], validate_data(chain, X, accept_sparse=True, reset=False))
@@ -184,7 +178,7 @@ def _columns_parts(several: MultiOutputRegressor | RegressorChain) -> list[Any]:
 CONTAINERS: tuple[Container, ...] = (
     Container(_of(FrozenEstimator), _frozen_dist, lambda frozen: [frozen.estimator]),
     Container(_of(Pipeline), _pipeline_dist, lambda pipeline: [_last_step(pipeline)]),
-    Container(_is_search, _search_dist, _search_parts),
+    Container(is_search, _search_dist, _search_parts),
     Container(  # RFECV is a subclass
         _of(RFE), _selector_dist, lambda selector: [_part(selector, "estimator_", "estimator")]
     ),

@@ -30,7 +30,7 @@ from skuq._sklearn_compat import (
 from skuq._typing import IntArray
 from skuq._validation import check_integer, check_random_state
 from skuq.distributions import Distribution, concat
-from skuq.prediction._failures import located
+from skuq.prediction._failures import located, place_of
 from skuq.prediction._resolve import predict_dist
 from skuq.prediction._wrapped import fit_wrapped
 
@@ -48,7 +48,7 @@ class CrossFit:
     estimators : tuple
         The fitted clones.
     test_rows : tuple of ndarray
-        The rows each clone has not seen and was asked about.
+        The rows each clone has not seen and predicts.
     predictions : tuple
         What it predicts for them: a Distribution, or a 1-D array of point predictions.
     """
@@ -90,8 +90,8 @@ def resolve_cv(cv: Any, random_state: Any = None) -> Any:
     Parameters
     ----------
     cv : int, splitter, iterable of (train, test) or None
-        An int k (None is 5) gives ``KFold(k, shuffle=True)``; unshuffled folds on sorted rows ask
-        every model to extrapolate. Splitters and iterables are used as given.
+        An int k (None is 5) gives ``KFold(k, shuffle=True)``; with unshuffled folds of sorted
+        rows every model would extrapolate. Splitters and iterables are used as given.
     random_state : int, RandomState or None, default=None
         The source of the one seed drawn for the shuffle; used only where ``cv`` is an int or None.
     """
@@ -214,7 +214,7 @@ def _as_rows(rows: Any, n: int) -> IntArray:
 
 def _places(name: str, n: int) -> list[str]:
     """Return what the folds are called in errors; a single split has no name."""
-    return [f"{name} {fold + 1} of {n}" for fold in range(n)] if n > 1 else [""]
+    return [place_of(name, fold, n) for fold in range(n)] if n > 1 else [""]
 
 
 def _fit_fold(

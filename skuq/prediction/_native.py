@@ -17,12 +17,13 @@ from skuq._validation import as_float_array
 from skuq.distributions import Distribution, Normal
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._failures import check_predictions
+from skuq.prediction._no_distribution import one_column_each
 from skuq.prediction._rule import Native
 
 __all__ = ["NATIVES", "single_output"]
 
 _BLOCK = 32
-"""Rows of a kernel block from which only the diagonal is wanted; small, since the rest is wasted."""
+"""Rows of a kernel block of which only the diagonal is used; small, since the rest is wasted."""
 
 
 def single_output(values: Any, estimator: Any) -> FloatArray:
@@ -33,15 +34,14 @@ def single_output(values: Any, estimator: Any) -> FloatArray:
     if array.ndim != 1:
         raise ValueError(
             f"{type(estimator).__name__} predicts an array of shape {array.shape}; skuq handles one target "
-            "at a time. Fit it on a y with one column, one estimator for each target, as "
-            "MultiOutputRegressor(skuq.UncertaintyRegressor(...)) does; if the columns are the parameters of "
-            "a distribution, teach skuq to read them with skuq.register."
+            f"at a time. {one_column_each()} If the columns are the parameters of a distribution, register a "
+            "function that reads them: skuq.register."
         )
     return check_predictions(array, estimator)
 
 
 def _bayesian_linear_dist(estimator: BayesianRidge | ARDRegression, X: Any) -> Normal:
-    """Normal with the noise 1 / alpha_ told apart from the uncertainty of the coefficients.
+    """Normal with the noise 1 / alpha_ apart from the uncertainty of the coefficients.
 
     The variance x' Sigma x + 1 / alpha_ is computed here: older versions of scikit-learn (1.6.0)
     forget to centre x, and ``return_std`` gives a Series for a DataFrame and fails on object columns.
@@ -83,7 +83,7 @@ def _gaussian_process_supports(estimator: GaussianProcessRegressor) -> bool:
 
 
 def _dummy_dist(estimator: DummyRegressor, X: Any) -> Normal:
-    """Point mass at the constant, which is all that DummyRegressor knows; its CRPS is the MAE."""
+    """Point mass at the constant, as DummyRegressor estimates no spread; its CRPS is the MAE."""
     check_is_fitted(estimator)
     return Normal(single_output(estimator.predict(X), estimator), 0.0)
 

@@ -10,7 +10,7 @@ from skuq._sklearn_compat import is_classifying
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._quantile_estimators import configured_levels
 
-__all__ = ["no_distribution", "not_fitted"]
+__all__ = ["no_distribution", "not_fitted", "one_column_each"]
 
 
 def no_distribution(estimator: Any) -> NotProbabilisticError:
@@ -28,9 +28,17 @@ def no_distribution(estimator: Any) -> NotProbabilisticError:
             "levels and recalibrates them, or skuq.regressors.MultiQuantileRegressor, which fits them alone."
         )
     return NotProbabilisticError(
-        f"{cls.__name__} gives no predictive distribution that skuq knows of. To give it one, wrap it before "
-        f"fitting: skuq.UncertaintyRegressor({cls.__name__}(...)). If it has one of its own, say where: "
-        f"skuq.register('{cls.__module__}.{cls.__qualname__}', adapter)."
+        f"{cls.__name__} gives no predictive distribution. To give it one, wrap it before "
+        f"fitting: skuq.UncertaintyRegressor({cls.__name__}(...)). If it has one of its own, "
+        f"register it: skuq.register('{cls.__module__}.{cls.__qualname__}', adapter)."
+    )
+
+
+def one_column_each(wrapper: str = "skuq.UncertaintyRegressor") -> str:
+    """Return the advice for several targets: one model a column."""
+    return (
+        f"Fit one model a column: multi = MultiOutputRegressor({wrapper}(...)); the distribution of column j "
+        "is then predict_dist(multi.estimators_[j], X)."
     )
 
 

@@ -1,6 +1,6 @@
 """Where an estimator keeps the level of its quantile loss: one record a class, found by name.
 
-A new package is one more record in ``_KNOWN``; nothing is imported to be known.
+A new package is one more record in ``_RECORDS``; none is imported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class QuantileLoss:
-    """How to ask one class of estimators for quantiles.
+    """How one class of estimators is set to predict quantiles.
 
     Attributes
     ----------
@@ -45,25 +45,49 @@ class QuantileLoss:
     levels : callable
         ``levels(estimator)`` gives the levels that it is configured for, fitted or not; None for another
         loss.
+    aliases : callable
+        ``aliases(estimator)`` gives the parameters that have to be set besides: other names of the loss that
+        the estimator was given and that take precedence.
     """
 
     one: Callable[[float], Params]
     many: Callable[[list[float]], Params] | None = None
     predict: Callable[[Any, Any, list[float]], Any] | None = None
     levels: Callable[[Any], list[float] | None] = lambda estimator: None
+    aliases: Callable[[Any], Params] = lambda estimator: {}
 
 
-def _level_where(condition: Callable[[Params], bool], name: str, default: float) -> Callable[[Any], Any]:
-    """Return how one level is read from the parameter ``name``, where the parameters meet a condition."""
+def _level_in(name: str, default: float, **required: str) -> Callable[[Any], list[float] | None]:
+    """Return how one level is read from the attribute ``name``, where others have the required values.
+
+    From attributes, as a subclass with a constructor of its own has no such parameters.
+    """
 
     def levels(estimator: Any) -> list[float] | None:
-        params = estimator.get_params(deep=False)
-        if not condition(params):
+        if any(getattr(estimator, other, None) != value for other, value in required.items()):
             return None
-        value = params.get(name)
-        return [default if value is None else float(value)]
+        level = getattr(estimator, name, None)
+        return [default if level is None else float(level)]
 
     return levels
+
+
+_LIGHTGBM_ALIASES = ("objective_type", "app", "application", "loss")
+"""Other names of LightGBM's ``objective``, which take precedence over it."""
+
+
+def _lightgbm_aliases(estimator: Any) -> Params:
+    set_by_user = (alias for alias in _LIGHTGBM_ALIASES if getattr(estimator, alias, None) is not None)
+    return dict.fromkeys(set_by_user, "quantile")
+
+
+def _lightgbm_levels(estimator: Any) -> list[float] | None:
+    if estimator.__sklearn_is_fitted__():
+        objective = estimator.objective_
+    else:
+        name = next(iter(_lightgbm_aliases(estimator)), "objective")
+        objective = getattr(estimator, name, None)
+    return _level_in("alpha", 0.9)(estimator) if objective == "quantile" else None
 
 
 def catboost_loss(estimator: Any) -> tuple[str, dict[str, str]]:
@@ -86,12 +110,16 @@ def _catboost_levels(estimator: Any) -> list[float] | None:
 
 
 def _xgboost_levels(estimator: Any) -> list[float] | None:
+    params = estimator.get_params()
     if estimator.__sklearn_is_fitted__():  # what was fitted, also where it was loaded from a file
         objective = json.loads(estimator.get_booster().save_config())["learner"]["objective"]
         if objective["name"] != "reg:quantileerror":
             return None
-        return _as_list(json.loads(objective["quantile_loss_param"]["quantile_alpha"]))
-    params = estimator.get_params()
+        fitted = _as_list(json.loads(objective["quantile_loss_param"]["quantile_alpha"]))
+        # In single precision; the parameters have all digits, where they have not been changed since.
+        given = _as_list([] if params.get("quantile_alpha") is None else params["quantile_alpha"])
+        same = np.array_equal(np.array(given, np.float32), np.array(fitted, np.float32))
+        return given if same else fitted
     if params.get("objective") != "reg:quantileerror" or params.get("quantile_alpha") is None:
         return None
     return _as_list(params["quantile_alpha"])
@@ -105,25 +133,26 @@ def _catboost_many(levels: list[float]) -> Params:
     return {"loss_function": "MultiQuantile:alpha=" + ",".join(repr(level) for level in levels)}
 
 
-_KNOWN: dict[tuple[str, str], QuantileLoss] = {
+_RECORDS: dict[tuple[str, str], QuantileLoss] = {
     ("sklearn", "DummyRegressor"): QuantileLoss(
         lambda level: {"strategy": "quantile", "quantile": level},
-        levels=_level_where(lambda params: params["strategy"] == "quantile", "quantile", 0.5),
+        levels=_level_in("quantile", 0.5, strategy="quantile"),
     ),
     ("sklearn", "QuantileRegressor"): QuantileLoss(
-        lambda level: {"quantile": level}, levels=_level_where(lambda params: True, "quantile", 0.5)
+        lambda level: {"quantile": level}, levels=_level_in("quantile", 0.5)
     ),
     ("sklearn", "GradientBoostingRegressor"): QuantileLoss(
         lambda level: {"loss": "quantile", "alpha": level},
-        levels=_level_where(lambda params: params["loss"] == "quantile", "alpha", 0.9),
+        levels=_level_in("alpha", 0.9, loss="quantile"),
     ),
     ("sklearn", "HistGradientBoostingRegressor"): QuantileLoss(
         lambda level: {"loss": "quantile", "quantile": level},
-        levels=_level_where(lambda params: params["loss"] == "quantile", "quantile", 0.5),
+        levels=_level_in("quantile", 0.5, loss="quantile"),
     ),
     ("lightgbm", "LGBMRegressor"): QuantileLoss(
         lambda level: {"objective": "quantile", "alpha": level},
-        levels=_level_where(lambda params: params["objective"] == "quantile", "alpha", 0.9),
+        levels=_lightgbm_levels,
+        aliases=_lightgbm_aliases,
     ),
     ("catboost", "CatBoostRegressor"): QuantileLoss(
         lambda level: {"loss_function": f"Quantile:alpha={level!r}"},
@@ -145,12 +174,16 @@ _KNOWN: dict[tuple[str, str], QuantileLoss] = {
 
 
 def find_quantile_loss(estimator: Any, quantile_param: str | None = None) -> tuple[str, QuantileLoss] | None:
-    """Return the prefix of the parameters and the record, or None if no quantile loss is known.
+    """Return the prefix of the parameters and the record, or None if there is no quantile loss.
+
+    Only a Pipeline is looked into. The other containers belong outside of the model of all levels: a
+    decreasing transformation of the target exchanges the levels, a search has one score for all of them, and
+    the mean of quantiles of resamples is not a quantile.
 
     Parameters
     ----------
     estimator : estimator
-        A Pipeline is asked for its last step; the prefix is then ``<step>__``.
+        Of a Pipeline the last step counts; the prefix is then ``<step>__``.
     quantile_param : str or None
         The parameter that holds the level, where the user named it.
     """
@@ -161,7 +194,7 @@ def find_quantile_loss(estimator: Any, quantile_param: str | None = None) -> tup
         found = find_quantile_loss(last)
         return None if found is None else (f"{name}__{found[0]}", found[1])
     for cls in type(estimator).__mro__:
-        record = _KNOWN.get((cls.__module__.split(".")[0], cls.__name__))
+        record = _RECORDS.get((cls.__module__.split(".")[0], cls.__name__))
         if record is not None:
             return "", record
     if "quantile" in (estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}):

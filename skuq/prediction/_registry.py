@@ -1,4 +1,4 @@
-"""Adapters by qualified class name, so that no other package needs to be imported to be known."""
+"""Adapters by qualified class name, so that no other package needs to be imported."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def register(
     *,
     supports: Callable[[Any], bool] | None = None,
 ) -> None:
-    """Teach `predict_dist` a class of estimators that gives a distribution in its own way.
+    """Add a class of estimators that gives a distribution in its own way to `predict_dist`.
 
     For classes of other packages, which have no ``predict_dist`` method and cannot be given one.
     A class of your own needs no registration: define ``predict_dist(X)`` on it.
@@ -67,7 +67,7 @@ def register(
     Notes
     -----
     The package is not imported here. Call this in an importable module, best the one that defines
-    the class or a wrapper of it: a worker process of joblib (``n_jobs=2``) knows only what is
+    the class or a wrapper of it: a worker process of joblib (``n_jobs=2``) has only what is
     registered by the modules it imports.
 
     Examples

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from skuq._sklearn_compat import count_rows, sequential_in_cluster_task
+from skuq._validation import check_unmasked
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._adapters import ADAPTERS
 from skuq.prediction._containers import CONTAINERS
+from skuq.prediction._failures import named
 from skuq.prediction._native import NATIVES
 from skuq.prediction._no_distribution import no_distribution
 from skuq.prediction._registry import add_adapter, find_adapter, register
@@ -34,12 +36,12 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     """Get the predictive distribution of a fitted estimator, whatever it is wrapped in.
 
     Looks through Pipeline, the searches, RFE and RFECV, TransformedTargetRegressor,
-    FrozenEstimator, StackingRegressor, BaggingRegressor and VotingRegressor, and the two of scikit-learn
-    for several targets where there is one, down to an estimator that knows its distribution: skuq's own,
-    scikit-learn's natives (BayesianRidge, ARDRegression, GaussianProcessRegressor, DummyRegressor),
-    NGBoost, quantile-forest, skpro, CatBoost with ``RMSEWithUncertainty`` or ``MultiQuantile``, XGBoost
-    with several ``quantile_alpha``, what was passed to `register`, and anything whose ``predict``
-    has the parameter ``return_std``.
+    FrozenEstimator, StackingRegressor, BaggingRegressor and VotingRegressor, and through
+    MultiOutputRegressor and RegressorChain fitted to one column, down to an estimator that gives a
+    distribution itself: skuq's own, scikit-learn's natives (BayesianRidge, ARDRegression,
+    GaussianProcessRegressor, DummyRegressor), NGBoost, quantile-forest, skpro, CatBoost with
+    ``RMSEWithUncertainty`` or ``MultiQuantile``, XGBoost with several ``quantile_alpha``, what was passed to
+    `register`, and anything whose ``predict`` has the parameter ``return_std``.
 
     Parameters
     ----------
@@ -56,7 +58,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     Raises
     ------
     NotProbabilisticError
-        If no way to a distribution is known; the message names the class and what to do.
+        If the estimator gives no distribution; the message names the class and what to do.
     NotRefittedError
         If a search was fitted with ``refit=False``.
     sklearn.exceptions.NotFittedError
@@ -64,8 +66,8 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
 
     See Also
     --------
-    supports_dist : Ask beforehand.
-    register : Teach it a class of another package.
+    supports_dist : Whether there will be one.
+    register : Add a class of another package.
     skuq.regressors.UncertaintyRegressor : Give a distribution to a regressor that has none.
 
     Notes
@@ -103,7 +105,8 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
            [-25., 157.]])
     """
     _check_estimator(estimator)
-    with sequential_in_cluster_task():
+    check_unmasked(X, "X")
+    with sequential_in_cluster_task(), named(estimator):
         dist = _dispatch(estimator, X)
     if not isinstance(dist, Distribution):
         raise TypeError(
@@ -122,7 +125,7 @@ def supports_dist(estimator: Any) -> bool:
     """Say whether `predict_dist` will work, for estimators that need not be fitted yet.
 
     Answers from the class and the parameters, before an expensive search is run. A search whose grid
-    replaces the inner estimator itself is judged by the one it was given, until it is fitted.
+    replaces the inner estimator itself is taken by the one it was given, until it is fitted.
 
     Parameters
     ----------
@@ -181,7 +184,7 @@ def has_exact_posterior(estimator: Any) -> bool:
 
 
 def _dispatch(estimator: Any, X: Any) -> Distribution:
-    """Apply the first way that is known for this estimator."""
+    """Apply the first way that there is for this estimator."""
     if callable(own := getattr(estimator, "predict_dist", None)):
         return own(X)  # type: ignore[no-any-return]
     if (adapter := find_adapter(type(estimator))) is not None:

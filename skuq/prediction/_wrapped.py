@@ -6,11 +6,10 @@ import warnings
 from typing import Any
 
 from sklearn.dummy import DummyRegressor
-from sklearn.pipeline import Pipeline
 
 from skuq._sklearn_compat import sequential_in_cluster_task
-from skuq.prediction._child import child_of
-from skuq.prediction._failures import hint_at_words
+from skuq.prediction._child import inwards
+from skuq.prediction._failures import hint_at_constant, hint_at_words, is_constant
 from skuq.prediction._resolve import supports_dist
 
 __all__ = ["fit_wrapped", "wraps_skorch"]
@@ -22,35 +21,37 @@ _TORCH_WARNS = "Using a target size"
 def wraps_skorch(estimator: Any) -> bool:
     """Say whether ``fit`` of the estimator ends in that of a skorch net; skorch is not imported.
 
-    Such a net takes the target in the shape and type that its module and its loss want, most often a
+    Such a net takes the target in the shape and type that its module and its loss need, most often a
     column, so that the target must reach it as the user gave it.
     """
-    if isinstance(estimator, Pipeline):
-        return wraps_skorch(estimator.steps[-1][1])
-    if any((cls.__module__, cls.__name__) == ("skorch.net", "NeuralNet") for cls in type(estimator).__mro__):
-        return True
-    child = child_of(estimator)
-    return child is not None and wraps_skorch(child)
+    classes = (cls for one in inwards(estimator) for cls in type(one).__mro__)
+    return any((cls.__module__, cls.__name__) == ("skorch.net", "NeuralNet") for cls in classes)
 
 
 def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
     """Fit the estimator and return it; a network that could learn nothing raises.
 
-    An estimator that refuses a target of one value, as a fold or a resample may have it, is replaced by the
-    constant. Errors about words in X get a note on encoders; their type stays.
+    Where ``y`` has one value, as in a fold or a resample, and the estimator has no fit to such a target, the
+    constant takes its place. Errors about words in X get a note on encoders, and others one on the target
+    where that has one value; their type stays.
     """
     try:
         _fit(estimator, X, y, params)
     except Exception as error:
-        if _refuses_constant(error) and not supports_dist(estimator):
+        about_constant = _is_about_constant(error)
+        if about_constant and is_constant(y) and not supports_dist(estimator):
             return DummyRegressor().fit(X, y)
         hint_at_words(error, estimator, X)
+        hint_at_constant(error, estimator, y, about_constant=about_constant)
         raise
     return estimator
 
 
-def _refuses_constant(error: Exception) -> bool:
-    """Say whether it is CatBoost's error for a target of one value; CatBoost is not imported."""
+def _is_about_constant(error: Exception) -> bool:
+    """Say whether it is CatBoost's error for a target of one value; CatBoost is not imported.
+
+    It may come from rows that the estimator selects itself, as the folds of a StackingRegressor.
+    """
     return type(error).__name__ == "CatBoostError" and "targets are equal" in str(error)
 
 

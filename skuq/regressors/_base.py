@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import DEFAULT_COVERAGE
+from skuq._validation import DEFAULT_COVERAGE, check_unmasked
 from skuq.distributions import Distribution
 from skuq.distributions._transformer import DistributionTransformerMixin
 from skuq.prediction._cross_fit import cross_fit, resolve_cv
@@ -180,7 +180,7 @@ class BaseUncertaintyRegressor(
         return dist
 
     def _fold_estimator(self) -> Any:
-        """Return the estimator that is refitted on each fold; its own progress is not told."""
+        """Return the estimator that is refitted on each fold; its own progress is not reported."""
         estimator = clone(self)
         return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
 
@@ -281,6 +281,7 @@ class BaseUncertaintyRegressor(
     def _check_new(self, X: Any) -> None:
         """Check that the regressor is fitted and that X has the columns of the training data."""
         check_is_fitted(self)
+        check_unmasked(X, "X")
         if hasattr(self, "n_features_in_") and len(getattr(X, "shape", (0, 0))) == 1:
             raise ValueError(
                 f"`X` must be 2-dimensional, got shape {X.shape}. Reshape your data: X.reshape(-1, 1) "

@@ -232,7 +232,9 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             self.model_ = self.estimator
         else:
             self.model_ = seeded_clone(self.estimator, seed, self.random_state)
-            fit_wrapped(self.model_, data.X, data.target, **data.fit_params)
+            fitted = fit_wrapped(self.model_, data.X, data.target, **data.fit_params)
+            if fitted is not self.model_:  # a target of one value, to which the members have no fit
+                return self._repeat(fitted, self.model_.n_estimators, data)
         values = own_member_predictions(self.model_, data.X, self.n_jobs)
         if values.shape[1] < 2:
             raise ValueError("`estimator` must have at least two members, got one. Raise its `n_estimators`.")
@@ -241,6 +243,11 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             for column, rows in enumerate(self.model_.estimators_samples_):
                 asked[rows, column] = False
         return MemberPredictions(values, asked)
+
+    def _repeat(self, constant: Any, n_members: int, data: TrainingData) -> MemberPredictions:
+        """Let each member be the same model of a constant."""
+        self.model_, self.estimators_ = None, [constant] * n_members
+        return self._members(data.X)
 
     def _second_opinion(self, data: TrainingData, unseen: MemberPredictions, seed: int) -> MemberPredictions:
         """Ask other members, fitted without them, for the rows that too few members left out.

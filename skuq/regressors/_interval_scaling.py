@@ -14,7 +14,7 @@ __all__ = ["IntervalScaling"]
 class IntervalScaling(BaseRecalibrator):
     """StdScalingRecalibrator for the coverage of 90 % intervals, where there is such a factor.
 
-    There is none for certain predictions that are wrong, as quantiles that coincide on many equal targets,
+    There is none for point masses that are wrong, as quantiles that coincide on many equal targets,
     for an infinite standard deviation, or for intervals that do not hold their mean. IsotonicRecalibrator
     then takes its place; where many targets lie beyond all of their distribution, it cannot either, and `fit`
     raises.

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._typing import FloatArray
-from skuq._validation import check_sample_weight, effective_rows
+from skuq._validation import check_sample_weight, check_unmasked, effective_rows
 from skuq.distributions import Distribution, StudentT
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._progress import Progress
@@ -98,6 +98,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
     ) -> TrainingData:
         if fit_params:
             raise TypeError(f"LeastSquaresRegressor.{caller} takes no parameters {sorted(fit_params)}.")
+        check_unmasked(X, "X")
         target = check_y(y, self)
         features, _ = validate_data(self, X, target, dtype=np.float64, ensure_min_samples=2)
         return TrainingData(features, target, check_sample_weight(sample_weight, len(target)))
@@ -182,6 +183,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
 
     def _check_new(self, X: Any) -> None:
         check_is_fitted(self)
+        check_unmasked(X, "X")
 
     def _standardise(self, X: FloatArray) -> FloatArray:
         """Centre before anything is squared, so that a large offset costs no digits."""

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq._sklearn_compat import ForestRegressor, delayed, run_parallel, safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import effective_rows
-from skuq.prediction._failures import located
+from skuq.prediction._failures import located, place_of
 from skuq.prediction._point import point_predict
 from skuq.prediction._row_sets import rows_outside
 from skuq.prediction._wrapped import fit_wrapped
@@ -85,7 +85,9 @@ def fit_members(
     """
     n_draws = round(effective_rows(data.sample_weight, len(data)))
     tasks = (
-        delayed(_fit_member)(clone(estimator), data, int(seed), n_draws, _place(member, len(seeds)))
+        delayed(_fit_member)(
+            clone(estimator), data, int(seed), n_draws, place_of("member", member, len(seeds))
+        )
         for member, seed in enumerate(seeds)
     )
     results = run_parallel(tasks, n_jobs=n_jobs, one_by_one=on_member is not None, verbose=verbose)
@@ -99,11 +101,6 @@ def fit_members(
         if on_member is not None:
             on_member()
     return members, MemberPredictions(values, asked)
-
-
-def _place(member: int, n: int) -> str:
-    """Return what a member is called in errors."""
-    return f"member {member + 1} of {n}"
 
 
 def _fit_member(
@@ -133,7 +130,7 @@ def predict_members(members: Sequence[Any], X: Any, n_jobs: int | None) -> Float
 def _each_prediction(members: Sequence[Any], inputs: Sequence[Any], n_jobs: int | None) -> FloatArray:
     """Return what each member predicts for its own input, shape (n, M)."""
     tasks = (
-        delayed(predict_member)(member, X, _place(number, len(members)))
+        delayed(predict_member)(member, X, place_of("member", number, len(members)))
         for number, (member, X) in enumerate(zip(members, inputs, strict=True))
     )
     return np.column_stack(list(run_parallel(tasks, n_jobs=n_jobs, prefer="threads")))

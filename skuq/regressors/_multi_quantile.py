@@ -42,10 +42,10 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     Parameters
     ----------
     estimator : estimator
-        Anything with a quantile loss; cloned, and its loss and level set. Known are scikit-learn's
+        Anything with a quantile loss; cloned, and its loss and level set. These are scikit-learn's
         QuantileRegressor, GradientBoostingRegressor and HistGradientBoostingRegressor, LightGBM,
         CatBoost, XGBoost and quantile-forest, and a Pipeline that ends in one; others by a parameter
-        named ``quantile``, or by `quantile_param`.
+        named ``quantile``, or by `quantile_param`. Inside of other containers the loss is not found.
     levels : array-like of shape (k,), default=(0.05, 0.1, 0.2, ..., 0.9, 0.95)
         At least two levels in (0, 1), increasing. Outside the outermost ones, tails are assumed.
     quantile_param : str or None, default=None
@@ -81,8 +81,10 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     worse [1]_. Between the levels the distribution function is linear, outside it has exponential
     tails; see `Quantiles`. The point prediction is the mean of that distribution.
 
-    A target transformed by TransformedTargetRegressor belongs outside:
-    ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``.
+    Containers other than a Pipeline belong outside:
+    ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``, as a decreasing transformation
+    exchanges the levels, and ``GridSearchCV(MultiQuantileRegressor(...), {"estimator__alpha": ...})``, as a
+    search inside would choose by one score at every level.
 
     On new rows the outer quantiles lie too far inside, as those of the training rows are fitted too closely:
     90 % intervals around gradient boosting cover about 80 %. `UncertaintyRegressor` recalibrates them;
@@ -136,11 +138,12 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
             places = [_place(level) for level in levels]
         else:
             settings, places = [loss.many(levels)], ["the model of all levels"]
+        aliases = loss.aliases(last_step(self.estimator))
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
         tasks = (
             delayed(_fit_one)(
                 seeded_clone(self.estimator, seed, self.random_state).set_params(
-                    **with_prefix(prefix, setting)
+                    **with_prefix(prefix, {**setting, **aliases})
                 ),
                 data,
                 place,

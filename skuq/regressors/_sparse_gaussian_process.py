@@ -11,7 +11,14 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._typing import FloatArray
-from skuq._validation import check_integer, check_number, check_option, check_random_state, effective_rows
+from skuq._validation import (
+    check_integer,
+    check_number,
+    check_option,
+    check_random_state,
+    check_unmasked,
+    effective_rows,
+)
 from skuq.distributions import Distribution, Normal
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._collapsed_gp import as_kernel, check_gpytorch, maximise_bound, torch_threads
@@ -99,7 +106,8 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
     It is over-confident where its assumptions fail, or where rows are few for the number of length
     scales: on 80 rows of Boston housing, 90 % intervals covered 79 % of new rows with 13 length scales
-    and 89 % with one. Such rows ask for ``ard=False`` or for `RecalibratedRegressor`.
+    and 89 % with one. With such rows take ``ard=False`` or `RecalibratedRegressor`, which
+    `UncertaintyRegressor` is around it, as the posterior is approximate.
 
     `fit_transform` refits on folds. The leave-one-out distributions that the process has in closed
     form are not honest, as hyperparameters and inducing points know the row: in the example above
@@ -248,8 +256,12 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
             epistemic_scale=self._y_scale * np.sqrt(spread),
         )
 
+    def _is_calibrated(self) -> bool:
+        return False  # the posterior is approximate, and its hyperparameters are fitted to the training rows
+
     def _check_new(self, X: Any) -> None:
         check_is_fitted(self)
+        check_unmasked(X, "X")
 
     def _standardise(self, X: FloatArray) -> FloatArray:
         standardised: FloatArray = np.clip((X - self._X_mean) / self._X_scale, -_FARTHEST, _FARTHEST)

@@ -29,10 +29,11 @@ from skuq._sklearn_compat import (
     splitter_ignores_groups,
 )
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import as_float_array, check_finite, check_sample_weight
+from skuq._validation import as_float_array, check_finite, check_sample_weight, check_unmasked
 from skuq._warnings import warn_user
 from skuq.prediction import supports_dist
-from skuq.prediction._child import child_of, last_step
+from skuq.prediction._child import child_of, inwards, is_search
+from skuq.prediction._no_distribution import one_column_each
 from skuq.prediction._wrapped import wraps_skorch
 
 __all__ = [
@@ -114,7 +115,7 @@ class TrainingData:
 def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
     """Return the target as a finite float array of shape (n,), with scikit-learn's warnings and errors.
 
-    Of a target that is a column it is warned, unless ``column`` says that somebody may want it so.
+    A target that is a column gives a warning, unless ``column`` is True, for estimators that take columns.
     """
     if y is None:
         raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
@@ -132,8 +133,7 @@ def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
     if target.ndim == 2:
         raise ValueError(
             f"`y` must have one column, got {target.shape[1]}; skuq handles one target at a time. "
-            f"For several, take multi = MultiOutputRegressor({type(owner).__name__}(...)); "
-            "predict_dist(multi.estimators_[j], X) is then the distribution of column j."
+            + one_column_each(type(owner).__name__)
         )
     if target.ndim != 1:
         raise ValueError(f"`y` must have shape (n,), got {target.shape}.")
@@ -209,6 +209,7 @@ def read_training(
     if hasattr(owner, "estimator"):
         _check_wrapped(owner.estimator)
     as_given = np.asarray(y) if wraps_skorch(getattr(owner, "estimator", None)) else None
+    check_unmasked(X, "X")
     target = check_y(y, owner, column=as_given is not None)
     validate_data(owner, X, skip_check_array=True)
     (X,) = indexable(X)  # rows can be selected; nothing else changes
@@ -233,18 +234,30 @@ def _check_wrapped(estimator: Any) -> None:
     name = type(estimator).__name__
     if is_classifying(estimator):
         raise ValueError(f"`estimator` must be a regressor, got the classifier {name}.")
-    if isinstance(last_step(estimator), MultiOutputRegressor | RegressorChain):
-        raise ValueError(
-            f"`estimator` must be a regressor of one target, got {type(last_step(estimator)).__name__}. "
-            "Exchange the two: multi = MultiOutputRegressor(skuq.UncertaintyRegressor(...)); "
-            "predict_dist(multi.estimators_[j], X) is then the distribution of column j."
-        )
+    _check_inside(estimator)
     # Some regressors have `predict` only once they are fitted, as a StackingRegressor by default.
     if not (is_regressing(estimator) or hasattr(estimator, "predict") or supports_dist(estimator)):
         raise TypeError(
             f"`estimator` must be a regressor with `fit` and `predict`, got {name}. A transformer goes in a "
             "Pipeline in front of a regressor."
         )
+
+
+def _check_inside(estimator: Any) -> None:
+    """Raise for a search that keeps no model, and for a model of several targets, however deep inside."""
+    finished = False
+    for inner in inwards(estimator):
+        finished |= isinstance(inner, FrozenEstimator)  # one fitted to a single column can be used
+        if is_search(inner) and not hasattr(inner, "best_estimator_") and not inner.refit:
+            raise ValueError(
+                f"`estimator` must have a model to predict with, got a {type(inner).__name__} with "
+                f"refit={inner.refit!r}. Set `refit=True`, or the name of a metric."
+            )
+        if isinstance(inner, MultiOutputRegressor | RegressorChain) and not finished:
+            name = type(inner).__name__
+            raise ValueError(
+                f"`estimator` must be a regressor of one target, got a {name}. {one_column_each()}"
+            )
 
 
 def _split_routed(
@@ -258,7 +271,7 @@ def _split_routed(
     split = dict(routed.splitter.split) if hasattr(owner, "cv") else {}
     groups = split.pop("groups", None)
     if split:
-        raise ValueError(f"`cv` asks for {sorted(split)}, but only `groups` can be passed on to a splitter.")
+        raise ValueError(f"`cv` requests {sorted(split)}, but only `groups` can be passed on to a splitter.")
     return params, weight_params, groups
 
 

@@ -32,6 +32,8 @@ from skuq.regressors._training import TrainingData
 __all__ = ["UncertaintyRegressor"]
 
 _METHODS = ("auto", "native", "recalibrated", "quantile", "bootstrap", "residual", "conformal")
+_OF_QUANTILES = ("levels", "quantile_param")
+"""Parameters of `MultiQuantileRegressor` that `RecalibratedRegressor` around it hands on to it."""
 
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
@@ -54,12 +56,16 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         and "conformal" `ConformalRegressor`, whose ``partial_fit`` is there as ``estimator_.partial_fit``.
         "auto" is "native" where the distribution is an exact posterior (BayesianRidge, ARDRegression,
         GaussianProcessRegressor, `LeastSquaresRegressor`) or was calibrated on rows that the model has not
-        seen (skuq's regressors, networks and recalibrators); "recalibrated" where the estimator gives
-        another distribution (NGBoost, CatBoost, quantile forests, mixtures by bagging and voting) or is
-        configured for a quantile loss; else "residual".
+        seen (skuq's other regressors, networks with a ``calibration``, and recalibrators); "recalibrated"
+        where the estimator gives another distribution (NGBoost, CatBoost, quantile forests, mixtures by
+        bagging and voting, the approximate posteriors of `SparseGaussianProcessRegressor` and of networks
+        with ``calibration=None``) or is configured for a quantile loss, itself or as the last step of a
+        Pipeline; else "residual", also around a quantile loss inside a search, a BaggingRegressor or a
+        TransformedTargetRegressor, for which see `MultiQuantileRegressor`.
     method_params : dict or None, default=None
         More parameters of the method's class, such as ``{"n_estimators": 100}``; none with "native". With
-        "recalibrated" those of `RecalibratedRegressor`, among them another ``recalibrator``.
+        "recalibrated" those of `RecalibratedRegressor`, among them another ``recalibrator``, and for a
+        quantile loss ``levels`` and ``quantile_param`` of `MultiQuantileRegressor`.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of the method; the bootstrap has none and uses its out-of-bag rows. An int k is
         ``KFold(k, shuffle=True)``. With "conformal" an int is for "cv+" alone, since the split methods
@@ -171,8 +177,10 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             **(self.method_params or {}),
         }
         if method == "recalibrated":
-            native = supports_dist(self.estimator)
-            model = self.estimator if native else MultiQuantileRegressor(self.estimator, n_jobs=self.n_jobs)
+            model = self.estimator
+            if not supports_dist(model):
+                quantiles = {name: options.pop(name) for name in _OF_QUANTILES if name in options}
+                model = MultiQuantileRegressor(model, n_jobs=self.n_jobs, **quantiles)
             options = {"recalibrator": IntervalScaling(), "cv": self.cv, **options}
             return RecalibratedRegressor(model, **options)
         if method == "bootstrap":
@@ -242,7 +250,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
 
 
 def _is_calibrated(inner: list[Any]) -> bool:
-    """Say whether the distribution that comes from these estimators may stay as it is.
+    """Say whether the distribution that comes from these estimators is exact or calibrated on unseen rows.
 
     One of several is a mixture, which is wider than calibrated parts are.
     """

@@ -127,7 +127,7 @@ def _residuals_without(
         cv=[(train, np.flatnonzero(rows)) for train, rows in splits.values()],
         params=data.fit_params,
         predict=point_predict,
-        name="the rows without two folds, pair",
+        name="pair of folds",
         **options,
     )
     predicted = dict(zip(splits, zip(fits.test_rows, fits.predictions, strict=True), strict=True))

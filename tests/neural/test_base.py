@@ -37,7 +37,7 @@ from skuq.neural import (
 )
 from skuq.prediction import predict_dist
 from skuq.recalibration import StdScalingRecalibrator
-from skuq.regressors import RecalibratedRegressor
+from skuq.regressors import RecalibratedRegressor, UncertaintyRegressor
 from tests.neural.epochs import keep_the_same
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}
@@ -676,3 +676,25 @@ def test_it_works_in_pipelines_searches_and_recalibration(sine):
     search = GridSearchCV(base, grid, scoring=get_scorer("neg_crps"), cv=2, error_score="raise").fit(frame, y)
     assert np.isfinite(search.best_score_)
     assert list(search.best_estimator_.feature_names_in_) == ["a", "b"]
+
+
+def test_the_front_door_recalibrates_a_network_that_was_not_calibrated(model, sine):
+    X, y = (part[:80] for part in sine)
+    calibrated = UncertaintyRegressor(clone(model), cv=2, random_state=0)
+    assert calibrated._resolve() == "native"
+    raw = clone(model).set_params(calibration=None)
+    front = UncertaintyRegressor(raw, cv=2, random_state=0).fit(X, y)
+    assert front.method_ == "recalibrated"
+    assert np.isfinite(front.predict_interval(X)).all()
+
+
+def test_masked_entries_of_X_raise(model, sine):
+    X, y = sine
+    masked = np.ma.array(X, mask=np.arange(X.size).reshape(X.shape) == 3)
+    for attempt in (
+        lambda: clone(model).fit(masked, y),
+        lambda: model.fit(X, y).predict(masked),
+        lambda: model.predict_dist(masked),
+    ):
+        with pytest.raises(ValueError, match="`X` must not have masked entries, got 1"):
+            attempt()

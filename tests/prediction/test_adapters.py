@@ -408,6 +408,16 @@ class TestBoosting:
         loaded.load_model(tmp_path / "model.json")
         np.testing.assert_array_equal(predict_dist(loaded, X).quantile([0.3]), dist.quantile([0.3]))
 
+    def test_xgboost_levels_have_all_digits(self, data, tmp_path):
+        X, y = data
+        thirds = [1 / 3, 2 / 3]
+        model = xgboost(thirds).fit(X, y)
+        np.testing.assert_array_equal(predict_dist(model, X).levels, thirds)
+        model.save_model(tmp_path / "model.json")
+        loaded = type(model)()
+        loaded.load_model(tmp_path / "model.json")
+        np.testing.assert_allclose(predict_dist(loaded, X).levels, thirds, rtol=1e-7)
+
     def test_in_containers(self, data):
         X, y = data
         pipeline = make_pipeline(StandardScaler(), xgboost([0.1, 0.9]))

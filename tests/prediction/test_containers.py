@@ -28,6 +28,7 @@ from sklearn.tree import DecisionTreeRegressor
 from skuq.distributions import Distribution, Mixture, Normal, NormalMixture
 from skuq.exceptions import NotProbabilisticError, NotRefittedError
 from skuq.prediction import predict_dist, supports_dist
+from skuq.prediction._resolve import inner_estimators
 from skuq.regressors import ResidualRegressor, UncertaintyRegressor
 
 
@@ -193,9 +194,10 @@ class TestSearches:
         with pytest.raises(NotRefittedError, match="`refit=False`"):
             predict_dist(unrefitted, X)
 
-    def test_refit_false(self, data):
+    @pytest.mark.parametrize("refit", [False, np.False_])
+    def test_refit_false(self, data, refit):
         X, y = data
-        search = GridSearchCV(pipeline(), GRID, refit=False)
+        search = GridSearchCV(pipeline(), GRID, refit=refit)
         assert not supports_dist(search)
         with pytest.raises(NotFittedError, match="is not fitted yet"):
             predict_dist(search, X)
@@ -290,6 +292,12 @@ class TestBagging:
         assert not supports_dist(model)
         with pytest.raises(NotProbabilisticError, match="DecisionTreeRegressor"):
             predict_dist(model, X)
+
+    @pytest.mark.parametrize("n_estimators", [1, 2, 2.5, 10**6, "many"])
+    def test_the_number_of_members_does_not_matter_before_the_fit(self, n_estimators):
+        bags = BaggingRegressor(BayesianRidge(), n_estimators)
+        assert supports_dist(bags)
+        assert len(inner_estimators(bags)) == (1 if n_estimators == 1 else 2)
 
     def test_unfitted(self, data):
         assert supports_dist(BaggingRegressor(pipeline()))
@@ -473,5 +481,11 @@ class TestSeveralTargets:
         X, y = data
         with pytest.raises(ValueError, match=r"multi = MultiOutputRegressor\(skuq.UncertaintyRegressor"):
             UncertaintyRegressor(make_pipeline(container(Ridge()))).fit(X, y)
+        search = GridSearchCV(container(Ridge()), {}, cv=2)
+        for inside in (search, make_pipeline(StandardScaler(), TransformedTargetRegressor(search))):
+            with pytest.raises(ValueError, match=rf"one target, got a {container.__name__}\. Fit one model"):
+                UncertaintyRegressor(inside).fit(X, y)
+        finished = FrozenEstimator(container(BayesianRidge()).fit(X, y.reshape(-1, 1)))
+        assert_same(UncertaintyRegressor(finished).fit(X, y).predict_dist(X), predict_dist(finished, X))
         with pytest.raises(ValueError, match=r"one column, got 2.*MultiOutputRegressor\(ResidualRegressor"):
             ResidualRegressor(Ridge()).fit(X, np.column_stack([y, y]))

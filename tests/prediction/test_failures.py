@@ -8,17 +8,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.ensemble import BaggingRegressor
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.ensemble import BaggingRegressor, StackingRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
+from skuq.distributions import Normal
 from skuq.exceptions import NonFinitePredictionError
 from skuq.model_selection import cross_val_predict_dist
 from skuq.prediction import predict_dist
 from skuq.prediction._failures import located
+from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegressor,
@@ -238,3 +242,107 @@ class TestConstantTargets:
         with pytest.raises(Exception, match="targets are equal") as raised:
             model.fit(self.X, self.y)
         assert "Raised in fold 3 of 3." in raised.value.__notes__
+
+    def test_a_target_that_is_not_constant_keeps_the_composite(self):
+        """The error comes from an inner fold; a constant in place of the whole model would hide it."""
+        stack = StackingRegressor([("trees", self.catboost())], final_estimator=Ridge(), cv=2)
+        y = np.r_[np.zeros(15), np.arange(15.0)]
+        with pytest.raises(Exception, match="targets are equal") as raised:
+            fit_wrapped(stack, self.X, y)
+        assert any("a fit inside of StackingRegressor" in note for note in raised.value.__notes__)
+        with pytest.raises(Exception, match="targets are equal"):
+            UncertaintyRegressor(stack, cv=self.sorted_folds).fit(self.X, self.y)
+        shuffled = StackingRegressor(stack.estimators, Ridge(), cv=KFold(2, shuffle=True, random_state=0))
+        assert fit_wrapped(shuffled, self.X, y) is shuffled
+
+    @pytest.mark.parametrize("noise", ["homoscedastic", "heteroscedastic", None])
+    def test_members_of_bagging_are_the_constant(self, noise):
+        bags = BaggingRegressor(self.catboost(), n_estimators=4, random_state=0)
+        model = BootstrapRegressor(bags, noise=noise, random_state=0)
+        dist = model.fit_transform(self.X, np.full(30, 7.0))
+        assert len(model.estimators_) == 4
+        for one in (dist, model.predict_dist(self.X)):
+            np.testing.assert_array_equal(one.interval(), 7.0)
+        assert model.fit(self.X, np.arange(30.0)).estimators_ == []
+        assert model.predict_dist(self.X).std().min() > 0
+
+    @pytest.mark.parametrize("package", ["catboost", "ngboost"])
+    @pytest.mark.filterwarnings("ignore:(divide|invalid):RuntimeWarning")
+    def test_where_a_distribution_is_needed_the_value_is_noted(self, package):
+        if package == "catboost":
+            child = self.catboost("RMSEWithUncertainty")
+        else:
+            child = pytest.importorskip("ngboost").NGBRegressor(n_estimators=3, verbose=False)
+        front = UncertaintyRegressor(child, cv=self.sorted_folds)
+        for y, fold in ((self.y, 3), (np.full(30, 7.0), 1)):
+            with pytest.raises(Exception, match=r"equal|NaN") as raised:
+                front.fit(self.X, y)
+            notes = raised.value.__notes__
+            assert notes == [
+                f"The target has one value, {y[0]:g}, in all rows of this fit.",
+                f"Raised in fold {fold} of 3.",
+            ]
+
+    def test_other_errors_get_no_such_note(self):
+        with pytest.raises(ValueError, match="alpha") as raised:
+            fit_wrapped(Ridge(alpha=-1.0), self.X, self.y)
+        assert not hasattr(raised.value, "__notes__")
+
+
+class GivesNaN(Ridge):
+    """A model of a user whose distribution has a NaN."""
+
+    def predict_dist(self, X):
+        return Normal(np.where(np.asarray(X)[:, 0] > 5, np.nan, 0.0), 1.0)
+
+
+def test_a_distribution_of_nan_names_estimator_and_fold(line):
+    for model in (GivesNaN(), make_pipeline(StandardScaler(with_mean=False, with_std=False), GivesNaN())):
+        with pytest.raises(ValueError, match="`loc` must") as raised:
+            UncertaintyRegressor(model, cv=KFold(4)).fit(*line)
+        notes = ["Raised in the distribution of GivesNaN.", "Raised in fold 2 of 4."]
+        assert raised.value.__notes__ == notes
+
+
+class Hole(KNeighborsRegressor):
+    """It has the attribute `radius` from scikit-learn, which is None as it counts neighbours."""
+
+    def predict(self, X):
+        return np.where(np.asarray(X)[:, 0] > 5, np.nan, 1.0)
+
+
+ROOT = TransformedTargetRegressor(
+    LinearRegression(), func=np.square, inverse_func=np.sqrt, check_inverse=False
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        (Hole(), "out.$"),
+        (Gappy(), "out. Try a larger radius"),
+        (ROOT, "out. The inverse transformation of the target must be"),
+        (make_pipeline(StandardScaler(), ROOT), "out. The inverse transformation of the target must be"),
+    ],
+    ids=["neighbours", "radius", "root", "root in a pipeline"],
+)
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_advice_is_for_the_estimator_at_hand(model, advice, line):
+    with pytest.raises(NonFinitePredictionError, match=f"leave these rows {advice}"):
+        ResidualRegressor(model, cv=KFold(4)).fit(*line)
+
+
+@pytest.mark.parametrize("inside", ["pipeline", "transformed target"])
+def test_a_pipeline_that_encodes_some_words_needs_to_encode_all(inside):
+    X = pd.DataFrame(
+        {"colour": ["red", "blue"] * 20, "shape": ["round", "flat"] * 20, "size": np.arange(40.0)}
+    )
+    encoder = make_column_transformer((OrdinalEncoder(), ["colour"]), remainder="passthrough")
+    model = make_pipeline(encoder, Ridge())
+    if inside == "transformed target":
+        model = TransformedTargetRegressor(model, func=np.log1p, inverse_func=np.expm1)
+    with pytest.raises(ValueError, match="to float") as raised:
+        UncertaintyRegressor(model, cv=2).fit(X, np.arange(40.0))
+    (note,) = (note for note in raised.value.__notes__ if "X holds words" in note)
+    assert "Not all columns of words are encoded" in note
+    assert "make_pipeline" not in note

@@ -11,8 +11,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq.distributions import Quantiles
+from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist
-from skuq.regressors import MultiQuantileRegressor
+from skuq.prediction._quantile_estimators import configured_levels
+from skuq.regressors import MultiQuantileRegressor, ResidualRegressor, UncertaintyRegressor
 from tests.regressors.worlds import heteroscedastic_world, linear_world
 
 LEVELS = [0.1, 0.5, 0.9]
@@ -174,3 +176,57 @@ def test_an_estimator_without_quantile_loss_is_named():
         ValueError, match=r"none is known for LinearRegression.*quantile_param.*ResidualRegressor"
     ):
         MultiQuantileRegressor(make_pipeline(StandardScaler(), LinearRegression())).fit(X, y)
+
+
+class MyBoosting(GradientBoostingRegressor):
+    def __init__(self, n=5):
+        self.n = n
+        super().__init__(loss="quantile", alpha=0.3, n_estimators=n)
+
+
+class MyHistogram(HistGradientBoostingRegressor):
+    def __init__(self, n=5):
+        self.n = n
+        super().__init__(loss="quantile", quantile=0.3, max_iter=n)
+
+
+class MyDummy(DummyRegressor):
+    def __init__(self, level=0.3):
+        self.level = level
+        super().__init__(strategy="quantile", quantile=level)
+
+
+class MyMean(GradientBoostingRegressor):
+    def __init__(self, n=5):
+        self.n = n
+        super().__init__(n_estimators=n)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "levels"),
+    [(MyBoosting(), [0.3]), (MyHistogram(), [0.3]), (MyDummy(), [0.3]), (MyMean(), None)],
+)
+def test_subclasses_with_a_constructor_of_their_own_have_levels(estimator, levels):
+    X, y = linear_world(60)
+    assert configured_levels(estimator) == levels
+    assert configured_levels(make_pipeline(StandardScaler(), estimator)) == levels
+    own = ResidualRegressor(estimator, cv=2, random_state=0).fit(X, y)
+    assert np.isfinite(own.predict_interval(X)).all()
+    if not isinstance(estimator, DummyRegressor):
+        with pytest.raises(NotProbabilisticError):
+            predict_dist(estimator.fit(X, y), X)
+
+
+@pytest.mark.parametrize("alias", ["objective", "application", "app", "objective_type", "loss"])
+@pytest.mark.filterwarnings("ignore:Found '")
+def test_lightgbm_by_every_name_of_its_loss(alias):
+    X, y = heteroscedastic_world(200)
+    one = lightgbm(alpha=0.3, **{alias: "quantile"})
+    assert configured_levels(one) == [0.3]
+    assert configured_levels(lightgbm(alpha=0.3, **{alias: "l1"})) is None
+    front = UncertaintyRegressor(one, cv=2, random_state=0).fit(X, y)
+    assert front.method_ == "recalibrated"
+    assert configured_levels(one.fit(X, y)) == [0.3]
+    other = MultiQuantileRegressor(lightgbm(**{alias: "l1"}), LEVELS).fit(X, y)
+    reference = MultiQuantileRegressor(lightgbm(), LEVELS).fit(X, y)
+    assert np.array_equal(other.predict_quantiles(X, LEVELS), reference.predict_quantiles(X, LEVELS))

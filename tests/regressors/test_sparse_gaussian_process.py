@@ -647,7 +647,9 @@ def test_in_pipelines_searches_and_recalibration():
     assert isinstance(predict_dist(search, X), Normal)
     recalibrated = RecalibratedRegressor(model, cv=3, random_state=0).fit(X, y)
     front = UncertaintyRegressor(model, method="native", random_state=0).fit(X, y)
-    for fitted_one in (recalibrated, front):
+    approximate = UncertaintyRegressor(model, cv=3, random_state=0).fit(X, y)
+    assert approximate.method_ == "recalibrated"
+    for fitted_one in (recalibrated, front, approximate):
         bounds = fitted_one.predict_interval(X)
         assert np.mean((bounds[:, 0] <= y) & (y <= bounds[:, 1])) > 0.8
     np.testing.assert_allclose(front.predict_interval(X), model.fit(X, y).predict_interval(X))

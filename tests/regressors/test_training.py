@@ -6,6 +6,7 @@ from sklearn import config_context
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import RandomForestRegressor, StackingRegressor
 from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import make_scorer, r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
@@ -211,6 +212,16 @@ def test_what_is_wrapped_must_be_a_regressor(wrapper, estimator, message):
     X, y = linear_world(N)
     with pytest.raises((TypeError, ValueError), match=f"`estimator` {message}"):
         wrapper(estimator).fit(X, y > 0)
+
+
+@pytest.mark.parametrize("wrapper", [UncertaintyRegressor, ResidualRegressor, RecalibratedRegressor])
+@pytest.mark.parametrize("refit", [False, np.False_])
+def test_a_search_must_keep_a_model(wrapper, refit):
+    X, y = linear_world(N)
+    search = GridSearchCV(Ridge(), {"alpha": [1.0]}, refit=refit, error_score="raise")
+    for estimator in (search, make_pipeline(StandardScaler(), search), FrozenEstimator(search.fit(X, y))):
+        with pytest.raises(ValueError, match=r"got a GridSearchCV with refit=.*Set `refit=True`"):
+            wrapper(estimator).fit(X, y)
 
 
 def test_a_splitter_by_groups_says_where_the_groups_come_from():

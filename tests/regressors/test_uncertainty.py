@@ -169,6 +169,37 @@ def test_recalibrated_is_its_class(estimator):
     assert isinstance(other.estimator_.recalibrators_[0], EmpiricalRecalibrator)
 
 
+@pytest.mark.parametrize("method", ["auto", "recalibrated"])
+def test_levels_reach_the_quantile_model_inside(method):
+    X, y = linear_world(60)
+    levels, recalibrator = [0.1, 0.5, 0.9], StdScalingRecalibrator(objective="coverage")
+    own = RecalibratedRegressor(
+        MultiQuantileRegressor(QuantileRegressor(alpha=0), levels), recalibrator, cv=KFold(3), random_state=2
+    )
+    front = UncertaintyRegressor(
+        QuantileRegressor(alpha=0), method, method_params={"levels": levels}, cv=KFold(3), random_state=2
+    )
+    assert np.array_equal(front.fit(X, y).predict_interval(X), own.fit(X, y).predict_interval(X))
+    named = clone(front).set_params(method_params={"levels": levels, "quantile_param": "quantile"})
+    assert np.array_equal(named.fit(X, y).predict_interval(X), own.predict_interval(X))
+    with pytest.raises(TypeError, match="levels"):  # of a distribution there are none to choose
+        UncertaintyRegressor(ReportsStd(), method, method_params={"levels": levels}).fit(X, y)
+
+
+def test_inside_other_containers_a_quantile_loss_is_a_point_model():
+    X, y = linear_world(60)
+    for container in (
+        TransformedTargetRegressor(QuantileRegressor(alpha=0)),
+        GridSearchCV(QuantileRegressor(), {"alpha": [0.0, 0.1]}, cv=2),
+        BaggingRegressor(QuantileRegressor(alpha=0), 3, random_state=0),
+    ):
+        model = UncertaintyRegressor(container, random_state=0).fit(X, y)
+        assert model.method_ == "residual"
+        assert prediction_interval_coverage(y, model.predict_dist(X)) > 0.85
+        with pytest.raises(ValueError, match="quantile loss, and none is known"):
+            MultiQuantileRegressor(container).fit(X, y)
+
+
 def test_the_point_prediction_stays_that_of_the_model():
     X, y = linear_world(80)
     front = UncertaintyRegressor(ReportsStd(), random_state=0).fit(X, y)
