@@ -92,7 +92,10 @@ class Recalibrated(Distribution):
         return len(self.base)
 
     def _take(self, rows: IntArray) -> Distribution:
-        return Recalibrated(self.base[rows], self.level_map)
+        taken = Recalibrated(self.base[rows], self.level_map)
+        if self._standard is not None:
+            taken._set(_standard=self._standard)  # that of all rows is that of some
+        return taken
 
     @classmethod
     def _merge(cls, parts: Sequence[Recalibrated]) -> Distribution | None:
@@ -166,13 +169,14 @@ class Recalibrated(Distribution):
         return np.where(scale == 0, np.abs(y - loc), scale * standard._one_row_crps(z))
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Recalibrated] | None:
-        return self._cached_form
+        form = self.base._standard_form()
+        return None if form is None or self._standard is None else (*form[:2], self._standard)
 
     @cached_property
-    def _cached_form(self) -> tuple[FloatArray, FloatArray, Recalibrated] | None:
-        """The standard form, kept because moments and CRPS of its one row take an integration."""
+    def _standard(self) -> Recalibrated | None:
+        """The one-row distribution common to all rows, kept because its moments and CRPS are integrals."""
         form = self.base._standard_form()
-        return None if form is None else (*form[:2], Recalibrated(form[2], self.level_map))
+        return None if form is None else Recalibrated(form[2], self.level_map)
 
     @cached_property
     def _one_row_moments(self) -> tuple[FloatArray, FloatArray]:

@@ -16,6 +16,9 @@ from skuq.metrics._spec import metric
 MOST_ROWS = 10**9
 """Rows from which numpy draws groups without replacement."""
 
+ROWS_A_PLACE = 50
+"""Up to so many rows for each place, drawing row by row is faster than drawing counts."""
+
 GROUP_ERRORS = ("mace", "rmsce")
 
 
@@ -158,7 +161,9 @@ def draw_counts(
     """Return the counts at each place in random groups, shape (trials, groups, k)."""
     if replace:
         return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
-    flat = rng.multivariate_hypergeometric(counts, size, size=shape[0] * shape[1], method="marginals")
+    # two exact methods, whose costs grow with the number of rows and with that of the places
+    method: Any = "count" if counts.sum() <= ROWS_A_PLACE * counts.size else "marginals"
+    flat = rng.multivariate_hypergeometric(counts, size, size=shape[0] * shape[1], method=method)
     return np.asarray(flat.reshape(*shape, counts.size))
 
 
