@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -95,7 +96,7 @@ def test_sdist_runs_its_own_tests(sdist):
         assert not [name for name in tracked if not (sdist / name).exists()]
     tests = ["tests/test_architecture.py", "tests/test_benchmarks.py"]
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    run(sys.executable, "-m", "pytest", *options, *tests, cwd=sdist, PYTHONPATH=os.environ.get("XP", ""))
+    run(sys.executable, "-m", "pytest", *options, *tests, cwd=sdist, PYTHONPATH="")
 
 
 def import_ratio(python: Path) -> float:
@@ -125,6 +126,15 @@ def test_wheel_works_with_core_dependencies_alone(backend, sdist, tmp_path):
     run(python, "-I", "-c", "\n".join(code for _, code in blocks(page)), cwd=tmp_path)
     assert "matplotlib" not in run(python, "-I", "-c", FIT + LOADED, cwd=tmp_path).split()
     assert import_ratio(python) < 1.5
+
+
+def test_extras_are_quoted_and_exist():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.rst"), *(ROOT / "skuq").rglob("*.py")]
+    for page in pages:
+        for found in re.findall(r"pip install [^`\n]*\[.*", page.read_text(encoding="utf-8")):
+            extra = re.match(r'pip install (?:-e )?"(?:skuq|\.)\[(\w+)\]"', found)
+            assert extra, f"{page.name}: {found}"
+            assert extra[1] in PROJECT["optional-dependencies"], f"{page.name}: {found}"
 
 
 def test_no_optional_package_is_loaded_before_it_is_needed():
