@@ -1,29 +1,40 @@
 # Every target makes what it needs: a virtual environment in .venv and, in it, the pinned packages of one extra.
-# A stamp file in the environment remembers what is installed, so that a second call starts at once.
+# A stamp file in the environment remembers what is installed, so that a second call starts at once. The oldest and the
+# newest versions have an environment of their own for each Python.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-MINIMUM := .venv-minimum
+MINIMUM := .venv-minimum-$(notdir $(PYTHON))
+NEWEST := .venv-newest-$(notdir $(PYTHON))
 PIP := -m pip install -qq --disable-pip-version-check
 
 # Arguments for pytest, as in `make test ARGS="tests/metrics -x"`.
 ARGS ?=
 
+# What `make check` runs: the structure of the code, the public names, and the examples in the docstrings, which are one
+# quick test of every public module.
+QUICK := tests/test_architecture.py tests/test_public_api.py skuq
+
+# What runs the tests where the peers and networks are not installed.
+TOOLS := pytest pytest-timeout pytest-xdist psutil hypothesis mpmath
+
 export MPLBACKEND := Agg
 
 # One process a core, and in each one thread: threads of several processes would only wait for one another.
 PYTEST := -m pytest -n logical
-test test-minimum: export OMP_NUM_THREADS := 1
-test test-minimum: export OPENBLAS_NUM_THREADS := 1
+check test test-minimum test-newest: export OMP_NUM_THREADS := 1
+check test test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo test lint format docs bench test-minimum clean
+.PHONY: help demo test check lint format docs bench test-minimum test-newest clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo          run the quick start on real data and save its three plots"
 	@echo "make test          run all tests, doctests and examples"
+	@echo "make check         lint and one quick test of every module, in under a minute"
 	@echo "make test-minimum  run the tests on the oldest supported versions, without the peers"
+	@echo "make test-newest   run the tests on the newest versions, as in: make test-newest PYTHON=python3.13"
 	@echo "make lint          check style (ruff) and types (mypy)"
 	@echo "make format        put the code into that style"
 	@echo "make docs          build the documentation in docs/_build/html"
@@ -35,6 +46,9 @@ demo: $(VENV)/.installed-demo
 
 test: $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) $(ARGS)
+
+check: lint $(VENV)/.installed-test
+	$(BIN)/python $(PYTEST) $(QUICK) $(ARGS)
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check
@@ -61,16 +75,20 @@ bench: $(VENV)/.installed-test
 test-minimum: $(MINIMUM)/.installed
 	$(MINIMUM)/bin/python $(PYTEST) $(ARGS)
 
+test-newest: $(NEWEST)/.installed
+	$(NEWEST)/bin/python $(PYTEST) $(ARGS)
+
 clean:
 	rm -rf build dist plots examples/plots docs/_build docs/auto_examples docs/explanation/generated docs/reference/generated
 	rm -rf docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find skuq tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # An environment that exists and has pip is used as it is.
-$(VENV)/.created $(MINIMUM)/.created:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "skuq needs Python 3.11 or newer, got " \
-		+ sys.version.split()[0] + ". Name another one, as in: make $(MAKECMDGOALS) PYTHON=python3.12")'
-	@$(@D)/bin/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv $(@D)
+$(VENV)/.created $(MINIMUM)/.created $(NEWEST)/.created:
+	@set -e; python=$$(.ci/python $(PYTHON)); \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "skuq needs Python 3.11 or newer, got " \
+		+ sys.version.split()[0] + ". Name another one, as in: make $(MAKECMDGOALS) PYTHON=python3.12")'; \
+	$(@D)/bin/python -m pip --version > /dev/null 2>&1 || "$$python" -m venv $(@D)
 	@touch $@
 
 $(VENV)/.installed-%: pyproject.toml constraints.txt $(VENV)/.created
@@ -80,5 +98,10 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt $(VENV)/.created
 
 $(MINIMUM)/.installed: pyproject.toml constraints-minimum.txt $(MINIMUM)/.created
 	@echo "Installing the oldest supported versions into $(MINIMUM) (once, about a minute) ..."
-	@$(MINIMUM)/bin/python $(PIP) -c constraints-minimum.txt -e '.[plot]' pytest pytest-xdist psutil hypothesis mpmath
+	@$(MINIMUM)/bin/python $(PIP) -c constraints-minimum.txt -e '.[plot]' $(TOOLS)
+	@touch $@
+
+$(NEWEST)/.installed: pyproject.toml $(NEWEST)/.created
+	@echo "Installing the newest versions into $(NEWEST) (once, about a minute) ..."
+	@$(NEWEST)/bin/python $(PIP) --upgrade --upgrade-strategy eager -e '.[plot,progress]' $(TOOLS)
 	@touch $@

@@ -36,6 +36,13 @@ def shared_data() -> Callable[[str], pd.DataFrame]:
     return load
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests that take minutes an hour before they fail; all others have the limit of pyproject.toml."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(3600))
+
+
 @pytest.fixture(autouse=True)
 def _close_figures() -> Iterator[None]:
     """Close what a test drew, so that matplotlib does not warn of many open figures."""

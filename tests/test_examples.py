@@ -64,7 +64,7 @@ def test_example_runs_and_saves_its_pictures(script, tmp_path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=240,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.strip(), "the example prints nothing"

@@ -1,0 +1,149 @@
+"""What is published works: the sdist runs its own tests, and the wheel with the core dependencies alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+from importlib.metadata import packages_distributions, version
+from pathlib import Path
+
+import pytest
+
+from tests.test_docs import blocks
+
+ROOT = Path(__file__).resolve().parent.parent
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+# Every module a user imports, but for skuq.neural, which needs torch to be imported at all.
+EVERYTHING = (
+    "import skuq, skuq.displays, skuq.distributions, skuq.exceptions, skuq.metrics, skuq.model_selection, "
+    "skuq.prediction, skuq.recalibration, skuq.regressors"
+)
+FIT = (
+    EVERYTHING
+    + """
+from sklearn.datasets import make_regression
+from sklearn.linear_model import LinearRegression
+X, y = make_regression(60, 2, noise=1.0, random_state=0)
+model = skuq.UncertaintyRegressor(LinearRegression(), random_state=0).fit(X, y)
+skuq.metrics.crps_loss(y, skuq.predict_dist(model, X))
+"""
+)
+LOADED = """
+import sys
+print(*sorted({name.split(".")[0] for name in sys.modules}))
+"""
+SECONDS = """
+import time
+start = time.process_time()
+import {}
+print(time.process_time() - start)
+"""
+
+
+def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:
+    """Return what a command prints; fail with all it wrote where it ends in an error."""
+    result = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def names(requirements: list[str]) -> set[str]:
+    """Return the names of requirements such as ``numpy>=2.0``, but for skuq itself."""
+    return {requirement.split(">")[0].split("[")[0] for requirement in requirements} - {"skuq"}
+
+
+@pytest.fixture(scope="module")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the build backend, or skip where no package index answers."""
+    folder = tmp_path_factory.mktemp("backend")
+    command = [*PIP, "install", "--quiet", "--retries", "1", "--timeout", "15", "--target", str(folder)]
+    result = subprocess.run([*command, "hatchling>=1.25"], capture_output=True, text=True, check=False)
+    if result.returncode:
+        pytest.skip(f"no package index answers: {(result.stderr.splitlines() or ['pip says nothing'])[-1]}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sdist(backend: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder in which the sdist of this tree is unpacked."""
+    folder = tmp_path_factory.mktemp("sdist")
+    build = f"from hatchling.build import build_sdist; build_sdist({str(folder)!r})"
+    run(sys.executable, "-c", build, PYTHONPATH=str(backend))
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as content:
+        content.extractall(folder, filter="data")
+    (unpacked,) = (path for path in folder.iterdir() if path.is_dir())
+    return unpacked
+
+
+def test_sdist_runs_its_own_tests(sdist):
+    if (ROOT / ".git").exists():
+        tracked = run("git", "ls-files").splitlines()
+        assert not [name for name in tracked if not (sdist / name).exists()]
+    tests = ["tests/test_architecture.py", "tests/test_benchmarks.py"]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    run(sys.executable, "-m", "pytest", *options, *tests, cwd=sdist, PYTHONPATH="")
+
+
+def import_ratio(python: Path) -> float:
+    """Return by how much longer skuq takes to import than scikit-learn, in time of the processor.
+
+    Each is the best of several new processes in turn. What is imported has been compiled before.
+    """
+    seconds: dict[str, list[float]] = {"sklearn": [], "skuq": []}
+    for _ in range(3):
+        for module, times in seconds.items():
+            times.append(float(run(python, "-I", "-c", SECONDS.format(module))))
+    return min(seconds["skuq"]) / min(seconds["sklearn"])
+
+
+@pytest.mark.timeout(900)  # it downloads and installs
+def test_wheel_works_with_core_dependencies_alone(backend, sdist, tmp_path):
+    build = f"from hatchling.build import build_wheel; build_wheel({str(tmp_path)!r})"
+    run(sys.executable, "-c", build, cwd=sdist, PYTHONPATH=str(backend))
+    (wheel,) = tmp_path.glob("*.whl")
+    venv.create(tmp_path / "empty")
+    python = tmp_path / "empty" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    # The versions that run this test, so that nothing new is downloaded.
+    pinned = [f"{name}=={version(name)}" for name in names(PROJECT["dependencies"])]
+    run(*PIP, "--python", python, "install", "--quiet", "--no-compile", wheel, *pinned)
+
+    page = ROOT / "README.md"
+    run(python, "-I", "-c", "\n".join(code for _, code in blocks(page)), cwd=tmp_path)
+    assert "matplotlib" not in run(python, "-I", "-c", FIT + LOADED, cwd=tmp_path).split()
+    assert import_ratio(python) < 1.5
+
+
+def test_extras_are_quoted_and_exist():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.rst"), *(ROOT / "skuq").rglob("*.py")]
+    for page in pages:
+        for found in re.findall(r"pip install [^`\n]*\[.*", page.read_text(encoding="utf-8")):
+            extra = re.match(r'pip install (?:-e )?"(?:skuq|\.)\[(\w+)\]"', found)
+            assert extra, f"{page.name}: {found}"
+            assert extra[1] in PROJECT["optional-dependencies"], f"{page.name}: {found}"
+
+
+def test_no_optional_package_is_loaded_before_it_is_needed():
+    optional = names([name for extra in PROJECT["optional-dependencies"].values() for name in extra])
+    optional -= {"rich", *names(PROJECT["dependencies"])}  # scikit-learn's own progress bars load rich
+    installed = {
+        module
+        for module, distributions in packages_distributions().items()
+        if optional & {distribution.lower() for distribution in distributions}
+    }
+    loaded = set(run(sys.executable, "-c", FIT + LOADED).split())
+    assert not loaded & installed
