@@ -1,0 +1,259 @@
+"""Time and memory of everything public at a million rows: `python benchmarks/million.py [part of a name]`.
+
+Each line is run at a tenth of the rows and at all of them. ``growth`` is the ratio of the two times: 10 where
+time grows with the number of rows, 12 with a sort, 100 where it grows with its square. Memory is the peak
+beyond the inputs. ``--rows 100000`` takes fewer rows. What needs torch is left out where it is not installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import BayesianRidge, Ridge
+
+import skuq.displays
+import skuq.recalibration
+from skuq.distributions import (
+    BetaRecalibrated,
+    Distribution,
+    Empirical,
+    Mixture,
+    Normal,
+    NormalMixture,
+    Quantiles,
+    StudentT,
+)
+from skuq.metrics import (
+    adversarial_group_calibration_curve,
+    bootstrap_interval,
+    conditional_coverage,
+    get_scorer_names,
+    make_scorer,
+    paired_permutation_test,
+    regression_calibration_curve,
+    reliability_table,
+    uncertainty_characteristics_curve,
+    uncertainty_report,
+)
+from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator
+from skuq.regressors import (
+    BootstrapRegressor,
+    ConformalRegressor,
+    LeastSquaresRegressor,
+    MultiQuantileRegressor,
+    RecalibratedRegressor,
+    ResidualRegressor,
+    UncertaintyRegressor,
+)
+
+N_FEATURES, N_FITTED = 5, 2000
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is measured; ``make(n)`` prepares n rows and returns the call that is timed."""
+
+    what: str
+    make: Callable[[int], Callable[[], object]]
+
+
+def table(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return features and a target with noise that depends on them."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, N_FEATURES))
+    return X, X @ np.arange(1.0, N_FEATURES + 1) + np.exp(0.3 * X[:, 0]) * rng.standard_normal(n)
+
+
+def forecast(n: int) -> tuple[np.ndarray, Normal]:
+    """Return targets and normal forecasts, a little too narrow."""
+    rng = np.random.default_rng(1)
+    loc, scale = rng.standard_normal(n), rng.uniform(0.5, 2, n)
+    return loc + 1.2 * scale * rng.standard_normal(n), Normal(loc, scale)
+
+
+def regressor_lines() -> Iterator[Line]:
+    boosted = HistGradientBoostingRegressor(max_iter=10, random_state=0)
+    quantile = HistGradientBoostingRegressor(loss="quantile", quantile=0.5, max_iter=5, random_state=0)
+    models: dict[str, Any] = {
+        "LeastSquaresRegressor": LeastSquaresRegressor(),
+        "UncertaintyRegressor(Ridge)": UncertaintyRegressor(Ridge(), random_state=0),
+        "UncertaintyRegressor(boosting)": UncertaintyRegressor(boosted, random_state=0),
+        "ResidualRegressor(Ridge)": ResidualRegressor(Ridge(), random_state=0),
+        "BootstrapRegressor(Ridge, 20)": BootstrapRegressor(Ridge(), 20, random_state=0),
+        "RecalibratedRegressor(BayesianRidge)": RecalibratedRegressor(BayesianRidge(), random_state=0),
+        "MultiQuantileRegressor(boosting)": MultiQuantileRegressor(quantile, (0.1, 0.5, 0.9), random_state=0),
+        "ConformalRegressor(split)": ConformalRegressor(Ridge(), random_state=0),
+        "ConformalRegressor(CV+)": ConformalRegressor(Ridge(), "cv+", random_state=0),
+    }
+    if importlib.util.find_spec("gpytorch"):
+        sparse = skuq.regressors.SparseGaussianProcessRegressor(20, max_iter=5, random_state=0)
+        models["SparseGaussianProcessRegressor(20)"] = sparse
+    if importlib.util.find_spec("torch") and importlib.util.find_spec("skorch"):
+        neural = importlib.import_module("skuq.neural")
+        for name in neural.__all__:
+            if name.endswith("Regressor"):
+                settings = {"hidden_layer_sizes": (16,), "max_epochs": 1, "batch_size": 1024}
+                models[f"{name}, one epoch"] = getattr(neural, name)(**settings, random_state=0)
+    for name, model in models.items():
+
+        def make(n: int, model: Any = model) -> Callable[[], object]:
+            X, y = table(n)
+            return lambda: model.fit(X, y).predict_interval(X)
+
+        yield Line(f"{name}: fit, interval", make)
+
+
+def recalibrator_lines() -> Iterator[Line]:
+    for name in skuq.recalibration.__all__:
+        if name == "BaseRecalibrator":
+            continue
+
+        def make(n: int, name: str = name) -> Callable[[], object]:
+            y, dist = forecast(n)
+            options = {"miss_rate": 0.1} if name == "OperatingPointRecalibrator" else {}
+            recalibrator = getattr(skuq.recalibration, name)(**options)
+            return lambda: recalibrator.fit(dist, y).transform(dist).interval()
+
+        yield Line(f"{name}: fit, interval", make)
+
+
+def families(n: int) -> dict[str, Distribution]:
+    """Return forecasts of many families, n rows each."""
+    _, dist = forecast(n)
+    y_few, few = forecast(N_FITTED)
+    student = StudentT(dist.loc, dist.scale, 5.0)
+    few_student = StudentT(few.loc, few.scale, 5.0)
+    levels = np.linspace(0.05, 0.95, 11)
+    members = dist.sample(20, 0)
+    return {
+        "Normal": dist,
+        "StudentT": student,
+        "NormalMixture of 2": NormalMixture(members[:, :2], np.column_stack([dist.scale, dist.scale])),
+        "Mixture of Normal and StudentT": Mixture([dist, student]),
+        "Quantiles, 11 levels": Quantiles(levels, dist.quantile(levels)),
+        "Empirical, 20 members": Empirical(members),
+        "isotonic of Normal": IsotonicRecalibrator().fit(few, y_few).transform(dist),
+        "isotonic of StudentT": IsotonicRecalibrator().fit(few_student, y_few).transform(student),
+        "EmpiricalRecalibrator": EmpiricalRecalibrator().fit(few, y_few).transform(dist),
+        "BetaRecalibrated": BetaRecalibrated(dist, a=1.2, b=0.9, c=0.1),
+    }
+
+
+def distribution_lines() -> Iterator[Line]:
+    for name in families(10):
+
+        def make(n: int, name: str = name) -> Callable[[], object]:
+            y, _ = forecast(n)
+            dist = families(n)[name]
+            return lambda: dist.crps(y)
+
+        yield Line(f"CRPS of {name}", make)
+
+
+def metric_lines() -> Iterator[Line]:
+    for name in get_scorer_names():
+
+        def make(n: int, name: str = name) -> Callable[[], object]:
+            y, dist = forecast(n)
+            metric = make_scorer(name.removeprefix("neg_"))._score_func
+            return lambda: metric(y, dist)
+
+        yield Line(f"metric {name.removeprefix('neg_')}", make)
+    for function in (
+        regression_calibration_curve,
+        reliability_table,
+        conditional_coverage,
+        uncertainty_characteristics_curve,
+        adversarial_group_calibration_curve,
+    ):
+
+        def make_curve(n: int, function: Callable[..., object] = function) -> Callable[[], object]:
+            y, dist = forecast(n)
+            return lambda: function(y, dist)
+
+        yield Line(function.__name__, make_curve)
+
+
+def resampling_lines() -> Iterator[Line]:
+    def interval(n: int) -> Callable[[], object]:
+        y, dist = forecast(n)
+        return lambda: bootstrap_interval(y, dist, "crps", random_state=0)
+
+    def test(n: int) -> Callable[[], object]:
+        y, dist = forecast(n)
+        other = Normal(dist.loc, 1.1 * dist.scale)
+        return lambda: paired_permutation_test(y, dist, other, "crps", n_permutations=100, random_state=0)
+
+    def report(n: int) -> Callable[[], object]:
+        y, dist = forecast(n)
+        return lambda: uncertainty_report(y, dist, n_resamples=20, n_simulations=10)
+
+    yield Line("bootstrap_interval of CRPS", interval)
+    yield Line("paired_permutation_test of CRPS, 100", test)
+    yield Line("uncertainty_report, 20 + 10", report)
+
+
+def display_lines() -> Iterator[Line]:
+    for name in skuq.displays.__all__:
+
+        def make(n: int, name: str = name) -> Callable[[], object]:
+            y, dist = forecast(n)
+
+            def draw() -> None:
+                display = getattr(skuq.displays, name).from_predictions(y, dist)
+                display.figure_.canvas.draw()
+                mpl.pyplot.close(display.figure_)
+
+            return draw
+
+        yield Line(name, make)
+
+
+def measure(line: Line, n: int) -> tuple[float, float]:
+    """Return seconds and the peak of memory beyond the inputs, in MB."""
+    call = line.make(n)
+    tracemalloc.start()
+    start = time.perf_counter()
+    call()
+    seconds = time.perf_counter() - start
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return seconds, peak / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", nargs="?", default="", help="only lines that contain this")
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    chosen = parser.parse_args()
+    mpl.use("Agg")
+    importlib.import_module("matplotlib.pyplot")
+    warnings.simplefilter("ignore")
+    print(f"{'at ' + format(chosen.rows, ',') + ' rows':50s}{'seconds':>9s}{'growth':>8s}{'MB':>8s}")
+    groups = (
+        distribution_lines,
+        metric_lines,
+        recalibrator_lines,
+        display_lines,
+        resampling_lines,
+        regressor_lines,
+    )
+    for line in (line for group in groups for line in group()):
+        if chosen.part.lower() in line.what.lower():
+            few, _ = measure(line, chosen.rows // 10)
+            seconds, peak = measure(line, chosen.rows)
+            print(f"{line.what:50s}{seconds:9.2f}{seconds / few:8.1f}{peak:8.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
