@@ -480,7 +480,7 @@ def test_traffic_by_the_hour_keeps_its_coverage(shared_data):
     time = pd.to_datetime(data["date_time"])
     data = data.assign(time=time).drop_duplicates("time").sort_values("time")[20_000:26_000]
     X = np.column_stack(
-        [data["time"].dt.hour, data["time"].dt.dayofweek, data[["temp", "clouds_all"]].astype(float)]
+        [data["time"].dt.hour, data["time"].dt.day_of_week, data[["temp", "clouds_all"]].astype(float)]
     )
     y = data["traffic_volume"].to_numpy(dtype=float)
     trees = HistGradientBoostingRegressor(max_iter=60, random_state=0)
