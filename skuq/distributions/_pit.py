@@ -17,7 +17,7 @@ from scipy.special import ndtr, ndtri
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 
-_FLOAT32 = 2.0**-22
+FLOAT32_ROUNDING = 2.0**-22
 """Rounding of a few operations in single precision, in which some models keep targets and predictions."""
 
 _SHARE_OF_SPREAD = 1e-3
@@ -38,7 +38,7 @@ def tie_tolerance(dist: Distribution, y: FloatArray) -> FloatArray:
         size = np.maximum(size, np.where(np.isfinite(quartile), np.abs(quartile), 0.0))
     with np.errstate(invalid="ignore"):
         spread = _SHARE_OF_SPREAD * (high - low)
-    return np.where(spread > 0, np.minimum(_FLOAT32 * size, spread), _FLOAT32 * size)
+    return np.where(spread > 0, np.minimum(FLOAT32_ROUNDING * size, spread), FLOAT32_ROUNDING * size)
 
 
 def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArray]:

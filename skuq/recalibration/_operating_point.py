@@ -17,6 +17,7 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.distributions import Distribution, Normal, affine, concat
+from skuq.metrics._rounding import reaches
 from skuq.metrics._ucc_curve import (
     MISS_AXES,
     VARY,
@@ -27,7 +28,7 @@ from skuq.metrics._ucc_curve import (
     uncertainty_characteristics_curve,
 )
 from skuq.recalibration._base import BaseRecalibrator, check_dist
-from skuq.recalibration._scaling import SLACK, central_bands, miss_share, past_rounding
+from skuq.recalibration._scaling import central_bands, miss_share, past_rounding
 
 
 class OperatingPointRecalibrator(BaseRecalibrator):
@@ -183,7 +184,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     def _narrowest(self, curve: UncertaintyCharacteristicsCurve) -> OperatingPoint:
         """Return the point of the wanted miss rate."""
         wanted = float(self.miss_rate or 0.0)
-        if curve.miss_rate[-1] > wanted + SLACK:
+        if not reaches(wanted, curve.miss_rate[-1]):
             raise ValueError(
                 f"`miss_rate` must be reachable, got {wanted:g}, but {curve.miss_rate[-1]:.3g} of the rows "
                 "have an interval of no width on the side of `y`, which no factor widens. Use vary='bias'."

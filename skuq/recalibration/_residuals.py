@@ -8,10 +8,7 @@ import numpy as np
 
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution
-
-_ROUNDING = 2.0**-22
-"""A residual below this share of the largest |y| is rounding of single precision, in which some models keep
-targets and predictions; around a prediction without spread it makes that prediction exact."""
+from skuq.distributions._pit import FLOAT32_ROUNDING
 
 _NO_SPREAD = 1e-14
 """A standard deviation below this share of |mean|, its own or the usual one, is rounding of none at all."""
@@ -45,7 +42,8 @@ def standardised_residuals(dist: Distribution, y: FloatArray) -> Residuals:
         residual = y - mean
     size = np.abs(mean)
     certain = std <= _NO_SPREAD * np.maximum(size, np.median(size))  # of a mean near 0 the model's rounding
-    wrong = certain & (np.abs(residual) > _ROUNDING * np.abs(y).max())
+    # rounding around a prediction without spread makes that prediction exact
+    wrong = certain & (np.abs(residual) > FLOAT32_ROUNDING * np.abs(y).max())
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(

@@ -10,9 +10,9 @@ from skuq.distributions import Distribution, Normal, affine
 from skuq.distributions._members import search_quantile
 from skuq.distributions._ranks import WeightedRanks
 from skuq.metrics._kernels import location_scale, weighted_mean
+from skuq.metrics._rounding import reaches
 from skuq.metrics._ucc_curve import uncertainty_characteristics_curve
 from skuq.recalibration._scaling import (
-    SLACK,
     Spread,
     central_bands,
     check_factor,
@@ -74,7 +74,7 @@ def coverage_factor(spread: Spread, coverage: float) -> float:
     curve = uncertainty_characteristics_curve(
         y / unit, bounds / unit, point=mean / unit, sample_weight=weight
     )
-    if curve.miss_rate[-1] > 1 - coverage + SLACK:
+    if not reaches(1 - coverage, curve.miss_rate[-1]):
         raise ValueError(
             f"`coverage` must be reachable, got {coverage:g}, but {curve.miss_rate[-1]:.3g} of the rows have "
             "a central interval that ends at its mean on the side of `y`, so that no factor moves the bound. "

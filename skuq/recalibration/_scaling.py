@@ -13,11 +13,9 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_finite
 from skuq.distributions import Distribution, affine
 from skuq.metrics._binning import Bins, make_bins
+from skuq.metrics._rounding import reaches
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 from skuq.recalibration._residuals import standardised_residuals
-
-SLACK = 1e-12
-"""Shares are sums of n terms: a wanted one is met up to this rounding."""
 
 _ATTEMPTS = 16
 """How often a step against rounding is made four times longer: in all to a few millionths."""
@@ -159,7 +157,7 @@ def past_rounding(parameter: float, unit: float, missed: Callable[[float], float
     """
     step, candidate = 4 * float(np.spacing(unit)), parameter
     for _ in range(_ATTEMPTS):
-        if missed(candidate) <= allowed + SLACK:
+        if reaches(allowed, missed(candidate)):
             return candidate
         candidate, step = parameter + step, 4 * step
     return parameter
