@@ -17,6 +17,7 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.distributions import Distribution, Normal, affine, concat
+from skuq.distributions._pit import FLOAT32_ROUNDING
 from skuq.metrics._rounding import reaches
 from skuq.metrics._ucc_curve import (
     MISS_AXES,
@@ -146,6 +147,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         coverage = self._check()
         mean, bounds = central_bands(dist, coverage)
+        y = _exact_where_certain(y, mean, bounds)
         curve = uncertainty_characteristics_curve(y, bounds, point=mean, vary=self.vary, sample_weight=weight)
         optimum = None if self.miss_rate is not None else self._cheapest(curve)
         point = self._narrowest(curve) if optimum is None else optimum.point
@@ -234,6 +236,13 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         """
         check_is_fitted(self)
         return check_dist(dist).mean() if self.vary == "scale" else self.transform(dist).mean()
+
+
+def _exact_where_certain(y: FloatArray, mean: FloatArray, bounds: FloatArray) -> FloatArray:
+    """Return the targets, at the mean where the interval has no width and the error is rounding alone."""
+    rounding = FLOAT32_ROUNDING * np.abs(y).max()
+    certain = (bounds[:, 0] == bounds[:, 1]) & (np.abs(y - mean) <= rounding)
+    return np.where(certain, mean, y)
 
 
 def _with_bands(dist: Distribution, bounds: FloatArray, wanted: FloatArray, coverage: float) -> Distribution:

@@ -360,3 +360,13 @@ def test_weights_may_be_relative():
     recalibrator = OperatingPointRecalibrator(miss_rate=0.1)
     first = recalibrator.fit(dist, y, sample_weight=weight).operating_point_.parameter
     assert recalibrator.fit(dist, y, sample_weight=1e3 * weight).operating_point_.parameter == first
+
+
+def test_certain_predictions_that_are_exact_but_for_rounding_count_as_met():
+    loc = np.linspace(1.0, 2.0, 20)
+    scale = np.where(np.arange(20) < 5, 0.0, 1.0)
+    y = np.where(scale == 0, loc * (1 + 2.0**-50), loc + 2 * np.sin(np.arange(20)))
+    fitted = OperatingPointRecalibrator(miss_rate=0.1).fit(Normal(loc, scale), y)
+    assert fitted.operating_point_.miss_rate <= 0.1
+    with pytest.raises(ValueError, match="`miss_rate` must be reachable"):
+        OperatingPointRecalibrator(miss_rate=0.1).fit(Normal(loc, scale), y + np.where(scale == 0, 1e-3, 0))
