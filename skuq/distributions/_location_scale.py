@@ -70,7 +70,7 @@ def unstandardise(z: FloatArray, loc: FloatArray, scale: FloatArray, point_mass:
 
 
 def noise_scale(scale: FloatArray, epistemic_scale: FloatArray) -> FloatArray:
-    """Scale of the noise: the variances of the two independent parts add up (paper 004, 5.1)."""
+    """Scale of the noise: the variances of independent parts add up (Sluijterman et al. 2024, 5.1)."""
     return np.sqrt((scale - epistemic_scale) * (scale + epistemic_scale))
 
 

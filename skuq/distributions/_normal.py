@@ -46,7 +46,7 @@ class Normal(Distribution):
     Notes
     -----
     Every method costs one pass over the rows; `cdf` and `ppf` cost one ``ndtr`` and one ``ndtri``.
-    The CRPS is in closed form, paper 001 eq. 8 (Wibbeke et al.) with the sign of Gneiting and
+    The CRPS is in closed form, eq. 8 of Wibbeke et al. (2025) with the sign of Gneiting and
     Raftery (2007), https://doi.org/10.1198/016214506000001437.
 
     Examples

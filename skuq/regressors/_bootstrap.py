@@ -395,7 +395,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 
 
 def _degrees_of_freedom(count: IntArray, n_members: int, share: FloatArray) -> FloatArray:
-    """Return M for rows that asked all M members (paper 004), and fewer for those that asked fewer.
+    """Return M for rows predicted by all M members (Sluijterman et al. 2024), and fewer for other rows.
 
     The squared standardised error of a row is larger than 1 on average because its spread is estimated,
     by nu / (nu - 2) with nu = (k - 1) / share^2 for k members and an epistemic share of the variance
