@@ -5,6 +5,7 @@ When a name moves in a new scikit-learn, this is the one file to change.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from inspect import signature
@@ -135,7 +136,7 @@ def sequential_in_cluster_task() -> Iterator[None]:
     fold and every tree would be sent out again: seven times slower than in the task, and results that are
     added up in the order in which they come back differ in the last bit.
     """
-    if _ignores_n_jobs() and _in_dask_task():
+    if _in_dask_task() and _ignores_n_jobs():
         with parallel_config("sequential"):
             yield
     else:
@@ -147,10 +148,10 @@ def _ignores_n_jobs() -> bool:
 
 
 def _in_dask_task() -> bool:
-    try:
-        from distributed import get_worker
-    except ImportError:
+    if "distributed" not in sys.modules:  # no task runs without it, and importing it takes long
         return False
+    from distributed import get_worker
+
     try:
         get_worker()
     except ValueError:  # what dask raises outside of tasks

@@ -28,6 +28,10 @@ from skuq.exceptions import NoDecompositionError, NoDensityError
 
 _TINY = float(np.finfo(np.float64).tiny)
 
+NO_MEAN = (
+    "the distribution must have a mean, but at row {row} both of its tails are too heavy; use quantiles."
+)
+
 
 class Distribution(RowContainer["Distribution"]):
     """n independent univariate predictive distributions; row i belongs to sample i.
@@ -113,10 +117,7 @@ class Distribution(RowContainer["Distribution"]):
         mean, std = value_moments(self) if self._integrates_values else level_moments(self)
         if np.isnan(mean).any():
             row = int(np.argmax(np.isnan(mean)))
-            raise ValueError(
-                f"the distribution must have a mean, but at row {row} both of its tails are too heavy; "
-                "use quantiles."
-            )
+            raise ValueError(NO_MEAN.format(row=row))
         return mean, std
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:

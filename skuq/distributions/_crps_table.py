@@ -19,7 +19,10 @@ from skuq._typing import FloatArray
 
 _LEVELS = ndtr(np.arange(-8.0, 8.0 + 1 / 16, 1 / 16))
 _SIDE = np.sinh(np.concatenate([np.arange(0.0, 5.0, 1 / 16), np.arange(5.0, 70.0, 1 / 4)]))
-"""Up to 1e30: beyond, no tail of a distribution with a CRPS makes a difference."""
+"""Up to 1e30; what lies beyond is a power of y, or nothing."""
+
+_ENDS = _SIDE[[-5, -1]]
+_EXACT = 1e-9
 
 _NODES, _WEIGHTS = leggauss(6)
 _BLOCK = 2**13
@@ -50,6 +53,17 @@ class SmoothCdf(Protocol):
     def _ppf(self, p: FloatArray) -> FloatArray: ...
 
 
+def _beyond(tail: FloatArray) -> float:
+    """Return the integral of the squared tail probability beyond the table, given it at the two `_ENDS`.
+
+    A tail c y^-a contributes y times its square over 2 a - 1 at the end, and has no CRPS up to a = 1/2.
+    """
+    if tail[1] == 0:
+        return 0.0
+    index = np.log(tail[0] / tail[1]) / np.log(_ENDS[1] / _ENDS[0])
+    return float(_ENDS[1] * tail[1] ** 2 / (2 * index - 1)) if index > 0.5 + _EXACT else np.inf
+
+
 class CrpsTable:
     """CRPS of a one-row distribution, called with many finite values.
 
@@ -63,7 +77,7 @@ class CrpsTable:
     Attributes
     ----------
     mean_difference : float
-        E|X - X'| of two independent draws.
+        E|X - X'| of two independent draws, for distributions with a finite standard deviation.
     """
 
     def __init__(self, dist: SmoothCdf, breaks: FloatArray) -> None:
@@ -77,6 +91,7 @@ class CrpsTable:
         median = int(np.searchsorted(edges, dist._ppf(np.asarray(0.5))[0]))
         tail = np.where(np.arange(half.size)[:, np.newaxis] < median, below, above)
         lowest = float(half @ (np.square(tail) @ _WEIGHTS))
+        lowest += _beyond(dist._cdf(-_ENDS)) + _beyond(dist._sf(_ENDS))
         steps = pieces.sum(axis=1)
         pieces[median:, 0] += lowest + np.cumsum(steps[median:]) - steps[median:]
         pieces[:median, 0] += lowest - np.cumsum(steps[:median][::-1])[::-1]

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._affine import affine
-from skuq.distributions._base import Distribution
+from skuq.distributions._base import NO_MEAN, Distribution
 from skuq.distributions._concatenated import concat
 from skuq.distributions._crps_table import CrpsTable
 from skuq.distributions._empirical import Empirical
@@ -184,9 +184,18 @@ class Recalibrated(Distribution):
         if isinstance(self.base, Normal):
             closed = pieces_moments(self.level_map.pieces)
             return np.array(closed[:1]), np.array(closed[1:])
+        slopes = self.level_map.pieces.slopes[[0, -1]]
+        if isinstance(self.base, StudentT):
+            # Its normal score grows as sqrt(2 df log y), so that the mapped tails fall as y^-(df slope^2).
+            lower, upper = self.base.df[0] * slopes**2
+            if max(lower, upper) <= 1:
+                raise ValueError(NO_MEAN.format(row=0))
+            if min(lower, upper) <= 1:
+                return np.array([np.inf if upper <= 1 else -np.inf]), np.array([np.inf])
+            endless = min(lower, upper) <= 2
+        else:  # an outer slope of 1 keeps the base's tail, and with it an infinite standard deviation
+            endless = bool(np.isinf(self.base.std()[0])) and slopes.min() <= 1
         mean, std = super()._moments()
-        # an outer slope of 1 keeps the base's tail, and with it an infinite standard deviation
-        endless = np.isinf(self.base.std()) & (self.level_map.pieces.slopes[[0, -1]].min() <= 1)
         return mean, np.where(endless, np.inf, std)
 
     @cached_property

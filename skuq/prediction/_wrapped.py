@@ -36,7 +36,8 @@ def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
     where that has one value; their type stays.
     """
     try:
-        _fit(estimator, X, y, params)
+        with sequential_in_cluster_task():
+            _fit(estimator, X, y, params)
     except Exception as error:
         about_constant = _is_about_constant(error)
         if about_constant and is_constant(y) and not supports_dist(estimator):
@@ -62,8 +63,7 @@ def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
     network learns the mean of all targets. Torch only warns of it.
     """
     if not wraps_skorch(estimator):
-        with sequential_in_cluster_task():
-            estimator.fit(X, y, **params)
+        estimator.fit(X, y, **params)
         return
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=_TORCH_WARNS)
@@ -74,7 +74,7 @@ def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
                 raise
             raise ValueError(
                 "`y` must have the shape of the network's outputs, else each output is compared with every "
-                f"target and nothing is learnt; torch says: {str(warning).split('. ')[0]}. Pass y of shape "
-                "(n, 1) to a network that gives a column; or let it end in torch.nn.Flatten(0), and pass y "
-                "of shape (n,)."
+                f"target and nothing is learnt; torch's warning: {str(warning).split('. ')[0]}. Pass y of "
+                "shape (n, 1) to a network that gives a column; or let it end in torch.nn.Flatten(0), and pass "
+                "y of shape (n,)."
             ) from warning

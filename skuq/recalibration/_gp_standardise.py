@@ -108,10 +108,10 @@ def standardisation(dist: Distribution, y: FloatArray, weight: FloatArray) -> St
 def check_variation(dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
     """Raise where the targets hardly vary although the predictions do; parameters as above."""
     target, loc, _, weight = _coordinates(dist, y, weight)
-    if len(target) < _FEW:
+    if weight.sum() < _FEW:
         return
     targets, predictions = (_range(WeightedRanks(each, weight), _EDGE) for each in (target, loc))
-    if targets > _LEAST_VARIATION * predictions:
+    if targets > _LEAST_VARIATION * predictions or (predictions == 0 and np.ptp(target) > 0):
         return
     raise ValueError(
         f"`y` must vary where the predictions do, got 80 % of {len(y)} targets within {targets:.2g} of each "

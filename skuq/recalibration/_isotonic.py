@@ -188,7 +188,7 @@ def _unit(scores: FloatArray) -> float:
 
     Of scores that are all equal but for rounding, the power of two below their size.
     """
-    finite = scores[np.isfinite(scores)]
+    finite = np.unique(scores[np.isfinite(scores)])  # how often rows are repeated makes no difference
     if not finite.size:
         return 1.0
     low, middle, high = np.quantile(finite, [0.25, 0.5, 0.75])

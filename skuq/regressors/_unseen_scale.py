@@ -54,7 +54,7 @@ def unseen_log_scale(
     scale_params : dict
         Arguments of the scale model's ``fit``, one entry a row where they belong to rows.
     n_jobs, verbose, on_fold : object
-        As in `cross_fit`.
+        As in `cross_fit`, for the mean models.
 
     Returns
     -------
@@ -82,6 +82,7 @@ def unseen_log_scale(
                 data.target_of(scale_model, target),
                 cv=[(rows, test)],
                 params=scale_params,
+                n_jobs=1,  # a single fit
                 predict=point_predict,
             )
         tested.append(positions)

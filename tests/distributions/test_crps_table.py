@@ -95,3 +95,45 @@ def test_mixtures_without_closed_differences_are_integrated():
     assert_allclose(heavy.crps([0.0]), Distribution._crps(heavy, np.zeros(1)), rtol=0)
     rows = Mixture([StudentT([0.0, 0.0], [1.0, 1.0], [3.0, 4.0]), Normal([0.0, 0.0], [1.0, 1.0])])
     assert_allclose(rows.crps([0.0, 1.0]), Distribution._crps(rows, np.array([0.0, 1.0])), rtol=0)
+
+
+def straight_map(slope):
+    """A level map that multiplies normal scores by a slope."""
+    return LevelMap.from_scores([-1.0, 1.0], [-slope, slope], slope, slope)
+
+
+@pytest.mark.parametrize("df", [0.3, 0.5, 0.51, 0.55, 0.7, 1.0, 2.0])
+def test_heavy_tails_count_to_infinity(df):
+    y = np.array([0.3, -7.0, 1e3])
+    exact = StudentT(np.zeros(3), np.ones(3), df).crps(y)
+    tabulated = Recalibrated(StudentT(np.zeros(3), np.ones(3), df), straight_map(1.0)).crps(y)
+    assert_allclose(tabulated, exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("df", "slope", "moments"),
+    [
+        (2.5, 0.8, 1),
+        (1.9, 1.01, 1),
+        (1.5, 0.7, 0),
+        (0.9, 1.0, 0),
+        (1.9, 1.3, 2),
+        (2.5, 1.0, 2),
+        (6.0, 0.7, 2),
+    ],
+)
+def test_moments_of_mapped_power_tails_exist_where_the_tail_is_light_enough(df, slope, moments):
+    dist = Recalibrated(StudentT([0.0, 5.0], [1.0, 2.0], df), straight_map(slope))
+    if moments == 0:
+        with pytest.raises(ValueError, match="must have a mean"):
+            dist.mean()
+        return
+    assert_allclose(dist.mean(), [0.0, 5.0], atol=1e-6)
+    assert np.isfinite(dist.std()).all() == (moments == 2)
+
+
+def test_one_tail_without_a_mean():
+    heavy_above = LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], 2.0, 0.5)
+    dist = Recalibrated(StudentT([0.0], [1.0], 2.0), heavy_above)
+    assert dist.mean() == np.inf
+    assert dist.std() == np.inf
