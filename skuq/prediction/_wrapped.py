@@ -75,6 +75,6 @@ def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
             raise ValueError(
                 "`y` must have the shape of the network's outputs, else each output is compared with every "
                 f"target and nothing is learnt; torch's warning: {str(warning).split('. ')[0]}. Pass y of "
-                "shape (n, 1) to a network that gives a column; or let it end in torch.nn.Flatten(0), and pass "
-                "y of shape (n,)."
+                "shape (n, 1) to a network that gives a column; or let it end in torch.nn.Flatten(0), and "
+                "pass y of shape (n,)."
             ) from warning
