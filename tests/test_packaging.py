@@ -104,8 +104,8 @@ def test_sdist_runs_its_own_tests(sdist):
 def import_ratio(python: Path) -> float:
     """Return by how much longer skuq takes to import than scikit-learn, in time of the processor.
 
-    Both are measured in one process, one after the other, so that a busy machine disturbs both alike; the least
-    of several new processes counts. What is imported has been compiled before.
+    Both are measured in one process, one after the other, so that a busy machine disturbs both alike; the
+    least of several new processes counts. What is imported has been compiled before.
     """
     return min(float(run(python, "-I", "-c", RATIO)) for _ in range(4))
 
