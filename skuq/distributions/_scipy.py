@@ -75,7 +75,10 @@ class ScipyDistribution(Distribution):
         with np.errstate(all="ignore"):
             bad = np.isnan(np.broadcast_to(copied.support()[0], shape or (1,)))
             if any(np.isinf(value).any() for value in rows.values()):  # such as a gamma's, not a t's
-                bad |= ~np.isfinite(copied.ppf(0.5))
+                median = copied.ppf(0.5)
+                bad |= ~(
+                    np.isfinite(median) & (copied.cdf(median) > 0.25)
+                )  # older scipy gives a Poisson's as 0
         if bad.any():
             row = int(np.argmax(bad))
             given = ", ".join(f"{name}={value[row]}" for name, value in rows.items())
