@@ -76,9 +76,8 @@ class ScipyDistribution(Distribution):
             bad = np.isnan(np.broadcast_to(copied.support()[0], shape or (1,)))
             if any(np.isinf(value).any() for value in rows.values()):  # such as a gamma's, not a t's
                 median = copied.ppf(0.5)
-                bad |= ~(
-                    np.isfinite(median) & (copied.cdf(median) > 0.25)
-                )  # older scipy gives a Poisson's as 0
+                # the median that older scipy gives for Poisson(inf) is 0, far below it
+                bad |= ~(np.isfinite(median) & (copied.cdf(median) > 0.25))
         if bad.any():
             row = int(np.argmax(bad))
             given = ", ".join(f"{name}={value[row]}" for name, value in rows.items())
