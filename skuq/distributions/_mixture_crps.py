@@ -21,7 +21,7 @@ from skuq._typing import BoolArray, FloatArray
 from skuq.distributions._crps_table import CrpsTable, SmoothCdf
 
 _STEP = 1 / 8
-_SCORES: FloatArray = _STEP * np.arange(-296.0, 297.0)  # as far as levels can be told from 0
+_SCORES: FloatArray = _STEP * np.arange(-296.0, 297.0)  # as far as levels differ from 0
 _WEIGHTS = np.asarray(_STEP * np.exp(-0.5 * _SCORES**2) / np.sqrt(2 * np.pi), dtype=np.float64)
 _TAIL = 8.0
 """Score beyond which a CRPS is a straight line of the value, so that one node stands for a tail."""

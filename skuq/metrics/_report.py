@@ -25,6 +25,9 @@ from skuq.metrics._rounding import ROUNDING
 from skuq.metrics._significance import interval_of_draws
 from skuq.metrics._spec import MetricSpec, all_specs
 
+MOST_SIMULATED = 1e8
+"""Largest number of targets of one simulation: some arrays of that length are held at a time."""
+
 
 @dataclass
 class Entry:
@@ -250,7 +253,12 @@ def _simulate(
 def _repeated(rows: Rows, n_simulations: int, rng: np.random.RandomState) -> Iterator[IntArray | None]:
     """Yield the row of each repetition, drawn where weights are not whole; None for the rows as they are."""
     weight = rows.weight
-    if weight is None:
+    if weight is not None and n_simulations and rows.total > MOST_SIMULATED:
+        raise ValueError(
+            f"`sample_weight` counts repetitions, and simulations draw as many targets, so its sum must be "
+            f"at most {MOST_SIMULATED:g}, got {rows.total:g}. Pass n_simulations=0, or divide the weights."
+        )
+    if weight is None or not n_simulations:
         yield from itertools.repeat(None, n_simulations)
     elif np.array_equal(weight, np.round(weight)):
         yield from itertools.repeat(np.repeat(np.arange(len(rows)), weight.astype(int)), n_simulations)

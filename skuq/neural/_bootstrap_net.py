@@ -123,7 +123,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     of P pairs is :math:`\max(V_p - V_w / 2, 0) + V_p / P`. Only dividing by M, as if members were
     independent, is wrong, since all learn from the same data. In the simulation of [2]_, section 5.2, the
     mean varied by 0.0213 from one data set to the next; "member" gave 0.048 and covered the true function
-    in 99.6 % where 90 % was asked, "mean" 0.0214 and 75 % (the networks' bias is the rest), division by M
+    in 99.6 % where 90 % is nominal, "mean" 0.0214 and 75 % (the networks' bias is the rest), division by M
     0.007 and 37 %.
 
     Over-confident where: the noise varies with x, there where it is large, calibrated or not; far from

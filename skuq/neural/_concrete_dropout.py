@@ -127,8 +127,8 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
 
     Over-confident where: ``calibration=None`` on fewer than some thousand rows or without early stopping,
     when it follows its training rows (without, 24 to 83 % have been measured on 300 to 1000 rows where 95 %
-    was asked); its confidence intervals, `epistemic`, everywhere: in the simulation of [2]_, section 5.3,
-    they covered 72 % after 80 epochs and 22 % after 190 where 90 % was asked, as the rates went on falling;
+    is nominal); its confidence intervals, `epistemic`, everywhere: in the simulation of [2]_, section 5.3,
+    they covered 72 % after 80 epochs and 22 % after 190 where 90 % is nominal, as the rates went on falling;
     far from the training rows. Early stopping has seen the rows that the factor comes from, so that coverage
     has no guarantee; ``early_stopping=False`` gives one for exchangeable rows.
 

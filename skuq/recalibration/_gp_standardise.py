@@ -43,7 +43,7 @@ _EDGE = 0.1
 
 _LEAST_VARIATION = 0.15
 """Where the middle 80 % of the targets cover a smaller share of the range of those of the predictions, noise
-cannot be told from a bias for each prediction: the search is slow, and intervals come out far too wide."""
+looks like a bias for each prediction: the search is slow, and intervals come out far too wide."""
 
 
 @dataclass(frozen=True)

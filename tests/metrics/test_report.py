@@ -318,6 +318,15 @@ def test_a_row_is_written_in_one_way(values, bounds, in_percent, text):
     assert [written(values[0]), written(values[1]), written.span(*bounds[2:])] == text
 
 
+def test_weights_that_stand_for_too_many_rows_to_simulate():
+    y = np.linspace(-1.0, 1.0, 30)
+    weight, forecast = np.full(30, 1e9), (0 * y, 0 * y + 1)
+    options = {"metrics": ["picp"], "n_resamples": 5, "sample_weight": weight}
+    with pytest.raises(ValueError, match="n_simulations=0"):
+        uncertainty_report(y, forecast, n_simulations=2, **options)
+    assert uncertainty_report(y, forecast, n_simulations=0, **options).loc["picp", "value"] == 1
+
+
 def test_the_report_is_a_frame(truth):
     y, dist = truth
     report = uncertainty_report(y, dist, metrics=["crps", "picp"], **QUICK)
