@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_integer, check_option, check_random_state, effective_rows
+from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._levels import KINDS, one_bin, weight_taken_in
-from skuq.metrics._spec import metric
+from skuq.metrics._spec import WeightFunction, metric
 
 MOST_ROWS = 10**9
 """Rows from which numpy draws groups without replacement."""
@@ -111,27 +114,104 @@ def adversarial_group_calibration_curve(
     >>> worst.mean(axis=1).round(2)
     array([0.06, 0.02, 0.01])
     """
+    groups = check_groups(
+        fractions=fractions,
+        levels=levels,
+        kind=kind,
+        error=error,
+        n_groups=n_groups,
+        n_trials=n_trials,
+        min_group_size=min_group_size,
+        replace=replace,
+        random_state=random_state,
+    )
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    return groups.fractions, worst_of_weights(groups, y, dist)(weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Which random groups are drawn, and by what their errors are measured: the checked options."""
+
+    fractions: FloatArray
+    levels: FloatArray
+    kind: str
+    error: str
+    shape: tuple[int, int]
+    min_size: int
+    replace: bool
+    seed: int
+
+    def worst(self, inside: FloatArray, total: float) -> FloatArray:
+        """Return the error of the worst group in each trial, shape (fractions, trials).
+
+        ``inside`` is the weight that each level takes in of all rows, ``total`` that of the rows.
+        """
+        if total >= MOST_ROWS:
+            raise ValueError(
+                f"`sample_weight` counts repetitions, of which random groups are drawn, so its sum must be "
+                f"below {MOST_ROWS:g}, got {total:g}."
+            )
+        rng = np.random.default_rng(self.seed)
+        counts = level_counts(inside, total)
+        n = counts.sum()
+        sizes = np.minimum(np.maximum(np.rint(self.fractions * n), self.min_size), n).astype(np.int64)
+        draws = [draw_counts(counts, int(size), self.shape, self.replace, rng) for size in sizes]
+        return np.array([group_errors(drawn, self.levels, self.error).max(axis=1) for drawn in draws])
+
+
+def check_groups(
+    *,
+    fractions: ArrayLike | None,
+    levels: int | ArrayLike = 99,
+    kind: str = "quantile",
+    error: str = "mace",
+    n_groups: int = 20,
+    n_trials: int = 10,
+    min_group_size: int = 2,
+    replace: bool = False,
+    random_state: int | np.random.RandomState | None = 0,
+) -> Groups:
+    """Return the checked options of `adversarial_group_calibration_curve`."""
     shares = np.linspace(0.01, 1, 10) if fractions is None else _check_fractions(fractions)
+    grid = np.sort(level_grid(levels, closed=True))
+    check_option(kind, "kind", KINDS)
     check_option(error, "error", GROUP_ERRORS)
     check_option(replace, "replace", (False, True))
-    grid = np.sort(level_grid(levels, closed=True))
-    groups, trials = check_integer(n_groups, "n_groups"), check_integer(n_trials, "n_trials")
+    shape = check_integer(n_trials, "n_trials"), check_integer(n_groups, "n_groups")
     smallest = check_integer(min_group_size, "min_group_size")
-    check_option(kind, "kind", KINDS)
-    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    total = effective_rows(weight, y.size)
-    if total >= MOST_ROWS:
-        raise ValueError(
-            f"`sample_weight` counts repetitions, of which random groups are drawn, so its sum must be below "
-            f"{MOST_ROWS:g}, got {total:g}."
-        )
-    bins = one_bin(y.size, weight)
-    counts = level_counts(weight_taken_in(y, dist, grid, kind, bins)[0], float(bins.totals()[0]))
-    sizes = np.minimum(np.maximum(np.rint(shares * counts.sum()), smallest), counts.sum()).astype(np.int64)
-    draws = [draw_counts(counts, int(size), (trials, groups), replace, rng) for size in sizes]
-    worst = [group_errors(drawn, grid, error).max(axis=1) for drawn in draws]
-    return shares, np.array(worst)
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    return Groups(shares, grid, kind, error, shape, smallest, bool(replace), seed)
+
+
+def worst_of_weights(
+    groups: Groups, y: FloatArray, dist: Distribution
+) -> Callable[[FloatArray | None], FloatArray]:
+    """Return the errors of the worst groups as a function of weights."""
+    taken_in = weight_taken_in(y, dist, groups.levels, groups.kind)
+
+    def of_weights(weight: FloatArray | None) -> FloatArray:
+        effective_rows(weight, y.size)
+        bins = one_bin(y.size, weight)
+        return groups.worst(taken_in(bins)[0], float(bins.totals()[0]))
+
+    return of_weights
+
+
+def agce_of_weights(
+    y_true: ArrayLike, y_pred: Any, *, fraction: float = 0.1, **options: Any
+) -> WeightFunction:
+    """Return the adversarial group calibration error as a function of weights."""
+    y, dist, _ = check_forecast(y_true, y_pred, None)
+    worst = worst_of_weights(check_groups(fractions=[fraction], **options), y, dist)
+    return lambda weight: float(worst(weight).mean())
+
+
+def agce_of_uniform(entry: FloatArray, *, fraction: float = 0.1, **options: Any) -> float:
+    """Return the adversarial group calibration error for sorted uniform PIT values."""
+    groups = check_groups(fractions=[fraction], **options)
+    inside = np.searchsorted(entry, groups.levels, side="right").astype(np.float64)
+    return float(groups.worst(inside, float(entry.size)).mean())
 
 
 def _check_fractions(fractions: ArrayLike) -> FloatArray:
@@ -185,6 +265,8 @@ def group_errors(counts: IntArray, levels: FloatArray, error: str) -> FloatArray
     random=True,
     small_sample=True,
     source="Chung et al. 2021, appendix A.3; Zhao et al. 2020",
+    of_weights=agce_of_weights,
+    of_uniform=agce_of_uniform,
     meaning="in the worst of random groups the stated probabilities are off by {value}",
 )
 def adversarial_group_calibration_error(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import KINDS, observed_proportions
+from skuq.metrics._levels import KINDS, level_rows, observed_proportions, proportions_of_means
 from skuq.metrics._spec import metric
 
 
@@ -63,7 +64,7 @@ def regression_calibration_curve(
     on the diagonal. Target and atom are the same within rounding of single precision.
 
     One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more, O(n k) where the distribution has atoms, and O(n) memory.
+    levels, O(n log k) for more, and O(n) memory; up to O(n k) of both where the distribution has atoms.
 
     References
     ----------
@@ -86,6 +87,67 @@ def regression_calibration_curve(
     return grid, observed_proportions(y, dist, grid, kind, weight)
 
 
+def of_curve(
+    error: Callable[..., FloatArray], default_levels: int, default_kind: str = "quantile"
+) -> dict[str, Any]:
+    """Return what the record of a metric needs that is a function of the calibration curve.
+
+    The curve is a mean over rows, and of calibrated forecasts with a density it is that of uniform numbers.
+
+    Parameters
+    ----------
+    error : callable
+        ``error(levels, observed, **options)`` of curves of shape (..., k).
+    default_levels : int
+        Levels at which the metric takes the curve.
+    default_kind : {"quantile", "interval"}, default="quantile"
+        Kind of the curve.
+    """
+
+    def rows(
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        levels: int | ArrayLike = default_levels,
+        kind: str = default_kind,
+        **options: Any,
+    ) -> Any:
+        y, dist, _ = check_forecast(y_true, y_pred, None)
+        return level_rows(y, dist, np.unique(level_grid(levels, closed=True)), kind)
+
+    def combine(
+        means: FloatArray,
+        *,
+        levels: int | ArrayLike = default_levels,
+        kind: str = default_kind,
+        **options: Any,
+    ) -> FloatArray:
+        grid = level_grid(levels, closed=True)
+        return error(grid, proportions_of_means(means, grid), **options)
+
+    def of_uniform(
+        entry: FloatArray,
+        *,
+        levels: int | ArrayLike = default_levels,
+        kind: str = default_kind,
+        **options: Any,
+    ) -> float:
+        grid = level_grid(levels, closed=True)
+        return float(error(grid, np.searchsorted(entry, grid, side="right") / entry.size, **options))
+
+    return {"rows": rows, "combine": combine, "of_uniform": of_uniform}
+
+
+def calibration_error(levels: FloatArray, observed: FloatArray) -> FloatArray:
+    """Return the mean of |p - p_hat| over the levels, the last axis."""
+    return np.asarray(np.abs(levels - observed).mean(axis=-1))
+
+
+def root_calibration_error(levels: FloatArray, observed: FloatArray) -> FloatArray:
+    """Return the root of the mean of (p - p_hat)^2 over the levels, the last axis."""
+    return np.asarray(np.sqrt(np.square(levels - observed).mean(axis=-1)))
+
+
 def calibrated_mace(n: float, *, levels: int | ArrayLike = 99, kind: str = "quantile") -> float:
     """Return the mean over the levels of the mean absolute deviation of a binomial share."""
     grid = level_grid(levels, closed=True)
@@ -102,6 +164,7 @@ def calibrated_mace(n: float, *, levels: int | ArrayLike = 99, kind: str = "quan
     proper=False,
     small_sample=True,
     source="Chung et al. 2021, section 3 (ECE)",
+    **of_curve(calibration_error, 99),
     calibrated=calibrated_mace,
     meaning="the stated probabilities are off by {value} on average",
 )
@@ -156,7 +219,7 @@ def mean_absolute_calibration_error(
     .. math:: \frac1m \sum_j |p_j - \hat p(p_j)|, \quad \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
 
     One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more, O(n k) where the distribution has atoms, and O(n) memory.
+    levels, O(n log k) for more, and O(n) memory; up to O(n k) of both where the distribution has atoms.
 
     References
     ----------
@@ -179,12 +242,7 @@ def mean_absolute_calibration_error(
     grid, observed = regression_calibration_curve(
         y_true, y_pred, sample_weight=sample_weight, levels=levels, kind=kind
     )
-    return calibration_error(grid, observed)
-
-
-def calibration_error(levels: FloatArray, observed: FloatArray) -> float:
-    """Return the mean of |p - p_hat| over the levels."""
-    return float(np.abs(levels - observed).mean())
+    return float(calibration_error(grid, observed))
 
 
 @metric(
@@ -197,6 +255,7 @@ def calibration_error(levels: FloatArray, observed: FloatArray) -> float:
     proper=False,
     small_sample=True,
     source="Zelikman et al. 2020; Wibbeke et al. 2025, eq. 13; Chung et al. 2021",
+    **of_curve(root_calibration_error, 99),
     meaning="the stated probabilities are off by {value}, root mean square",
 )
 def root_mean_squared_calibration_error(
@@ -251,7 +310,7 @@ def root_mean_squared_calibration_error(
         \quad \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
 
     One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more, O(n k) where the distribution has atoms, and O(n) memory.
+    levels, O(n log k) for more, and O(n) memory; up to O(n k) of both where the distribution has atoms.
 
     References
     ----------
@@ -277,4 +336,4 @@ def root_mean_squared_calibration_error(
     grid, observed = regression_calibration_curve(
         y_true, y_pred, sample_weight=sample_weight, levels=levels, kind=kind
     )
-    return float(np.sqrt(np.mean(np.square(grid - observed))))
+    return float(root_calibration_error(grid, observed))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_n_bins
 from skuq.metrics._kernels import BLOCK, Places, count_passed
 from skuq.metrics._rounding import ROUNDING
@@ -28,9 +31,9 @@ class Bins:
     n_bins : int
         Number of bins.
     row_bin : ndarray of shape (n,)
-        Bin of each row; `n_bins` for rows that several bins share.
-    shared : list of (rows, bin, fraction)
-        Parts in which bins hold the rows that they share.
+        Bin of each row; `n_bins` for rows that are in `parts` instead. Empty if all are.
+    parts : list of (rows, bin, fraction)
+        Rows that a bin holds, or of which it holds a fraction: an array of them, or a slice.
     edges : ndarray of shape (n_bins + 1,)
         Values of the key that bound the bins.
     weight : ndarray of shape (n,) or None
@@ -39,13 +42,24 @@ class Bins:
 
     n_bins: int
     row_bin: Places
-    shared: list[tuple[IntArray, int, float]]
+    parts: list[tuple[Any, int, float]]
     edges: FloatArray
     weight: FloatArray | None
 
+    @property
+    def shared(self) -> list[tuple[Any, int, float]]:
+        """Rows that several bins share, a bin of them, and the fraction that it holds."""
+        return [part for part in self.parts if part[2] < 1]
+
     def totals(self) -> FloatArray:
         """Return the weight of each bin, shape (n_bins,)."""
-        return self.histogram(None, 1)[:, 0]
+        total = np.zeros(self.n_bins + 1)
+        for rows in self._blocks():
+            total += np.bincount(self.row_bin[rows], self._weight_of(rows), self.n_bins + 1)
+        for rows, place, fraction in self.parts:
+            weight = self._weight_of(rows)
+            total[place] += fraction * (_count(rows) if weight is None else weight.sum())
+        return total[:-1]
 
     def sums(self, columns: Callable[[Any], tuple[FloatArray, ...]]) -> FloatArray:
         """Return the weighted sums of numbers per row in each bin, shape (c, n_bins).
@@ -53,106 +67,172 @@ class Bins:
         ``columns(rows)`` computes them for some rows, so that they need never exist for all.
         """
         total = np.array([np.zeros(self.n_bins + 1) for _ in columns(slice(0, 1))])
-        for start in range(0, self.row_bin.size, BLOCK):
-            part = slice(start, start + BLOCK)
-            cell = self.row_bin[part]
-            for row, values in enumerate(self._weighted(columns(part), part)):
-                total[row] += np.bincount(cell, values, self.n_bins + 1)
-        total = total[:, :-1]
-        for rows, place, fraction in self.shared:
-            for row, values in enumerate(self._weighted(columns(rows), rows)):
-                total[row, place] += fraction * values.sum()
-        return total
+        for rows in self._blocks():
+            weight = self._weight_of(rows)
+            for row, values in enumerate(columns(rows)):
+                weighted = values if weight is None else values * weight
+                total[row] += np.bincount(self.row_bin[rows], weighted, self.n_bins + 1)
+        for part, place, fraction in self.parts:
+            for rows in _pieces(part):
+                weight = self._weight_of(rows)
+                for row, values in enumerate(columns(rows)):
+                    total[row, place] += fraction * (values.sum() if weight is None else weight @ values)
+        return total[:, :-1]
 
-    def _weighted(self, columns: tuple[FloatArray, ...], rows: Any) -> tuple[FloatArray, ...]:
-        """Return the columns times the weight of the rows."""
-        return columns if self.weight is None else tuple(column * self.weight[rows] for column in columns)
-
-    def histogram(self, place: Places | None, k: int) -> FloatArray:
+    def histogram(self, place: Places, k: int) -> FloatArray:
         """Return the weight in each bin of the rows at each of k places, shape (n_bins, k)."""
         size = (self.n_bins + 1) * k
         total = np.zeros(size)
-        for start in range(0, self.row_bin.size, BLOCK):
-            part = slice(start, start + BLOCK)
-            cell = self.row_bin[part]
-            if place is not None:
-                cell = cell.astype(np.intp) * k + place[part]
-            total += np.bincount(cell, None if self.weight is None else self.weight[part], size)
+        for rows in self._blocks():
+            cell = self.row_bin[rows].astype(np.intp) * k + place[rows]
+            total += np.bincount(cell, self._weight_of(rows), size)
         table: FloatArray = total.reshape(-1, k)[:-1]
-        for rows, row_bin, fraction in self.shared:
-            where = np.zeros(rows.size, dtype=np.intp) if place is None else place[rows]
-            weight = None if self.weight is None else self.weight[rows]
-            table[row_bin] += fraction * np.bincount(where, weight, k)
+        for rows, row_bin, fraction in self.parts:
+            table[row_bin] += fraction * np.bincount(place[rows], self._weight_of(rows), k)
         return table
+
+    def matrix(self, n: int) -> Any:
+        """Return the weight of each of the n rows in each bin, sparse of shape (n_bins, n)."""
+        inside = np.flatnonzero(self.row_bin < self.n_bins)
+        held = [(np.arange(n)[rows], place, fraction) for rows, place, fraction in self.parts]
+        row = np.concatenate([inside, *(rows for rows, _, _ in held)])
+        size = [rows.size for rows, _, _ in held]
+        place = np.concatenate([self.row_bin[inside], np.repeat([place for _, place, _ in held], size)])
+        weight = np.concatenate([np.ones(inside.size), np.repeat([part for _, _, part in held], size)])
+        if self.weight is not None:
+            weight *= self.weight[row]
+        return sparse.csr_array((weight, (place.astype(np.intp), row)), shape=(self.n_bins, n))
+
+    def _blocks(self) -> list[slice]:
+        """Return slices of the rows that `row_bin` has."""
+        return _pieces(slice(0, self.row_bin.size))
+
+    def _weight_of(self, rows: Any) -> FloatArray | None:
+        """Return the weight of some rows, or None for ones."""
+        return None if self.weight is None else self.weight[rows]
+
+
+def _count(rows: slice | IntArray) -> int:
+    """Return the number of rows."""
+    return rows.stop - rows.start if isinstance(rows, slice) else rows.size
+
+
+def _pieces(rows: Any) -> list[Any]:
+    """Return the parts of a slice, each of a size that stays in the cache; an array of rows as it is."""
+    if not isinstance(rows, slice):
+        return [rows]
+    return [slice(first, min(first + BLOCK, rows.stop)) for first in range(rows.start, rows.stop, BLOCK)]
+
+
+class Binning:
+    """Bins of rows by a key, for any weights: what does not depend on them is computed once.
+
+    Where the rows are in the order of the key, bins are slices of them, and sums over bins cost least.
+
+    Parameters
+    ----------
+    key : ndarray of shape (n,)
+        Non-negative or signed numbers; a constant key is one bin.
+    n_bins : int
+        Number of bins.
+    strategy : {"quantile", "uniform"}
+        Of equal total weight, or of equal width between the smallest and largest key that has weight.
+    """
+
+    def __init__(self, key: FloatArray, n_bins: int, strategy: str) -> None:
+        self.key, self.n_bins, self.strategy = key, check_n_bins(n_bins, key.size), strategy
+        self.rising = bool((key[1:] >= key[:-1]).all())
+
+    @cached_property
+    def _order(self) -> Any:
+        """Rows by increasing key."""
+        return slice(0, self.key.size) if self.rising else np.argsort(self.key)
+
+    @cached_property
+    def _starts(self) -> IntArray:
+        """Where in the ordered keys each new one begins, and their number."""
+        ordered = np.array(self.key[self._order])
+        gap = np.diff(ordered)
+        np.abs(ordered, out=ordered)
+        ordered *= SAME
+        return np.concatenate([[0], 1 + np.flatnonzero(gap > ordered[1:]), [ordered.size]])
+
+    def bins(self, weight: FloatArray | None) -> Bins:
+        """Return the bins of the rows with these weights, zeros among them."""
+        low, high = self._range(weight)
+        if self.n_bins == 1 or high - low <= SAME * max(abs(low), abs(high)):
+            everything = [(slice(0, self.key.size), 0, 1.0)]
+            return Bins(1, np.empty(0, dtype=np.uint8), everything, np.array([low, high]), weight)
+        if self.strategy == "quantile":
+            return self._of_equal_weight(weight)
+        edges = np.linspace(low, high, self.n_bins + 1)
+        # A key on an edge belongs above it, on whichever side of it rounding has put the two.
+        thresholds = edges[1:-1] - ROUNDING * max(abs(low), abs(high))
+        if not self.rising:
+            return Bins(self.n_bins, count_passed(thresholds, self.key), [], edges, weight)
+        cuts = [0, *np.searchsorted(self.key, thresholds).tolist(), self.key.size]
+        return self._of_slices([(slice(*cut), i, 1.0) for i, cut in enumerate(pairwise(cuts))], edges, weight)
+
+    def _range(self, weight: FloatArray | None) -> tuple[float, float]:
+        """Return the smallest and the largest key that has weight."""
+        if self.rising:
+            first, last = 0, self.key.size - 1
+            if weight is not None:
+                first, last = int(np.argmax(weight > 0)), last - int(np.argmax(weight[::-1] > 0))
+            return float(self.key[first]), float(self.key[last])
+        key = self.key if weight is None or weight.min() > 0 else self.key[weight > 0]
+        return float(key.min()), float(key.max())
+
+    def _of_equal_weight(self, weight: FloatArray | None) -> Bins:
+        """Return bins of equal total weight.
+
+        On the axis of cumulative weight every distinct key is a stretch as long as its weight. The edges of
+        the bins cut some stretches, and the rows of those are shared by the bins in proportion.
+        """
+        key, n_bins, order = self.key[self._order], self.n_bins, self._order
+        ends = None if weight is None else np.cumsum(weight[order])
+        total = float(key.size if ends is None else ends[-1])
+        edges = total * (np.arange(n_bins + 1) / n_bins)
+        parts: list[tuple[slice, int, float]] = []
+        key_edges, done, place = [key[0]], 0, 0
+        for i, edge in enumerate(edges[1:-1]):
+            row = int(edge) if ends is None else int(np.searchsorted(ends, edge, side="right"))
+            group = int(np.searchsorted(self._starts, min(row, key.size - 1), side="right"))
+            first, stop = self._starts[group - 1 : group + 1].tolist()
+            key_edges.append(key[first])
+            if first < done:  # the group of an earlier edge holds this one too
+                continue
+            parts.append((slice(done, first), place, 1.0))
+            begin, end = (float(first), float(stop)) if ends is None else _stretch(ends, first, stop)
+            place, done = i + 1, first
+            if begin < edge < end:
+                done = stop
+                place = int(np.searchsorted(edges, end, side="left")) - 1
+                for each in range(i, place + 1):
+                    piece = min(end, edges[each + 1]) - max(begin, edges[each])
+                    parts.append((slice(first, stop), each, float(piece / (end - begin))))
+        parts.append((slice(done, key.size), place, 1.0))
+        return self._of_slices(parts, np.array([*key_edges, key[-1]]), weight)
+
+    def _of_slices(
+        self, parts: list[tuple[slice, int, float]], edges: FloatArray, weight: FloatArray | None
+    ) -> Bins:
+        """Return the bins from slices of the ordered rows."""
+        parts = [part for part in parts if _count(part[0])]
+        if self.rising:
+            return Bins(self.n_bins, np.empty(0, dtype=np.uint8), parts, edges, weight)
+        kind: Any = np.uint8 if self.n_bins < 255 else np.intp
+        row_bin: Places = np.full(self.key.size, self.n_bins, dtype=kind)
+        for rows, place, fraction in parts:
+            if fraction == 1:
+                row_bin[self._order[rows]] = place
+        shared = [(self._order[rows], place, fraction) for rows, place, fraction in parts if fraction < 1]
+        return Bins(self.n_bins, row_bin, shared, edges, weight)
 
 
 def make_bins(key: FloatArray, n_bins: int, strategy: str, weight: FloatArray | None) -> Bins:
-    """Return the bins of a non-negative or signed key; a constant key is one bin."""
-    check_n_bins(n_bins, key.size)
-    low, high = key.min(), key.max()
-    if high - low <= SAME * max(abs(low), abs(high)):
-        n_bins = 1
-    if n_bins == 1:
-        return Bins(1, np.zeros(key.size, dtype=np.uint8), [], np.array([low, high]), weight)
-    if strategy == "quantile":
-        return _equal_count_bins(key, n_bins, weight)
-    edges = np.linspace(low, high, n_bins + 1)
-    # A key on an edge belongs above it, on whichever side of it rounding has put the two.
-    thresholds = edges[1:-1] - ROUNDING * max(abs(low), abs(high))
-    return Bins(n_bins, count_passed(thresholds, key), [], edges, weight)
-
-
-def _equal_count_bins(key: FloatArray, n_bins: int, weight: FloatArray | None) -> Bins:
-    """Return bins of equal total weight.
-
-    On the axis of cumulative weight every distinct key is a stretch as long as its weight. The edges of the
-    bins cut some stretches, and the rows of those are shared by the bins in proportion.
-    """
-    order = np.argsort(key)
-    starts = _group_starts(key[order])
-    ends = None if weight is None else np.cumsum(weight[order])
-    total = float(key.size if ends is None else ends[-1])
-    edges = total * (np.arange(n_bins + 1) / n_bins)
-    kind: Any = np.uint8 if n_bins < 255 else np.intp
-    row_bin: Places = np.empty(key.size, dtype=kind)
-    shared: list[tuple[IntArray, int, float]] = []
-    key_edges, done, place = [key[order[0]]], 0, 0
-    for i, edge in enumerate(edges[1:-1]):
-        row = int(edge) if ends is None else int(np.searchsorted(ends, edge, side="right"))
-        first, stop = _group_around(starts, min(row, key.size - 1))
-        key_edges.append(key[order[first]])
-        if first < done:  # the group of an earlier edge holds this one too
-            continue
-        row_bin[order[done:first]] = place
-        begin, end = (float(first), float(stop)) if ends is None else _stretch(ends, first, stop)
-        place, done = i + 1, first
-        if begin < edge < end:
-            rows, done = order[first:stop], stop
-            row_bin[rows] = n_bins
-            place = int(np.searchsorted(edges, end, side="left")) - 1
-            for each in range(i, place + 1):
-                piece = min(end, edges[each + 1]) - max(begin, edges[each])
-                shared.append((rows, each, float(piece / (end - begin))))
-    row_bin[order[done:]] = place
-    return Bins(n_bins, row_bin, shared, np.array([*key_edges, key[order[-1]]]), weight)
-
-
-def _group_starts(ordered: FloatArray) -> BoolArray:
-    """Return where in the ordered keys a new one begins."""
-    starts = np.ones(ordered.size, dtype=np.bool_)
-    gap = np.diff(ordered)
-    np.abs(ordered, out=ordered)
-    ordered *= SAME
-    np.greater(gap, ordered[1:], out=starts[1:])
-    return starts
-
-
-def _group_around(starts: BoolArray, row: int) -> tuple[int, int]:
-    """Return first and last row, exclusive, of the group of equal keys that holds a row."""
-    first = row - int(np.argmax(starts[row::-1]))
-    after = starts[row + 1 :]
-    following = int(np.argmax(after)) if after.size else 0
-    return first, row + 1 + following if after.size and after[following] else starts.size
+    """Return the bins of rows with these weights."""
+    return Binning(key, n_bins, strategy).bins(weight)
 
 
 def _stretch(ends: FloatArray, first: int, stop: int) -> tuple[float, float]:
@@ -160,18 +240,11 @@ def _stretch(ends: FloatArray, first: int, stop: int) -> tuple[float, float]:
     return float(ends[first - 1]) if first else 0.0, float(ends[stop - 1])
 
 
-def bin_means(
-    key: FloatArray,
-    columns: Callable[[Any], tuple[FloatArray, ...]],
-    n_bins: int,
-    strategy: str,
-    weight: FloatArray | None,
-) -> tuple[FloatArray, FloatArray]:
-    """Return the weight of each bin of `key`, shape (b,), and the means of the columns in it, shape (c, b).
+def bin_means(bins: Bins, columns: Callable[[Any], tuple[FloatArray, ...]]) -> tuple[FloatArray, FloatArray]:
+    """Return the weight of each bin, shape (b,), and the means of the columns in it, shape (c, b).
 
     Bins without rows are left out.
     """
-    bins = make_bins(key, n_bins, strategy, weight)
     total = bins.totals()
     occupied = total > 0
     return total[occupied], bins.sums(columns)[:, occupied] / total[occupied]

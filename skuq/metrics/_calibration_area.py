@@ -10,8 +10,109 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_increasing, check_option
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import KINDS, Entry, entries, observed_proportions
-from skuq.metrics._spec import metric
+from skuq.metrics._levels import KINDS, Entry, entries, one_bin, weight_taken_in
+from skuq.metrics._spec import WeightFunction, metric
+
+_NO_RAMP = 1e-9
+"""A ramp between levels nearer to one another is a jump: its slope would drown all others in rounding."""
+
+
+def area_of_weights(
+    y_true: ArrayLike, y_pred: Any, *, kind: str = "quantile", levels: int | ArrayLike | None = None
+) -> WeightFunction:
+    """Return the miscalibration area as a function of weights."""
+    check_option(kind, "kind", KINDS)
+    y, dist, _ = check_forecast(y_true, y_pred, None)
+    if levels is not None:
+        grid = _increasing_grid(levels)
+        taken_in = weight_taken_in(y, dist, grid, kind)
+
+        def of_lines(weight: FloatArray | None) -> float:
+            bins = one_bin(y.size, weight)
+            return area_of_lines(grid, taken_in(bins)[0] / bins.totals()[0])
+
+        return of_lines
+    parts = entries(y, dist, kind)
+    return area_of_steps(parts[0].start) if dist.has_density else area_of_ramps(parts)
+
+
+def area_of_uniform(
+    entry: FloatArray, *, kind: str = "quantile", levels: int | ArrayLike | None = None
+) -> float:
+    """Return the miscalibration area of sorted uniform entry levels."""
+    if levels is None:
+        return _area_below_steps(entry, np.asarray(1 / entry.size), np.arange(entry.size) / entry.size)
+    grid = _increasing_grid(levels)
+    return area_of_lines(grid, np.searchsorted(entry, grid, side="right") / entry.size)
+
+
+def area_of_steps(entry: FloatArray) -> WeightFunction:
+    """Return the integral of |share of entry levels up to p - p| over p from 0 to 1, by weights."""
+    order = np.argsort(entry)
+    rising = entry[order]
+
+    def of_weights(weight: FloatArray | None) -> float:
+        if weight is None:
+            return area_of_uniform(rising)
+        step = weight[order] / weight.sum()
+        return _area_below_steps(rising, step, np.cumsum(step) - step)
+
+    return of_weights
+
+
+def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) -> float:
+    """Return the area from the sorted entry levels, the share of each and that before it.
+
+    With G(t) = t |t| / 2, the integral of |t|, the pieces telescope to a sum over the levels:
+    G(level - share before it) - G(level - share with it).
+    """
+    gap = rising - before
+    area = float(gap @ np.abs(gap))
+    gap -= step
+    return (area - float(gap @ np.abs(gap))) / 2
+
+
+def area_of_ramps(parts: list[Entry]) -> WeightFunction:
+    """Return the same integral where some targets are taken in evenly between two levels.
+
+    The share of targets is piecewise linear between the levels at which a ramp starts or stops, and jumps
+    where a target is taken in at once.
+    """
+    starts, stops, share = (np.concatenate(numbers) for numbers in zip(*parts, strict=True))
+    ramp = stops - starts > _NO_RAMP
+    levels = np.unique(np.concatenate([[0.0, 1.0], starts, stops]))
+    start, stop = np.searchsorted(levels, starts), np.searchsorted(levels, stops)
+    ends = np.concatenate([start[ramp], stop[ramp]])
+
+    def of_weights(weight: FloatArray | None) -> float:
+        part = share if weight is None else share * np.tile(weight, len(parts))
+        part = part / part.sum()
+        slope = part[ramp] / (stops - starts)[ramp]
+        turns = np.bincount(ends, np.concatenate([slope, -slope]), levels.size)
+        jumps = np.bincount(start[~ramp], part[~ramp], levels.size)
+        rises = np.concatenate([[0.0], np.cumsum(turns)[:-1] * np.diff(levels)])
+        above = np.cumsum(rises + jumps)
+        return area_of_lines(np.repeat(levels, 2), np.column_stack([above - jumps, above]).ravel())
+
+    return of_weights
+
+
+def _increasing_grid(levels: int | ArrayLike) -> FloatArray:
+    """Return levels between which lines can be drawn."""
+    grid = check_increasing(level_grid(levels, closed=True), "levels")
+    if grid.size < 2:
+        raise ValueError("`levels` must hold at least two levels to draw a line between, got one.")
+    return grid
+
+
+def area_of_lines(levels: FloatArray, observed: FloatArray) -> float:
+    """Return the area between the diagonal and the lines through the points, which may cross."""
+    gap, width = observed - levels, np.diff(levels)
+    left, right = gap[:-1], gap[1:]
+    size = np.abs(left) + np.abs(right)
+    crossing = left * right < 0
+    height = np.where(crossing, (left**2 + right**2) / np.where(size == 0, 1.0, size), size)
+    return float((height * width).sum() / 2)
 
 
 @metric(
@@ -24,6 +125,8 @@ from skuq.metrics._spec import metric
     proper=False,
     small_sample=True,
     source="Tran et al. 2020; Chung et al. 2021",
+    of_weights=area_of_weights,
+    of_uniform=area_of_uniform,
     meaning="the calibration curve runs {value} off the diagonal on average",
 )
 def miscalibration_area(
@@ -100,70 +203,5 @@ def miscalibration_area(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
     [0.17, 0.59]
     """
-    check_option(kind, "kind", KINDS)
-    grid = None if levels is None else _increasing_grid(levels)
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    if grid is None:
-        parts = entries(y, dist, kind)
-        return area_of_steps(parts[0].start, weight) if dist.has_density else area_of_ramps(parts, weight)
-    return area_of_lines(grid, observed_proportions(y, dist, grid, kind, weight))
-
-
-_NO_RAMP = 1e-9
-"""A ramp between levels nearer to one another is a jump: its slope would drown all others in rounding."""
-
-
-def _increasing_grid(levels: int | ArrayLike) -> FloatArray:
-    """Return levels between which lines can be drawn."""
-    grid = check_increasing(level_grid(levels, closed=True), "levels")
-    if grid.size < 2:
-        raise ValueError("`levels` must hold at least two levels to draw a line between, got one.")
-    return grid
-
-
-def area_of_steps(entry: FloatArray, weight: FloatArray | None) -> float:
-    """Return the integral of |share of entry levels up to p - p| over p from 0 to 1.
-
-    With G(t) = t |t| / 2, the integral of |t|, the pieces telescope to a sum over the sorted entry levels:
-    G(level - share before it) - G(level - share with it).
-    """
-    if weight is None:
-        gap, step = np.sort(entry), np.asarray(1 / entry.size)
-        gap -= np.arange(entry.size) / entry.size
-    else:
-        order = np.argsort(entry)
-        step = weight[order] / weight.sum()
-        gap = entry[order] - (np.cumsum(step) - step)
-    area = float(gap @ np.abs(gap))
-    gap -= step
-    return (area - float(gap @ np.abs(gap))) / 2
-
-
-def area_of_ramps(parts: list[Entry], weight: FloatArray | None) -> float:
-    """Return the same integral where some targets are taken in evenly between two levels.
-
-    The share of targets is piecewise linear between the levels at which a ramp starts or stops, and jumps
-    where a target is taken in at once.
-    """
-    starts, stops = (np.concatenate(ends) for ends in zip(*(part[:2] for part in parts), strict=True))
-    shares = np.concatenate([part.share if weight is None else part.share * weight for part in parts])
-    shares = shares / shares.sum()
-    ramp = stops - starts > _NO_RAMP
-    slope = shares[ramp] / (stops - starts)[ramp]
-    ends = np.concatenate([starts[ramp], stops[ramp]])
-    levels = np.unique(np.concatenate([[0.0, 1.0], starts, ends]))
-    turns = np.bincount(np.searchsorted(levels, ends), np.concatenate([slope, -slope]), levels.size)
-    jumps = np.bincount(np.searchsorted(levels, starts[~ramp]), shares[~ramp], levels.size)
-    rises = np.concatenate([[0.0], np.cumsum(turns)[:-1] * np.diff(levels)])
-    above = np.cumsum(rises + jumps)
-    return area_of_lines(np.repeat(levels, 2), np.column_stack([above - jumps, above]).ravel())
-
-
-def area_of_lines(levels: FloatArray, observed: FloatArray) -> float:
-    """Return the area between the diagonal and the lines through the points, which may cross."""
-    gap, width = observed - levels, np.diff(levels)
-    left, right = gap[:-1], gap[1:]
-    size = np.abs(left) + np.abs(right)
-    crossing = left * right < 0
-    height = np.where(crossing, (left**2 + right**2) / np.where(size == 0, 1.0, size), size)
-    return float((height * width).sum() / 2)
+    return area_of_weights(y, dist, kind=kind, levels=levels)(weight)

@@ -8,10 +8,24 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite, check_non_negative, check_option, check_rows
-from skuq.metrics._average_calibration import calibration_error, regression_calibration_curve
+from skuq.metrics._average_calibration import calibration_error, of_curve, regression_calibration_curve
 from skuq.metrics._spec import metric
 
 REDUCTIONS = ("sum", "mean")
+
+
+def calibration_score(
+    levels: FloatArray,
+    observed: FloatArray,
+    *,
+    level_weights: ArrayLike | None = None,
+    reduction: str = "sum",
+) -> FloatArray:
+    """Return the sum or mean of w (p - p_hat)^2 over the levels, the last axis."""
+    square = np.square(levels - observed)
+    if level_weights is not None:
+        square = square * _check_level_weights(level_weights, levels.size)
+    return np.asarray(square.sum(axis=-1) if reduction == "sum" else square.mean(axis=-1))
 
 
 @metric(
@@ -24,6 +38,7 @@ REDUCTIONS = ("sum", "mean")
     proper=False,
     small_sample=True,
     source="Kuleshov et al. 2018, eq. 9; Wibbeke et al. 2025, eq. 11-12",
+    **of_curve(calibration_score, 9),
     meaning="the squared errors of the stated probabilities add up to {value}",
 )
 def calibration_score_loss(
@@ -86,7 +101,7 @@ def calibration_score_loss(
     in `regression_calibration_curve`.
 
     One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more, O(n k) where the distribution has atoms, and O(n) memory.
+    levels, O(n log k) for more, and O(n) memory; up to O(n k) of both where the distribution has atoms.
 
     References
     ----------
@@ -113,10 +128,7 @@ def calibration_score_loss(
     grid, observed = regression_calibration_curve(
         y_true, y_pred, sample_weight=sample_weight, levels=levels, kind=kind
     )
-    square = np.square(grid - observed)
-    if level_weights is not None:
-        square = square * _check_level_weights(level_weights, grid.size)
-    return float(square.sum() if reduction == "sum" else square.mean())
+    return float(calibration_score(grid, observed, level_weights=level_weights, reduction=reduction))
 
 
 def _check_level_weights(level_weights: ArrayLike, k: int) -> FloatArray:
@@ -135,6 +147,7 @@ def _check_level_weights(level_weights: ArrayLike, k: int) -> FloatArray:
     proper=False,
     small_sample=True,
     source="Cui et al. 2020; Wibbeke et al. 2025, eq. 17",
+    **of_curve(calibration_error, 99, "interval"),
     meaning="the coverage of central intervals is off by {value} on average",
 )
 def expected_coverage_probability_error(
@@ -188,7 +201,7 @@ def expected_coverage_probability_error(
     in `regression_calibration_curve`.
 
     One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more, O(n k) where the distribution has atoms, and O(n) memory.
+    levels, O(n log k) for more, and O(n) memory; up to O(n k) of both where the distribution has atoms.
 
     References
     ----------
@@ -214,4 +227,4 @@ def expected_coverage_probability_error(
     grid, observed = regression_calibration_curve(
         y_true, y_pred, sample_weight=sample_weight, levels=levels, kind="interval"
     )
-    return calibration_error(grid, observed)
+    return float(calibration_error(grid, observed))

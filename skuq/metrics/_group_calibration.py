@@ -9,11 +9,36 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
-from skuq.metrics._binning import STRATEGIES, bin_means
-from skuq.metrics._inputs import check_moments
-from skuq.metrics._spec import metric
+from skuq.metrics._binning import STRATEGIES, Binning, bin_means
+from skuq.metrics._inputs import check_forecast, check_moments
+from skuq.metrics._spec import WeightFunction, metric
 
 ON = ("std", "variance")
+
+
+def ence_of_weights(
+    y_true: ArrayLike, y_pred: Any, *, n_bins: int = 10, strategy: str = "quantile"
+) -> WeightFunction:
+    """Return the ENCE as a function of weights."""
+    check_integer(n_bins, "n_bins")
+    check_option(strategy, "strategy", STRATEGIES)
+    y, mean, std, _ = check_moments(y_true, y_pred, None)
+    binning, columns = Binning(std, n_bins, strategy), squares(y, mean, std)
+
+    def of_weights(weight: FloatArray | None) -> float:
+        _, mean_square = bin_means(binning.bins(weight), columns)
+        return normalized_calibration_error(*np.sqrt(mean_square))
+
+    return of_weights
+
+
+def normalized_calibration_error(rmv: FloatArray, rmse: FloatArray) -> float:
+    """Return the mean of |RMV - RMSE| / RMV over the bins; 0 / 0, certain and right, counts as 0."""
+    gap = np.abs(rmv - rmse)
+    relative = np.full_like(gap, np.inf)
+    relative[gap == 0] = 0.0
+    np.divide(gap, rmv, out=relative, where=rmv > 0)
+    return float(relative.mean())
 
 
 def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -> float:
@@ -35,6 +60,7 @@ def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -
     small_sample=True,
     source="Levi et al. 2022; Wibbeke et al. 2025, eq. 14-16",
     meaning="errors are {percent} larger or smaller than predicted on average",
+    of_weights=ence_of_weights,
     calibrated=calibrated_ence,
 )
 def expected_normalized_calibration_error(
@@ -115,20 +141,25 @@ def expected_normalized_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
     [0.17, 0.59]
     """
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    return ence_of_weights(y, dist, n_bins=n_bins, strategy=strategy)(weight)
+
+
+def uce_of_weights(
+    y_true: ArrayLike, y_pred: Any, *, n_bins: int = 10, strategy: str = "uniform", on: str = "variance"
+) -> WeightFunction:
+    """Return the UCE as a function of weights."""
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
-    y, mean, std, weight = check_moments(y_true, y_pred, sample_weight)
-    _, mean_square = bin_means(std, squares(y, mean, std), n_bins, strategy, weight)
-    return normalized_calibration_error(*np.sqrt(mean_square))
+    check_option(on, "on", ON)
+    y, mean, std, _ = check_moments(y_true, y_pred, None)
+    binning, columns = Binning(bin_key(std, strategy, on), n_bins, strategy), squares(y, mean, std)
 
+    def of_weights(weight: FloatArray | None) -> float:
+        total, (mean_variance, mean_square) = bin_means(binning.bins(weight), columns)
+        return float(total @ np.abs(mean_square - mean_variance) / total.sum())
 
-def normalized_calibration_error(rmv: FloatArray, rmse: FloatArray) -> float:
-    """Return the mean of |RMV - RMSE| / RMV over the bins; 0 / 0, certain and right, counts as 0."""
-    gap = np.abs(rmv - rmse)
-    relative = np.full_like(gap, np.inf)
-    relative[gap == 0] = 0.0
-    np.divide(gap, rmv, out=relative, where=rmv > 0)
-    return float(relative.mean())
+    return of_weights
 
 
 @metric(
@@ -141,6 +172,7 @@ def normalized_calibration_error(rmv: FloatArray, rmse: FloatArray) -> float:
     proper=False,
     small_sample=True,
     source="Laves et al. 2020; Wibbeke et al. 2025, eq. 18-20",
+    of_weights=uce_of_weights,
     meaning="mean squared errors are off the predicted variances by {value} on average",
 )
 def uncertainty_calibration_error(
@@ -220,13 +252,8 @@ def uncertainty_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
     [0.17, 0.59]
     """
-    check_integer(n_bins, "n_bins")
-    check_option(strategy, "strategy", STRATEGIES)
-    check_option(on, "on", ON)
-    y, mean, std, weight = check_moments(y_true, y_pred, sample_weight)
-    key = bin_key(std, strategy, on)
-    total, (mean_variance, mean_square) = bin_means(key, squares(y, mean, std), n_bins, strategy, weight)
-    return float(total @ np.abs(mean_square - mean_variance) / total.sum())
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    return uce_of_weights(y, dist, n_bins=n_bins, strategy=strategy, on=on)(weight)
 
 
 def squares(

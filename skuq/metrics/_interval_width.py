@@ -2,20 +2,112 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check_single_coverage, check_target
 from skuq.metrics._inputs import check_interval_forecast
-from skuq.metrics._intervals import interval_coverage
 from skuq.metrics._kernels import weighted_mean
 from skuq.metrics._rounding import reaches
-from skuq.metrics._spec import metric
+from skuq.metrics._spec import WeightFunction, metric
 
 NORMS = ("range", "std")
 FORMULAS = ("khosravi", "mapie")
+
+_ENDS = 64
+"""Rows with the largest and smallest targets that are looked at before all are."""
+
+
+def nmpiw_of_weights(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    coverage: float = DEFAULT_COVERAGE,
+    norm: str | float = "range",
+    y_train: ArrayLike | None = None,
+) -> WeightFunction:
+    """Return the NMPIW as a function of weights."""
+    y, lower, upper, _ = check_interval_forecast(y_true, y_pred, coverage, None)
+    return relative_width_of_weights(y, upper - lower, norm, y_train)
+
+
+def relative_width_of_weights(
+    y: FloatArray, width: FloatArray, norm: str | float, y_train: ArrayLike | None
+) -> WeightFunction:
+    """Return the mean width relative to the spread of the targets as a function of weights."""
+    mean, unit = weighted_width(width), width_unit(norm, y, y_train)
+    return lambda weight: relative_width(mean(weight), unit(weight))
+
+
+def weighted_width(width: FloatArray) -> WeightFunction:
+    """Return the mean width as a function of weights, of which some may be zero where it is infinite."""
+    if np.isfinite(width).all():
+        return lambda weight: weighted_mean(width, weight)
+
+    def of_weights(weight: FloatArray | None) -> float:
+        counts = np.ones(width.size, dtype=np.bool_) if weight is None else weight > 0
+        return weighted_mean(width[counts], None if weight is None else weight[counts])
+
+    return of_weights
+
+
+def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> WeightFunction:
+    """Return the number that widths are divided by, as a function of weights.
+
+    It is the spread of the targets, or the number itself.
+    """
+    if not isinstance(norm, str):
+        if y_train is not None:
+            raise ValueError(f"`y_train` must be left out where `norm` is a number, got norm={norm!r}.")
+        number = check_number(norm, "norm", positive=True)
+        return lambda weight: number
+    check_option(norm, "norm", NORMS)
+    target = y if y_train is None else check_target(y_train, "y_train")
+    spread = TargetRange(target) if norm == "range" else partial(target_std, target)
+    if y_train is None:
+        return spread
+    unit = spread(None)
+    return lambda weight: unit
+
+
+class TargetRange:
+    """The largest less the smallest target, as a function of weights: of those that have some."""
+
+    def __init__(self, y: FloatArray) -> None:
+        self.y = y
+
+    @cached_property
+    def _ends(self) -> tuple[IntArray, IntArray]:
+        """Rows of the smallest and of the largest targets, outermost first."""
+        k = min(_ENDS, self.y.size)
+        low = np.argpartition(self.y, k - 1)[:k]
+        high = np.argpartition(self.y, -k)[-k:]
+        return low[np.argsort(self.y[low])], high[np.argsort(-self.y[high])]
+
+    def __call__(self, weight: FloatArray | None) -> float:
+        if weight is None or weight.min() > 0:
+            return float(self.y.max() - self.y.min())
+        low, high = (rows[weight[rows] > 0] for rows in self._ends)
+        if low.size and high.size:  # nearly always: a resample leaves out a row with probability 1/e
+            return float(self.y[high[0]] - self.y[low[0]])
+        return TargetRange(self.y[weight > 0])(None)
+
+
+def target_std(y: FloatArray, weight: FloatArray | None) -> float:
+    """Return the standard deviation of the targets."""
+    gap = y - y[0]  # a shift that makes the spread of equal values exactly 0
+    return float(np.sqrt(weighted_mean(np.square(gap - weighted_mean(gap, weight)), weight)))
+
+
+def relative_width(width: float, unit: float) -> float:
+    """Return width / unit; 0 / 0, no width where nothing varies, counts as 0."""
+    if unit > 0:
+        return width / unit
+    return 0.0 if width == 0 else np.inf
 
 
 @metric(
@@ -27,6 +119,7 @@ FORMULAS = ("khosravi", "mapie")
     needs="interval",
     proper=False,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 2; Kompa et al. 2021",
+    of_weights=nmpiw_of_weights,
     meaning="the intervals are {percent} as wide as the targets spread",
 )
 def normalized_mean_interval_width(
@@ -99,32 +192,57 @@ def normalized_mean_interval_width(
     0.0
     """
     y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
-    return relative_width(weighted_mean(upper - lower, weight), width_unit(norm, y, weight, y_train))
+    return relative_width_of_weights(y, upper - lower, norm, y_train)(weight)
 
 
-def width_unit(
-    norm: str | float, y: FloatArray, weight: FloatArray | None, y_train: ArrayLike | None
-) -> float:
-    """Return the number that widths are divided by: the spread of the targets, or the number itself."""
-    if not isinstance(norm, str):
-        if y_train is not None:
-            raise ValueError(f"`y_train` must be left out where `norm` is a number, got norm={norm!r}.")
-        return check_number(norm, "norm", positive=True)
-    check_option(norm, "norm", NORMS)
-    if y_train is not None:
-        y, weight = check_target(y_train, "y_train"), None
-    if norm == "range":
-        return float(y.max() - y.min())
-    centre = y[0]  # a shift that makes the spread of equal values exactly 0
-    mean = weighted_mean(y - centre, weight)
-    return float(np.sqrt(weighted_mean(np.square(y - centre - mean), weight)))
+def cwc_of_weights(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    coverage: float = DEFAULT_COVERAGE,
+    eta: float = 50.0,
+    norm: str | float = "range",
+    y_train: ArrayLike | None = None,
+    formula: str = "khosravi",
+) -> WeightFunction:
+    """Return the CWC as a function of weights."""
+    y, lower, upper, _ = check_interval_forecast(y_true, y_pred, coverage, None)
+    penalty = check_penalty(coverage, eta, formula)
+    return penalised_width_of_weights(y, lower, upper, norm, y_train, penalty)
 
 
-def relative_width(width: float, unit: float) -> float:
-    """Return width / unit; 0 / 0, no width where nothing varies, counts as 0."""
-    if unit > 0:
-        return width / unit
-    return 0.0 if width == 0 else np.inf
+def penalised_width_of_weights(
+    y: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    norm: str | float,
+    y_train: ArrayLike | None,
+    penalty: Callable[[float, float], float],
+) -> WeightFunction:
+    """Return the penalised relative width as a function of weights."""
+    width = relative_width_of_weights(y, upper - lower, norm, y_train)
+    inside = ((lower <= y) & (y <= upper)).astype(np.float64)
+    return lambda weight: penalty(width(weight), weighted_mean(inside, weight))
+
+
+def check_penalty(coverage: float, eta: float, formula: str) -> Callable[[float, float], float]:
+    """Return the criterion as a function of relative width and coverage."""
+    check_option(formula, "formula", FORMULAS)
+    strength, nominal = check_number(eta, "eta"), check_single_coverage(coverage)
+    if strength < 0 and formula == "khosravi":
+        raise ValueError(f"`eta` must be non-negative, got {eta!r}: a negative one rewards misses.")
+    return lambda width, observed: coverage_width(width, observed - nominal, strength, formula)
+
+
+def coverage_width(width: float, excess_coverage: float, eta: float, formula: str) -> float:
+    """Return the criterion from the relative width and the coverage above nominal."""
+    with np.errstate(over="ignore"):
+        if formula == "mapie":
+            factor = float(np.exp(-eta * excess_coverage**2))
+            return (width - 1) * factor if factor > 0 else 0.0
+        if reaches(excess_coverage, 0.0) or width == 0:
+            return width
+        return width * (1 + float(np.exp(-eta * excess_coverage)))
 
 
 @metric(
@@ -137,6 +255,7 @@ def relative_width(width: float, unit: float) -> float:
     proper=False,
     small_sample=True,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 4",
+    of_weights=cwc_of_weights,
 )
 def coverage_width_loss(
     y_true: ArrayLike,
@@ -219,23 +338,6 @@ def coverage_width_loss(
     >>> interval_score_loss(y, honest) < interval_score_loss(y, certain)
     True
     """
-    check_option(formula, "formula", FORMULAS)
-    strength = check_number(eta, "eta")
-    if strength < 0 and formula == "khosravi":
-        raise ValueError(f"`eta` must be non-negative, got {eta!r}: a negative one rewards misses.")
     y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
-    unit = width_unit(norm, y, weight, y_train)
-    width = relative_width(weighted_mean(upper - lower, weight), unit)
-    excess_coverage = interval_coverage(y, lower, upper, weight) - check_single_coverage(coverage)
-    return coverage_width(width, excess_coverage, strength, formula)
-
-
-def coverage_width(width: float, excess_coverage: float, eta: float, formula: str) -> float:
-    """Return the criterion from the relative width and the coverage above nominal."""
-    with np.errstate(over="ignore"):
-        if formula == "mapie":
-            factor = float(np.exp(-eta * excess_coverage**2))
-            return (width - 1) * factor if factor > 0 else 0.0
-        if reaches(excess_coverage, 0.0) or width == 0:
-            return width
-        return width * (1 + float(np.exp(-eta * excess_coverage)))
+    penalty = check_penalty(coverage, eta, formula)
+    return penalised_width_of_weights(y, lower, upper, norm, y_train, penalty)(weight)

@@ -8,9 +8,11 @@ spread evenly over [F(y-), F(y)].
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.special import ndtr
 
 from skuq._typing import FloatArray
@@ -19,7 +21,7 @@ from skuq.distributions import Distribution
 from skuq.distributions._pit import pit_scores
 from skuq.metrics._binning import Bins
 from skuq.metrics._kernels import Places, central_bounds, count_passed, location_scale, standardised
-from skuq.metrics._rounding import reaches
+from skuq.metrics._rounding import ROUNDING, reaches
 
 KINDS = ("quantile", "interval")
 
@@ -31,8 +33,8 @@ class Entry(NamedTuple):
     stop: FloatArray
     share: FloatArray
 
-    def reached(self, level: float) -> FloatArray:
-        """Return the part that a level takes in."""
+    def reached(self, level: FloatArray) -> FloatArray:
+        """Return the part that a level takes in, one level for each."""
         with np.errstate(divide="ignore", invalid="ignore"):
             passed = np.clip((level - self.start) / (self.stop - self.start), 0.0, 1.0)
         return self.share * np.where(self.start < self.stop, passed, reaches(level, self.start))
@@ -82,21 +84,50 @@ def first_levels(y: FloatArray, dist: Distribution, levels: FloatArray, kind: st
 
 
 def weight_taken_in(
-    y: FloatArray, dist: Distribution, levels: FloatArray, kind: str, bins: Bins
-) -> FloatArray:
-    """Return the weight of the targets that each of the increasing levels takes in, shape (bins, k)."""
+    y: FloatArray, dist: Distribution, levels: FloatArray, kind: str
+) -> Callable[[Bins], FloatArray]:
+    """Return a function of bins: the weight in them that each increasing level takes in, shape (bins, k)."""
     if dist.has_density:
-        first = bins.histogram(first_levels(y, dist, levels, kind), levels.size + 1)
-        taken: FloatArray = np.cumsum(first, axis=1)[:, :-1]
-        return taken
-    parts = entries(y, dist, kind)
+        first = first_levels(y, dist, levels, kind)
+        return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]
+    rows = level_rows(y, dist, levels, kind)
+    return lambda bins: np.cumsum((bins.matrix(y.size) @ rows).toarray(), axis=1)[:, :-1]
 
-    def reached(level: float) -> FloatArray:
-        inside = np.sum([part.reached(level) for part in parts], axis=0)
-        taken: FloatArray = bins.sums(lambda rows: (inside[rows],))[0]
-        return taken
 
-    return np.stack([reached(level) for level in levels.tolist()], axis=1)
+def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Any:
+    """Return what each of the increasing levels takes in of each row beyond the level before it.
+
+    Returns
+    -------
+    rows : csr_array of shape (n, k + 1)
+        Rows sum to 1; the last column is what no level takes in. Their mean is all that metrics of the
+        calibration curve need, so that other weights take a product instead of another curve.
+    """
+    if dist.has_density:
+        first = first_levels(y, dist, levels, kind).astype(np.int32)
+        return sparse.csr_array(
+            (np.ones(y.size), first, np.arange(y.size + 1)), shape=(y.size, levels.size + 1)
+        )
+    return sum(_entry_rows(part, levels) for part in entries(y, dist, kind))
+
+
+def _entry_rows(part: Entry, levels: FloatArray) -> Any:
+    """Return what each level takes in of a part of each row beyond the level before, shape (n, k + 1)."""
+    n, bounds = part.start.size, np.concatenate([[-np.inf], levels, [np.inf]])
+    first = np.searchsorted(levels, part.start - ROUNDING)
+    count = np.maximum(np.searchsorted(levels, part.stop), first) - first + 1
+    row = np.repeat(np.arange(n), count)
+    level = np.arange(row.size) - np.repeat(np.cumsum(count) - count - first, count)
+    each = Entry(*(numbers[row] for numbers in part))
+    gain = each.reached(bounds[level + 1]) - each.reached(bounds[level])
+    starts = np.concatenate([[0], np.cumsum(count)])
+    return sparse.csr_array((gain, level, starts), shape=(n, levels.size + 1))
+
+
+def proportions_of_means(means: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return the share that each level takes in, in any order, from the means of `level_rows`."""
+    place = np.unique(levels, return_inverse=True)[1].ravel()
+    return np.asarray(np.cumsum(means, axis=-1)[..., place])
 
 
 def observed_proportions(
@@ -105,10 +136,10 @@ def observed_proportions(
     """Return for each level the share of targets that the quantile or central interval takes in."""
     ordered, place = np.unique(levels, return_inverse=True)
     bins = one_bin(y.size, weight)
-    share = weight_taken_in(y, dist, ordered, kind, bins)[0] / bins.totals()[0]
+    share = weight_taken_in(y, dist, ordered, kind)(bins)[0] / bins.totals()[0]
     return np.asarray(share[place.ravel()], dtype=np.float64)
 
 
 def one_bin(n: int, weight: Any) -> Bins:
     """Return the bin that holds all rows."""
-    return Bins(1, np.zeros(n, dtype=np.uint8), [], np.zeros(2), weight)
+    return Bins(1, np.empty(0, dtype=np.uint8), [(slice(0, n), 0, 1.0)], np.zeros(2), weight)

@@ -8,11 +8,45 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
-from skuq.metrics._binning import STRATEGIES, make_bins
+from skuq.metrics._binning import STRATEGIES, Binning
 from skuq.metrics._inputs import check_forecast, finite_std
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import observed_proportions, weight_taken_in
-from skuq.metrics._spec import metric
+from skuq.metrics._levels import weight_taken_in
+from skuq.metrics._spec import WeightFunction, metric
+
+
+def qce_of_weights(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    levels: int | ArrayLike = 9,
+    n_bins: int = 10,
+    strategy: str = "quantile",
+    marginal: bool = False,
+) -> WeightFunction:
+    """Return the QCE as a function of weights."""
+    check_integer(n_bins, "n_bins")
+    check_option(strategy, "strategy", STRATEGIES)
+    check_option(marginal, "marginal", (False, True))
+    grid = np.sort(level_grid(levels, closed=True))
+    y, dist, _ = check_forecast(y_true, y_pred, None)
+    binning = Binning(finite_std(dist), 1 if marginal else n_bins, strategy)
+    taken_in = weight_taken_in(y, dist, grid, "interval")
+
+    def of_weights(weight: FloatArray | None) -> float:
+        bins = binning.bins(weight)
+        return conditional_coverage_error(taken_in(bins), bins.totals(), grid)
+
+    return of_weights
+
+
+def conditional_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
+    """Return the mean over levels and rows of |coverage in the row's bin - level| (eq. 24).
+
+    ``inside`` holds the weight in each bin that the interval of each level takes in, ``total`` all of it.
+    """
+    gap = np.abs(inside - total[:, np.newaxis] * levels).sum(axis=0) / total.sum()
+    return float(gap.mean())
 
 
 @metric(
@@ -25,6 +59,7 @@ from skuq.metrics._spec import metric
     proper=False,
     small_sample=True,
     source="Kueppers et al. 2023; Wibbeke et al. 2025, eq. 21-24",
+    of_weights=qce_of_weights,
     meaning="among rows of like uncertainty the coverage is off by {value} on average",
 )
 def quantile_calibration_error(
@@ -111,22 +146,6 @@ def quantile_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
     [0.17, 0.59]
     """
-    check_integer(n_bins, "n_bins")
-    check_option(strategy, "strategy", STRATEGIES)
-    check_option(marginal, "marginal", (False, True))
-    grid = np.sort(level_grid(levels, closed=True))
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    std = finite_std(dist)
-    if marginal:
-        return float(np.abs(observed_proportions(y, dist, grid, "interval", weight) - grid).mean())
-    bins = make_bins(std, n_bins, strategy, weight)
-    return conditional_coverage_error(weight_taken_in(y, dist, grid, "interval", bins), bins.totals(), grid)
-
-
-def conditional_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
-    """Return the mean over levels and rows of |coverage in the row's bin - level| (eq. 24).
-
-    ``inside`` holds the weight in each bin that the interval of each level takes in, ``total`` all of it.
-    """
-    gap = np.abs(inside - total[:, np.newaxis] * levels).sum(axis=0) / total.sum()
-    return float(gap.mean())
+    options: Any = {"levels": levels, "n_bins": n_bins, "strategy": strategy, "marginal": marginal}
+    return qce_of_weights(y, dist, **options)(weight)

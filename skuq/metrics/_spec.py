@@ -19,6 +19,9 @@ from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 MetricFunction = Callable[..., float]
+WeightFunction = Callable[[FloatArray | None], float]
+"""A metric of given targets and forecasts, as a function of the weights of the rows."""
+
 P = ParamSpec("P")
 
 SMALL_SAMPLE = 500
@@ -57,11 +60,18 @@ class MetricSpec:
     source : str
         Where the definition comes from.
     rows : callable or None
-        ``rows(y_true, y_pred, **options)`` of shape (n,) or (n, c), where the metric is the mean of such
-        values per row, or `combine` of their means, so that resampling needs no second look at the
-        forecasts. It returns None for options with which the metric is no such mean.
+        ``rows(y_true, y_pred, **options)`` of shape (n,) or (n, c), dense or sparse, where the metric is the
+        mean of such values per row, or `combine` of their means, so that resampling needs no second look at
+        the forecasts. It returns None for options with which the metric is no such mean.
     combine : callable or None
         ``combine(means, **options)``: the metric from means of shape (..., c), or (...) of one column.
+    of_weights : callable or None
+        ``of_weights(y_true, y_pred, **options)``: the metric as a function of weights, zeros among them,
+        which has done before whatever does not depend on them. For metrics that are no function of means.
+    of_uniform : callable or None
+        ``of_uniform(entry, **options)``: the metric of a calibrated forecast with a density, where it depends
+        on the PIT values alone. ``entry`` are sorted uniform numbers, one a row: the levels at which
+        quantiles, or central intervals, take in their targets.
     calibrated : callable or None
         ``calibrated(n, **options)``: expected value for a perfectly calibrated forecast of n rows, where a
         formula is known.
@@ -86,6 +96,8 @@ class MetricSpec:
     one_of: tuple[str, ...] = ()
     rows: Callable[..., FloatArray | None] | None = None
     combine: Callable[..., FloatArray] | None = None
+    of_weights: Callable[..., WeightFunction] | None = None
+    of_uniform: Callable[..., float] | None = None
     calibrated: Callable[..., float] | None = None
     meaning: str = ""
     function: MetricFunction

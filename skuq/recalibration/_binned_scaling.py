@@ -123,7 +123,7 @@ def _step_function(bins: Bins, std: FloatArray, factors: FloatArray) -> tuple[Fl
     values = np.unique(edges)
     after = np.square(factors[np.searchsorted(edges, values, side="right")])
     on = after.copy()
-    shared = np.array([np.searchsorted(values, std[rows[0]]) for rows, _, _ in bins.shared], dtype=np.intp)
+    shared = np.array([np.searchsorted(values, std[rows][0]) for rows, _, _ in bins.shared], dtype=np.intp)
     on[shared] = 0.0
     for position, (_, place, fraction) in zip(shared, bins.shared, strict=True):
         on[position] += fraction * factors[place] ** 2

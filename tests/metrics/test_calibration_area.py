@@ -41,7 +41,7 @@ def test_quantile_area_is_the_wasserstein_distance_of_the_pit_from_uniform(forec
     ],
 )
 def test_by_hand(pit, area):
-    assert area_of_steps(np.array(pit), None) == pytest.approx(area, abs=1e-15)
+    assert area_of_steps(np.array(pit))(None) == pytest.approx(area, abs=1e-15)
     y = stats.norm.ppf(np.clip(pit, 1e-300, 1 - 1e-16))
     assert miscalibration_area(y, (np.zeros(len(pit)), np.ones(len(pit)))) == pytest.approx(area, abs=1e-12)
 

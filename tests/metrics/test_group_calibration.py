@@ -17,9 +17,8 @@ ence = expected_normalized_calibration_error
 
 def bin_means(key, columns, n_bins, strategy, weight):
     """Call the kernel with whole columns."""
-    return _binning.bin_means(
-        key, lambda rows: tuple(column[rows] for column in columns), n_bins, strategy, weight
-    )
+    bins = _binning.make_bins(key, n_bins, strategy, weight)
+    return _binning.bin_means(bins, lambda rows: tuple(column[rows] for column in columns))
 
 
 def test_reference_values(het100, few_rows):
