@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skuq._typing import FloatArray, IntArray
+from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_n_bins
 from skuq.metrics._kernels import BLOCK, Places, count_passed
 from skuq.metrics._rounding import ROUNDING
@@ -20,6 +20,9 @@ STRATEGIES = ("quantile", "uniform")
 
 SAME = 1e-9
 """Keys that differ relatively by less are one: what tells them apart may be rounding alone."""
+
+_STEP = 1 << 10
+"""Rows between two cumulative sums of weights that are kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +90,9 @@ class Bins:
             cell = self.row_bin[rows].astype(np.intp) * k + place[rows]
             total += np.bincount(cell, self._weight_of(rows), size)
         table: FloatArray = total.reshape(-1, k)[:-1]
-        for rows, row_bin, fraction in self.parts:
-            table[row_bin] += fraction * np.bincount(place[rows], self._weight_of(rows), k)
+        for part, row_bin, fraction in self.parts:
+            for rows in _pieces(part):
+                table[row_bin] += fraction * np.bincount(place[rows], self._weight_of(rows), k)
         return table
 
     def matrix(self, n: int) -> Any:
@@ -149,13 +153,9 @@ class Binning:
         return slice(0, self.key.size) if self.rising else np.argsort(self.key)
 
     @cached_property
-    def _starts(self) -> IntArray:
-        """Where in the ordered keys each new one begins, and their number."""
-        ordered = np.array(self.key[self._order])
-        gap = np.diff(ordered)
-        np.abs(ordered, out=ordered)
-        ordered *= SAME
-        return np.concatenate([[0], 1 + np.flatnonzero(gap > ordered[1:]), [ordered.size]])
+    def _ordered(self) -> FloatArray:
+        """Keys in increasing order."""
+        return np.asarray(self.key[self._order])
 
     def bins(self, weight: FloatArray | None) -> Bins:
         """Return the bins of the rows with these weights, zeros among them."""
@@ -178,7 +178,8 @@ class Binning:
         if self.rising:
             first, last = 0, self.key.size - 1
             if weight is not None:
-                first, last = int(np.argmax(weight > 0)), last - int(np.argmax(weight[::-1] > 0))
+                first += _first(lambda rows: weight[rows] > 0, weight.size)
+                last -= _first(lambda rows: weight[::-1][rows] > 0, weight.size)
             return float(self.key[first]), float(self.key[last])
         key = self.key if weight is None or weight.min() > 0 else self.key[weight > 0]
         return float(key.min()), float(key.max())
@@ -189,21 +190,20 @@ class Binning:
         On the axis of cumulative weight every distinct key is a stretch as long as its weight. The edges of
         the bins cut some stretches, and the rows of those are shared by the bins in proportion.
         """
-        key, n_bins, order = self.key[self._order], self.n_bins, self._order
-        ends = None if weight is None else np.cumsum(weight[order])
-        total = float(key.size if ends is None else ends[-1])
+        key, n_bins = self._ordered, self.n_bins
+        ends = None if weight is None else CumulativeWeight(weight[self._order])
+        total = float(key.size) if ends is None else ends.before(key.size)
         edges = total * (np.arange(n_bins + 1) / n_bins)
         parts: list[tuple[slice, int, float]] = []
         key_edges, done, place = [key[0]], 0, 0
         for i, edge in enumerate(edges[1:-1]):
-            row = int(edge) if ends is None else int(np.searchsorted(ends, edge, side="right"))
-            group = int(np.searchsorted(self._starts, min(row, key.size - 1), side="right"))
-            first, stop = self._starts[group - 1 : group + 1].tolist()
+            row = int(edge) if ends is None else ends.row_at(float(edge))
+            first, stop = _group_around(key, min(row, key.size - 1))
             key_edges.append(key[first])
             if first < done:  # the group of an earlier edge holds this one too
                 continue
             parts.append((slice(done, first), place, 1.0))
-            begin, end = (float(first), float(stop)) if ends is None else _stretch(ends, first, stop)
+            begin, end = (first, stop) if ends is None else (ends.before(first), ends.before(stop))
             place, done = i + 1, first
             if begin < edge < end:
                 done = stop
@@ -235,9 +235,51 @@ def make_bins(key: FloatArray, n_bins: int, strategy: str, weight: FloatArray | 
     return Binning(key, n_bins, strategy).bins(weight)
 
 
-def _stretch(ends: FloatArray, first: int, stop: int) -> tuple[float, float]:
-    """Return where the weight of a group begins and ends."""
-    return float(ends[first - 1]) if first else 0.0, float(ends[stop - 1])
+class CumulativeWeight:
+    """Sums of the weights of the first rows, for the few rows at which they are needed."""
+
+    def __init__(self, weight: FloatArray) -> None:
+        self._weight = weight
+        blocks = np.add.reduceat(weight, np.arange(0, weight.size, _STEP))
+        self._blocks = np.concatenate([[0.0], np.cumsum(blocks)])
+
+    def before(self, row: int) -> float:
+        """Return the weight of the rows before one."""
+        block = row // _STEP
+        inside = self._weight[block * _STEP : row]
+        return float(self._blocks[block] + (np.cumsum(inside)[-1] if inside.size else 0.0))
+
+    def row_at(self, edge: float) -> int:
+        """Return the row whose weight holds a value, or begins at it."""
+        block = int(np.searchsorted(self._blocks, edge, side="right")) - 1
+        ends = self._blocks[block] + np.cumsum(self._weight[block * _STEP : (block + 1) * _STEP])
+        return block * _STEP + int(np.searchsorted(ends, edge, side="right"))
+
+
+def _first(holds: Callable[[slice], BoolArray], n: int) -> int:
+    """Return the first of n places at which something holds, or n, looking at ever longer slices."""
+    start, size = 0, 64
+    while start < n:
+        found = holds(slice(start, min(start + size, n)))
+        if found.any():
+            return start + int(np.argmax(found))
+        start, size = start + size, 4 * size
+    return n
+
+
+def _group_around(ordered: FloatArray, row: int) -> tuple[int, int]:
+    """Return first and last row, exclusive, of the group of equal keys that holds a row."""
+
+    def differ(rows: slice) -> BoolArray:
+        """Say whether keys after the row, whose number is counted from it, are not those before them."""
+        after = ordered[row + 1 :][rows]
+        return np.asarray(after - ordered[row:-1][rows] > SAME * np.abs(after))
+
+    def differ_before(rows: slice) -> BoolArray:
+        after = ordered[row:0:-1][rows]
+        return np.asarray(after - ordered[:row][::-1][rows] > SAME * np.abs(after))
+
+    return row - _first(differ_before, row), row + 1 + _first(differ, ordered.size - row - 1)
 
 
 def bin_means(bins: Bins, columns: Callable[[Any], tuple[FloatArray, ...]]) -> tuple[FloatArray, FloatArray]:

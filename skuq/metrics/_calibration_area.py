@@ -9,9 +9,9 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_increasing, check_option
 from skuq.metrics._inputs import check_forecast
-from skuq.metrics._kernels import level_grid
+from skuq.metrics._kernels import BLOCK, level_grid
 from skuq.metrics._levels import KINDS, Entry, entries, one_bin, weight_taken_in
-from skuq.metrics._spec import WeightFunction, metric
+from skuq.metrics._spec import OrderedWeights, WeightFunction, metric
 
 _NO_RAMP = 1e-9
 """A ramp between levels nearer to one another is a jump: its slope would drown all others in rounding."""
@@ -51,13 +51,19 @@ def area_of_steps(entry: FloatArray) -> WeightFunction:
     order = np.argsort(entry)
     rising = entry[order]
 
-    def of_weights(weight: FloatArray | None) -> float:
+    def of_ordered(weight: FloatArray | None) -> float:
         if weight is None:
             return area_of_uniform(rising)
-        step = weight[order] / weight.sum()
-        return _area_below_steps(rising, step, np.cumsum(step) - step)
+        area, before, total = 0.0, 0.0, weight.sum()
+        for start in range(0, rising.size, BLOCK):  # what is computed of a block stays in the cache
+            rows = slice(start, start + BLOCK)
+            step = weight[rows] / total
+            with_it = before + np.cumsum(step)
+            area += _area_below_steps(rising[rows], step, with_it - step)
+            before = with_it[-1]
+        return area
 
-    return of_weights
+    return OrderedWeights(order, of_ordered)
 
 
 def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ from skuq.distributions import Distribution, as_distribution, concat
 from skuq.metrics._inputs import is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
 from skuq.metrics._scorer import DistributionScorer
-from skuq.metrics._spec import MetricFunction, MetricSpec, WeightFunction, find_spec
+from skuq.metrics._spec import MetricFunction, MetricSpec, OrderedWeights, WeightFunction, find_spec
 
 BLOCK = 2**21
 """Numbers that a matrix of resampled weights holds at a time: 16 MB."""
@@ -133,19 +133,8 @@ class Evaluation:
             return None
         return np.asarray(weight @ columns / weight.sum())
 
-    def resampled(self, group: IntArray | None = None) -> Callable[[FloatArray], FloatArray]:
-        """Return the metric as a function of b sets of weights of the rows, or of groups of rows.
-
-        Parameters
-        ----------
-        group : ndarray of shape (n,), default=None
-            Group of each row, 0 to G - 1; weights are then of shape (b, G), not (b, n).
-        """
-        if self.columns is None:
-            of_rows = self.of_weight
-            if group is None:
-                return lambda weights: np.array([of_rows(weight) for weight in weights])
-            return lambda weights: np.array([of_rows(np.take(weight, group)) for weight in weights])
+    def of_drawn(self, group: IntArray | None) -> Callable[[FloatArray], FloatArray]:
+        """Return the metric, by its means, as a function of b sets of weights of rows or groups of rows."""
         columns, size = self.columns, np.ones(len(self.rows))
         if group is not None:
             columns, size = group_sums(columns, group), np.bincount(group).astype(np.float64)
@@ -304,21 +293,70 @@ def bootstrap(
     """
     group, draws = random_groups(rows, rng), max(round(rows.total), 1)
     generator = fast_generator(rng)
-    values: list[list[FloatArray]] = [[] for _ in evaluations]
-    by_rows = []
-    for evaluation, found in zip(evaluations, values, strict=True):
+    drawn = [evaluation for evaluation in evaluations if evaluation.cells is None]
+    weights = bootstrap_weights(rows, n_resamples, rng, group) if drawn else iter([])
+    of_drawn = iter(of_weights(drawn, weights, group, on_resamples))
+    values = []
+    for evaluation in evaluations:
         if evaluation.cells is None:
-            by_rows.append((evaluation.resampled(group), found))
+            values.append(next(of_drawn))
         else:
             counts = generator.multinomial(draws, evaluation.cells, size=n_resamples)
-            found.append(evaluation.of_means(counts / draws))
-    if by_rows:
-        for weights in bootstrap_weights(rows, n_resamples, rng, group):
-            for of_weights, found in by_rows:
-                found.append(of_weights(weights))
-            if on_resamples is not None:
-                on_resamples(weights.shape[0])
+            values.append(evaluation.of_means(counts / draws))
+    return values
+
+
+def of_weights(
+    evaluations: Sequence[Evaluation],
+    chunks: Iterable[FloatArray],
+    group: IntArray | None = None,
+    on_chunk: Callable[[int], None] | None = None,
+) -> list[FloatArray]:
+    """Return the metrics for chunks of weights of the rows, or of groups of rows, of shape (b, n) each."""
+    values: list[list[Any]] = [[] for _ in evaluations]
+    by_means = []
+    in_order: list[tuple[WeightFunction, list[Any]]] = []
+    by_rows = [(RowWeights(group), in_order)]
+    for evaluation, found in zip(evaluations, values, strict=True):
+        if evaluation.columns is not None:
+            by_means.append((evaluation.of_drawn(group), found))
+        elif isinstance(evaluation.of_weight, OrderedWeights):
+            order, of_ordered = evaluation.of_weight.order, evaluation.of_weight.of_ordered
+            row_weights = RowWeights(order if group is None else group[order])
+            by_rows.append((row_weights, [(of_ordered, found)]))
+        else:
+            in_order.append((evaluation.of_weight, found))
+    for weights in chunks:
+        for of_drawn, found in by_means:
+            found.append(of_drawn(weights))
+        for weight in weights:
+            for row_weights, metrics in by_rows:
+                each = row_weights.of(weight)
+                for of_weight, found in metrics:
+                    found.append([of_weight(each)])
+        if on_chunk is not None:
+            on_chunk(weights.shape[0])
     return [np.concatenate(found) for found in values]
+
+
+class RowWeights:
+    """Weights of rows from those of what is drawn.
+
+    Parameters
+    ----------
+    index : ndarray of shape (n,) or None
+        Which of the drawn each row is; None where rows are drawn.
+    """
+
+    def __init__(self, index: IntArray | None) -> None:
+        # One array for all weights: to make a large one takes longer than to fill it.
+        self._index, self._weights = index, None if index is None else np.empty(index.size)
+
+    def of(self, weight: FloatArray) -> FloatArray:
+        """Return the weight of each row, in an array that the next call overwrites."""
+        if self._index is None:
+            return weight
+        return np.take(weight, self._index, out=self._weights, mode="clip")
 
 
 def swap_weights(rows: Rows, n_permutations: int, rng: np.random.RandomState) -> Iterator[FloatArray]:

@@ -14,13 +14,34 @@ from typing import Any, Literal, ParamSpec
 
 import numpy as np
 
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 MetricFunction = Callable[..., float]
 WeightFunction = Callable[[FloatArray | None], float]
 """A metric of given targets and forecasts, as a function of the weights of the rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedWeights:
+    """A metric as a function of weights, which it takes in an order of its own.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n,)
+        The rows in that order.
+    of_ordered : callable
+        The metric as a function of the weights in that order, or None.
+    """
+
+    order: IntArray
+    of_ordered: WeightFunction
+
+    def __call__(self, weight: FloatArray | None) -> float:
+        """Return the metric of weights in the order of the rows."""
+        return self.of_ordered(None if weight is None else weight[self.order])
+
 
 P = ParamSpec("P")
 

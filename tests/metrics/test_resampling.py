@@ -11,6 +11,7 @@ from skuq.metrics._resampling import (
     bootstrap_weights,
     evaluations,
     group_sums,
+    of_weights,
     random_groups,
 )
 from skuq.metrics._spec import all_specs
@@ -93,14 +94,14 @@ def test_the_metric_of_any_weights_is_that_of_the_weighted_rows(name, options, f
     evaluation = evaluate(name, options, Y, dist)
     weights = random_weights(Y.size)
     expected = [value_of(name, options, Y, dist, weight) for weight in weights]
-    np.testing.assert_allclose(evaluation.resampled()(weights), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(of_weights([evaluation], [weights])[0], expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("spec", OF_WEIGHTS, ids=lambda spec: spec.abbreviation)
 def test_a_function_of_weights_takes_none_for_ones(spec):
-    of_weights = spec.of_weights(Y, FAMILIES["normal"])
-    assert of_weights(None) == pytest.approx(of_weights(np.ones(Y.size)), rel=1e-12)
-    assert of_weights(None) == pytest.approx(spec.compute(Y, FAMILIES["normal"]), rel=1e-12)
+    of_weight = spec.of_weights(Y, FAMILIES["normal"])
+    assert of_weight(None) == pytest.approx(of_weight(np.ones(Y.size)), rel=1e-12)
+    assert of_weight(None) == pytest.approx(spec.compute(Y, FAMILIES["normal"]), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["nmpiw", "cwc"])
@@ -108,10 +109,10 @@ def test_infinite_intervals_without_weight_do_not_count(name):
     y, bounds = np.array([0.0, 1.0, 3.0]), np.array([[-1.0, 1.0], [-np.inf, np.inf], [2.0, 3.5]])
     evaluation = evaluate(name, {}, y, bounds)
     weight = np.array([[1.0, 0.0, 2.0], [1.0, 1.0, 1.0]])
-    assert evaluation.resampled()(weight)[0] == value_of(
+    assert of_weights([evaluation], [weight])[0][0] == value_of(
         name, {}, y[[0, 2]], bounds[[0, 2]], np.array([1.0, 2.0])
     )
-    assert evaluation.resampled()(weight)[1] == np.inf
+    assert of_weights([evaluation], [weight])[0][1] == np.inf
 
 
 def test_the_range_of_targets_is_that_of_rows_with_weight_even_if_these_are_few():
@@ -120,7 +121,7 @@ def test_the_range_of_targets_is_that_of_rows_with_weight_even_if_these_are_few(
     weight = np.zeros((1, 1000))
     weight[0, [480, 520]] = 1.0
     width = value_of("mpiw", {}, y, Normal(y, np.ones(1000)), None)
-    assert evaluation.resampled()(weight)[0] == pytest.approx(width / 40)
+    assert of_weights([evaluation], [weight])[0][0] == pytest.approx(width / 40)
 
 
 # ------------------------------------------------------------------------ groups and cells
@@ -131,7 +132,9 @@ def test_metrics_of_groups_are_those_of_their_rows():
     weight = random_weights(60)
     for name in ("crps", "mace", "auucc_gain", "ence", "qce", "agce", "miscal_area", "cwc"):
         evaluation = evaluate(name, {}, Y, FAMILIES["quantiles"])
-        grouped, by_rows = evaluation.resampled(group)(weight), evaluation.resampled()(weight[:, group])
+        (grouped,), (by_rows,) = (
+            of_weights([evaluation], *at) for at in (([weight], group), ([weight[:, group]],))
+        )
         np.testing.assert_allclose(grouped, by_rows, rtol=1e-9)
 
 
@@ -168,8 +171,7 @@ def test_counts_of_cells_are_distributed_as_those_of_drawn_rows(name, monkeypatc
     rows, rng = Rows(Y, None), np.random.RandomState(0)
     assert evaluation.cells.sum() == pytest.approx(1)
     (by_cells,) = bootstrap([evaluation], rows, 20_000, rng)
-    of_weights = evaluation.resampled()
-    by_rows = np.concatenate([of_weights(weight) for weight in bootstrap_weights(rows, 20_000, rng)])
+    (by_rows,) = of_weights([evaluation], bootstrap_weights(rows, 20_000, rng))
     levels = [0.05, 0.25, 0.5, 0.75, 0.95]
     np.testing.assert_allclose(np.quantile(by_cells, levels), np.quantile(by_rows, levels), rtol=0.03)
 
