@@ -316,7 +316,7 @@ def of_weights(
     values: list[list[Any]] = [[] for _ in evaluations]
     by_means = []
     in_order: list[tuple[WeightFunction, list[Any]]] = []
-    by_rows = [(RowWeights(group), in_order)]
+    by_rows = []
     for evaluation, found in zip(evaluations, values, strict=True):
         if evaluation.columns is not None:
             by_means.append((evaluation.of_drawn(group), found))
@@ -326,6 +326,8 @@ def of_weights(
             by_rows.append((row_weights, [(of_ordered, found)]))
         else:
             in_order.append((evaluation.of_weight, found))
+    if in_order:
+        by_rows.append((RowWeights(group), in_order))
     for weights in chunks:
         for of_drawn, found in by_means:
             found.append(of_drawn(weights))
