@@ -66,6 +66,7 @@ docs: $(VENV)/.installed-docs
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/ucc.py
 	$(BIN)/python benchmarks/recalibration.py
 	$(BIN)/python benchmarks/conformal.py

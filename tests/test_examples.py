@@ -55,6 +55,7 @@ def test_example_runs_and_saves_its_pictures(script, tmp_path):
     environment = os.environ | {
         "SKUQ_QUICK": "1",
         "MPLBACKEND": "Agg",
+        "OMP_NUM_THREADS": "1",  # two threads beside other tests on as many cores take ten times as long
         "PYTHONWARNINGS": "error::FutureWarning",
     }
     result = subprocess.run(
