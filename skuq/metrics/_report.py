@@ -143,8 +143,8 @@ def uncertainty_report(
     -----
     Each resample and each simulation computes all metrics, from what has been computed once of the rows: see
     `bootstrap_interval`, which also says what is drawn of more than 50 000 rows. Simulated forecasts with a
-    density need no targets for the metrics of the PIT values: these are uniform. On one core about 1.5 s for a
-    thousand rows of normal forecasts, 7 s for a hundred thousand and a minute for a million.
+    density need no targets for the metrics of the PIT values: these are uniform. On one core about 1.5 s for
+    a thousand rows of normal forecasts, 7 s for a hundred thousand and a minute for a million.
 
     Examples
     --------
