@@ -216,7 +216,7 @@ def mean_absolute_calibration_error(
 
     Notes
     -----
-    .. math:: \frac1m \sum_j |p_j - \hat p(p_j)|, \quad \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
+    .. math:: \frac1m \sum_j |p_j - \hat p(p_j)|, \quad \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
     One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
     levels, O(n log k) for more, and O(n) memory; up to O(n k) of both where the distribution has atoms.
@@ -307,7 +307,7 @@ def root_mean_squared_calibration_error(
     Notes
     -----
     .. math:: \sqrt{\frac1m \sum_j (p_j - \hat p(p_j))^2},
-        \quad \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
+        \quad \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
     One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
     levels, O(n log k) for more, and O(n) memory; up to O(n k) of both where the distribution has atoms.

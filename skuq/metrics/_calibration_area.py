@@ -184,7 +184,7 @@ def miscalibration_area(
 
     Notes
     -----
-    .. math:: \int_0^1 |\hat p(p) - p| dp, \quad \hat p(p) = \frac1n \sum_i 1\{y_i \le Q_i(p)\}
+    .. math:: \int_0^1 |\hat p(p) - p| dp, \quad \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
     The curve jumps at the PIT of each row, so the integral is a sum over the sorted PIT values: one cdf a
     row and one sort.

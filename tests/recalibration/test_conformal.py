@@ -464,7 +464,7 @@ def test_in_recalibrated_regressor_with_groups_and_a_report(rows):
     dist = pickle.loads(pickle.dumps(model)).predict_dist(X_new)
     assert prediction_interval_coverage(y_new, dist, coverage=0.9) == pytest.approx(0.9, abs=0.05)
     assert_allclose(model.predict_interval(X_new, [0.5, 0.9]), dist.interval([0.5, 0.9]))
-    report = uncertainty_report(y_new, dist, n_resamples=20, random_state=0)
+    report = uncertainty_report(y_new, dist, n_resamples=20, n_simulations=20, random_state=0)
     assert list(report.index[report["value"].isna()]) == ["nll"]  # it alone needs a density
     assert np.isfinite(report["value"].dropna()).all()
     assert report.loc["crps", "value"] == pytest.approx(crps_loss(y_new, dist))
