@@ -18,7 +18,13 @@ import numpy as np
 from scipy import sparse
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import as_float_array, check_sample_weight, check_target, effective_rows
+from skuq._validation import (
+    as_float_array,
+    check_random_state,
+    check_sample_weight,
+    check_target,
+    effective_rows,
+)
 from skuq.distributions import Distribution, as_distribution, concat
 from skuq.metrics._inputs import is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
@@ -131,7 +137,10 @@ class Evaluation:
         columns, weight = self.columns, self.rows.repetitions
         if not is_sparse(columns) or columns.nnz > len(self.rows) or not (columns.data == 1).all():
             return None
-        return np.asarray(weight @ columns / weight.sum())
+        share = np.asarray(weight @ columns)
+        return np.asarray(
+            share / share.sum()
+        )  # not by the sum of the weights, which rounding may make smaller
 
     def of_drawn(self, group: IntArray | None) -> Callable[[FloatArray], FloatArray]:
         """Return the metric, by its means, as a function of b sets of weights of rows or groups of rows."""
@@ -199,8 +208,10 @@ def evaluations(
         settings = picked_options(settings, rows.keep, rows.given)
     if isinstance(known, MetricSpec):
         check_options(known, settings)
-        if known.random:
-            settings.setdefault("random_state", int(rng.randint(2**31 - 1)))
+        if known.random:  # one number for the value and all resamples, and for all models
+            given = settings.get("random_state", rng)
+            if not isinstance(given, int | np.integer):
+                settings["random_state"] = int(check_random_state(given).randint(2**31 - 1))
     elif not callable(known):
         raise TypeError(f"`metric` must be a name or a function, got {type(metric).__name__}.")
     else:
@@ -289,7 +300,8 @@ def bootstrap(
 ) -> list[FloatArray]:
     """Return the metrics of bootstrap resamples, each of shape (n_resamples,).
 
-    ``on_resamples`` is called with the number of resamples that have been computed since the last call.
+    Metrics of cells have resamples of their own, all others the same. ``on_resamples`` is called with the
+    number of resamples that have been computed since the last call.
     """
     group, draws = random_groups(rows, rng), max(round(rows.total), 1)
     generator = fast_generator(rng)
@@ -301,8 +313,14 @@ def bootstrap(
         if evaluation.cells is None:
             values.append(next(of_drawn))
         else:
-            counts = generator.multinomial(draws, evaluation.cells, size=n_resamples)
-            values.append(evaluation.of_means(counts / draws))
+            cells = evaluation.cells
+            counts = (
+                generator.multinomial(draws, cells, size=size)
+                for size in block_sizes(n_resamples, cells.size)
+            )
+            values.append(np.concatenate([evaluation.of_means(count / draws) for count in counts]))
+    if not drawn and on_resamples is not None:
+        on_resamples(n_resamples)
     return values
 
 

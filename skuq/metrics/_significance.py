@@ -157,12 +157,13 @@ def bootstrap_interval(
     extended to the value. Compare such a number with what a calibrated forecast scores, which
     `uncertainty_report` returns.
 
-    From 50 000 rows on, without weights, random groups of rows are drawn, 25 000 to 50 000 of about equal
+    Of more than 50 000 rows without weights, random groups of rows are drawn, 25 000 to 50 000 of about equal
     size, instead of the rows themselves: the standard error of independent rows is the same, but for less
-    than 1 % of it, where that of 1000 resamples is uncertain by 2 %.
+    than 1 % of it, where that of 1000 resamples is uncertain by 2 %. Of metrics of the calibration curve of
+    forecasts with a density, the counts of targets between its levels are drawn, which are multinomial.
 
-    Metrics of the first kind, and those of the calibration curve, cost one pass over the rows and a product
-    with the weights of rows or groups for each resample; others one evaluation each. Memory O(n).
+    Metrics of the first kind cost one pass over the rows and a product with the weights of rows or groups for
+    each resample, counts one draw of them, others one evaluation each. Memory O(n).
 
     References
     ----------

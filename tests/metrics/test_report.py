@@ -550,3 +550,16 @@ def test_one_coverage_serves_all_metrics_of_an_interval():
     )
     with pytest.raises(ValueError, match="`coverage` must lie strictly between 0 and 1"):
         uncertainty_report(y, bounds, coverage=80)
+
+
+def test_moments_are_computed_only_for_metrics_that_need_them(truth, monkeypatch):
+    """Of some families each is an integral."""
+    y, dist = truth
+
+    def no_std(self):
+        raise AssertionError("the standard deviation was computed")
+
+    monkeypatch.setattr(type(dist), "std", no_std)
+    monkeypatch.setattr(type(dist), "sample", no_std)
+    report = uncertainty_report(y, dist, metrics=["mace", "miscal_area"], n_resamples=3, n_simulations=3)
+    assert report["calibrated"].notna().all()

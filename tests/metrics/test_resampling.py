@@ -1,5 +1,7 @@
 """Metrics as functions of weights, what a bootstrap draws, and what calibrated forecasts score."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -63,7 +65,7 @@ Y, FAMILIES = forecasts(240)
 def evaluate(name, options, y, dist, weight=None):
     settings = required(SPECS[name]) | options
     if SPECS[name].random:
-        settings["random_state"] = 0
+        settings.setdefault("random_state", 0)
     (evaluation,) = evaluations(name, settings, Rows(y, weight), [dist], np.random.RandomState(0))
     return evaluation
 
@@ -166,14 +168,63 @@ def test_the_standard_error_of_groups_is_that_of_rows():
 
 
 @pytest.mark.parametrize("name", ["mace", "cals"])
-def test_counts_of_cells_are_distributed_as_those_of_drawn_rows(name, monkeypatch):
-    evaluation = evaluate(name, {}, Y, FAMILIES["student"])
-    rows, rng = Rows(Y, None), np.random.RandomState(0)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_counts_of_cells_are_distributed_as_those_of_drawn_rows(name, weighted):
+    weight = 1 + 2 * np.random.default_rng(0).random(Y.size) if weighted else None
+    evaluation = evaluate(name, {}, Y, FAMILIES["student"], weight)
+    rows, rng = Rows(Y, weight), np.random.RandomState(0)
     assert evaluation.cells.sum() == pytest.approx(1)
     (by_cells,) = bootstrap([evaluation], rows, 20_000, rng)
     (by_rows,) = of_weights([evaluation], bootstrap_weights(rows, 20_000, rng))
     levels = [0.05, 0.25, 0.5, 0.75, 0.95]
     np.testing.assert_allclose(np.quantile(by_cells, levels), np.quantile(by_rows, levels), rtol=0.03)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shares_of_cells_add_up_whatever_the_weights(seed):
+    """Forecasts far above the targets leave all weight to one cell."""
+    weight = 1 + np.random.default_rng(seed).random(60)
+    dist = Normal(np.full(60, 9.0), np.ones(60))
+    bootstrap_interval(np.zeros(60), dist, "cals", sample_weight=weight, n_resamples=3, random_state=0)
+
+
+def test_counts_of_many_cells_are_drawn_in_blocks():
+    rows, dist = Rows(Y, None), FAMILIES["normal"]
+    evaluation = evaluate("mace", {"levels": 50_000}, Y, dist)
+    tracemalloc.start()
+    (values,) = bootstrap([evaluation], rows, 200, np.random.RandomState(0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert values.shape == (200,)
+    assert peak < 90e6  # 80 MB were the counts of all
+
+
+@pytest.mark.parametrize("random_state", [np.random.RandomState(0), None])
+def test_the_value_and_its_resamples_draw_the_same_groups(random_state):
+    evaluation = evaluate("agce", {"random_state": random_state}, Y, FAMILIES["normal"])
+    assert isinstance(evaluation.options["random_state"], int)
+    assert evaluation.value() == evaluation.of_weight(None)
+
+
+@pytest.mark.parametrize("name", ["ence", "uce"])
+@pytest.mark.parametrize("family", ["normal", "normal in the order of its scale"])
+def test_an_infinite_squared_error_counts_only_with_weight(name, family):
+    y = Y.copy()
+    y[100] = 1e160
+    weight = np.ones((2, Y.size))
+    weight[0, 100] = 0.0
+    evaluation = evaluate(name, {}, y, FAMILIES[family])
+    with np.errstate(over="ignore"):
+        (values,) = of_weights([evaluation], [weight])
+    assert np.isfinite(values[0])
+    assert values[1] == np.inf
+
+
+@pytest.mark.parametrize("name", ["nmpiw", "cwc"])
+def test_equal_targets_have_no_spread_whichever_rows_have_weight(name):
+    y, weight = np.array([0.0, 0.1, 0.1]), np.array([[0.0, 3.0, 0.0], [0.0, 2.0, 1.0], [0.0, 1.0, 2.0]])
+    evaluation = evaluate(name, {"norm": "std"}, y, Normal(y, np.ones(3)))
+    np.testing.assert_array_equal(of_weights([evaluation], [weight])[0], np.inf)
 
 
 def test_rows_on_atoms_are_in_no_one_cell():
@@ -236,5 +287,7 @@ def test_progress_is_written_in_tenths(capsys):
     assert "[uncertainty_report] a: resample 30 of 30" in lines
     assert "[uncertainty_report] b: simulation 20 of 20" in lines
     assert sum("b: simulation" in line for line in lines) == 10
+    uncertainty_report(Y, models["a"], metrics=["mace"], n_resamples=30, n_simulations=0, verbose=1)
+    assert capsys.readouterr().err == "[uncertainty_report] resample 30 of 30\n"
     uncertainty_report(Y, models["a"], metrics=["crps"], n_resamples=3, n_simulations=2)
     assert capsys.readouterr().err == ""
