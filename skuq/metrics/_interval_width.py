@@ -99,9 +99,8 @@ class TargetRange:
 
 def target_std(y: FloatArray, weight: FloatArray | None) -> float:
     """Return the standard deviation of the targets."""
-    gap = (
-        y - y[0 if weight is None else np.argmax(weight)]
-    )  # by which the spread of equal values is exactly 0
+    centre = y[0 if weight is None else np.argmax(weight)]  # a shift that makes equal values exactly 0
+    gap = y - centre
     return float(np.sqrt(weighted_mean(np.square(gap - weighted_mean(gap, weight)), weight)))
 
 
