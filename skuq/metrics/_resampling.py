@@ -303,12 +303,13 @@ def bootstrap(
     Metrics of cells have resamples of their own, all others the same. ``on_resamples`` is called with the
     number of resamples that have been computed since the last call.
     """
-    group, draws = random_groups(rows, rng), max(round(rows.total), 1)
-    generator = fast_generator(rng)
     drawn = [evaluation for evaluation in evaluations if evaluation.cells is None]
-    weights = bootstrap_weights(rows, n_resamples, rng, group) if drawn else iter([])
-    of_drawn = iter(of_weights(drawn, weights, group, on_resamples))
-    values = []
+    of_drawn: Iterator[FloatArray] = iter([])
+    if drawn:
+        group = random_groups(rows, rng)
+        weights = bootstrap_weights(rows, n_resamples, rng, group)
+        of_drawn = iter(of_weights(drawn, weights, group, on_resamples))
+    generator, draws, values = fast_generator(rng), max(round(rows.total), 1), []
     for evaluation in evaluations:
         if evaluation.cells is None:
             values.append(next(of_drawn))
