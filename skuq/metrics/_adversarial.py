@@ -11,6 +11,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_integer, check_option, check_random_state, effective_rows
 from skuq.distributions import Distribution
+from skuq.metrics._average_calibration import calibration_error, root_calibration_error
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._levels import KINDS, one_bin, weight_taken_in
@@ -22,7 +23,7 @@ MOST_ROWS = 10**9
 ROWS_A_PLACE = 50
 """Up to so many rows for each place, drawing row by row is faster than drawing counts."""
 
-GROUP_ERRORS = ("mace", "rmsce")
+GROUP_ERRORS = {"mace": calibration_error, "rmsce": root_calibration_error}
 
 
 def adversarial_group_calibration_curve(
@@ -249,9 +250,8 @@ def draw_counts(
 
 def group_errors(counts: IntArray, levels: FloatArray, error: str) -> FloatArray:
     """Return the calibration error of each group from its counts, shape (..., k + 1) to (...)."""
-    observed = np.cumsum(counts, axis=-1)
-    gap = np.abs(observed[..., :-1] / observed[..., -1:] - levels)
-    return np.asarray(gap.mean(axis=-1) if error == "mace" else np.sqrt(np.square(gap).mean(axis=-1)))
+    inside = np.cumsum(counts, axis=-1)
+    return GROUP_ERRORS[error](levels, inside[..., :-1] / inside[..., -1:])
 
 
 @metric(
@@ -355,10 +355,7 @@ def adversarial_group_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
     [0.17, 0.59]
     """
-    _, worst = adversarial_group_calibration_curve(
-        y_true,
-        y_pred,
-        sample_weight=sample_weight,
+    groups = check_groups(
         fractions=[fraction],
         levels=levels,
         kind=kind,
@@ -369,4 +366,5 @@ def adversarial_group_calibration_error(
         replace=replace,
         random_state=random_state,
     )
-    return float(worst.mean())
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    return float(worst_of_weights(groups, y, dist)(weight).mean())

@@ -11,7 +11,13 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import KINDS, level_rows, observed_proportions, proportions_of_means
+from skuq.metrics._levels import (
+    KINDS,
+    level_rows,
+    observed_proportions,
+    observed_uniform,
+    proportions_of_means,
+)
 from skuq.metrics._spec import metric
 
 
@@ -104,36 +110,23 @@ def of_curve(
         Kind of the curve.
     """
 
-    def rows(
-        y_true: ArrayLike,
-        y_pred: Any,
-        *,
-        levels: int | ArrayLike = default_levels,
-        kind: str = default_kind,
-        **options: Any,
-    ) -> Any:
+    def split(options: dict[str, Any]) -> tuple[FloatArray, str, dict[str, Any]]:
+        """Return the levels, the kind of curve, and the options that `error` takes."""
+        rest = {"levels": default_levels, "kind": default_kind, **options}
+        return level_grid(rest.pop("levels"), closed=True), rest.pop("kind"), rest
+
+    def rows(y_true: ArrayLike, y_pred: Any, **options: Any) -> Any:
+        grid, kind, _ = split(options)
         y, dist, _ = check_forecast(y_true, y_pred, None)
-        return level_rows(y, dist, np.unique(level_grid(levels, closed=True)), kind)
+        return level_rows(y, dist, np.unique(grid), kind)
 
-    def combine(
-        means: FloatArray,
-        *,
-        levels: int | ArrayLike = default_levels,
-        kind: str = default_kind,
-        **options: Any,
-    ) -> FloatArray:
-        grid = level_grid(levels, closed=True)
-        return error(grid, proportions_of_means(means, grid), **options)
+    def combine(means: FloatArray, **options: Any) -> FloatArray:
+        grid, _, rest = split(options)
+        return error(grid, proportions_of_means(means, grid), **rest)
 
-    def of_uniform(
-        entry: FloatArray,
-        *,
-        levels: int | ArrayLike = default_levels,
-        kind: str = default_kind,
-        **options: Any,
-    ) -> float:
-        grid = level_grid(levels, closed=True)
-        return float(error(grid, np.searchsorted(entry, grid, side="right") / entry.size, **options))
+    def of_uniform(entry: FloatArray, **options: Any) -> float:
+        grid, _, rest = split(options)
+        return float(error(grid, observed_uniform(entry, grid), **rest))
 
     return {"rows": rows, "combine": combine, "of_uniform": of_uniform}
 

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_n_bins
-from skuq.metrics._kernels import BLOCK, Places, count_passed
+from skuq.metrics._kernels import BLOCK, Places, count_passed, weighted, weighted_sum
 from skuq.metrics._rounding import ROUNDING
 
 STRATEGIES = ("quantile", "uniform")
@@ -73,12 +73,12 @@ class Bins:
         for rows in self._blocks():
             weight = self._weight_of(rows)
             for row, values in enumerate(columns(rows)):
-                total[row] += np.bincount(self.row_bin[rows], _weighted(values, weight), self.n_bins + 1)
+                total[row] += np.bincount(self.row_bin[rows], weighted(values, weight), self.n_bins + 1)
         for part, place, fraction in self.parts:
             for rows in _pieces(part):
                 weight = self._weight_of(rows)
                 for row, values in enumerate(columns(rows)):
-                    total[row, place] += fraction * _weighted_sum(values, weight)
+                    total[row, place] += fraction * weighted_sum(values, weight)
         return total[:, :-1]
 
     def histogram(self, place: Places, k: int) -> FloatArray:
@@ -113,24 +113,6 @@ class Bins:
     def _weight_of(self, rows: Any) -> FloatArray | None:
         """Return the weight of some rows, or None for ones."""
         return None if self.weight is None else self.weight[rows]
-
-
-def _weighted(values: FloatArray, weight: FloatArray | None) -> FloatArray:
-    """Return values times weights; what has no weight does not count, though it be infinite."""
-    if weight is None:
-        return values
-    with np.errstate(invalid="ignore"):
-        weighted = values * weight
-    return np.where(weight > 0, weighted, 0.0) if np.isnan(weighted).any() else weighted
-
-
-def _weighted_sum(values: FloatArray, weight: FloatArray | None) -> float:
-    """Return the sum of the same."""
-    if weight is None:
-        return float(values.sum())
-    with np.errstate(invalid="ignore"):
-        total = float(weight @ values)
-    return float(_weighted(values, weight).sum()) if np.isnan(total) else total
 
 
 def _count(rows: slice | IntArray) -> int:
@@ -293,6 +275,7 @@ def _group_around(ordered: FloatArray, row: int) -> tuple[int, int]:
         return np.asarray(after - ordered[row:-1][rows] > SAME * np.abs(after))
 
     def differ_before(rows: slice) -> BoolArray:
+        """Say the same of keys before the row, counted backwards, and those after them."""
         after = ordered[row:0:-1][rows]
         return np.asarray(after - ordered[:row][::-1][rows] > SAME * np.abs(after))
 

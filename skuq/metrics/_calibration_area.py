@@ -10,7 +10,7 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_increasing, check_option
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import BLOCK, level_grid
-from skuq.metrics._levels import KINDS, Entry, entries, one_bin, weight_taken_in
+from skuq.metrics._levels import KINDS, Entry, entries, observed_uniform, one_bin, weight_taken_in
 from skuq.metrics._spec import OrderedWeights, WeightFunction, metric
 
 _NO_RAMP = 1e-9
@@ -43,7 +43,7 @@ def area_of_uniform(
     if levels is None:
         return _area_below_steps(entry, np.asarray(1 / entry.size), np.arange(entry.size) / entry.size)
     grid = _increasing_grid(levels)
-    return area_of_lines(grid, np.searchsorted(entry, grid, side="right") / entry.size)
+    return area_of_lines(grid, observed_uniform(entry, grid))
 
 
 def area_of_steps(entry: FloatArray) -> WeightFunction:

@@ -11,7 +11,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check_single_coverage, check_target
 from skuq.metrics._inputs import check_interval_forecast
-from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._kernels import covered, weighted_mean
 from skuq.metrics._rounding import reaches
 from skuq.metrics._spec import WeightFunction, metric
 
@@ -39,20 +39,8 @@ def relative_width_of_weights(
     y: FloatArray, width: FloatArray, norm: str | float, y_train: ArrayLike | None
 ) -> WeightFunction:
     """Return the mean width relative to the spread of the targets as a function of weights."""
-    mean, unit = weighted_width(width), width_unit(norm, y, y_train)
-    return lambda weight: relative_width(mean(weight), unit(weight))
-
-
-def weighted_width(width: FloatArray) -> WeightFunction:
-    """Return the mean width as a function of weights, of which some may be zero where it is infinite."""
-    if np.isfinite(width).all():
-        return lambda weight: weighted_mean(width, weight)
-
-    def of_weights(weight: FloatArray | None) -> float:
-        counts = np.ones(width.size, dtype=np.bool_) if weight is None else weight > 0
-        return weighted_mean(width[counts], None if weight is None else weight[counts])
-
-    return of_weights
+    unit = width_unit(norm, y, y_train)
+    return lambda weight: relative_width(weighted_mean(width, weight), unit(weight))
 
 
 def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> WeightFunction:
@@ -222,7 +210,7 @@ def penalised_width_of_weights(
 ) -> WeightFunction:
     """Return the penalised relative width as a function of weights."""
     width = relative_width_of_weights(y, upper - lower, norm, y_train)
-    inside = ((lower <= y) & (y <= upper)).astype(np.float64)
+    inside = covered(y, lower, upper)
     return lambda weight: penalty(width(weight), weighted_mean(inside, weight))
 
 

@@ -13,14 +13,14 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_single_coverage
 from skuq.metrics._inputs import check_interval_forecast, check_interval_widths
-from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._kernels import covered, weighted_mean
 from skuq.metrics._spec import metric
 
 
 def coverage_rows(y_true: ArrayLike, y_pred: Any, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
     """Return 1 for each row whose interval holds, else 0."""
     y, lower, upper, _ = check_interval_forecast(y_true, y_pred, coverage, None)
-    return ((lower <= y) & (y <= upper)).astype(np.float64)
+    return covered(y, lower, upper)
 
 
 def nominal_coverage(n: float, *, coverage: float = DEFAULT_COVERAGE) -> float:
@@ -100,7 +100,7 @@ def interval_coverage(
     y: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None
 ) -> float:
     """Return the weight share of targets in their closed interval."""
-    return weighted_mean(((lower <= y) & (y <= upper)).astype(np.float64), weight)
+    return weighted_mean(covered(y, lower, upper), weight)
 
 
 def coverage_error_of_mean(mean: FloatArray, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:

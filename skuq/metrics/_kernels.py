@@ -37,7 +37,30 @@ def weighted_mean(values: FloatArray, weight: FloatArray | None) -> float:
     """Return the mean of a value per row, in which weights count repetitions."""
     if weight is None:
         return float(values.mean())
-    return float(weight @ values / weight.sum())
+    return weighted_sum(values, weight) / float(weight.sum())
+
+
+def weighted_sum(values: FloatArray, weight: FloatArray | None) -> float:
+    """Return the sum of a value per row times its weight."""
+    if weight is None:
+        return float(values.sum())
+    with np.errstate(invalid="ignore"):
+        total = float(weight @ values)
+    return float(weighted(values, weight).sum()) if np.isnan(total) else total
+
+
+def weighted(values: FloatArray, weight: FloatArray | None) -> FloatArray:
+    """Return values times weights, where 0 times infinity is 0: a row without weight does not count."""
+    if weight is None:
+        return values
+    with np.errstate(invalid="ignore"):
+        product = values * weight
+    return np.where(weight > 0, product, 0.0) if np.isnan(product).any() else product
+
+
+def covered(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Return 1.0 where an interval, bounds included, holds its target, and 0.0 elsewhere."""
+    return ((lower <= y) & (y <= upper)).astype(np.float64)
 
 
 def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = False) -> FloatArray:

@@ -140,6 +140,11 @@ def observed_proportions(
     return np.asarray(share[place.ravel()], dtype=np.float64)
 
 
+def observed_uniform(entry: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return the share of sorted entry levels up to each level: the calibration curve of uniform numbers."""
+    return np.searchsorted(entry, levels, side="right") / entry.size
+
+
 def one_bin(n: int, weight: Any) -> Bins:
     """Return the bin that holds all rows."""
     return Bins(1, np.empty(0, dtype=np.uint8), [(slice(0, n), 0, 1.0)], np.zeros(2), weight)

@@ -27,6 +27,7 @@ from skuq.metrics._inputs import (
     finite_std,
     intervals_around,
 )
+from skuq.metrics._kernels import covered
 
 
 def reliability_table(
@@ -110,7 +111,7 @@ def reliability_table(
     columns = {
         "rmv": np.square(std),
         "rmse": np.square(y - mean),
-        "coverage": ((lower <= y) & (y <= upper)).astype(np.float64),
+        "coverage": covered(y, lower, upper),
     }
     table = _table_of_bins(bins, columns)
     for name in ("rmv", "rmse"):
@@ -208,7 +209,7 @@ def conditional_coverage(
     nominal = check_single_coverage(coverage)
     y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
     keep = _kept_rows(sample_weight, np.shape(y_true)[0])
-    columns = {"coverage": ((lower <= y) & (y <= upper)).astype(np.float64), "mean_width": upper - lower}
+    columns = {"coverage": covered(y, lower, upper), "mean_width": upper - lower}
     if groups is not None:
         table = _table_of_groups(np.asarray(groups), keep, columns, weight)
     else:

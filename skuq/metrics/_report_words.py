@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skuq.distributions import Distribution
-from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._kernels import covered, weighted_mean
 from skuq.metrics._resampling import Rows
 from skuq.metrics._rounding import ROUNDING
 from skuq.metrics._spec import MetricSpec
@@ -163,7 +163,7 @@ def headline(rows: Rows, forecast: Any, coverage: float) -> str:
     """Return in one line whether the forecasts claim too much, and whether they lie to one side."""
     y, weight, n = rows.y, rows.weight, rows.total
     bounds = forecast.interval(coverage) if isinstance(forecast, Distribution) else forecast
-    inside = weighted_mean(((bounds[:, 0] <= y) & (y <= bounds[:, 1])).astype(np.float64), weight)
+    inside = weighted_mean(covered(y, bounds[:, 0], bounds[:, 1]), weight)
     if not isinstance(forecast, Distribution):
         return f"{percent(inside)} of the targets inside the interval"
     words = coverage_words(inside, coverage, _deviation(coverage, n, 0.95))

@@ -138,9 +138,8 @@ class Evaluation:
         if not is_sparse(columns) or columns.nnz > len(self.rows) or not (columns.data == 1).all():
             return None
         share = np.asarray(weight @ columns)
-        return np.asarray(
-            share / share.sum()
-        )  # not by the sum of the weights, which rounding may make smaller
+        # The sum of the weights, added in another order, may be smaller by rounding: shares must add up to 1.
+        return np.asarray(share / share.sum())
 
     def of_drawn(self, group: IntArray | None) -> Callable[[FloatArray], FloatArray]:
         """Return the metric, by its means, as a function of b sets of weights of rows or groups of rows."""
@@ -308,7 +307,7 @@ def bootstrap(
     if drawn:
         group = random_groups(rows, rng)
         weights = bootstrap_weights(rows, n_resamples, rng, group)
-        of_drawn = iter(of_weights(drawn, weights, group, on_resamples))
+        of_drawn = iter(values_of_weights(drawn, weights, group, on_resamples))
     generator, draws, values = fast_generator(rng), max(round(rows.total), 1), []
     for evaluation in evaluations:
         if evaluation.cells is None:
@@ -325,7 +324,7 @@ def bootstrap(
     return values
 
 
-def of_weights(
+def values_of_weights(
     evaluations: Sequence[Evaluation],
     chunks: Iterable[FloatArray],
     group: IntArray | None = None,

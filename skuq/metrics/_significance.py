@@ -150,8 +150,9 @@ def bootstrap_interval(
     .. math:: \Phi\Big(z_0 + \frac{z_0 + z_q}{1 - a (z_0 + z_q)}\Big)
 
     with :math:`z_0` from the share of resamples below the value and the acceleration a from values with
-    rows left out: every row in turn for metrics that are a function of means per row, else at most 200 random
-    blocks; 0 for metrics that draw random numbers. Calibration errors grow when rows repeat, which plain
+    rows left out: every row in turn for metrics that are a function of means per row, but for those of the
+    calibration curve; at most 200 random blocks for these and all others; 0 for metrics that draw random
+    numbers. Calibration errors grow when rows repeat, which plain
     quantiles ignore. Where nearly all resamples lie to one side of the value, as with the calibration error
     of a calibrated forecast, no bootstrap is right: :math:`z_0` is then kept within 1 and the interval
     extended to the value. Compare such a number with what a calibrated forecast scores, which
@@ -163,7 +164,8 @@ def bootstrap_interval(
     forecasts with a density, the counts of targets between its levels are drawn, which are multinomial.
 
     Metrics of the first kind cost one pass over the rows and a product with the weights of rows or groups for
-    each resample, counts one draw of them, others one evaluation each. Memory O(n).
+    each resample, counts one draw of them, others one evaluation each. Memory O(n), and up to O(n k) for the
+    calibration curve at k levels of forecasts with atoms.
 
     References
     ----------
@@ -279,7 +281,8 @@ def paired_permutation_test(
 
     counting ties, as it must for the test to keep its level with discrete metrics (the package UQ360
     does not). A metric that is a function of means per row is not computed again: swaps are sign flips of row
-    differences, O(n) each. Others cost two evaluations each. Memory O(n).
+    differences, O(n) each. Others cost two evaluations each. Memory O(n), and up to O(n k) for the
+    calibration curve at k levels of forecasts with atoms.
 
     References
     ----------

@@ -13,8 +13,8 @@ from skuq.metrics._resampling import (
     bootstrap_weights,
     evaluations,
     group_sums,
-    of_weights,
     random_groups,
+    values_of_weights,
 )
 from skuq.metrics._spec import all_specs
 from tests.metrics.options import required
@@ -96,7 +96,7 @@ def test_the_metric_of_any_weights_is_that_of_the_weighted_rows(name, options, f
     evaluation = evaluate(name, options, Y, dist)
     weights = random_weights(Y.size)
     expected = [value_of(name, options, Y, dist, weight) for weight in weights]
-    np.testing.assert_allclose(of_weights([evaluation], [weights])[0], expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(values_of_weights([evaluation], [weights])[0], expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("spec", OF_WEIGHTS, ids=lambda spec: spec.abbreviation)
@@ -111,10 +111,10 @@ def test_infinite_intervals_without_weight_do_not_count(name):
     y, bounds = np.array([0.0, 1.0, 3.0]), np.array([[-1.0, 1.0], [-np.inf, np.inf], [2.0, 3.5]])
     evaluation = evaluate(name, {}, y, bounds)
     weight = np.array([[1.0, 0.0, 2.0], [1.0, 1.0, 1.0]])
-    assert of_weights([evaluation], [weight])[0][0] == value_of(
+    assert values_of_weights([evaluation], [weight])[0][0] == value_of(
         name, {}, y[[0, 2]], bounds[[0, 2]], np.array([1.0, 2.0])
     )
-    assert of_weights([evaluation], [weight])[0][1] == np.inf
+    assert values_of_weights([evaluation], [weight])[0][1] == np.inf
 
 
 def test_the_range_of_targets_is_that_of_rows_with_weight_even_if_these_are_few():
@@ -123,7 +123,7 @@ def test_the_range_of_targets_is_that_of_rows_with_weight_even_if_these_are_few(
     weight = np.zeros((1, 1000))
     weight[0, [480, 520]] = 1.0
     width = value_of("mpiw", {}, y, Normal(y, np.ones(1000)), None)
-    assert of_weights([evaluation], [weight])[0][0] == pytest.approx(width / 40)
+    assert values_of_weights([evaluation], [weight])[0][0] == pytest.approx(width / 40)
 
 
 # ------------------------------------------------------------------------ groups and cells
@@ -135,7 +135,7 @@ def test_metrics_of_groups_are_those_of_their_rows():
     for name in ("crps", "mace", "auucc_gain", "ence", "qce", "agce", "miscal_area", "cwc"):
         evaluation = evaluate(name, {}, Y, FAMILIES["quantiles"])
         (grouped,), (by_rows,) = (
-            of_weights([evaluation], *at) for at in (([weight], group), ([weight[:, group]],))
+            values_of_weights([evaluation], *at) for at in (([weight], group), ([weight[:, group]],))
         )
         np.testing.assert_allclose(grouped, by_rows, rtol=1e-9)
 
@@ -175,7 +175,7 @@ def test_counts_of_cells_are_distributed_as_those_of_drawn_rows(name, weighted):
     rows, rng = Rows(Y, weight), np.random.RandomState(0)
     assert evaluation.cells.sum() == pytest.approx(1)
     (by_cells,) = bootstrap([evaluation], rows, 20_000, rng)
-    (by_rows,) = of_weights([evaluation], bootstrap_weights(rows, 20_000, rng))
+    (by_rows,) = values_of_weights([evaluation], bootstrap_weights(rows, 20_000, rng))
     levels = [0.05, 0.25, 0.5, 0.75, 0.95]
     np.testing.assert_allclose(np.quantile(by_cells, levels), np.quantile(by_rows, levels), rtol=0.03)
 
@@ -215,7 +215,7 @@ def test_an_infinite_squared_error_counts_only_with_weight(name, family):
     weight[0, 100] = 0.0
     evaluation = evaluate(name, {}, y, FAMILIES[family])
     with np.errstate(over="ignore"):
-        (values,) = of_weights([evaluation], [weight])
+        (values,) = values_of_weights([evaluation], [weight])
     assert np.isfinite(values[0])
     assert values[1] == np.inf
 
@@ -224,7 +224,7 @@ def test_an_infinite_squared_error_counts_only_with_weight(name, family):
 def test_equal_targets_have_no_spread_whichever_rows_have_weight(name):
     y, weight = np.array([0.0, 0.1, 0.1]), np.array([[0.0, 3.0, 0.0], [0.0, 2.0, 1.0], [0.0, 1.0, 2.0]])
     evaluation = evaluate(name, {"norm": "std"}, y, Normal(y, np.ones(3)))
-    np.testing.assert_array_equal(of_weights([evaluation], [weight])[0], np.inf)
+    np.testing.assert_array_equal(values_of_weights([evaluation], [weight])[0], np.inf)
 
 
 def test_rows_on_atoms_are_in_no_one_cell():

@@ -14,8 +14,8 @@ from skuq.metrics._resampling import (
     Rows,
     bootstrap_weights,
     evaluations,
-    of_weights,
     swap_weights,
+    values_of_weights,
 )
 from skuq.metrics._significance import _count_extreme
 from skuq.metrics._spec import all_specs
@@ -47,7 +47,7 @@ def test_means_per_row_give_the_metric(spec, forecast):
     options = required(spec)
     evaluation = Evaluation(spec, options, Rows(y, None), dist)
     assert evaluation.columns is not None
-    got = of_weights([evaluation], [np.array([np.ones(y.size), weight])])[0]
+    got = values_of_weights([evaluation], [np.array([np.ones(y.size), weight])])[0]
     expected = [spec.compute(y, dist, sample_weight=w, **options) for w in (None, weight)]
     np.testing.assert_allclose(got, expected, rtol=1e-11)
     assert got[0] != pytest.approx(got[1], rel=1e-6)
@@ -83,7 +83,9 @@ def test_options_reach_the_values_per_row(name, options):
     y, dist = rng.normal(size=80), Empirical(rng.normal(size=(80, 12)))
     (evaluation,) = evaluations(name, options, Rows(y, None), [dist], np.random.RandomState(0))
     assert evaluation.columns is not None
-    assert of_weights([evaluation], [np.ones((1, 80))])[0][0] == pytest.approx(evaluation.value(), rel=1e-9)
+    assert values_of_weights([evaluation], [np.ones((1, 80))])[0][0] == pytest.approx(
+        evaluation.value(), rel=1e-9
+    )
 
 
 def test_areas_other_than_the_default_are_computed_anew(pair):
@@ -98,7 +100,7 @@ def test_infinite_values_per_row_are_not_averaged():
         "auucc", None, Rows([1.0, 1.0], None), [Normal([0.0, 0.0], [0.0, 1.0])], np.random.RandomState(0)
     )
     np.testing.assert_array_equal(
-        of_weights([evaluation], [np.array([[1.0, 1.0], [0.0, 2.0]])])[0], [np.inf, 1.0]
+        values_of_weights([evaluation], [np.array([[1.0, 1.0], [0.0, 2.0]])])[0], [np.inf, 1.0]
     )
 
 
