@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
@@ -20,13 +20,12 @@ from skuq._validation import (
     check_random_state,
     check_rows,
 )
+from skuq.distributions._levels import smaller_tail
 from skuq.distributions._quadrature import level_crps, level_moments
 from skuq.distributions._row_container import RowContainer
 from skuq.distributions._shortage import LevelKind, Shortage, warn_of_shortage
 from skuq.distributions._value_quadrature import quantile_landmarks, value_crps, value_moments
 from skuq.exceptions import NoDecompositionError, NoDensityError
-
-_TINY = float(np.finfo(np.float64).tiny)
 
 NO_MEAN = (
     "the distribution must have a mean, but at row {row} both of its tails are too heavy; use quantiles."
@@ -92,8 +91,7 @@ class Distribution(RowContainer["Distribution"]):
 
     def _from_normal_score(self, score: FloatArray) -> FloatArray:
         """Quantile at level Phi(score), score a 0-d array or of shape (n,); the inverse of the above."""
-        tail = ndtr(-np.abs(score))
-        tail = np.where(np.isinf(score), tail, np.maximum(tail, _TINY))  # what underflows is not the end
+        tail = smaller_tail(score)
         if (score > 0).all():
             return self._isf(tail)
         if (score <= 0).all():

@@ -1,4 +1,4 @@
-"""Levels that are equal but for rounding.
+"""Levels near their ends, and levels that are equal but for rounding.
 
 A level rarely reaches a quantile function as it was written: (1 - coverage) / 2 and 1 - q are computed, and
 ``np.linspace(.1, .9, 9)`` holds 0.30000000000000004. Where the quantile function jumps, at atoms, such a
@@ -8,6 +8,7 @@ difference would skip one.
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtr
 
 from skuq._typing import FloatArray
 
@@ -16,6 +17,15 @@ _ROUNDING = 2.0**-51
 
 _SHARE = 1e-6
 """The tolerance never exceeds this share of a level, so that far tails keep their digits."""
+
+
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+def smaller_tail(score: FloatArray) -> FloatArray:
+    """Return Phi(-|score|) of normal scores; 0 at infinite ones alone, as what underflows is not the end."""
+    tail = ndtr(-np.abs(score))
+    return np.where(np.isinf(score), tail, np.maximum(tail, _TINY))
 
 
 def level_rounding(p: FloatArray) -> FloatArray:

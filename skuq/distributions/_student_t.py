@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import betaincinv, betaln, gammaln, stdtr, stdtrit
+from scipy.special import betaincinv, betaln, gammaln, ndtri, stdtr, stdtrit
 
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_non_negative, check_positive
 from skuq.distributions._base import Distribution
+from skuq.distributions._levels import smaller_tail
 from skuq.distributions._location_scale import (
     merge_optional,
     noise_scale,
@@ -136,6 +137,14 @@ class StudentT(Distribution):
 
     def _isf(self, q: FloatArray) -> FloatArray:
         return unstandardise(-self._standard_ppf(q), self.loc, self.scale, self._point_mass)
+
+    def _normal_score(self, y: FloatArray) -> FloatArray:
+        z = self._z(y)  # by symmetry the smaller of both tails is one evaluation
+        return np.asarray(np.copysign(ndtri(stdtr(self._shared_df(), -np.abs(z))), z))
+
+    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+        z = np.copysign(self._standard_ppf(smaller_tail(score)), score)
+        return unstandardise(z, self.loc, self.scale, self._point_mass)
 
     def _standard_ppf(self, p: FloatArray) -> FloatArray:
         df = self._shared_df()
