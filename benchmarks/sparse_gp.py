@@ -21,7 +21,14 @@ from torch.nn.functional import softplus
 from skuq.metrics import crps_loss
 from skuq.prediction import predict_dist
 from skuq.regressors import SparseGaussianProcessRegressor
-from skuq.regressors._collapsed_gp import HISTORY, MIN_NOISE, START_NOISE, _build_model, _closure, as_kernel
+from skuq.regressors._sparse_gp.collapsed_bound import (
+    HISTORY,
+    MIN_NOISE,
+    START_NOISE,
+    _build_model,
+    _closure,
+    as_kernel,
+)
 
 JITTER, STEPS = 1e-10, 20
 

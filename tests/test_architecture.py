@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60
+MAX_PRIVATE_FILES = 12
 
 BASE = {"exceptions", "_warnings", "_typing", "_sklearn_compat"}
 CHECKED = BASE | {"_validation"}
@@ -44,20 +46,60 @@ ALLOWED = {
     "__init__": EVERYTHING - {"neural"},
 }
 # In metrics, only what needs a model may ask for its prediction.
-METRICS_THAT_PREDICT = {"_scorer", "_report", "_significance"}
+METRICS_THAT_PREDICT = {"_scorer", "_report.report", "_significance"}
 # Rooms that calibrate or fit use the formulas of metrics, not what is built around them.
-ROOMS_OF_KERNELS = {"recalibration", "regressors", "neural"}
-NOT_KERNELS = METRICS_THAT_PREDICT | {"_spec"}
+CALIBRATING = {"recalibration", "regressors", "neural"}
+
+# The internal interface of each room: its private modules that other rooms may import, and which rooms do.
+INTERFACES = {
+    "distributions": {
+        "_numerics.finite_differences": {"prediction"},
+        "_numerics.ranks": CALIBRATING,
+        "_members": {"recalibration"},
+        "_pit": {"metrics", "recalibration"},
+        "_transformer": {"recalibration", "regressors"},
+        "_unreachable_levels": {"metrics", "regressors"},
+    },
+    "prediction": {
+        "_child": {"regressors"},
+        "_cross_fit": {"regressors", "neural", "model_selection"},
+        "_failures": {"regressors"},
+        "_point": {"regressors"},
+        "_resolve": {"regressors"},
+        "_row_sets": {"regressors", "neural"},
+        "_rules.no_distribution": {"regressors"},
+        "_rules.quantile_estimators": {"regressors"},
+        "_wrapped": {"regressors", "model_selection"},
+    },
+    "metrics": {
+        "_binning": {"recalibration"},
+        "_kernels": {"recalibration"},
+        "_rounding": {"recalibration"},
+        "_spec": {"model_selection"},
+        "_ucc.curve": {"recalibration"},
+    },
+    "recalibration": {
+        "_mondrian": {"regressors"},
+        "_residuals": {"regressors"},
+    },
+    "regressors": {
+        "_base": {"neural"},
+        "_fit_inputs": {"neural"},
+        "_progress": {"neural"},
+        "_random": {"neural"},
+        "_standardise": {"neural"},
+    },
+}
 
 CORE = {"numpy", "scipy", "sklearn", "pandas", *sys.stdlib_module_names}
 # Optional packages and where each may be imported: a room, or one module of a room; None means any room,
 # inside a function. The sparse Gaussian process is a regressor whose kernels and bound are those of gpytorch,
 # so one module of `regressors` reaches it, and torch beneath it.
 OPTIONAL = {
-    "torch": ("neural", "regressors._collapsed_gp"),
+    "torch": ("neural", "regressors._sparse_gp.collapsed_bound"),
     "skorch": ("neural",),
-    "gpytorch": ("regressors._collapsed_gp",),
-    "linear_operator": ("regressors._collapsed_gp",),
+    "gpytorch": ("regressors._sparse_gp.collapsed_bound",),
+    "linear_operator": ("regressors._sparse_gp.collapsed_bound",),
     "matplotlib": ("displays",),
     "rich": None,
     "dask": ("integrations",),
@@ -80,6 +122,11 @@ class Import:
     for_types: bool
 
 
+def inside(name: str) -> str:
+    """Return a module's name inside its room, as _normal or _numerics.ranks; empty for the room itself."""
+    return ".".join(name.split(".")[2:])
+
+
 @dataclass(frozen=True)
 class Module:
     """A parsed module: its dotted name, its path in the package and its syntax tree."""
@@ -95,8 +142,13 @@ class Module:
         return parts[1] if len(parts) > 1 else "__init__"
 
     @property
-    def file(self) -> str:
-        return self.name.rsplit(".", 1)[-1]
+    def inside(self) -> str:
+        return inside(self.name)
+
+    @property
+    def place(self) -> str:
+        """The sub-package that the module is in, or the module itself."""
+        return ".".join(self.name.split(".")[:3])
 
 
 def read(root: Path) -> dict[str, Module]:
@@ -154,15 +206,23 @@ def rule_imports_of_skuq(module: Module, modules: dict[str, Module]) -> Iterator
             continue
         if room not in ALLOWED.get(module.room, set()):
             yield found.line, f"{module.room} may not import {room}"
-        elif module.room == "metrics" and room == "prediction" and module.file not in METRICS_THAT_PREDICT:
+        elif module.room == "metrics" and room == "prediction" and module.inside not in METRICS_THAT_PREDICT:
             yield (
                 found.line,
                 f"metrics may import prediction only in {', '.join(sorted(METRICS_THAT_PREDICT))}",
             )
-        elif module.room in ROOMS_OF_KERNELS and room == "metrics":
-            kernel = reached.split(".")[2] if reached.count(".") > 1 else "__init__"
-            if kernel == "__init__" or kernel in NOT_KERNELS:
-                yield found.line, f"{module.room} may import only kernels of metrics, not {kernel}"
+        elif module.room in CALIBRATING and room == "metrics" and not inside(reached):
+            yield found.line, f"{module.room} may import only kernels of metrics, not the room"
+
+
+def rule_interfaces(module: Module, modules: dict[str, Module]) -> Iterator[tuple[int, str]]:
+    for found in imports(module):
+        reached = target(found, modules)
+        if found.module.split(".")[0] != "skuq" or not inside(reached).startswith("_"):
+            continue
+        room = reached.split(".")[1]
+        if room != module.room and module.room not in INTERFACES.get(room, {}).get(inside(reached), set()):
+            yield found.line, f"{inside(reached)} is no interface of {room} for {module.room}"
 
 
 def rule_other_packages(module: Module, modules: dict[str, Module]) -> Iterator[tuple[int, str]]:
@@ -175,7 +235,7 @@ def rule_other_packages(module: Module, modules: dict[str, Module]) -> Iterator[
                 yield found.line, "parallel work goes through _sklearn_compat"
         elif package in OPTIONAL:
             homes = OPTIONAL[package]
-            if homes is not None and not {module.room, f"{module.room}.{module.file}"} & set(homes):
+            if homes is not None and not {module.room, f"{module.room}.{module.inside}"} & set(homes):
                 yield found.line, f"{package} may be imported only in {' and '.join(homes)}"
             elif not (found.in_function or found.for_types or (homes and module.room == "neural")):
                 yield found.line, f"the optional {package} must be imported inside a function"
@@ -233,28 +293,61 @@ def rule_length(module: Module, modules: dict[str, Module]) -> Iterator[tuple[in
                 yield node.lineno, f"{node.name} has {lines} lines, more than {MAX_FUNCTION_LINES}"
 
 
-def cycles(modules: dict[str, Module]) -> Iterator[str]:
-    """Yield each chain of modules that ends where it began."""
-    edges = {
-        name: sorted({target(found, modules) for found in imports(module)} & set(modules))
+def crowded_rooms(modules: dict[str, Module]) -> Iterator[str]:
+    """Yield each room or sub-package in which more files than a reader can hold have no public name."""
+    public = {
+        target(found, modules)
+        for module in modules.values()
+        if not module.inside and module.room != "__init__"
+        for found in imports(module)
+    }
+    private = Counter(
+        name.rsplit(".", 1)[0]
+        for name, module in modules.items()
+        if module.inside and module.path.endswith(name.rsplit(".", 1)[-1] + ".py")
+        if name not in public and module.inside != "_base"
+    )
+    for folder, files in private.items():
+        if files > MAX_PRIVATE_FILES:
+            yield f"{folder} has {files} files without a public name, more than {MAX_PRIVATE_FILES}"
+
+
+def module_edges(modules: dict[str, Module]) -> dict[str, set[str]]:
+    """Return which modules each module imports."""
+    return {
+        name: {target(found, modules) for found in imports(module)} & set(modules)
         for name, module in modules.items()
     }
+
+
+def place_edges(modules: dict[str, Module]) -> dict[str, set[str]]:
+    """Return the same with each sub-package as one place, which imports of its own modules do not leave."""
+    edges: dict[str, set[str]] = {module.place: set() for module in modules.values()}
+    for name, reached in module_edges(modules).items():
+        place = modules[name].place
+        edges[place] |= {modules[other].place for other in reached} - {place}
+    return edges
+
+
+def cycles(edges: dict[str, set[str]]) -> Iterator[str]:
+    """Yield each chain of modules or places that ends where it began."""
     done: set[str] = set()
 
     def visit(name: str, chain: list[str]) -> Iterator[str]:
         if name in chain:
             yield "cycle: " + " -> ".join([*chain[chain.index(name) :], name])
         elif name not in done:
-            for reached in edges[name]:
+            for reached in sorted(edges[name]):
                 yield from visit(reached, [*chain, name])
             done.add(name)
 
-    for name in modules:
+    for name in edges:
         yield from visit(name, [])
 
 
 RULES = (
     rule_imports_of_skuq,
+    rule_interfaces,
     rule_other_packages,
     rule_private_scikit_learn,
     rule_statements,
@@ -272,7 +365,12 @@ def violations(root: Path) -> list[str]:
         for line, message in rule(module, modules)
     ]
     unknown = sorted({module.room for module in modules.values()} - set(ALLOWED))
-    return found + [f"no rule for the room {room}" for room in unknown] + list(cycles(modules))
+    found += [f"no rule for the room {room}" for room in unknown]
+    found += cycles(module_edges(modules))
+    # a cycle of modules within one place, or of modules alone, has been found already
+    if not any(line.startswith("cycle") for line in found):
+        found += cycles(place_edges(modules))
+    return found + list(crowded_rooms(modules))
 
 
 def test_skuq_keeps_the_rules():
@@ -295,7 +393,9 @@ def grow(root: Path, files: dict[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
     for name, text in files.items():
-        (root / "skuq" / name).write_text(text)
+        path = root / "skuq" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
     return root
 
 
@@ -308,11 +408,15 @@ def test_a_clean_tree_passes(tmp_path):
         "metrics/_scorer.py": "from skuq.prediction import predict_dist\n",
         "metrics/_crps.py": "from sklearn.utils.validation import check_is_fitted\n",
         "metrics/__init__.py": "from skuq.metrics._crps import loss\nfrom skuq.metrics import _scorer\n",
-        "recalibration/_isotonic.py": "from skuq.metrics._crps import kernel\n",
+        "metrics/_kernels.py": "",
+        "metrics/_ucc/__init__.py": "",
+        "metrics/_ucc/area.py": "from skuq.metrics._kernels import mean",
+        "metrics/_ucc/curve.py": "from skuq.metrics._ucc.area import area\nfrom skuq.metrics import _crps",
+        "recalibration/_isotonic.py": "from skuq.metrics._kernels import mean\n",
         "regressors/_base.py": "import sklearn.utils\nimport skuq.recalibration\n",
         "displays/_curve.py": "def draw():\n    import matplotlib.pyplot as plt\n    return plt\n",
         "displays/_band.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import matplotlib\n",
-        "regressors/_collapsed_gp.py": "def fit():\n    import gpytorch\n    import torch\n",
+        "regressors/_sparse_gp/collapsed_bound.py": "def fit():\n    import gpytorch\n    import torch\n",
         "neural/_net.py": "import torch\nfrom skuq.regressors import Base\n",
         "_sklearn_compat.py": "import joblib\nimport sklearn.callback\nfrom sklearn.utils._tags import x\n",
         "__init__.py": "from skuq.prediction import predict_dist\n",
@@ -336,13 +440,14 @@ def test_a_clean_tree_passes(tmp_path):
         ("metrics/_crps.py", "import skuq.prediction", "metrics may import prediction only in"),
         ("metrics/a.py", "import skuq.regressors", "metrics may not import regressors"),
         ("recalibration/a.py", "import skuq.prediction", "recalibration may not import prediction"),
-        ("recalibration/a.py", "from skuq.metrics import crps_loss", "only kernels of metrics, not __init__"),
+        ("recalibration/a.py", "from skuq.metrics import crps_loss", "only kernels of metrics, not the room"),
         (
             "regressors/a.py",
-            "from skuq.metrics._scorer import get_scorer",
-            "only kernels of metrics, not _scorer",
+            "import skuq.metrics._scorer",
+            "_scorer is no interface of metrics for regressors",
         ),
         ("regressors/a.py", "import skuq.neural", "regressors may not import neural"),
+        ("displays/a.py", "from skuq.distributions._pit import p", "_pit is no interface of distributions"),
         ("model_selection/a.py", "import skuq.neural", "model_selection may not import neural"),
         ("displays/a.py", "import skuq.regressors", "displays may not import regressors"),
         ("datasets/a.py", "import skuq.distributions", "datasets may not import distributions"),
@@ -356,10 +461,14 @@ def test_a_clean_tree_passes(tmp_path):
             "class A:\n    def f(self):\n        import numpy",
             "imports numpy inside a function",
         ),
-        ("regressors/a.py", "import torch", "torch may be imported only in neural and regressors._coll"),
+        ("regressors/a.py", "import torch", "torch may be imported only in neural and regressors._sparse_gp"),
         ("regressors/a.py", "def f():\n    import torch", "torch may be imported only in neural"),
-        ("regressors/_collapsed_gp.py", "import torch", "torch must be imported inside a function"),
-        ("neural/a.py", "import gpytorch", "gpytorch may be imported only in regressors._collapsed_gp"),
+        (
+            "regressors/_sparse_gp/collapsed_bound.py",
+            "import torch",
+            "torch must be imported inside a function",
+        ),
+        ("neural/a.py", "import gpytorch", "gpytorch may be imported only in regressors._sparse_gp"),
         (
             "regressors/a.py",
             "def f():\n    from skorch import NeuralNet",
@@ -419,6 +528,33 @@ def test_a_long_cycle_is_found(tmp_path):
     }
     found = violations(grow(tmp_path, files))
     assert found == ["cycle: skuq.metrics.a -> skuq.metrics.b -> skuq.metrics.c -> skuq.metrics.a"]
+
+
+def test_a_room_with_too_many_private_files_is_found(tmp_path):
+    files = {f"metrics/_part{i}.py": "" for i in range(MAX_PRIVATE_FILES)}
+    public = {
+        "metrics/__init__.py": "from skuq.metrics._crps import loss",
+        "metrics/_crps.py": "",
+        "metrics/_base.py": "",
+    }
+    assert violations(grow(tmp_path, files | public)) == []
+    assert violations(grow(tmp_path, files | public | {"metrics/_more.py": ""})) == [
+        "skuq.metrics has 13 files without a public name, more than 12"
+    ]
+
+
+def test_two_sub_packages_that_import_each_other_are_found(tmp_path):
+    files = {
+        "neural/_modules/__init__.py": "",
+        "neural/_modules/a.py": "from skuq.neural._training.b import f",
+        "neural/_modules/c.py": "",
+        "neural/_training/__init__.py": "",
+        "neural/_training/b.py": "",
+        "neural/_training/d.py": "from skuq.neural._modules.c import f",
+    }
+    assert violations(grow(tmp_path, files)) == [
+        "cycle: skuq.neural._modules -> skuq.neural._training -> skuq.neural._modules"
+    ]
 
 
 def test_a_module_that_imports_its_own_package_is_a_cycle(tmp_path):

@@ -12,7 +12,7 @@ from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat
 from skuq.distributions._normal import Normal
-from skuq.distributions._shortage import LevelKind, Shortage
+from skuq.distributions._unreachable_levels import LevelKind, Shortage
 
 
 def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribution:

@@ -20,11 +20,11 @@ from skuq._validation import (
     check_random_state,
     check_rows,
 )
-from skuq.distributions._levels import smaller_tail
-from skuq.distributions._quadrature import level_crps, level_moments
+from skuq.distributions._numerics.cdf_quadrature import quantile_landmarks, value_crps, value_moments
+from skuq.distributions._numerics.level_quadrature import level_crps, level_moments
+from skuq.distributions._numerics.levels import smaller_tail
 from skuq.distributions._row_container import RowContainer
-from skuq.distributions._shortage import LevelKind, Shortage, warn_of_shortage
-from skuq.distributions._value_quadrature import quantile_landmarks, value_crps, value_moments
+from skuq.distributions._unreachable_levels import LevelKind, Shortage, warn_of_shortage
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
 NO_MEAN = (

@@ -14,11 +14,11 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_positive
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
-from skuq.distributions._beta_maps import BetaMaps
 from skuq.distributions._concatenated import concat
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._members import read_weights
-from skuq.distributions._value_quadrature import LANDMARK_TAIL, quantile_landmarks
+from skuq.distributions._numerics.beta_maps import BetaMaps
+from skuq.distributions._numerics.cdf_quadrature import LANDMARK_TAIL, quantile_landmarks
 
 _TINY = float(np.finfo(float).tiny)
 _LARGEST_ODDS = 700.0

@@ -10,7 +10,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._shortage import LevelKind, Shortage, largest_shortage
+from skuq.distributions._unreachable_levels import LevelKind, Shortage, largest_shortage
 
 
 def concat(parts: Sequence[Distribution]) -> Distribution:

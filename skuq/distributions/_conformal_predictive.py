@@ -17,11 +17,11 @@ from skuq._validation import (
     check_positive,
 )
 from skuq.distributions._base import Distribution
-from skuq.distributions._levels import snap_levels
 from skuq.distributions._location_scale import read_rows
-from skuq.distributions._ranks import WeightedRanks, count_reached
+from skuq.distributions._numerics.levels import snap_levels
+from skuq.distributions._numerics.ranks import WeightedRanks, count_reached
 from skuq.distributions._shared_empirical import SharedEmpirical, read_sample, same_sample
-from skuq.distributions._shortage import LevelKind, Shortage, shortage_of_rows
+from skuq.distributions._unreachable_levels import LevelKind, Shortage, shortage_of_rows
 
 _HALF = np.array([0.5])
 

@@ -10,7 +10,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._members import read_members, read_weights, root_mean_square
-from skuq.distributions._ranks import rank_target
+from skuq.distributions._numerics.ranks import rank_target
 
 CACHED = 1 << 15
 """Numbers that are worked on together, so that what is computed of them stays in the cache."""

@@ -9,7 +9,7 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite, check_non_negative
-from skuq.distributions._levels import level_rounding
+from skuq.distributions._numerics.levels import level_rounding
 
 PRECISION = 4 * np.finfo(float).eps
 

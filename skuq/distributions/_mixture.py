@@ -27,8 +27,8 @@ from skuq.distributions._members import (
 from skuq.distributions._mixture_crps import mixture_crps
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
-from skuq.distributions._shortage import LevelKind, Shortage, largest_shortage
 from skuq.distributions._student_t import StudentT
+from skuq.distributions._unreachable_levels import LevelKind, Shortage, largest_shortage
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from skuq._typing import BoolArray, FloatArray
-from skuq.distributions._crps_table import CrpsTable, SmoothCdf
+from skuq.distributions._numerics.crps_table import CrpsTable, SmoothCdf
 
 _STEP = 1 / 8
 _SCORES: FloatArray = _STEP * np.arange(-296.0, 297.0)  # as far as levels differ from 0

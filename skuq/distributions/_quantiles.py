@@ -11,8 +11,8 @@ from scipy.special import log_ndtr, ndtri_exp
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_increasing, check_open_unit
 from skuq.distributions._base import Distribution
-from skuq.distributions._levels import snap_levels
 from skuq.distributions._members import SATURATED, read_members
+from skuq.distributions._numerics.levels import snap_levels
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,15 +13,15 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions._affine import affine
 from skuq.distributions._base import NO_MEAN, Distribution
 from skuq.distributions._concatenated import concat
-from skuq.distributions._crps_table import CrpsTable
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._level_map import LevelMap
-from skuq.distributions._levels import level_rounding
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_pieces import pieces_crps, pieces_moments
-from skuq.distributions._quadrature import level_crps
-from skuq.distributions._shortage import LevelKind, Shortage
+from skuq.distributions._numerics.crps_table import CrpsTable
+from skuq.distributions._numerics.level_quadrature import level_crps
+from skuq.distributions._numerics.levels import level_rounding
 from skuq.distributions._student_t import StudentT
+from skuq.distributions._unreachable_levels import LevelKind, Shortage
 
 _ROUNDING = 1e-14
 """Rounding of a normal score on its way through the map and back, relative to the larger of it and 1."""

@@ -14,7 +14,7 @@ from scipy import stats
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
-from skuq.distributions._levels import level_rounding
+from skuq.distributions._numerics.levels import level_rounding
 
 _MOST_ATOMS = 300
 """Beyond, the steps of a cdf are so small that it may pass for a smooth one."""

@@ -12,7 +12,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_non_negative
 from skuq.distributions._base import Distribution
 from skuq.distributions._location_scale import read_rows
-from skuq.distributions._ranks import WeightedRanks, count_reached
+from skuq.distributions._numerics.ranks import WeightedRanks, count_reached
 
 MOST_LANDMARKS = 512
 """Members at which a mixture's cdf is broken for integration; between more of them it is nearly smooth."""

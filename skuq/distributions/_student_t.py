@@ -12,7 +12,6 @@ from scipy.special import betaincinv, betaln, gammaln, ndtri, stdtr, stdtrit
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_non_negative, check_positive
 from skuq.distributions._base import Distribution
-from skuq.distributions._levels import smaller_tail
 from skuq.distributions._location_scale import (
     merge_optional,
     noise_scale,
@@ -22,6 +21,7 @@ from skuq.distributions._location_scale import (
     unstandardise,
 )
 from skuq.distributions._normal import LOG_SQRT_2PI
+from skuq.distributions._numerics.levels import smaller_tail
 
 _NEAR_CAUCHY = 1e-4
 """Distance of df from 1 within which the terms of the closed CRPS cancel in more than four digits."""

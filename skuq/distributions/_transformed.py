@@ -12,11 +12,11 @@ import numpy as np
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat
-from skuq.distributions._differences import derivative
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._quadrature import Winsorised, level_crps, level_moments
-from skuq.distributions._shortage import LevelKind, Shortage
-from skuq.distributions._value_quadrature import value_moments
+from skuq.distributions._numerics.cdf_quadrature import value_moments
+from skuq.distributions._numerics.finite_differences import derivative
+from skuq.distributions._numerics.level_quadrature import Winsorised, level_crps, level_moments
+from skuq.distributions._unreachable_levels import LevelKind, Shortage
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 

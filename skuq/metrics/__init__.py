@@ -12,7 +12,6 @@ from skuq.metrics._group_calibration import (
     expected_normalized_calibration_error,
     uncertainty_calibration_error,
 )
-from skuq.metrics._interval_bands import bandwidth, deficit, excess, miss_rate
 from skuq.metrics._interval_width import coverage_width_loss, normalized_mean_interval_width
 from skuq.metrics._intervals import interval_coverage_error, mean_interval_width, prediction_interval_coverage
 from skuq.metrics._make_scorer import get_scorer, get_scorer_names, make_scorer, scorers
@@ -20,8 +19,8 @@ from skuq.metrics._proper import crps_loss, nll_loss
 from skuq.metrics._quantile_calibration import quantile_calibration_error
 from skuq.metrics._quantile_scores import interval_score_loss, pinball_loss, weighted_interval_score_loss
 from skuq.metrics._reliability import conditional_coverage, reliability_table
-from skuq.metrics._report import uncertainty_report
-from skuq.metrics._report_table import UncertaintyReport
+from skuq.metrics._report.report import uncertainty_report
+from skuq.metrics._report.table import UncertaintyReport
 from skuq.metrics._sharpness import sharpness
 from skuq.metrics._significance import (
     BootstrapInterval,
@@ -30,14 +29,15 @@ from skuq.metrics._significance import (
     paired_permutation_test,
 )
 from skuq.metrics._skill import crps_skill_score, mean_standardized_log_loss
-from skuq.metrics._ucc import auucc_gain_score, auucc_loss
-from skuq.metrics._ucc_compare import compare_characteristics_curves
-from skuq.metrics._ucc_curve import (
+from skuq.metrics._ucc.compare import compare_characteristics_curves
+from skuq.metrics._ucc.coordinates import bandwidth, deficit, excess, miss_rate
+from skuq.metrics._ucc.curve import (
     CostOptimum,
     OperatingPoint,
     UncertaintyCharacteristicsCurve,
     uncertainty_characteristics_curve,
 )
+from skuq.metrics._ucc.scores import auucc_gain_score, auucc_loss
 
 __all__ = [
     "BootstrapInterval",

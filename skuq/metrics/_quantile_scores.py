@@ -9,7 +9,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage
 from skuq.distributions import Distribution
-from skuq.distributions._shortage import warn_of_shortage
+from skuq.distributions._unreachable_levels import warn_of_shortage
 from skuq.metrics._inputs import check_forecast, check_interval_forecast, is_bounds
 from skuq.metrics._kernels import count_passed, level_grid, location_scale, standardised, weighted_mean
 from skuq.metrics._spec import metric

@@ -14,9 +14,9 @@ from skuq.neural._batches import MemberRows
 from skuq.neural._plan import MemberSeed, plan_members
 from skuq.neural._training import TrainedFit
 from skuq.prediction._row_sets import rows_outside
+from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import NO_PROGRESS
 from skuq.regressors._random import MAX_SEED
-from skuq.regressors._training import TrainingData
 
 __all__ = ["bagged_mean_and_spread", "ensemble_moments", "plan_pairs", "unseen_moments"]
 

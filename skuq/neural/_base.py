@@ -23,7 +23,7 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq._warnings import warn_user
-from skuq.distributions._ranks import rows_needed
+from skuq.distributions._numerics.ranks import rows_needed
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural._calibrate import Calibration
 from skuq.neural._device import read_device
@@ -35,9 +35,9 @@ from skuq.neural._standardise import Standardiser
 from skuq.neural._training import TrainedFit, train
 from skuq.neural._user_module import own_module
 from skuq.regressors._base import BaseUncertaintyRegressor
+from skuq.regressors._fit_inputs import TrainingData, check_y
 from skuq.regressors._progress import NO_PROGRESS, Progress
 from skuq.regressors._random import MAX_SEED
-from skuq.regressors._training import TrainingData, check_y
 
 __all__ = ["BaseNeuralRegressor", "fit_clones", "fit_together"]
 

@@ -15,8 +15,8 @@ from skuq.neural._base import BaseNeuralRegressor, fit_together
 from skuq.neural._losses import SquaredErrorLoss, squared_error_judge
 from skuq.neural._recipe import Recipe, counted
 from skuq.neural._training import TrainedFit
+from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
-from skuq.regressors._training import TrainingData
 
 __all__ = ["BootstrapNetRegressor"]
 

@@ -9,7 +9,7 @@ from scipy.special import gammaln, ndtri, stdtrit
 
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution, Normal, StudentT
-from skuq.distributions._ranks import WeightedRanks
+from skuq.distributions._numerics.ranks import WeightedRanks
 
 __all__ = ["Calibration", "conformal_score"]
 

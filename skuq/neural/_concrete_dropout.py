@@ -18,7 +18,7 @@ from skuq.neural._recipe import Recipe
 from skuq.neural._sampled import learn_from_draws, recipe_of_draws, sample_members, sample_moments
 from skuq.neural._training import TrainedFit
 from skuq.neural._user_module import own_module
-from skuq.regressors._training import TrainingData
+from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["ConcreteDropoutRegressor"]
 

@@ -14,7 +14,7 @@ from skuq._typing import FloatArray
 from skuq.distributions import Distribution
 from skuq.neural._plan import FitPlan
 from skuq.neural._recipe import counted
-from skuq.regressors._training import TrainingData
+from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["MIN_NOISE", "keep_noise", "likely_noise", "minimum", "rows_of", "with_noise"]
 

@@ -17,8 +17,8 @@ from skuq.neural._calibrate import Calibration
 from skuq.neural._losses import Loss, NLLLoss, read_judge, read_loss
 from skuq.neural._recipe import Recipe, counted
 from skuq.neural._training import TrainedFit
+from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
-from skuq.regressors._training import TrainingData
 
 __all__ = ["DeepEnsembleRegressor"]
 

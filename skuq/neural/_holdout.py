@@ -11,7 +11,7 @@ import numpy as np
 from skuq._sklearn_compat import splitter_needs_groups
 from skuq._typing import BoolArray, IntArray
 from skuq.prediction._cross_fit import resolve_cv, split_rows
-from skuq.regressors._training import TrainingData
+from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["hold_out"]
 

@@ -18,7 +18,7 @@ from skuq.neural._losses import SquaredErrorLoss, squared_error_judge
 from skuq.neural._plan import LONG_TRAINING, Architecture
 from skuq.neural._recipe import Recipe
 from skuq.neural._training import TrainedFit
-from skuq.regressors._training import TrainingData
+from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["LastLayerLaplaceRegressor"]
 

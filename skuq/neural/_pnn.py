@@ -13,7 +13,7 @@ from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._losses import CRPSLoss, Loss, read_judge, read_loss
 from skuq.neural._recipe import Recipe, counted
 from skuq.neural._training import TrainedFit
-from skuq.regressors._training import TrainingData
+from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["PNNRegressor"]
 

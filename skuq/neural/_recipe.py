@@ -13,7 +13,7 @@ from skuq.neural._batches import MemberRows
 from skuq.neural._losses import Loss
 from skuq.neural._plan import FitPlan, MemberSeed, plan_members
 from skuq.neural._standardise import Standardiser
-from skuq.regressors._training import TrainingData
+from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["Recipe", "counted"]
 

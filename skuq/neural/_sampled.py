@@ -16,7 +16,7 @@ from skuq.neural._losses import CRPSLoss, NLLLoss, read_judge, variance_of
 from skuq.neural._outputs import blocks_of, to_predict
 from skuq.neural._recipe import Recipe, counted
 from skuq.neural._training import TrainedFit
-from skuq.regressors._training import TrainingData
+from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["learn_from_draws", "recipe_of_draws", "sample_members", "sample_moments"]
 

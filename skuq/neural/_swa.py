@@ -22,7 +22,7 @@ from skuq.neural._plan import LONG_TRAINING, Architecture, MemberSeed, TrainingO
 from skuq.neural._recipe import Recipe
 from skuq.neural._stacked import StackedModule
 from skuq.neural._training import TrainedFit
-from skuq.regressors._training import TrainingData
+from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["SWARegressor"]
 

@@ -23,7 +23,7 @@ from skuq.neural._recipe import Recipe
 from skuq.neural._training import TrainedFit
 from skuq.neural._variational import Divergence
 from skuq.neural._variational_architecture import VariationalArchitecture
-from skuq.regressors._training import TrainingData
+from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["VariationalRegressor"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from skuq._sklearn_compat import sequential_in_cluster_task
 from skuq._typing import FloatArray
-from skuq.prediction._native import single_output
 from skuq.prediction._resolve import predict_dist, predicts_columns
+from skuq.prediction._rules.native import single_output
 
 __all__ = ["point_predict"]
 

@@ -8,13 +8,13 @@ from skuq._sklearn_compat import count_rows, sequential_in_cluster_task
 from skuq._validation import check_unmasked
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
-from skuq.prediction._adapters import ADAPTERS
-from skuq.prediction._containers import CONTAINERS
 from skuq.prediction._failures import named
-from skuq.prediction._native import NATIVES
-from skuq.prediction._no_distribution import no_distribution
 from skuq.prediction._registry import add_adapter, find_adapter, register
-from skuq.prediction._rule import Container, Native
+from skuq.prediction._rules.adapters import ADAPTERS
+from skuq.prediction._rules.containers import CONTAINERS
+from skuq.prediction._rules.native import NATIVES
+from skuq.prediction._rules.no_distribution import no_distribution
+from skuq.prediction._rules.rule import Container, Native
 
 __all__ = [
     "has_exact_posterior",

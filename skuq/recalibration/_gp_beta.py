@@ -12,13 +12,13 @@ from scipy.special import log_ndtr, ndtri
 
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import BetaRecalibrated, Distribution
+from skuq.distributions._numerics.ranks import WeightedRanks
 from skuq.distributions._pit import pit_scores, spread_atoms
-from skuq.distributions._ranks import WeightedRanks
 from skuq.recalibration._base import BaseRecalibrator
-from skuq.recalibration._gp_cubature import expect, factorise, icosahedron, place_nodes
-from skuq.recalibration._gp_engine import LatentPrior, Rows
-from skuq.recalibration._gp_fit import CalibrationRows, describe, fit_field, read_informative, read_rows
-from skuq.recalibration._gp_standardise import Standardisation, check_variation, standardisation
+from skuq.recalibration._gp.cubature import expect, factorise, icosahedron, place_nodes
+from skuq.recalibration._gp.engine import LatentPrior, Rows
+from skuq.recalibration._gp.fit import CalibrationRows, describe, fit_field, read_informative, read_rows
+from skuq.recalibration._gp.input_scaler import Standardisation, check_variation, standardisation
 from skuq.recalibration._residuals import outside_share
 from skuq.recalibration._scaling import Spread, finite_std, overall_factor
 

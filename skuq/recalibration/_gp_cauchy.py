@@ -11,11 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions import Distribution, StudentT
-from skuq.distributions._ranks import WeightedRanks
+from skuq.distributions._numerics.ranks import WeightedRanks
 from skuq.recalibration._base import BaseRecalibrator, check_dist
-from skuq.recalibration._gp_cubature import expect, gauss_hermite
-from skuq.recalibration._gp_engine import LatentPrior, Rows
-from skuq.recalibration._gp_fit import describe, fit_field, log_size, read_informative, read_rows
+from skuq.recalibration._gp.cubature import expect, gauss_hermite
+from skuq.recalibration._gp.engine import LatentPrior, Rows
+from skuq.recalibration._gp.fit import describe, fit_field, log_size, read_informative, read_rows
 from skuq.recalibration._scaling import finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([1.5]), rates=np.array([2.0]))

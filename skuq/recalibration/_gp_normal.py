@@ -9,8 +9,8 @@ from scipy.special import logsumexp
 
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
-from skuq.recalibration._gp_engine import LatentPrior, Rows
-from skuq.recalibration._gp_fit import describe, fit_field, log_size, read_informative, read_rows
+from skuq.recalibration._gp.engine import LatentPrior, Rows
+from skuq.recalibration._gp.fit import describe, fit_field, log_size, read_informative, read_rows
 from skuq.recalibration._scaling import ScalingRecalibrator, finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([3.0]), rates=np.array([1.0]))

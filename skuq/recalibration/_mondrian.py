@@ -11,7 +11,7 @@ import pandas as pd
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_integer, check_n_bins, check_option
 from skuq.distributions import Concatenated, ConformalPredictive, Distribution
-from skuq.distributions._ranks import WeightedRanks
+from skuq.distributions._numerics.ranks import WeightedRanks
 
 RARE_GROUPS = ("raise", "pool")
 

@@ -19,7 +19,7 @@ from skuq._validation import (
 from skuq.distributions import Distribution, Normal, affine, concat
 from skuq.distributions._pit import FLOAT32_ROUNDING
 from skuq.metrics._rounding import reaches
-from skuq.metrics._ucc_curve import (
+from skuq.metrics._ucc.curve import (
     MISS_AXES,
     VARY,
     WIDTH_AXES,

@@ -8,10 +8,10 @@ from scipy.optimize import brentq
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution, Normal, affine
 from skuq.distributions._members import search_quantile
-from skuq.distributions._ranks import WeightedRanks
+from skuq.distributions._numerics.ranks import WeightedRanks
 from skuq.metrics._kernels import location_scale, weighted_mean
 from skuq.metrics._rounding import reaches
-from skuq.metrics._ucc_curve import uncertainty_characteristics_curve
+from skuq.metrics._ucc.curve import uncertainty_characteristics_curve
 from skuq.recalibration._scaling import (
     Spread,
     central_bands,

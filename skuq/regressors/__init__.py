@@ -2,7 +2,7 @@
 
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
-from skuq.regressors._conformal import ConformalRegressor
+from skuq.regressors._conformal.regressor import ConformalRegressor
 from skuq.regressors._least_squares import LeastSquaresRegressor
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
 from skuq.regressors._recalibrated import RecalibratedRegressor

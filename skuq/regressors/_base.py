@@ -15,8 +15,8 @@ from skuq._validation import DEFAULT_COVERAGE, check_unmasked
 from skuq.distributions import Distribution
 from skuq.distributions._transformer import DistributionTransformerMixin
 from skuq.prediction._cross_fit import cross_fit, resolve_cv
+from skuq.regressors._fit_inputs import TrainingData, read_training, router_for
 from skuq.regressors._progress import Progress
-from skuq.regressors._training import TrainingData, read_training, router_for
 
 __all__ = ["BaseUncertaintyRegressor"]
 

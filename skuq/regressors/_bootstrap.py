@@ -18,6 +18,7 @@ from skuq.prediction._point import point_predict
 from skuq.prediction._row_sets import rows_outside
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
+from skuq.regressors._fit_inputs import TrainingData, weights_for
 from skuq.regressors._members import (
     MemberPredictions,
     fit_members,
@@ -25,6 +26,7 @@ from skuq.regressors._members import (
     own_member_predictions,
     predict_members,
 )
+from skuq.regressors._nested_scale import unseen_log_scale
 from skuq.regressors._progress import NO_PROGRESS, Progress
 from skuq.regressors._random import MAX_SEED, seeded_clone
 from skuq.regressors._scale_model import (
@@ -33,8 +35,6 @@ from skuq.regressors._scale_model import (
     scale_estimator_like,
     shrunk_scale_model,
 )
-from skuq.regressors._training import TrainingData, weights_for
-from skuq.regressors._unseen_scale import unseen_log_scale
 
 __all__ = ["BootstrapRegressor"]
 

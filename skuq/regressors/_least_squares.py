@@ -11,9 +11,9 @@ from skuq._typing import FloatArray
 from skuq._validation import check_sample_weight, check_unmasked, effective_rows
 from skuq.distributions import Distribution, StudentT
 from skuq.regressors._base import BaseUncertaintyRegressor
+from skuq.regressors._fit_inputs import TrainingData, check_y
 from skuq.regressors._progress import Progress
 from skuq.regressors._standardise import column_scale
-from skuq.regressors._training import TrainingData, check_y
 
 __all__ = ["LeastSquaresRegressor"]
 

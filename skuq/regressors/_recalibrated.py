@@ -18,9 +18,9 @@ from skuq.prediction._point import point_predict
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
+from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
 from skuq.regressors._random import MAX_SEED, seeded_clone
-from skuq.regressors._training import TrainingData
 
 __all__ = ["RecalibratedRegressor"]
 

@@ -19,6 +19,8 @@ from skuq.prediction._row_sets import row_mask
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
+from skuq.regressors._fit_inputs import TrainingData, weights_for
+from skuq.regressors._nested_scale import unseen_log_scale
 from skuq.regressors._progress import Progress
 from skuq.regressors._random import MAX_SEED, seeded_clone
 from skuq.regressors._scale_model import (
@@ -26,8 +28,6 @@ from skuq.regressors._scale_model import (
     scale_estimator_like,
     shrunk_scale_model,
 )
-from skuq.regressors._training import TrainingData, weights_for
-from skuq.regressors._unseen_scale import unseen_log_scale
 
 __all__ = ["ResidualRegressor"]
 

@@ -21,11 +21,20 @@ from skuq._validation import (
 )
 from skuq.distributions import Distribution, Normal
 from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._collapsed_gp import as_kernel, check_gpytorch, maximise_bound, torch_threads
-from skuq.regressors._inducing_points import choose_inducing_points, collapsed_posterior, distinct_rows
+from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
+from skuq.regressors._sparse_gp.collapsed_bound import (
+    as_kernel,
+    check_gpytorch,
+    maximise_bound,
+    torch_threads,
+)
+from skuq.regressors._sparse_gp.inducing_points import (
+    choose_inducing_points,
+    collapsed_posterior,
+    distinct_rows,
+)
 from skuq.regressors._standardise import column_scale
-from skuq.regressors._training import TrainingData
 
 __all__ = ["SparseGaussianProcessRegressor"]
 

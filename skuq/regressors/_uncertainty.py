@@ -14,20 +14,20 @@ from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._point import point_predict
-from skuq.prediction._quantile_estimators import configured_levels
 from skuq.prediction._resolve import has_exact_posterior, inner_estimators
+from skuq.prediction._rules.quantile_estimators import configured_levels
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import BaseRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
-from skuq.regressors._conformal import ConformalRegressor
+from skuq.regressors._conformal.regressor import ConformalRegressor
+from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._interval_scaling import IntervalScaling
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
 from skuq.regressors._progress import Progress
 from skuq.regressors._random import MAX_SEED, seeded_clone
 from skuq.regressors._recalibrated import RecalibratedRegressor
 from skuq.regressors._residual import ResidualRegressor
-from skuq.regressors._training import TrainingData
 
 __all__ = ["UncertaintyRegressor"]
 

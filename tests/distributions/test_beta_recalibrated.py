@@ -20,7 +20,7 @@ from skuq.distributions import (
     affine,
     concat,
 )
-from skuq.distributions import _beta_maps as maps
+from skuq.distributions._numerics import beta_maps as maps
 
 LEVELS = np.array([1e-300, 1e-12, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9])
 UNIFORM = ScipyDistribution(stats.uniform(loc=np.zeros(3)))

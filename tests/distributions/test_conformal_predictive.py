@@ -21,7 +21,7 @@ from skuq.distributions import (
     affine,
     concat,
 )
-from skuq.distributions._ranks import WeightedRanks, count_reached, rows_needed
+from skuq.distributions._numerics.ranks import WeightedRanks, count_reached, rows_needed
 from skuq.exceptions import NoDensityError, SmallSampleWarning
 
 COVERAGES = ["0.05", "0.1", "0.3", "0.5", "0.6", "0.75", "0.8", "0.9", "0.95", "0.99"]

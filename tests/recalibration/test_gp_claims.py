@@ -339,7 +339,7 @@ def test_too_few_iterations_are_told(cls):
 @every_class
 def test_a_search_that_fails_before_the_last_iteration_gives_other_advice(cls, monkeypatch):
     dist, y, _ = growing_spread(100, 0)
-    monkeypatch.setattr("skuq.recalibration._gp_search._climb", lambda *_: None)  # no step leads up
+    monkeypatch.setattr("skuq.recalibration._gp.search._climb", lambda *_: None)  # no step leads up
     with pytest.warns(ConvergenceWarning, match=r"stopped after 0 iterations.*more iterations change"):
         cls().fit(dist, y)
 

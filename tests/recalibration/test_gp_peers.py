@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 
 from skuq.distributions import BetaRecalibrated, Normal
 from skuq.recalibration import GPNormalRecalibrator
+from skuq.recalibration._gp.kernel import correlate
 from skuq.recalibration._gp_beta import BetaLikelihood
 from skuq.recalibration._gp_cauchy import CauchyLikelihood
-from skuq.recalibration._gp_kernel import correlate
 from skuq.recalibration._gp_normal import NormalLikelihood
 from tests.metrics.peers import load
 

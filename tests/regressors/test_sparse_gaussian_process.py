@@ -21,8 +21,8 @@ from skuq import get_scorer, predict_dist
 from skuq.distributions import Normal
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors import RecalibratedRegressor, SparseGaussianProcessRegressor, UncertaintyRegressor
-from skuq.regressors._collapsed_gp import _build_model, _closure, as_kernel, maximise_bound
-from skuq.regressors._inducing_points import (
+from skuq.regressors._sparse_gp.collapsed_bound import _build_model, _closure, as_kernel, maximise_bound
+from skuq.regressors._sparse_gp.inducing_points import (
     choose_inducing_points,
     collapsed_posterior,
     distinct_rows,
@@ -136,7 +136,7 @@ def test_what_the_search_maximises_is_the_bound_of_the_posterior(kernel_name, we
 def test_blocks_of_rows_change_nothing(monkeypatch):
     X, y = world()
     kernel, whole = fitted("rbf", X, y, 9)
-    monkeypatch.setattr("skuq.regressors._inducing_points._BLOCK", 50)
+    monkeypatch.setattr("skuq.regressors._sparse_gp.inducing_points._BLOCK", 50)
     _, parts = fitted("rbf", X, y, 9)
     assert parts.bound == pytest.approx(whole.bound, abs=1e-9)
     for one, other in zip(parts.latent(kernel, X), whole.latent(kernel, X), strict=True):

@@ -1,0 +1,69 @@
+"""What calibration rows lack for a level that the ranks of a conformal distribution cannot reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from skuq._typing import FloatArray
+from skuq._warnings import warn_user
+from skuq.distributions._numerics.ranks import RANK_TOLERANCE, rows_needed
+from skuq.exceptions import SmallSampleWarning
+
+LevelKind = Literal["level", "row", "coverage"]
+"""Quantile levels for all rows, one quantile level a row, or coverages of central intervals."""
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """How many rows, or what weight of rows, a level needs, and the sentence that says so."""
+
+    needed: float
+    message: str
+
+
+def shortage_of_rows(
+    asked: FloatArray, kind: LevelKind, probability: FloatArray, known: float, unseen: float
+) -> Shortage | None:
+    """Return what the calibration rows lack for the most extreme level that their ranks do not reach.
+
+    Parameters
+    ----------
+    asked : ndarray of shape (k,)
+        Levels or coverages, as the user gave them.
+    kind : {"level", "row", "coverage"}
+        Which of them they are.
+    probability : ndarray of shape (k,)
+        What each asks of the ranks of one side.
+    known, unseen : float
+        Weight of the calibration rows and of a new row.
+    """
+    unreached = probability * (known + unseen) * (1 - RANK_TOLERANCE) > known
+    if not unreached.any():
+        return None
+    worst = int(np.argmax(np.where(unreached, probability, -1.0)))
+    needed = rows_needed(float(probability[worst])) * unseen
+    what = f"{100 * asked[worst]:g} %" if kind == "coverage" else f"the quantile at level {asked[worst]:g}"
+    unit = "calibration rows"
+    if unseen != 1:
+        unit = f"weight of calibration rows beside a new row of weight {unseen:g}"
+    return Shortage(
+        needed,
+        f"{what} needs at least {needed:g} {unit}, got {known:g}: bounds are infinite. Ask for less "
+        "coverage, or calibrate on more rows.",
+    )
+
+
+def largest_shortage(found: Iterable[Shortage | None]) -> Shortage | None:
+    """Return that of several parts which needs most."""
+    present = [shortage for shortage in found if shortage is not None]
+    return max(present, key=lambda shortage: shortage.needed, default=None)
+
+
+def warn_of_shortage(shortage: Shortage | None) -> None:
+    """Give one warning, where there is something to warn of."""
+    if shortage is not None:
+        warn_user(shortage.message, SmallSampleWarning)

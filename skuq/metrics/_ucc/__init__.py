@@ -1,0 +1,1 @@
+"""The uncertainty characteristics curve: its coordinates, the curve, its area and its comparison."""

@@ -1,0 +1,147 @@
+"""Several uncertainty characteristics curves side by side: which model is best at which miss rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from skuq._typing import FloatArray, IntArray
+from skuq._validation import check_option
+from skuq.metrics._rounding import last_of_ties
+from skuq.metrics._ucc.curve import WIDTH_AXES, UncertaintyCharacteristicsCurve
+
+TIE = 1e-9
+"""Widths that differ relatively by less are equal: bands of one shape and two sizes have the same curve."""
+
+NOBODY = -1
+
+
+def compare_characteristics_curves(
+    curves: Mapping[str, UncertaintyCharacteristicsCurve], *, x: str = "bandwidth"
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Compare models by their uncertainty characteristics curves: who is best where, and who never is.
+
+    Is one model's trade of width for misses better throughout, or does it depend on the miss rate? A model
+    is dominated if another's bands are nowhere wider and somewhere narrower at the same miss rate.
+
+    Parameters
+    ----------
+    curves : mapping of str to UncertaintyCharacteristicsCurve
+        At least two, by name, of the same targets.
+    x : {"bandwidth", "excess"}, default="bandwidth"
+        The cost of width to compare.
+
+    Returns
+    -------
+    models : DataFrame
+        One row a model: "area" under the curve; "best_share", the share of all miss rates at which it is the
+        narrowest (ties, up to rounding, go to the first; miss rates that no model reaches, to none);
+        "dominated_by", the models that dominate it, separated by commas.
+    front : DataFrame
+        The Pareto front: the "model" that is the narrowest on each stretch of miss rates, from
+        "miss_rate_low" to "miss_rate_high"; many misses first.
+
+    See Also
+    --------
+    paired_permutation_test : Whether the difference of two models may be chance.
+
+    Notes
+    -----
+    O(m n log n) for m models.
+
+    Examples
+    --------
+    >>> from skuq.metrics import compare_characteristics_curves, uncertainty_characteristics_curve
+    >>> y, zero = [1.0, -4.0, 0.5], [0.0, 0.0, 0.0]
+    >>> forecasts = {"model": (zero, [1.0, 2.0, 3.0]), "constant": (zero, [1.0, 1.0, 1.0])}
+    >>> curves = {name: uncertainty_characteristics_curve(y, dist) for name, dist in forecasts.items()}
+    >>> models, front = compare_characteristics_curves(curves)
+    >>> models[["area", "best_share"]].round(2)
+              area  best_share
+    model
+    model     2.11        0.67
+    constant  1.83        0.33
+    >>> front.round(2)
+          model  miss_rate_low  miss_rate_high
+    0     model           0.67            1.00
+    1  constant           0.33            0.67
+    2     model           0.00            0.33
+    """
+    check_option(x, "x", WIDTH_AXES)
+    if not isinstance(curves, Mapping):
+        raise TypeError(f"`curves` must be a mapping from names to curves, got {type(curves).__name__}.")
+    names = list(curves)
+    for name, curve in curves.items():
+        if not isinstance(curve, UncertaintyCharacteristicsCurve):
+            raise TypeError(
+                f"`curves` must hold what `uncertainty_characteristics_curve` returns, got "
+                f"{type(curve).__name__} for {name!r}."
+            )
+    if len(names) < 2:
+        raise ValueError(f"`curves` must hold at least two curves, got {len(names)}.")
+    levels = _miss_rates(list(curves.values()))
+    width = np.array([_width_at(curve, levels, x) for curve in curves.values()])
+    best, share = _narrowest(width), _lengths(levels)
+    models = pd.DataFrame(
+        {
+            "area": [curve.area(x=x) for curve in curves.values()],
+            "best_share": [float(share[best == i].sum()) for i in range(len(names))],
+            "dominated_by": [", ".join(_dominating(width, names, i)) for i in range(len(names))],
+        },
+        index=pd.Index(names, name="model"),
+    )
+    return models, _front(levels, best, names)
+
+
+def _miss_rates(curves: list[UncertaintyCharacteristicsCurve]) -> FloatArray:
+    """Return the miss rates at which some curve steps, falling, with 1 first and without the last, 0.
+
+    On the stretch from one of them down to the next every width is constant; rounding of shares is undone.
+    """
+    rates = np.unique(np.concatenate([[0.0, 1.0], *(curve.miss_rate for curve in curves)]))
+    return np.asarray(rates[last_of_ties(rates, 1.0)][::-1])
+
+
+def _lengths(levels: FloatArray) -> FloatArray:
+    """Return the lengths of the stretches between miss rates."""
+    return np.asarray(-np.diff(levels))
+
+
+def _width_at(curve: UncertaintyCharacteristicsCurve, levels: FloatArray, x: str) -> FloatArray:
+    """Return the least width that misses no more than the middle of each stretch; infinite out of reach."""
+    middle = (levels[1:] + levels[:-1]) / 2
+    position = np.searchsorted(-curve.miss_rate, -middle)
+    return np.append(getattr(curve, x), np.inf)[position]
+
+
+def _narrowest(width: FloatArray) -> IntArray:
+    """Return the first model of the least width on each stretch, up to rounding; `NOBODY` out of reach."""
+    least = width.min(axis=0)
+    first = np.argmax(width <= least * (1 + TIE), axis=0)
+    return np.where(least < np.inf, first, NOBODY)
+
+
+def _dominating(width: FloatArray, names: list[str], i: int) -> list[str]:
+    """Return the names of the models that are nowhere wider than model i and somewhere narrower."""
+    return [
+        name
+        for j, name in enumerate(names)
+        if j != i and np.all(width[j] <= width[i] * (1 + TIE)) and np.any(width[j] * (1 + TIE) < width[i])
+    ]
+
+
+def _front(levels: FloatArray, best: IntArray, names: list[str]) -> pd.DataFrame:
+    """Return the stretches of miss rates over which one model stays the best."""
+    starts = np.flatnonzero(np.diff(best, prepend=NOBODY - 1) != 0)
+    ends = np.append(starts[1:], best.size)
+    reached = best[starts] != NOBODY
+    starts, ends = starts[reached], ends[reached]
+    return pd.DataFrame(
+        {
+            "model": [names[i] for i in best[starts]],
+            "miss_rate_low": levels[ends],
+            "miss_rate_high": levels[starts],
+        }
+    )

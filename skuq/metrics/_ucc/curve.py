@@ -1,0 +1,408 @@
+"""The uncertainty characteristics curve, and the points on it that a person asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import (
+    as_float_array,
+    check_finite,
+    check_non_negative,
+    check_number,
+    check_option,
+    check_rows,
+)
+from skuq.metrics._inputs import is_bounds
+from skuq.metrics._rounding import count_above, reaches
+from skuq.metrics._ucc.area import RULES, area, check_range
+from skuq.metrics._ucc.bands import Bands, read_bands, read_bounds, replace_zero_bands
+from skuq.metrics._ucc.kernels import SIDES, Path, bias_path, scale_path
+
+WIDTH_AXES = ("bandwidth", "excess")
+MISS_AXES = ("miss_rate", "deficit")
+VARY = ("scale", "bias")
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """One setting of the bands and what it costs, on all four axes.
+
+    Parameters
+    ----------
+    parameter : float
+        What to multiply the bands by (``vary="scale"``) or to add to them (``vary="bias"``).
+    bandwidth : float
+        Mean half width of the intervals, in units of y.
+    miss_rate : float
+        Share of targets outside their interval.
+    excess : float
+        Mean of the distance from a covered target to the nearer bound, 0 for the others, in units of y.
+    deficit : float
+        Mean of the distance from a missed target to the nearer bound, 0 for the others, in units of y.
+
+    Examples
+    --------
+    >>> from skuq.metrics import uncertainty_characteristics_curve
+    >>> curve = uncertainty_characteristics_curve([1.0, -3.0], ([0.0, 0.0], [1.0, 2.0]))
+    >>> curve.at(1.0)
+    OperatingPoint(parameter=1.0, bandwidth=1.5, miss_rate=0.5, excess=0.0, deficit=0.5)
+    """
+
+    parameter: float
+    bandwidth: float
+    miss_rate: float
+    excess: float
+    deficit: float
+
+
+@dataclass(frozen=True)
+class CostOptimum:
+    """The cheapest point of a curve.
+
+    Parameters
+    ----------
+    point : OperatingPoint
+        Where the cost is least; ``point.parameter`` is the k* that reaches it.
+    cost : float
+        The cost there.
+    original_cost : float
+        The cost of the bands as they are.
+
+    Examples
+    --------
+    >>> from skuq.metrics import uncertainty_characteristics_curve
+    >>> curve = uncertainty_characteristics_curve([1.0, -3.0], ([0.0, 0.0], [1.0, 2.0]))
+    >>> best = curve.optimum(0.1)  # a miss costs nine times as much as a unit of bandwidth
+    >>> best.point.parameter, round(best.cost, 3), round(best.original_cost, 3)
+    (1.5, 0.225, 0.6)
+    """
+
+    point: OperatingPoint
+    cost: float
+    original_cost: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UncertaintyCharacteristicsCurve:
+    """What every size of the bands costs in width and in misses; made by `uncertainty_characteristics_curve`.
+
+    The arrays of shape (m,) hold the corners of the curve in the order of rising bands: its start, where
+    there are none, and the values at which targets come inside, at most one a row for ``vary="scale"``.
+    Between two corners the miss rate stays as it is at the first and the other coordinates are linear.
+
+    Parameters
+    ----------
+    parameter : ndarray of shape (m,)
+        Factor of the bands, or what is added to them; strictly increasing.
+    bandwidth, miss_rate, excess, deficit : ndarray of shape (m,)
+        The four coordinates, as in `OperatingPoint`.
+    vary : {"scale", "bias"}
+        What the parameter does.
+    target_std : float
+        Standard deviation of the targets, the unit of ``normalize="std"``.
+    end_slopes : tuple of float
+        Slopes of bandwidth and excess beyond the last corner.
+
+    Examples
+    --------
+    >>> from skuq.metrics import uncertainty_characteristics_curve
+    >>> curve = uncertainty_characteristics_curve([1.0, -3.0], ([0.0, 0.0], [1.0, 2.0]))
+    >>> curve
+    UncertaintyCharacteristicsCurve(vary='scale', 3 corners)
+    >>> curve.bandwidth, curve.miss_rate
+    (array([0.  , 1.5 , 2.25]), array([1. , 0.5, 0. ]))
+    >>> curve.area()
+    1.875
+    """
+
+    parameter: FloatArray
+    bandwidth: FloatArray
+    miss_rate: FloatArray
+    excess: FloatArray
+    deficit: FloatArray
+    vary: str
+    target_std: float
+    end_slopes: tuple[float, float]
+
+    def __len__(self) -> int:
+        return self.parameter.size
+
+    def __repr__(self) -> str:
+        return f"UncertaintyCharacteristicsCurve(vary={self.vary!r}, {len(self)} corners)"
+
+    def at(self, parameter: float) -> OperatingPoint:
+        """Return the operating point of one scale or bias, exact between corners too.
+
+        Parameters
+        ----------
+        parameter : float
+            For ``vary="scale"`` at least 0; 1 stands for the bands as they are. For ``vary="bias"`` any
+            number; 0 stands for the bands as they are.
+
+        Returns
+        -------
+        point : OperatingPoint
+            Its four coordinates.
+        """
+        value = check_number(parameter, "parameter")
+        if self.vary == "scale" and value < 0:
+            raise ValueError(f"`parameter` must be non-negative where it is a scale, got {value:g}.")
+        position = max(int(np.searchsorted(self.parameter, value, side="right")) - 1, 0)
+        beyond = max(value - float(self.parameter[-1]), 0.0)
+        bandwidth, excess, deficit = (
+            float(np.interp(value, self.parameter, column))
+            for column in (self.bandwidth, self.excess, self.deficit)
+        )
+        return OperatingPoint(
+            value,
+            bandwidth + self.end_slopes[0] * beyond,
+            float(self.miss_rate[position]),
+            excess + self.end_slopes[1] * beyond,
+            deficit,
+        )
+
+    def operating_point(self, *, miss_rate: float) -> OperatingPoint:
+        """Return the narrowest bands that miss no more than a share of the targets.
+
+        Parameters
+        ----------
+        miss_rate : float
+            The largest acceptable miss rate, in [0, 1]. It holds on the rows of the curve; for a promise on
+            new rows calibrate on ones that the model has not seen.
+
+        Returns
+        -------
+        point : OperatingPoint
+            With the scale or bias that leads there.
+        """
+        wanted = check_number(miss_rate, "miss_rate")
+        if not 0 <= wanted <= 1:
+            raise ValueError(f"`miss_rate` must lie in [0, 1], got {wanted:g}.")
+        position = count_above(self.miss_rate, wanted)
+        if position == len(self):
+            raise ValueError(
+                f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {wanted:g}: the remaining rows "
+                "have bands of 0, which no factor widens. Use vary='bias' or zero_band='min'."
+            )
+        return self._corner(position)
+
+    def optimum(
+        self, cost: float | tuple[float, float] = 0.5, *, x: str = "bandwidth", y: str = "miss_rate"
+    ) -> CostOptimum:
+        r"""Return the point of least linear cost, where the lowest isocost line touches the curve.
+
+        Parameters
+        ----------
+        cost : float or pair of float, default=0.5
+            The c of eq. 20, :math:`C(k) = c\,x(k) + (1 - c)\,y(k)`, in [0, 1]; or the two non-negative costs
+            of a unit of x and of y.
+        x : {"bandwidth", "excess"}, default="bandwidth"
+            The cost of width.
+        y : {"miss_rate", "deficit"}, default="miss_rate"
+            The cost of misses.
+
+        Returns
+        -------
+        optimum : CostOptimum
+            The point, its cost, and the cost of the bands as they are. Of equal costs the narrowest bands.
+
+        Notes
+        -----
+        With `x` the bandwidth, `y` the deficit and c = alpha / (1 + alpha), 2 (1 + alpha) / alpha C(k) is the
+        mean interval score at coverage 1 - alpha of the bands scaled by k. (Remark 3 of the paper names
+        the miss rate and another c, with which it does not hold.)
+        """
+        _check_axes(x, y)
+        x_cost, y_cost = _check_cost(cost)
+        costs = x_cost * getattr(self, x) + y_cost * getattr(self, y)
+        position = int(np.argmax(reaches(-costs, -costs.min(), total=float(costs.min()))))
+        original = self.at(1.0 if self.vary == "scale" else 0.0)
+        return CostOptimum(
+            self._corner(position),
+            float(costs[position]),
+            x_cost * getattr(original, x) + y_cost * getattr(original, y),
+        )
+
+    def area(
+        self,
+        *,
+        x: str = "bandwidth",
+        y: str = "miss_rate",
+        x_range: tuple[float, float] | None = None,
+        y_range: tuple[float, float] | None = None,
+        rule: str = "exact",
+        normalize: str | float | None = None,
+        per_range: bool = False,
+    ) -> float:
+        """Return the area under the curve, or under a part of it.
+
+        Parameters
+        ----------
+        x : {"bandwidth", "excess"}, default="bandwidth"
+            Abscissa, a cost of width.
+        y : {"miss_rate", "deficit"}, default="miss_rate"
+            Ordinate, a cost of misses.
+        x_range, y_range : pair of float, default=None
+            The part of the curve with x or y in a closed range, at most one of the two. The area is that
+            between this part and the abscissa; the curve is cut exactly at the limits.
+        rule : {"exact", "rectangle", "trapezoid", "uq360"}, default="exact"
+            The integral of the curve; the sum of eq. 14, which takes every value at the right end; straight
+            lines between the corners; or those from the first critical point on, with the limits of a range
+            moved to the nearest of them, as in the package UQ360.
+        normalize : "std", float or None, default=None
+            Measure all axes but the miss rate in standard deviations of the targets or in this unit. Ranges
+            are then in it too. Targets that do not vary leave the units of y.
+        per_range : bool, default=False
+            Divide a partial area by the length of the range.
+
+        Returns
+        -------
+        area : float
+            Lower is better, at best 0; infinite if some targets are out of reach.
+        """
+        _check_axes(x, y)
+        check_option(rule, "rule", RULES)
+        ranges = check_range(x_range, "x_range"), check_range(y_range, "y_range")
+        limits = ranges[0] or ranges[1]
+        if ranges[0] and ranges[1]:
+            raise ValueError("`x_range` and `y_range` must not both be given.")
+        if per_range and limits and np.isinf(limits[1]):
+            raise ValueError("`per_range` must be False where the range is infinite, got True.")
+        unit = self._unit(normalize)
+        columns = getattr(self, x) / unit, getattr(self, y) / (unit if y == "deficit" else 1.0)
+        if rule == "uq360":
+            if limits is None and self.miss_rate[-1] > 0:
+                return float(np.inf)
+            critical = np.diff(self.miss_rate, prepend=1.0) < 0
+            columns = columns[0][critical], columns[1][critical]
+        value = area(*columns, step=y == "miss_rate", rule=rule, x_range=ranges[0], y_range=ranges[1])
+        return value / (limits[1] - limits[0]) if per_range and limits else value
+
+    def _corner(self, position: int) -> OperatingPoint:
+        columns = (self.parameter, self.bandwidth, self.miss_rate, self.excess, self.deficit)
+        return OperatingPoint(*(float(column[position]) for column in columns))
+
+    def _unit(self, normalize: str | float | None) -> float:
+        """Return what the axes in units of y are divided by."""
+        if normalize is None:
+            return 1.0
+        if isinstance(normalize, str):
+            check_option(normalize, "normalize", ("std",))
+            return self.target_std or 1.0  # constant targets have no unit of their own
+        return check_number(normalize, "normalize", positive=True)
+
+
+def uncertainty_characteristics_curve(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    bands: str | float = "std",
+    point: ArrayLike | None = None,
+    vary: str = "scale",
+    side: str = "nearest",
+    zero_band: str = "keep",
+) -> UncertaintyCharacteristicsCurve:
+    r"""Uncertainty characteristics curve (UCC): the trade of width for misses as the bands are scaled.
+
+    Which model's bands are the narrowest at the miss rate that I can afford, and at all others? The bands
+    are multiplied by k from 0 until every target is inside, and mean bandwidth, miss rate, excess and deficit
+    are recorded on the way. A curve below another is better; where they cross, the miss rate decides.
+    The curve knows nothing of calibration, because a common factor of all bands does not change it.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        Forecasts; an array holds finite lower and upper bounds.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    bands : {"std", "constant"} or float, default="std"
+        Of a distribution: one standard deviation to either side of the mean; the same for every row, the
+        null reference of the paper; or, of this coverage, from the median to the bounds of the central
+        interval, asymmetric where the distribution is. Of bounds: these, or "constant".
+    point : array-like of shape (n,), default=None
+        Point predictions that the bands start from, inside the bounds. None takes the mean, the median, or
+        the middle of the bounds.
+    vary : {"scale", "bias"}, default="scale"
+        Multiply the bands by a factor, or add a number to them, which may be negative; bands end at 0.
+    side : {"nearest", "active"}, default="nearest"
+        Excess is the distance to the nearer bound (eq. 6), or to the one on the side of the target (the
+        package UQ360). They differ for asymmetric bands only.
+    zero_band : {"keep", "min"}, default="keep"
+        No factor brings a target into a band of 0 unless it lies on the prediction: such rows stay missed.
+        Or replace these bands by the smallest positive one of their side (UQ360).
+
+    Returns
+    -------
+    curve : UncertaintyCharacteristicsCurve
+        Its corners as arrays, with methods for areas, operating points and least cost.
+
+    See Also
+    --------
+    auucc_loss : The area under it.
+    auucc_gain_score : That of constant bands in comparison.
+    compare_characteristics_curves : Several models.
+
+    Notes
+    -----
+    The critical scale of a row, at which the band on the side of its target just reaches it, is
+    :math:`k_i = |y_i - \hat y_i| / z_i` (eq. 8). With the rows sorted by it and the sums :math:`A_i, D_i` of
+    the first i active bands and errors,
+
+    .. math:: \rho = 1 - \tfrac in, \quad \beta = k_i \bar z, \quad \xi = \tfrac1n (k_i A_i - D_i), \quad
+        \delta = \tfrac1n \big( (D_n - D_i) - k_i (A_n - A_i) \big)
+
+    for symmetric bands: one sort, O(n log n). Of tied scales the last one counts (lemma 1).
+
+    References
+    ----------
+    .. [1] Navratil et al. (2023), Assessment of prediction intervals using uncertainty characteristics
+       curves, algorithm 1 and section 6.1. https://doi.org/10.48550/arXiv.2310.03158
+
+    Examples
+    --------
+    >>> from skuq.metrics import uncertainty_characteristics_curve
+    >>> y = [1.0, -3.0, 0.5]
+    >>> curve = uncertainty_characteristics_curve(y, ([0.0, 0.0, 0.0], [1.0, 2.0, 3.0]))
+    >>> curve.parameter.round(3), curve.miss_rate.round(3)
+    (array([0. , 0.167, 1. , 1.5 ]), array([1. , 0.667, 0.333, 0. ]))
+    >>> round(curve.area(), 4), round(curve.operating_point(miss_rate=0.4).bandwidth, 4)
+    (1.7778, 2.0)
+    >>> curve.optimum(0.5)  # the bands cost as much as the misses
+    CostOptimum(point=OperatingPoint(parameter=...), cost=..., original_cost=...)
+    """
+    check_option(vary, "vary", VARY)
+    check_option(side, "side", SIDES)
+    read = read_bounds if is_bounds(y_pred) else read_bands
+    found: Bands = read(y_true, y_pred, bands, point, sample_weight)
+    found = replace_zero_bands(found, zero_band)
+    trace = scale_path if vary == "scale" else bias_path
+    path: Path = trace(found.error, found.lower, found.upper, found.weight, side)
+    return UncertaintyCharacteristicsCurve(
+        *path[:5], vary=vary, target_std=found.target_std, end_slopes=path.end_slopes
+    )
+
+
+def _check_axes(x: str, y: str) -> None:
+    """Raise unless the axes trade off against each other."""
+    check_option(x, "x", WIDTH_AXES)
+    check_option(y, "y", MISS_AXES)
+
+
+def _check_cost(cost: float | tuple[float, float]) -> tuple[float, float]:
+    """Return the costs of a unit of x and of y."""
+    if np.ndim(cost) == 0:
+        c = check_number(cost, "cost")
+        if not 0 <= c <= 1:
+            raise ValueError(f"`cost` must lie in [0, 1], or be a pair of costs, got {c:g}.")
+        return c, 1 - c
+    pair = as_float_array(cost, "cost")
+    check_rows(pair, "cost", 2)
+    check_non_negative(check_finite(pair, "cost"), "cost")
+    return float(pair[0]), float(pair[1])

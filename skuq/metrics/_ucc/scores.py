@@ -1,0 +1,310 @@
+"""Area under the uncertainty characteristics curve, alone and beside that of constant bands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_option
+from skuq.distributions import as_distribution
+from skuq.metrics._inputs import check_moments
+from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._spec import metric
+from skuq.metrics._ucc.curve import uncertainty_characteristics_curve
+from skuq.metrics._ucc.kernels import critical_scales
+
+DENOMINATORS = ("constant", "model")
+
+CLOSED_FORM: dict[str, Any] = {
+    "x": "bandwidth",
+    "y": "miss_rate",
+    "x_range": None,
+    "y_range": None,
+    "rule": "exact",
+    "normalize": None,
+    "bands": "std",
+    "vary": "scale",
+    "zero_band": "keep",
+}
+"""The options under which the area is a product of two means (proposition 1), so that nothing is sorted."""
+
+
+def auucc_rows(y_true: ArrayLike, y_pred: Any, **options: Any) -> FloatArray | None:
+    """Return band, critical scale and absolute error of each row: their means give the areas."""
+    if not _closed_form(options):
+        return None
+    y, mean, std, _ = check_moments(y_true, y_pred, None)
+    error = y - mean
+    return np.column_stack([std, critical_scales(error, std, std), np.abs(error)])
+
+
+def auucc_of_means(means: FloatArray, **_: Any) -> FloatArray:
+    """Return the area from the means of band and critical scale."""
+    band, k = means[..., 0], means[..., 1]
+    out_of_reach = k == np.inf
+    return np.where(out_of_reach, np.inf, band * np.where(out_of_reach, 0.0, k))
+
+
+def gain_of_means(means: FloatArray, *, denominator: str = "constant", **_: Any) -> FloatArray:
+    """Return the gain from the means of band, critical scale and absolute error."""
+    model, constant = auucc_of_means(means), means[..., 2]
+    return relative_gain(model, constant, denominator)
+
+
+@metric(
+    "auucc",
+    title="AUUCC",
+    units=1,
+    direction="lower",
+    optimum=0.0,
+    needs="moments",
+    proper=False,
+    source="Navratil et al. 2023, section 2.2.3 and proposition 1",
+    rows=auucc_rows,
+    combine=auucc_of_means,
+    meaning="bands of {value} to either side, averaged over all miss rates",
+)
+def auucc_loss(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    x: str = "bandwidth",
+    y: str = "miss_rate",
+    x_range: tuple[float, float] | None = None,
+    y_range: tuple[float, float] | None = None,
+    rule: str = "exact",
+    normalize: str | float | None = None,
+    bands: str | float = "std",
+    vary: str = "scale",
+    zero_band: str = "keep",
+) -> float:
+    r"""Area under the uncertainty characteristics curve (AUUCC).
+
+    How wide are the bands on average over all miss rates, if their size may be chosen? One number for a whole
+    `uncertainty_characteristics_curve`, in units of y. Errors of the predictions enter it, so compare models
+    with the same predictions, or read `auucc_gain_score`, which relates it to constant bands. A common factor
+    of all bands does not change it: it says nothing about calibration.
+
+    It is not proper: the square root of the true sigma scores better than the true sigma (see the example).
+    The variants nearest to proper are the area of excess and deficit, and partial areas of few misses
+    (``y_range=(0, 0.2)``). Select by `crps_loss`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecasts with finite mean and standard deviation. For bounds with point predictions between them use
+        ``uncertainty_characteristics_curve(...).area()``.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    x : {"bandwidth", "excess"}, default="bandwidth"
+        Abscissa.
+    y : {"miss_rate", "deficit"}, default="miss_rate"
+        Ordinate; with "deficit" the area is in squared units of y.
+    x_range, y_range : pair of float, default=None
+        Partial area: of the part of the curve with x or y in this range, cut exactly; at most one.
+    rule : {"exact", "rectangle", "trapezoid", "uq360"}, default="exact"
+        The integral of the curve, or the sum of eq. 14 of [1]_, straight lines between corners, or the
+        way of the package UQ360; see `UncertaintyCharacteristicsCurve.area`.
+    normalize : "std", float or None, default=None
+        Unit of the axes other than the miss rate: the standard deviation of the targets (UQ360), a number, or
+        the units of y.
+    bands : "std" or float, default="std"
+        One standard deviation around the mean, or the central interval of this coverage around the median.
+    vary : {"scale", "bias"}, default="scale"
+        Multiply the bands, or add to them.
+    zero_band : {"keep", "min"}, default="keep"
+        Keep bands of 0, which no factor widens, or replace them by the smallest positive one (UQ360).
+
+    Returns
+    -------
+    area : float
+        In units of y; lower is better, at best 0. Infinite if a row has an error but a band of 0.
+
+    See Also
+    --------
+    uncertainty_characteristics_curve : The curve itself.
+    auucc_gain_score : The area beside that of constant bands.
+
+    Notes
+    -----
+    .. math:: A = \frac1n \sum_i \beta(k_i) = \Big(\frac1n \sum_i \sigma_i\Big)
+        \Big(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Big)
+
+    The exact area is the mean, over the rows, of the mean bandwidth at their critical scales
+    (proposition 1): O(n). All variants but the default sort once, O(n log n). The sum of eq. 14 is smaller by
+    the largest bandwidth over n, the trapezoid rule by half of that.
+
+    References
+    ----------
+    .. [1] Navratil et al. (2023), Assessment of prediction intervals using uncertainty characteristics
+       curves, eq. 14. https://doi.org/10.48550/arXiv.2310.03158
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import auucc_loss
+    >>> auucc_loss([1.0, -3.0], ([0.0, 0.0], [1.0, 2.0]))
+    1.875
+    >>> rng = np.random.default_rng(0)
+    >>> sigma = np.exp(rng.normal(size=20_000))
+    >>> y = sigma * rng.normal(size=20_000)
+    >>> truth, wrong = (0 * sigma, sigma), (0 * sigma, np.sqrt(sigma))
+    >>> [round(auucc_loss(y, dist), 2) for dist in (truth, wrong)]
+    [1.32, 1.03]
+    >>> [round(auucc_loss(y, dist, x="excess", y="deficit"), 2) for dist in (truth, wrong)]
+    [0.5, 0.88]
+    """
+    options: dict[str, Any] = {
+        "x": x,
+        "y": y,
+        "x_range": x_range,
+        "y_range": y_range,
+        "rule": rule,
+        "normalize": normalize,
+    }
+    shape: dict[str, Any] = {"bands": bands, "vary": vary, "zero_band": zero_band}
+    if _closed_form({**options, **shape}):
+        target, mean, std, weight = check_moments(y_true, y_pred, sample_weight)
+        return curve_area(target - mean, std, std, weight)
+    dist = as_distribution(y_pred)
+    return uncertainty_characteristics_curve(y_true, dist, sample_weight=sample_weight, **shape).area(
+        **options
+    )
+
+
+def _closed_form(options: dict[str, Any]) -> bool:
+    """Say whether all options are those of proposition 1."""
+    return all(
+        isinstance(options.get(name, plain), type(plain)) and options.get(name, plain) == plain
+        for name, plain in CLOSED_FORM.items()
+    )
+
+
+@metric(
+    "auucc_gain",
+    title="AUUCC gain",
+    units=0,
+    direction="higher",
+    optimum=1.0,
+    needs="moments",
+    proper=False,
+    source="Navratil et al. 2023, eq. 5 and proposition 1",
+    rows=auucc_rows,
+    combine=gain_of_means,
+    meaning="calibration aside, the bands save {percent} of the width of constant ones",
+)
+def auucc_gain_score(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    denominator: str = "constant",
+    x: str = "bandwidth",
+    y: str = "miss_rate",
+    x_range: tuple[float, float] | None = None,
+    y_range: tuple[float, float] | None = None,
+    rule: str = "exact",
+    bands: str | float = "std",
+    vary: str = "scale",
+    zero_band: str = "keep",
+) -> float:
+    r"""AUUCC gain: how much better the predicted bands trade width for misses than constant bands do.
+
+    Does it pay that the uncertainty differs between rows? The bands are one standard deviation to either side
+    of the mean; scaling them traces the uncertainty characteristics curve of mean bandwidth and miss rate,
+    and the gain compares the area under it with that of constant bands around the same means. It does not
+    change when all standard deviations are multiplied by one number, so it says nothing about calibration.
+
+    It is not proper. It equals Cov(k, sigma) / MAE with k = \|error\| / sigma: for the true sigma of a
+    location-scale family its expected value is 0, as for constant bands, and it prefers the square root of
+    the true sigma (see the example). Select by `crps_loss`.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        Forecasts with finite mean and standard deviation.
+    sample_weight : array-like of shape (n,), default=None
+        Repetitions of each row.
+    denominator : {"constant", "model"}, default="constant"
+        Relate the difference of the areas to that of the constant bands (eq. 5 of [1]_) or to the model's
+        own (the package UQ360, whose other choices are ``x="excess", rule="uq360"``).
+    x, y, x_range, y_range, rule, bands, vary, zero_band : optional
+        Of which areas, as in `auucc_loss`; the constant bands have the same point predictions.
+
+    Returns
+    -------
+    gain : float
+        A fraction, not percent; higher is better, at most 1; 0 for constant bands. Minus infinity (with
+        ``denominator="model"``, -1) if a row has an error but a sigma of 0, which no scaling repairs. 0 if
+        all errors are 0.
+
+    See Also
+    --------
+    expected_normalized_calibration_error : Whether the bands have the right size.
+
+    Notes
+    -----
+    .. math:: G = \frac{A_\mathrm{const} - A}{A_\mathrm{const}}, \quad
+        A = \Big(\frac1n \sum_i \sigma_i\Big) \Big(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Big), \quad
+        A_\mathrm{const} = \frac1n \sum_i |y_i - \mu_i|
+
+    The area of the step curve is exact: by proposition 1 of [1]_ it is the mean, over the rows, of the mean
+    bandwidth at their critical scales. O(n).
+
+    References
+    ----------
+    .. [1] Navratil et al. (2023), Assessment of prediction intervals using uncertainty characteristics
+       curves, eq. 5. https://doi.org/10.48550/arXiv.2310.03158
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import auucc_gain_score, crps_loss
+    >>> rng = np.random.default_rng(0)
+    >>> sigma = np.exp(rng.normal(size=20_000))
+    >>> y = sigma * rng.normal(size=20_000)
+    >>> truth, wrong = (0 * sigma, sigma), (0 * sigma, np.sqrt(sigma))
+    >>> [round(auucc_gain_score(y, dist), 2) for dist in (truth, wrong)]
+    [0.0, 0.22]
+    >>> crps_loss(y, truth) < crps_loss(y, wrong)
+    True
+    """
+    check_option(denominator, "denominator", DENOMINATORS)
+    options: dict[str, Any] = {"x": x, "y": y, "x_range": x_range, "y_range": y_range, "rule": rule}
+    shape: dict[str, Any] = {"bands": bands, "vary": vary, "zero_band": zero_band}
+    if _closed_form({**options, **shape}):
+        target, mean, std, weight = check_moments(y_true, y_pred, sample_weight)
+        model = curve_area(target - mean, std, std, weight)
+        constant = weighted_mean(np.abs(target - mean), weight)
+    else:
+        dist = as_distribution(y_pred)
+        shape["point"] = None if bands == "std" else dist.median()
+        curve = uncertainty_characteristics_curve(y_true, dist, sample_weight=sample_weight, **shape)
+        reference = uncertainty_characteristics_curve(
+            y_true, dist, sample_weight=sample_weight, **{**shape, "bands": "constant"}
+        )
+        model, constant = curve.area(**options), reference.area(**options)
+    return float(relative_gain(np.float64(model), np.float64(constant), denominator))
+
+
+def curve_area(
+    error: FloatArray, lower_band: FloatArray, upper_band: FloatArray, weight: FloatArray | None
+) -> float:
+    """Return the exact area under the step curve of bandwidth and miss rate (proposition 1)."""
+    bandwidth = weighted_mean((lower_band + upper_band) / 2, weight)
+    k = weighted_mean(critical_scales(error, lower_band, upper_band), weight)
+    return k if k in (0.0, np.inf) else bandwidth * k  # with no band at all, the curve never leaves the axis
+
+
+def relative_gain(model: Any, constant: Any, denominator: str) -> FloatArray:
+    """Return (A_const - A) / A_const, or over A; 0 where neither has an area."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gain = (constant - model) / constant if denominator == "constant" else constant / model - 1.0
+    return np.where(constant == 0, 0.0, gain)

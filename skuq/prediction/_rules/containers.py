@@ -1,0 +1,200 @@
+"""scikit-learn's containers: how the distribution of each follows from what is inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import RFE
+from sklearn.frozen import FrozenEstimator
+from sklearn.multioutput import MultiOutputRegressor, RegressorChain
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skuq.distributions import Distribution, Mixture
+from skuq.exceptions import NotProbabilisticError, NotRefittedError
+from skuq.prediction._child import is_search
+from skuq.prediction._rules.no_distribution import one_column_each
+from skuq.prediction._rules.rule import Container, Predict
+from skuq.prediction._rules.target import map_back
+
+__all__ = ["CONTAINERS"]
+
+
+def _of(*classes: type) -> Callable[[Any], bool]:
+    return lambda estimator: isinstance(estimator, classes)
+
+
+def _part(estimator: Any, fitted: str, unfitted: str) -> Any:
+    """Return the fitted inner estimator where there is one, else the one it will be made from."""
+    return getattr(estimator, fitted, getattr(estimator, unfitted, None))
+
+
+def _is_nothing(step: Any) -> bool:
+    return step is None or isinstance(step, str)  # "passthrough" and "drop"
+
+
+# ------------------------------------------------------------------------------------ Pipeline
+
+
+def _pipeline_dist(pipeline: Pipeline, X: Any, predict: Predict) -> Distribution:
+    last = _last_step(pipeline)
+    if _is_nothing(last):
+        raise NotProbabilisticError(
+            f"the Pipeline ends in {last!r}, which predicts nothing. Make its last step a regressor or a "
+            "recalibrator; IdentityRecalibrator is the one that changes nothing."
+        )
+    for _, step in pipeline.steps[:-1]:
+        if not _is_nothing(step) and not hasattr(step, "fit_resample"):  # imbalanced-learn's only act in fit
+            X = step.transform(X)
+    return predict(last, X)
+
+
+def _last_step(pipeline: Pipeline) -> Any:
+    if not pipeline.steps:
+        raise ValueError("the Pipeline must have at least one step, got none.")
+    return pipeline.steps[-1][1]
+
+
+# ------------------------------------------------------------------------------------ searches
+
+
+def _search_dist(search: Any, X: Any, predict: Predict) -> Distribution:
+    if hasattr(search, "best_estimator_"):
+        return predict(search.best_estimator_, X)
+    kind = type(search).__name__
+    if not search.refit and any(name.endswith("_") for name in vars(search)):
+        raise NotRefittedError(
+            f"this {kind} was fitted with `refit=False`, so it holds no fitted estimator. Use `refit=True` "
+            "(or the name of a metric), or fit clone(search.estimator).set_params(**search.best_params_)."
+        )
+    raise NotFittedError(f"this {kind} is not fitted yet. Call `fit` before `predict_dist`.")
+
+
+def _search_parts(search: Any) -> list[Any]:
+    if hasattr(search, "best_estimator_"):
+        return [search.best_estimator_]
+    return [search.estimator] if search.refit else []
+
+
+# ------------------------------------------------------------------------- one inner estimator
+
+
+def _frozen_dist(frozen: FrozenEstimator, X: Any, predict: Predict) -> Distribution:
+    return predict(frozen.estimator, X)
+
+
+def _selector_dist(selector: RFE, X: Any, predict: Predict) -> Distribution:
+    check_is_fitted(selector)
+    return predict(selector.estimator_, selector.transform(X))
+
+
+def _target_dist(estimator: TransformedTargetRegressor, X: Any, predict: Predict) -> Distribution:
+    check_is_fitted(estimator)
+    return map_back(predict(estimator.regressor_, X), estimator.transformer_)
+
+
+def _stacking_dist(stacking: StackingRegressor, X: Any, predict: Predict) -> Distribution:
+    check_is_fitted(stacking)
+    return predict(stacking.final_estimator_, stacking.transform(X))
+
+
+# ------------------------------------------------------------------------------------ mixtures
+
+
+def _bagging_dist(bagging: BaggingRegressor, X: Any, predict: Predict) -> Distribution:
+    check_is_fitted(bagging)
+    # As its own predict does: the members were fitted on columns of an array.
+    X = validate_data(
+        bagging, X, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False, reset=False
+    )
+    return Mixture(
+        [
+            predict(member, X[:, columns])
+            for member, columns in zip(bagging.estimators_, bagging.estimators_features_, strict=True)
+        ]
+    )
+
+
+def _bagging_parts(bagging: BaggingRegressor) -> list[Any]:
+    """Return the fitted members; before the fit two stand for any number, as both are a mixture."""
+    n_members = 1 if bagging.n_estimators == 1 else 2
+    return getattr(bagging, "estimators_", None) or [bagging.estimator] * n_members
+
+
+def _voting_dist(voting: VotingRegressor, X: Any, predict: Predict) -> Distribution:
+    check_is_fitted(voting)
+    weights = None
+    if voting.weights is not None:  # scikit-learn keeps the weights of dropped members
+        weights = [
+            weight
+            for (_, member), weight in zip(voting.estimators, voting.weights, strict=True)
+            if not _is_nothing(member)
+        ]
+    return Mixture([predict(member, X) for member in voting.estimators_], weights=weights)
+
+
+def _voting_parts(voting: VotingRegressor) -> list[Any]:
+    return [member for _, member in voting.estimators if not _is_nothing(member)]
+
+
+# ----------------------------------------------------------------------------- several targets
+
+
+def _multi_output_dist(multi: MultiOutputRegressor, X: Any, predict: Predict) -> Distribution:
+    check_is_fitted(multi)
+    if len(multi.estimators_) > 1:
+        raise NotProbabilisticError(
+            f"this MultiOutputRegressor predicts {len(multi.estimators_)} targets, and a distribution is "
+            f"that of one. {one_column_each()} The UncertaintyRegressor may be left out where the inner "
+            "estimator gives a distribution itself."
+        )
+    return predict(multi.estimators_[0], X)
+
+
+def _chain_dist(chain: RegressorChain, X: Any, predict: Predict) -> Distribution:
+    check_is_fitted(chain)
+    if len(chain.estimators_) > 1:
+        raise NotProbabilisticError(
+            f"this RegressorChain predicts {len(chain.estimators_)} targets, each from the predictions of "
+            f"those before, whose uncertainty the chain leaves out. {one_column_each()}"
+        )
+    # As its own predict does: its models were fitted on an array.
+    return predict(chain.estimators_[0], validate_data(chain, X, accept_sparse=True, reset=False))
+
+
+def _columns_parts(several: MultiOutputRegressor | RegressorChain) -> list[Any]:
+    """Return the model of the only column; none where there are more. Unfitted, one column is assumed."""
+    models: list[Any] | None = getattr(several, "estimators_", None)
+    if models is None:
+        # RegressorChain had `base_estimator` up to scikit-learn 1.6.
+        return [_part(several, "estimator", "base_estimator")]
+    return models if len(models) == 1 else []
+
+
+CONTAINERS: tuple[Container, ...] = (
+    Container(_of(FrozenEstimator), _frozen_dist, lambda frozen: [frozen.estimator]),
+    Container(_of(Pipeline), _pipeline_dist, lambda pipeline: [_last_step(pipeline)]),
+    Container(is_search, _search_dist, _search_parts),
+    Container(  # RFECV is a subclass
+        _of(RFE), _selector_dist, lambda selector: [_part(selector, "estimator_", "estimator")]
+    ),
+    Container(
+        _of(TransformedTargetRegressor),
+        _target_dist,
+        lambda estimator: [_part(estimator, "regressor_", "regressor")],
+    ),
+    Container(
+        _of(StackingRegressor),
+        _stacking_dist,
+        lambda stacking: [_part(stacking, "final_estimator_", "final_estimator")],
+    ),
+    Container(_of(BaggingRegressor), _bagging_dist, _bagging_parts),
+    Container(_of(VotingRegressor), _voting_dist, _voting_parts),
+    Container(_of(MultiOutputRegressor), _multi_output_dist, _columns_parts),
+    Container(_of(RegressorChain), _chain_dist, _columns_parts),
+)
+"""In the order in which they are tried."""

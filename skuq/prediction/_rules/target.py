@@ -1,0 +1,255 @@
+"""TransformedTargetRegressor: the distribution of the transformed target, mapped back.
+
+Affine scalers are mapped in closed form, so the family and its decomposition stay. Anything else
+becomes a `Transformed`, for which the map must be monotone where the predictions are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    PowerTransformer,
+    RobustScaler,
+    StandardScaler,
+)
+
+from skuq._typing import FloatArray, IntArray
+from skuq.distributions import Distribution, Normal, Transformed, affine, concat
+from skuq.distributions._numerics.finite_differences import derivative
+
+__all__ = ["map_back"]
+
+_TAIL = 1e-6
+"""Beyond the quantiles at this level and its complement a map may fold back or be undefined."""
+
+_LARGEST = np.finfo(np.float64).max
+
+
+def map_back(dist: Distribution, transformer: Any) -> Distribution:
+    """Return the distribution of y, given that of ``transformer.transform(y)``."""
+    steps = _flatten(transformer)
+    # The last step is undone first; as long as these are affine, the family is kept.
+    while steps and (scale := _affine_inverse(steps[-1])) is not None:
+        steps.pop()
+        if scale != (0.0, 1.0):
+            dist = affine(dist, shift=scale[0], factor=scale[1])
+    return _push_through(dist, tuple(steps)) if steps else dist
+
+
+def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
+    """Return the push-forward; rows that leave the range of the map are kept apart from the others.
+
+    So that a row's distribution does not depend on which rows it is predicted with.
+    """
+    if isinstance(dist, Normal) and not dist.scale.any():
+        return Normal(_backward(steps, dist.loc), 0.0)  # point masses go where they go, whatever the map
+    known = dist._known()  # what is known of a conformal distribution ends at its outermost scores
+    low, high = known.ppf(_TAIL), known.ppf(1.0 - _TAIL)
+    leaves = np.isinf(_backward(steps, low)) | np.isinf(_backward(steps, high))
+    parts: list[Distribution] = []
+    rows: list[IntArray] = []
+    for index in (np.flatnonzero(~leaves), np.flatnonzero(leaves)):
+        if len(index):
+            domain = float(low[index].min()), float(high[index].max())
+            target_map = _TargetMap.between(steps, *domain, endless=known is not dist)
+            part = dist if len(index) == len(dist) else dist[index]
+            parts.append(
+                Transformed(part, target_map.to_target, target_map.to_model, target_map.model_derivative)
+            )
+            rows.append(index)
+    return parts[0] if len(parts) == 1 else concat(parts)[np.argsort(np.concatenate(rows))]
+
+
+def _flatten(transformer: Any) -> list[Any]:
+    """Return the transformers in the order in which y passes through them."""
+    if transformer is None or transformer == "passthrough":
+        return []
+    if isinstance(transformer, Pipeline):
+        return [inner for _, step in transformer.steps for inner in _flatten(step)]
+    return [transformer]
+
+
+def _affine_inverse(step: Any) -> tuple[float, float] | None:
+    """Return (shift, factor) of a step's inverse map, or None where it is not known to be affine.
+
+    Only classes whose inverse is affine by construction; a function is never judged by samples, as
+    one that is straight where it was looked at may bend elsewhere.
+    """
+    kind = type(step)  # a subclass may have changed the map
+    if kind is StandardScaler:
+        shift = step.mean_ if step.with_mean else None  # the mean is kept even where it is not used
+        return _only(shift, 0.0), _only(step.scale_, 1.0)
+    if kind is RobustScaler:
+        shift = step.center_ if step.with_centering else None
+        return _only(shift, 0.0), _only(step.scale_ if step.with_scaling else None, 1.0)
+    if kind is MaxAbsScaler:
+        return 0.0, _only(step.scale_, 1.0)
+    if kind is MinMaxScaler:
+        factor = 1.0 / _only(step.scale_, 1.0)
+        return -_only(step.min_, 0.0) * factor, factor
+    if kind is FunctionTransformer and step.func is None and step.inverse_func is None:
+        return 0.0, 1.0
+    return None
+
+
+def _only(values: Any, default: float) -> float:
+    """Return the one entry of a fitted per-column attribute."""
+    if values is None:
+        return default
+    if np.size(values) != 1:
+        raise ValueError(_one_column(np.size(values)))
+    return float(np.ravel(values)[0])
+
+
+def _one_column(columns: int) -> str:
+    return (
+        f"the transformer of TransformedTargetRegressor maps y to {columns} columns; skuq handles one target "
+        "at a time. Fit it on a y with one column."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _TargetMap:
+    """A monotone map between the model's scale z and the target's scale y, with its domain.
+
+    ``domain`` holds the lowest and highest z that matter and ``image`` the y of the two. Outside
+    the domain the map is trusted only as long as it goes on in the same direction: 1/z jumps to
+    the other side of its pole, the square turns around, a power transformer's inverse runs to
+    infinity within a finite z. There, y is held at the image's end; but ``endless`` says that an
+    infinite z is a bound of which nothing is known, and stays infinite.
+    """
+
+    steps: tuple[Any, ...]
+    domain: tuple[float, float]
+    image: tuple[float, float]
+    hold: bool
+    endless: bool = False
+
+    @classmethod
+    def between(cls, steps: tuple[Any, ...], low: float, high: float, *, endless: bool = False) -> _TargetMap:
+        """Return the map over a range of z, checked to be monotone there."""
+        low, high = max(low, -_LARGEST / 4), min(high, _LARGEST / 4)
+        if not low < high:  # point masses alone: look a little to either side for the direction
+            margin = 1e-3 * max(abs(low), 1.0)
+            low, high = low - margin, high + margin
+        values = _backward(steps, np.linspace(low, high, 513))
+        left, right = values[:-1], values[1:]  # compared, not subtracted: both may be infinite
+        if np.isnan(values).any() or not ((right >= left).all() or (right <= left).all()):
+            raise ValueError(
+                "the inverse transformation of TransformedTargetRegressor must be monotone and defined over "
+                f"the range of the predicted distributions, here {low:g} to {high:g} on the transformed "
+                "scale, but it turns back or is NaN there. Use a transformation whose inverse is monotone on "
+                "all reals, such as log or log1p for a positive target, or a model that stays in the range."
+            )
+        first, last = float(values[0]), float(values[-1])
+        hold = np.isfinite([first, last]).all() and any(_is_limited(step) for step in steps)
+        return cls(steps, (low, high), (first, last), bool(hold), endless)
+
+    def to_target(self, z: FloatArray) -> FloatArray:
+        """Return the y of model-scale values z; infinities are allowed."""
+        (low, high), (first, last) = self.domain, self.image
+        y = _backward(self.steps, z)
+        rises = last >= first
+        if self.hold:
+            below, above = z < low, z > high
+        else:
+            below = (z < low) & ~((y <= first) if rises else (y >= first))
+            above = (z > high) & ~((y >= last) if rises else (y <= last))
+        held = np.where(below, first, np.where(above, last, y))
+        if not self.endless:
+            return held
+        return np.where((below | above) & np.isinf(z), np.where(below == rises, -np.inf, np.inf), held)
+
+    def to_model(self, y: FloatArray) -> FloatArray:
+        """Return the z of target values y, NaN where no z of the domain's branch leads to y."""
+        (low, high), (first, last) = self.domain, self.image
+        y = np.asarray(y, dtype=np.float64)
+        z = _forward(self.steps, y)
+        rises = last >= first
+        before, after = (y < first, y >= last) if rises else (y > first, y <= last)
+        rounding = 1e-9 * (high - low)
+        astray = (before & ~(z <= low + rounding)) | (after & ~(z >= high - rounding)) | np.isinf(y)
+        unknown = np.isnan(z) & ~astray
+        if unknown.any():
+            raise ValueError(
+                "the transformation of TransformedTargetRegressor gives NaN for y = "
+                f"{float(y[unknown].flat[0]):g}, inside the range of the predictions."
+            )
+        return np.where(astray, np.nan, z)
+
+    def model_derivative(self, y: FloatArray) -> FloatArray:
+        """Return dz/dy by central differences of order eight, relative to y, to about 1e-11."""
+        y = np.asarray(y, dtype=np.float64)
+        step = 1e-4 * np.where(y == 0, 1e-3 * abs(self.image[1] - self.image[0]), np.abs(y))
+        return derivative(lambda values: _forward(self.steps, values), y, step)
+
+
+def _is_limited(step: Any) -> bool:
+    """Say whether a step's inverse runs to infinity within a finite z, as powers below 0 and above 2 do."""
+    if not isinstance(step, PowerTransformer):
+        return False
+    power = _only(step.lambdas_, 1.0)
+    return power < 0 or (step.method == "yeo-johnson" and power > 2)
+
+
+def _backward(steps: tuple[Any, ...], z: FloatArray) -> FloatArray:
+    """Apply the inverse of all steps, the last first."""
+    values = np.asarray(z, dtype=np.float64)
+    for step in reversed(steps):
+        mapped = _apply(step, "inverse_transform", "inverse_func", values)
+        if isinstance(step, PowerTransformer):
+            mapped = _beyond_range(step, values, mapped)
+        values = mapped
+    return values
+
+
+def _forward(steps: tuple[Any, ...], y: FloatArray) -> FloatArray:
+    """Apply all steps, the first first."""
+    values = np.asarray(y, dtype=np.float64)
+    for step in steps:
+        if isinstance(step, PowerTransformer) and step.method == "box-cox":
+            # Box-Cox refuses what is not positive; zero is its limit and less is out of range.
+            positive = np.where(values > 0, values, np.nextafter(0.0, 1.0))
+            values = np.where(values < 0, np.nan, _apply(step, "transform", "func", positive))
+        else:
+            values = _apply(step, "transform", "func", values)
+    return values
+
+
+def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatArray:
+    """Apply one direction of one step to a column of values, infinities included."""
+    column = values.reshape(-1, 1)
+    if isinstance(step, FunctionTransformer):
+        # Past the transformer's check, which refuses infinities that its function may well know.
+        call: Callable[..., Any] = getattr(step, function) or np.asarray
+        options = step.kw_args if function == "func" else step.inv_kw_args
+        with np.errstate(all="ignore"):
+            result = call(column, **(options or {}))
+    else:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of values out of range, which are dealt with here
+            result = getattr(step, method)(np.clip(column, -_LARGEST, _LARGEST))
+    result = np.asarray(result, dtype=np.float64)
+    if result.size != values.size:
+        raise ValueError(_one_column(result.size // max(values.size, 1)))
+    return result.reshape(values.shape)
+
+
+def _beyond_range(step: PowerTransformer, z: FloatArray, y: FloatArray) -> FloatArray:
+    """Replace the NaN of a power transformer's inverse by the end of its range.
+
+    With a power lambda, z is bounded on one side; a predicted distribution need not be. What lies
+    beyond the bound is the limit: +inf for lambda < 0, else 0 (Box-Cox) or -inf (Yeo-Johnson).
+    """
+    power = _only(step.lambdas_, 1.0)
+    end = np.inf if power < 0 else (0.0 if step.method == "box-cox" else -np.inf)
+    return np.where(np.isnan(y) & ~np.isnan(z), end, y)

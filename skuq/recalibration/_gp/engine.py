@@ -1,0 +1,357 @@
+"""Sparse variational Gaussian processes with any likelihood of one or a few latent values a row.
+
+Maximised is the evidence lower bound
+
+    sum_i weight_i E_q log p(y_i | w(x_i)) - KL(q || prior)
+
+over the normal distribution q of the whitened coefficients, by natural gradients, and over lengthscales and
+standard deviations of the process by a quasi-Newton method: at the best q the bound changes with them as if q
+stood still, which gives the gradient without a second search. All sums over rows are exact and taken in
+blocks, so that memory stays in proportion to a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, cholesky
+
+from skuq._typing import FloatArray, IntArray
+from skuq.recalibration._gp.kernel import Basis
+
+BLOCK = 2048
+"""Rows whose basis functions are held at once."""
+
+KEPT = 2**22
+"""Up to so many numbers (32 MB), the basis functions of all rows are kept between passes."""
+
+MOST_STEPS = 40
+"""Natural gradient steps for one q; half a dozen are usual."""
+
+ROUNDING = 1e-9
+"""A bound that falls by no more than this share has not fallen."""
+
+Rows: TypeAlias = slice | IntArray
+Block: TypeAlias = tuple[Rows, FloatArray, FloatArray]
+"""Rows, their basis functions, and the variance these leave."""
+
+
+class Likelihood(Protocol):
+    """What the engine needs to know of the observations."""
+
+    def start(self, weight: FloatArray) -> FloatArray:
+        """Return latent values (latents,) to begin with, the same for all rows."""
+
+    def take(self, rows: IntArray) -> Likelihood:
+        """Return the likelihood of some of the rows."""
+
+    def expect(
+        self, rows: Rows, mean: FloatArray, covariance: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return E log p (n,), its gradient by the mean (latents, n), and twice that by the covariance."""
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """A normal distribution of whitened coefficients, by precision and precision times mean."""
+
+    precision: FloatArray
+    shift: FloatArray
+    mean: FloatArray = field(init=False)
+    covariance: FloatArray = field(init=False)
+    divergence: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        factor = cholesky(self.precision, lower=True, check_finite=False)
+        mean = cho_solve((factor, True), self.shift, check_finite=False)
+        covariance = cho_solve((factor, True), np.eye(len(mean)), check_finite=False)
+        log_det = 2 * np.log(factor.diagonal()).sum()
+        divergence = (covariance.trace() + mean @ mean - len(mean) + log_det) / 2  # from N(0, I)
+        for name, value in (("mean", mean), ("covariance", covariance), ("divergence", divergence)):
+            object.__setattr__(self, name, value)
+
+    def repeated(self, times: float) -> Coefficients:
+        """Return what the same rows would say if there were so many times as many of them."""
+        unit = np.eye(len(self.mean))
+        return Coefficients(unit + times * (self.precision - unit), times * self.shift)
+
+    def towards(self, precision: FloatArray, shift: FloatArray, share: float) -> Coefficients:
+        """Return the distribution a share of the way to other natural parameters."""
+        return Coefficients(
+            (1 - share) * self.precision + share * precision, (1 - share) * self.shift + share * shift
+        )
+
+
+@dataclass(frozen=True)
+class LatentPrior:
+    """How large the latents of a likelihood may be: normal constants, and processes of gamma deviations."""
+
+    constants: FloatArray  # (latents,) standard deviations of the constants
+    rates: FloatArray  # (latents,) of the tails of the deviations' densities, 1 over what is usual
+
+
+@dataclass(frozen=True)
+class LatentProcess:
+    """A process under q: latent values at any inputs are normal, with these means and covariances."""
+
+    basis: Basis
+    coefficients: FloatArray  # (latents, functions)
+    covariance: FloatArray  # (latents, functions, latents, functions)
+    deviations: FloatArray  # (latents,) of the process, the constant left out
+
+    def predict(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return means (latents, n) and covariances (latents, latents, n) at inputs x."""
+        latents = len(self.coefficients)
+        mean, covariance = np.empty((latents, len(x))), np.empty((latents, latents, len(x)))
+        for start in range(0, len(x), BLOCK):
+            rows = slice(start, start + BLOCK)
+            mean[:, rows], covariance[:, :, rows] = self.at(*self.basis.functions(x[rows]))
+        return mean, covariance
+
+    def at(self, functions: FloatArray, left: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return means and covariances where the basis has these values and leaves this variance."""
+        latents = len(self.coefficients)
+        covariance = np.empty((latents, latents, len(functions)))
+        for p in range(latents):
+            for q in range(p + 1):
+                product = functions @ self.covariance[p, :, q]
+                covariance[p, q] = covariance[q, p] = np.einsum("ij,ij->i", product, functions)
+            covariance[p, p] += self.deviations[p] ** 2 * left
+        return self.coefficients @ functions.T, covariance
+
+    def by_functions(self, functions: FloatArray, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
+        """Return the derivatives of a sum by the values of psi in each row, shape (n, functions - 1)."""
+        out = gradient.T @ self.coefficients[:, 1:]
+        for p, deviation in enumerate(self.deviations):
+            for q in range(len(gradient)):
+                out += hessian[p, q][:, np.newaxis] * (functions @ self.covariance[q, :, p, 1:])
+            out -= (hessian[p, p] * deviation**2)[:, np.newaxis] * functions[:, 1:]
+        return np.asarray(out)
+
+
+@dataclass
+class Sums:
+    """What a pass over rows adds up: the expected log-likelihood and its derivatives."""
+
+    value: float
+    slope: FloatArray  # (latents, functions) by the means of the coefficients
+    curvature: FloatArray  # (latents, functions, latents, functions) minus twice by their covariance
+    spread: FloatArray  # (latents,) twice by the variance, times the variance that the basis leaves
+    lengths: FloatArray  # (inputs,) by the log lengthscales, where requested
+
+
+@dataclass(frozen=True)
+class State:
+    """q at given lengthscales and deviations, and what follows from it."""
+
+    coefficients: Coefficients
+    process: LatentProcess
+    sums: Sums
+    bound: float
+
+
+class VariationalProcess:
+    """The rows with their likelihood, and the search for q.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, inputs)
+        Inputs of the rows.
+    weight : ndarray of shape (n,)
+        How many observations each row stands for.
+    likelihood : Likelihood
+        Of the same rows.
+    points : ndarray of shape (m, inputs)
+        Inducing points.
+    latents : LatentPrior
+        Of the likelihood's latent values.
+    """
+
+    def __init__(
+        self,
+        x: FloatArray,
+        weight: FloatArray,
+        likelihood: Likelihood,
+        points: FloatArray,
+        latents: LatentPrior,
+    ) -> None:
+        self.x, self.weight, self.likelihood, self.points = x, weight, likelihood, points
+        self.latents = latents
+
+    def prior(self, parameters: FloatArray) -> tuple[Basis, FloatArray]:
+        """Return the basis and the prior deviations (latents, functions) of logarithmic parameters.
+
+        These are the lengthscales and then, one a latent, the deviations of the process.
+        """
+        inputs = self.x.shape[1]
+        basis = Basis(self.points, np.exp(parameters[:inputs]))
+        deviations = np.repeat(np.exp(parameters[inputs:])[:, np.newaxis], len(basis), axis=1)
+        deviations[:, 0] = self.latents.constants
+        return basis, deviations
+
+    def blocks(self, basis: Basis) -> Iterator[Block]:
+        """Yield all rows, block by block."""
+        for start in range(0, len(self.x), BLOCK):
+            rows = slice(start, min(start + BLOCK, len(self.x)))
+            yield rows, *basis.functions(self.x[rows])
+
+    def add_up(
+        self, blocks: Iterable[Block], process: LatentProcess, factor: float = 1.0, *, lengths: bool = False
+    ) -> Sums:
+        """Return the sums over the rows of the blocks, times a factor."""
+        size = process.coefficients.shape
+        sums = Sums(0.0, np.zeros(size), np.zeros(size + size), np.zeros(size[0]), np.zeros(self.x.shape[1]))
+        for rows, functions, left in blocks:
+            value, gradient, hessian = self.likelihood.expect(rows, *process.at(functions, left))
+            weight = factor * self.weight[rows]
+            gradient, hessian = gradient * weight, hessian * weight
+            sums.value += float(weight @ value)
+            sums.slope += gradient @ functions
+            for p in range(size[0]):
+                for q in range(p + 1):
+                    product = (functions * hessian[p, q][:, np.newaxis]).T @ functions
+                    sums.curvature[p, :, q] -= product
+                    if q < p:
+                        sums.curvature[q, :, p] -= product
+                sums.spread[p] += hessian[p, p] @ left
+            if lengths:
+                outer = process.by_functions(functions, gradient, hessian)
+                sums.lengths += process.basis.slope(self.x[rows], functions, outer)
+        return sums
+
+    def state(
+        self,
+        coefficients: Coefficients,
+        prior: tuple[Basis, FloatArray],
+        blocks: Iterable[Block],
+        factor: float = 1.0,
+        *,
+        lengths: bool = False,
+    ) -> State:
+        """Return the bound at q and its derivatives, from one pass over the blocks."""
+        basis, deviations = prior
+        size = deviations.shape
+        covariance = coefficients.covariance * np.outer(deviations, deviations)
+        process = LatentProcess(
+            basis,
+            coefficients.mean.reshape(size) * deviations,
+            covariance.reshape(size + size),
+            deviations[:, -1],
+        )
+        sums = self.add_up(blocks, process, factor, lengths=lengths)
+        return State(coefficients, process, sums, sums.value - coefficients.divergence)
+
+    def state_on_all(self, parameters: FloatArray, coefficients: Coefficients) -> State:
+        """Return the bound of all rows at given parameters and q."""
+        prior = self.prior(parameters)
+        return self.state(coefficients, prior, self.blocks(prior[0]))
+
+    @staticmethod
+    def aim(state: State, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the natural parameters to which a full natural gradient step leads."""
+        flat = deviations.ravel()
+        size = flat.size
+        curvature = state.sums.curvature.reshape(size, size)
+        shift = flat * (state.sums.slope.ravel() + curvature @ state.process.coefficients.ravel())
+        return np.eye(size) + curvature * np.outer(flat, flat), shift
+
+    def thinned(self, n: int) -> VariationalProcess:
+        """Return the problem of n of the rows, evenly spaced."""
+        rows = ((np.arange(n) + 0.5) * len(self.x) / n).astype(np.intp)
+        return VariationalProcess(
+            self.x[rows], self.weight[rows], self.likelihood.take(rows), self.points, self.latents
+        )
+
+    def _raised(
+        self,
+        state: State,
+        trial: tuple[FloatArray, FloatArray, float],
+        prior: tuple[Basis, FloatArray],
+        blocks: Iterable[Block],
+    ) -> State | None:
+        """Return the state a share of the way to natural parameters, or None if its bound is lower."""
+        try:
+            found = self.state(state.coefficients.towards(*trial), prior, blocks)
+        except LinAlgError:  # a long step may leave the positive definite matrices, a short one does not
+            return None
+        return found if found.bound > state.bound - ROUNDING * (1 + abs(state.bound)) else None
+
+    def first(self, prior: tuple[Basis, FloatArray], blocks: Iterable[Block]) -> Coefficients:
+        """Return a q to begin with: constant at the likelihood's start, with a curvature of 1/2 a row."""
+        _, deviations = prior
+        functions = deviations.shape[1]
+        square = np.zeros((functions, functions))
+        for rows, values, _ in blocks:
+            square += (values * (self.weight[rows] / 2)[:, np.newaxis]).T @ values
+        latents = np.eye(len(deviations))
+        flat = deviations.ravel()
+        precision = np.eye(flat.size) + np.kron(latents, square) * np.outer(flat, flat)
+        mean = np.zeros_like(deviations)
+        mean[:, 0] = self.likelihood.start(self.weight) / self.latents.constants
+        return Coefficients(precision, precision @ mean.ravel())
+
+    def best(self, parameters: FloatArray, start: Coefficients | None, settled: float) -> State:
+        """Return q that maximises the bound at given parameters, with all derivatives there.
+
+        It is found where a step would change its parameters by no more than ``settled``.
+        """
+        prior = self.prior(parameters)
+        few = len(self.x) * len(prior[0]) <= KEPT
+        kept = list(self.blocks(prior[0])) if few else None
+
+        def blocks() -> Iterable[Block]:
+            return self.blocks(prior[0]) if kept is None else kept
+
+        state = self.state(start or self.first(prior, blocks()), prior, blocks())
+        memory = _Memory()
+        for _ in range(MOST_STEPS):
+            precision, shift = self.aim(state, prior[1])
+            if _distance(state.coefficients, precision, shift) < settled:
+                break
+            tries = [memory.extrapolate(state.coefficients, precision, shift)]
+            tries += [(precision, shift, share) for share in (1.0, 0.3, 0.1, 0.01, 1e-4, 1e-6)]
+            raised = None
+            for trial in tries:
+                raised = raised or self._raised(state, trial, prior, blocks())
+            if raised is None:
+                break
+            state = raised
+        return self.state(state.coefficients, prior, blocks(), lengths=True)
+
+
+class _Memory:
+    """Extrapolates natural gradient steps from the last few (Anderson's method).
+
+    Plain steps converge at a fixed rate, and go to and fro where rows are few.
+    """
+
+    def __init__(self, depth: int = 4) -> None:
+        self.depth = depth
+        self.points: list[FloatArray] = []
+        self.steps: list[FloatArray] = []
+
+    def extrapolate(
+        self, coefficients: Coefficients, precision: FloatArray, shift: FloatArray
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Return natural parameters nearer to those at which a step leads nowhere, and a share of 1."""
+        point = np.append(coefficients.precision.ravel(), coefficients.shift)
+        aim = np.append(precision.ravel(), shift)
+        self.points = [*self.points[-self.depth :], point]
+        self.steps = [*self.steps[-self.depth :], aim - point]
+        if len(self.points) > 1:
+            points, steps = np.diff(self.points, axis=0), np.diff(self.steps, axis=0)
+            mix = np.linalg.lstsq(steps.T, self.steps[-1], rcond=1e-10)[0]
+            aim = aim - mix @ (points + steps)
+        size = shift.size
+        square = aim[:-size].reshape(size, size)
+        return (square + square.T) / 2, aim[-size:], 1.0
+
+
+def _distance(coefficients: Coefficients, precision: FloatArray, shift: FloatArray) -> float:
+    """Return how far natural parameters are from those that a full step leads to."""
+    moved = np.abs(precision - coefficients.precision).max() / np.abs(precision).max()
+    left = np.abs(shift - precision @ coefficients.mean).max()  # the gradient of the bound by the mean
+    return float(max(moved, left))

@@ -1,0 +1,193 @@
+"""What the Gaussian process recalibrators share: rows in a unit of their own, and the fitted field over them.
+
+The inputs of the process are predicted mean and standard deviation, both divided by one scale, the latter as
+a logarithm. So no unit or offset of y matters, and a prediction that hardly varies stays an input that hardly
+varies: neither is divided by its own spread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skuq._typing import FloatArray
+from skuq._validation import check_integer, check_random_state, effective_rows
+from skuq._warnings import warn_user
+from skuq.distributions import Distribution
+from skuq.distributions._numerics.ranks import WeightedRanks
+from skuq.recalibration._gp.engine import LatentPrior, LatentProcess, Likelihood, VariationalProcess
+from skuq.recalibration._gp.kernel import place_inducing_points
+from skuq.recalibration._gp.search import Found, search_all_rows, search_by_batches
+from skuq.recalibration._scaling import Spread, read_spread
+
+_LEAST = 1e-6
+"""Residuals are held at this share of the usual one."""
+
+_FARTHEST = 1e6
+"""Inputs are held within so many scales, where all correlations are 0."""
+
+
+_MOST_ITERATIONS = 100
+"""On all rows, by default."""
+
+
+class Settings(Protocol):
+    """The constructor arguments of a Gaussian process recalibrator."""
+
+    n_inducing_points: int
+    batch_size: int | None
+    max_iter: int | None
+    random_state: int | np.random.RandomState | None
+
+
+def read_informative(dist: Distribution, y: FloatArray, weight: FloatArray | None) -> Spread | None:
+    """Return the rows predicted with uncertainty, None where there are none; raises for relative weights.
+
+    The number of observations is set against the prior, so that weights have to count repetitions.
+    """
+    effective_rows(weight, len(y))
+    return read_spread(dist, y, weight)
+
+
+def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
+    """Return log |z|, not below a millionth of what is usual: an exact prediction has no logarithm."""
+    size = np.abs(z)
+    seen = size > 0
+    usual = WeightedRanks(size[seen], None if weight is None else weight[seen]).median
+    return np.log(np.maximum(size, _LEAST * usual))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The unit in which predictions enter the process."""
+
+    centre: float
+    scale: float
+
+    @classmethod
+    def of(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> Frame:
+        """Return the median of the means and, as the scale, what they and the noise spread together."""
+        centre = WeightedRanks(mean, weight).median
+        spread = 1.4826 * WeightedRanks(np.abs(mean - centre), weight).median
+        return cls(centre, float(np.hypot(spread, WeightedRanks(std, weight).median)))
+
+    def inputs(self, mean: FloatArray, std: FloatArray) -> FloatArray:
+        """Return the inputs, shape (n, 2); a certain prediction gets those of the typical width."""
+        with np.errstate(over="ignore"):
+            position = np.clip((mean - self.centre) / self.scale, -_FARTHEST, _FARTHEST)
+            width = np.log(np.where(std > 0, std, self.scale) / self.scale)
+        return np.column_stack([position, np.clip(width, -_FARTHEST, _FARTHEST)])
+
+
+@dataclass(frozen=True)
+class CalibrationRows:
+    """Distinct rows in an order of their own: what is observed about each, and how often."""
+
+    frame: Frame
+    inputs: FloatArray  # (n, 2)
+    seen: FloatArray  # (observed numbers, n)
+    weight: FloatArray
+
+
+def read_rows(dist: Distribution, seen: FloatArray, weight: FloatArray | None) -> CalibrationRows:
+    """Sort the rows and merge equal ones, so that neither order nor repetition can change a digit.
+
+    They are sorted by distance from the centre, which is the same for mirrored data.
+
+    Parameters
+    ----------
+    dist : Distribution of n rows
+        Predictions.
+    seen : ndarray of shape (n,) or (k, n)
+        What was observed, finite.
+    weight : ndarray of shape (n,) or None
+        How many observations each row stands for.
+    """
+    mean, std = dist.mean(), dist.std()
+    frame = Frame.of(mean, std, weight)
+    table = np.vstack([np.abs(mean - frame.centre), std, mean, seen])
+    order = np.lexsort(table[::-1])
+    table = table[:, order]
+    first = np.concatenate([[True], (np.diff(table, axis=1) != 0).any(axis=0)])
+    count = np.ones(len(dist)) if weight is None else weight[order]
+    _, std, mean, *rest = table[:, first]
+    counts = np.add.reduceat(count, np.flatnonzero(first))
+    return CalibrationRows(frame, frame.inputs(mean, std), np.array(rest), counts)
+
+
+@dataclass(frozen=True)
+class LatentField:
+    """The fitted process as a function of predictions in the units of y."""
+
+    frame: Frame
+    process: LatentProcess
+    bound: float
+    n_iter: int
+
+    def at(self, mean: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return means (latents, n) and covariances (latents, latents, n) of the latent values."""
+        return self.process.predict(self.frame.inputs(mean, std))
+
+    def inducing_points(self) -> FloatArray:
+        """Return mean and standard deviation of the inducing predictions, shape (m, 2)."""
+        points, scale = self.process.basis.points, self.frame.scale
+        return np.column_stack([self.frame.centre + scale * points[:, 0], scale * np.exp(points[:, 1])])
+
+
+def fit_field(
+    rows: CalibrationRows, likelihood: Likelihood, latents: LatentPrior, settings: Settings
+) -> LatentField:
+    """Fit the process to rows that all have a positive standard deviation.
+
+    Parameters
+    ----------
+    rows : CalibrationRows
+        At least one.
+    likelihood : Likelihood
+        Of these rows.
+    latents : LatentPrior
+        Of the likelihood's latent values.
+    settings : Settings
+        The recalibrator, of which the constructor arguments are read and checked.
+    """
+    most = check_integer(settings.n_inducing_points, "n_inducing_points")
+    size, limit = settings.batch_size, settings.max_iter
+    size = None if size is None else check_integer(size, "batch_size")
+    limit = None if limit is None else check_integer(limit, "max_iter")
+    points = place_inducing_points(rows.inputs, rows.weight, most)
+    problem = VariationalProcess(rows.inputs, rows.weight, likelihood, points, latents)
+    if size is None or size >= len(rows.weight):
+        found = search_all_rows(problem, limit or _MOST_ITERATIONS)
+    else:
+        found = search_by_batches(problem, size, limit or 500, check_random_state(settings.random_state))
+    if not found.converged:
+        warn_user(_not_converged(found, limit or _MOST_ITERATIONS), ConvergenceWarning)
+    return LatentField(rows.frame, found.process, found.bound, found.n_iter)
+
+
+def _not_converged(found: Found, limit: int) -> str:
+    if found.n_iter >= limit:
+        return f"the Gaussian process did not converge in {found.n_iter} iterations; raise `max_iter`."
+    return (
+        f"the search for the Gaussian process stopped after {found.n_iter} iterations, short of the optimum: "
+        "no step raises the lower bound, though its gradient is not 0, and more iterations change nothing. "
+        "The best parameters found are kept; compare them on new rows with IsotonicRecalibrator, and check "
+        "`y` for outliers and for units other than those of `dist`."
+    )
+
+
+def describe(recalibrator: Any, field: LatentField | None, latents: LatentPrior) -> None:
+    """Set the fitted attributes that say what was learnt; without rows to learn from, nothing was."""
+    if field is None:
+        recalibrator.lengthscales_, recalibrator.inducing_points_ = np.full(2, np.inf), np.empty((0, 2))
+        recalibrator.deviations_ = np.zeros(len(latents.rates))
+        recalibrator.lower_bound_, recalibrator.n_iter_ = 0.0, 0
+        return
+    recalibrator.lengthscales_ = field.process.basis.lengthscales * [field.frame.scale, 1.0]
+    recalibrator.deviations_ = field.process.deviations.copy()
+    recalibrator.inducing_points_ = field.inducing_points()
+    recalibrator.lower_bound_ = field.bound
+    recalibrator.n_iter_ = field.n_iter

@@ -1,0 +1,1 @@
+"""Conformal regression: the estimator, its scores and their order statistics."""

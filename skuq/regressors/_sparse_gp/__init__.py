@@ -1,0 +1,1 @@
+"""The sparse Gaussian process regressor's bound and inducing points."""

@@ -1,0 +1,139 @@
+"""Inducing points to start from, and the posterior that they carry: the collapsed bound in closed form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from sklearn.cluster import kmeans_plusplus
+
+from skuq._typing import FloatArray
+from skuq.regressors._sparse_gp.collapsed_bound import NO_COVARIANCE, Optimum, covariance, variance
+
+__all__ = ["Posterior", "choose_inducing_points", "collapsed_posterior", "distinct_rows"]
+
+_BLOCK = 2**21
+"""Most numbers in a block of the covariance between inducing points and rows."""
+
+
+def distinct_rows(
+    X: FloatArray, y: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the distinct pairs of X and y in ascending order, and how many observations each stands for.
+
+    A search of many steps magnifies the last digit, so equal data must be equal to it, however it is written:
+    shuffled, with rows repeated or with weights.
+    """
+    pairs, inverse = np.unique(np.column_stack([X, y]), axis=0, return_inverse=True)
+    repetitions = np.bincount(inverse.ravel(), weights=weight).astype(np.float64)
+    return np.ascontiguousarray(pairs[:, :-1]), np.ascontiguousarray(pairs[:, -1]), repetitions
+
+
+def choose_inducing_points(
+    X: FloatArray, weight: FloatArray, n_inducing: int, init: str, rng: np.random.RandomState
+) -> tuple[FloatArray, bool]:
+    """Return inducing points to start from, and whether they are all distinct rows of X."""
+    rows, inverse = np.unique(X, axis=0, return_inverse=True)
+    if len(rows) <= n_inducing:
+        return rows, True
+    repetitions = np.bincount(inverse.ravel(), weights=weight)
+    seed = int(rng.randint(np.iinfo(np.int32).max))
+    if init == "random":
+        share = repetitions / repetitions.sum()
+        chosen = np.random.RandomState(seed).choice(len(rows), n_inducing, replace=False, p=share)
+        return rows[chosen], False
+    spread, _ = kmeans_plusplus(rows, n_inducing, sample_weight=repetitions, random_state=seed)
+    return np.ascontiguousarray(spread), False
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    r"""What the training rows say of the process, in the coordinates of the inducing points.
+
+    With :math:`a(x) = L^{-1} k_Z(x)` the process at x has mean ``constant`` + a · slope and variance
+    :math:`k(x, x) - |a|^2 + |L_B^{-1} a|^2` (Titsias 2009, eq. 6).
+
+    Attributes
+    ----------
+    inducing : ndarray of shape (m, d)
+        Inducing points Z.
+    root : ndarray of shape (m, m)
+        L, lower Cholesky factor of their covariance.
+    root_b : ndarray of shape (m, m)
+        :math:`L_B`, that of :math:`I + A W A^T / \sigma^2` with A the columns a of the training rows.
+    slope : ndarray of shape (m,)
+        Posterior mean of the whitened inducing values.
+    constant : float
+        Mean of the process.
+    noise : float
+        Variance of the noise.
+    bound : float
+        The collapsed bound on the log marginal likelihood (Titsias 2009, eq. 9).
+    """
+
+    inducing: FloatArray
+    root: FloatArray
+    root_b: FloatArray
+    slope: FloatArray
+    constant: float
+    noise: float
+    bound: float
+
+    def latent(self, kernel: Any, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of the process at each row, block by block."""
+        mean, spread = np.empty(len(X)), np.empty(len(X))
+        for rows, a, diagonal in _whitened_blocks(kernel, self.inducing, self.root, X):
+            b = solve_triangular(self.root_b, a, lower=True, check_finite=False)
+            mean[rows] = self.constant + self.slope @ a
+            spread[rows] = diagonal - np.einsum("ij,ij->j", a, a) + np.einsum("ij,ij->j", b, b)
+        return mean, np.maximum(spread, 0.0)
+
+
+def collapsed_posterior(
+    kernel: Any, X: FloatArray, y: FloatArray, weight: FloatArray, optimum: Optimum, jitter: float
+) -> Posterior:
+    """Condition the process on the training rows, in one pass over blocks of them."""
+    Z, noise = optimum.inducing, optimum.noise
+    K = covariance(kernel, Z, Z)
+    m, total = len(Z), float(weight.sum())
+    try:
+        root = cholesky(K + jitter * K.diagonal().mean() * np.eye(m), lower=True)
+    except (ValueError, np.linalg.LinAlgError) as error:
+        raise ValueError(NO_COVARIANCE) from error
+    residual = y - optimum.constant
+    B, projected, unexplained = np.zeros((m, m)), np.zeros(m), 0.0
+    for rows, a, diagonal in _whitened_blocks(kernel, Z, root, X):
+        w = weight[rows]
+        weighted = a * w
+        B += weighted @ a.T
+        projected += weighted @ residual[rows]
+        unexplained += float(w @ diagonal - np.einsum("ij,ij", weighted, a))
+    root_b = cholesky(np.eye(m) + B / noise, lower=True)
+    c = solve_triangular(root_b, projected, lower=True) / noise
+    fit = float(weight @ np.square(residual)) / noise - float(c @ c)
+    log_determinant = total * math.log(2.0 * math.pi * noise) + 2.0 * float(np.log(root_b.diagonal()).sum())
+    return Posterior(
+        inducing=Z,
+        root=root,
+        root_b=root_b,
+        slope=solve_triangular(root_b, c, lower=True, trans="T"),
+        constant=optimum.constant,
+        noise=noise,
+        bound=-0.5 * (log_determinant + fit + unexplained / noise),
+    )
+
+
+def _whitened_blocks(
+    kernel: Any, Z: FloatArray, root: FloatArray, X: FloatArray
+) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+    """Yield rows of X, their columns :math:`a = L^{-1} k_Z(x)` and their prior variance."""
+    step = max(1, _BLOCK // len(Z))
+    for start in range(0, len(X), step):
+        rows = slice(start, min(start + step, len(X)))
+        block = np.ascontiguousarray(X[rows])
+        a = solve_triangular(root, covariance(kernel, Z, block), lower=True, check_finite=False)
+        yield rows, a, variance(kernel, block)

@@ -1,0 +1,783 @@
+"""The uncertainty characteristics curve: its definition, the paper's identities and UQ360's values."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skuq.distributions import Empirical, Normal, StudentT
+from skuq.metrics import (
+    auucc_gain_score,
+    auucc_loss,
+    compare_characteristics_curves,
+    interval_score_loss,
+    uncertainty_characteristics_curve,
+)
+from skuq.metrics._ucc.kernels import bias_path, scale_path
+
+AXES = ("bandwidth", "miss_rate", "excess", "deficit")
+PAIRS = [(x, y) for x in ("bandwidth", "excess") for y in ("miss_rate", "deficit")]
+
+
+def definition(error, lower, upper, side="nearest", weight=None):
+    """Bandwidth, miss rate, excess and deficit of bands as they are: eq. 1, 2, 6 and 7, row by row."""
+    inside = (-lower <= error) & (error <= upper)
+    below, above = error + lower, upper - error
+    reach = np.minimum(below, above) if side == "nearest" else np.where(error >= 0, above, below)
+    excess = np.where(inside, reach, 0)
+    deficit = np.where(inside, 0, np.minimum(np.abs(below), np.abs(above)))
+    columns = ((lower + upper) / 2, 1.0 - inside, excess, deficit)
+    return np.array([np.average(column, weights=weight) for column in columns])
+
+
+def moved(lower, upper, parameter, vary):
+    if vary == "scale":
+        return parameter * lower, parameter * upper
+    return np.maximum(lower + parameter, 0), np.maximum(upper + parameter, 0)
+
+
+@pytest.fixture(params=["symmetric", "asymmetric", "tied", "one-sided"])
+def bands(request):
+    rng = np.random.default_rng(3)
+    error, lower = rng.normal(size=60), rng.random(60) + 0.1
+    if request.param == "symmetric":
+        return error, lower, lower
+    upper = rng.random(60) + 0.1
+    if request.param == "tied":
+        error, lower, upper = (
+            np.round(error * 2) / 2,
+            np.round(lower * 2) / 2 + 0.5,
+            np.round(upper * 2) / 2 + 1,
+        )
+    if request.param == "one-sided":
+        lower = np.where(rng.random(60) < 0.2, 0.0, lower)
+    return error, lower, upper
+
+
+def curve_of(error, lower, upper, weight=None, **options):
+    """The curve through the public function, which takes bounds."""
+    bounds = np.column_stack([10 - lower, 10 + upper])
+    return uncertainty_characteristics_curve(
+        10 + error, bounds, point=np.full(error.size, 10.0), sample_weight=weight, **options
+    )
+
+
+@pytest.mark.parametrize("vary", ["scale", "bias"])
+@pytest.mark.parametrize("side", ["nearest", "active"])
+def test_every_point_is_as_defined(bands, vary, side):
+    curve = curve_of(*bands, vary=vary, side=side)
+    assert np.all(np.diff(curve.parameter) > 0)
+    middles = (curve.parameter[1:] + curve.parameter[:-1]) / 2
+    beyond = curve.parameter[-1] + np.array([0.3, 5.0])
+    for parameter in np.concatenate([middles, beyond]):
+        point = curve.at(parameter)
+        expected = definition(bands[0], *moved(*bands[1:], parameter, vary), side)
+        got = [getattr(point, axis) for axis in AXES]
+        np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("vary", ["scale", "bias"])
+def test_corners_include_the_target_that_is_just_reached(bands, vary):
+    error, lower, upper = bands
+    curve = curve_of(*bands, vary=vary)
+    for axis in ("bandwidth", "excess", "deficit"):
+        index = AXES.index(axis)
+        expected = [definition(error, *moved(lower, upper, t, vary))[index] for t in curve.parameter]
+        np.testing.assert_allclose(getattr(curve, axis), expected, atol=1e-12)
+    slightly = [definition(error, *moved(lower, upper, t + 1e-9, vary))[1] for t in curve.parameter]
+    np.testing.assert_allclose(curve.miss_rate, slightly, atol=1e-12)
+
+
+def test_the_curve_begins_without_bands_and_ends_without_misses():
+    rng = np.random.default_rng(0)
+    error, lower, upper = rng.normal(size=40), rng.random(40) + 0.1, rng.random(40) + 0.1
+    for vary in ("scale", "bias"):
+        curve = curve_of(error, lower, upper, vary=vary)
+        assert curve.bandwidth[0] == curve.excess[0] == curve.miss_rate[-1] == 0
+        assert curve.miss_rate[0] == 1
+        assert curve.deficit[0] == pytest.approx(np.abs(error).mean())
+        assert curve.deficit[-1] == pytest.approx(0, abs=1e-15)
+        for axis, sign in zip(AXES, (1, -1, 1, -1), strict=True):
+            assert np.all(sign * np.diff(getattr(curve, axis)) >= -1e-15)
+
+
+@pytest.mark.parametrize("vary", ["scale", "bias"])
+def test_weights_equal_repetition(bands, vary):
+    weight = np.random.default_rng(0).integers(0, 4, size=60)
+    rows = np.repeat(np.arange(60), weight)
+    weighted = curve_of(*bands, weight=weight, vary=vary)
+    repeated = curve_of(*(column[rows] for column in bands), vary=vary)
+    for axis in ("parameter", *AXES):
+        np.testing.assert_allclose(getattr(weighted, axis), getattr(repeated, axis), rtol=1e-10, atol=1e-12)
+    for x, y in PAIRS:
+        assert weighted.area(x=x, y=y) == pytest.approx(repeated.area(x=x, y=y), rel=1e-10)
+    assert weighted.target_std == pytest.approx(repeated.target_std)
+
+
+def test_ties_are_one_corner_with_all_of_them_inside():
+    curve = uncertainty_characteristics_curve([1.0, -1.0, 2.0, 4.0], (np.zeros(4), [1.0, 1.0, 2.0, 1.0]))
+    np.testing.assert_array_equal(curve.parameter, [0, 1, 4])
+    np.testing.assert_array_equal(curve.miss_rate, [1, 0.25, 0])
+
+
+def test_targets_on_the_prediction_are_inside_from_the_start():
+    curve = uncertainty_characteristics_curve([0.0, 0.0, 3.0], (np.zeros(3), [0.0, 1.0, 1.0]))
+    np.testing.assert_allclose(curve.miss_rate, [1 / 3, 0])
+    only = uncertainty_characteristics_curve([0.0, 0.0], (np.zeros(2), np.ones(2)))
+    assert len(only) == 1
+    assert only.area() == 0
+
+
+def test_bands_of_zero_are_never_reached():
+    y, dist = [1.0, 1.0, 2.0], (np.zeros(3), [0.0, 1.0, 1.0])
+    curve = uncertainty_characteristics_curve(y, dist)
+    np.testing.assert_allclose(curve.miss_rate, [1, 2 / 3, 1 / 3])
+    assert curve.at(100.0).deficit == curve.deficit[-1] == pytest.approx(1 / 3)
+    assert curve.area() == curve.area(y_range=(0, 0.2)) == curve.area(x="excess", y="deficit") == np.inf
+    assert curve.area(y_range=(0.5, 1)) == pytest.approx(2 / 3 * 1 + 2 / 3 * 2 / 3)
+    with pytest.raises(ValueError, match=r"`miss_rate` must be at least 0\.333333, got 0\.1"):
+        curve.operating_point(miss_rate=0.1)
+    repaired = uncertainty_characteristics_curve(y, dist, zero_band="min")
+    assert repaired.area() == uncertainty_characteristics_curve(y, (np.zeros(3), np.ones(3))).area()
+    assert uncertainty_characteristics_curve(y, dist, vary="bias").miss_rate[-1] == 0
+    nothing = uncertainty_characteristics_curve(y, (np.zeros(3), np.zeros(3)))
+    assert nothing.area() == np.inf
+    with pytest.raises(ValueError, match="`zero_band` must be 'keep' where all bands are 0"):
+        uncertainty_characteristics_curve(y, (np.zeros(3), np.zeros(3)), zero_band="min")
+
+
+def test_the_last_target_is_not_missed_by_rounding():
+    """UQ360 compares |e| with (|e| / z) z, which rounding makes smaller for some rows."""
+    rng = np.random.default_rng(0)
+    error, band = np.abs(rng.normal(size=2000)), rng.random(2000) + 0.1
+    k = np.sort(error / band)
+    naive = np.array([np.mean(error > each * band) for each in k])
+    path = scale_path(error, band, band, None, "nearest")
+    exact = 1 - np.arange(1, 2001) / 2000
+    assert np.any(naive > exact + 1e-9)
+    np.testing.assert_allclose(path.miss_rate[1:], exact, atol=1e-15)
+
+
+# ---------------------------------------------------------------------------------- identities of the paper
+
+
+def test_area_is_the_mean_bandwidth_at_the_critical_scales(bands):
+    """Proposition 1; corollary 1 says the same of excess."""
+    error, lower, upper = bands
+    active = np.where(error >= 0, upper, lower)
+    error, lower, upper, active = (column[active > 0] for column in (error, lower, upper, active))
+    curve = curve_of(error, lower, upper)
+    points = [curve.at(k) for k in np.abs(error) / active]
+    assert curve.area() == pytest.approx(np.mean([point.bandwidth for point in points]), rel=1e-12)
+    assert curve.area(x="excess") == pytest.approx(np.mean([point.excess for point in points]), rel=1e-9)
+
+
+def test_constant_bands_have_the_mean_absolute_error_as_area():
+    error = np.random.default_rng(0).normal(size=100)
+    for width in (0.1, 7.0):
+        curve = curve_of(error, np.full(100, width), np.full(100, width))
+        assert curve.area() == pytest.approx(np.abs(error).mean(), rel=1e-12)
+    reference = uncertainty_characteristics_curve(error, (np.zeros(100), np.ones(100)), bands="constant")
+    assert reference.area() == pytest.approx(np.abs(error).mean(), rel=1e-12)
+
+
+def test_remark_2_half_the_mean_absolute_difference_of_error_and_band():
+    rng = np.random.default_rng(0)
+    error, band = rng.normal(size=50), rng.random(50)
+    curve = curve_of(error, band, band)
+    for k in (0.0, 0.7, 1.0, 3.0):
+        point = curve.at(k)
+        assert 0.5 * (point.excess + point.deficit) == pytest.approx(
+            0.5 * np.mean(np.abs(np.abs(error) - k * band)), rel=1e-9
+        )
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.9, 0.99])
+def test_remark_3_corrected_the_interval_score(coverage):
+    """IS = 2 (1 + alpha) / alpha C on bandwidth and deficit with c = alpha / (1 + alpha)."""
+    rng = np.random.default_rng(0)
+    error, lower, upper = rng.normal(size=80), rng.random(80), rng.random(80)
+    curve, alpha = curve_of(error, lower, upper), 1 - coverage
+    c = alpha / (1 + alpha)
+    for k in (0.4, 1.0, 2.5):
+        point = curve.at(k)
+        cost = c * point.bandwidth + (1 - c) * point.deficit
+        score = interval_score_loss(error, np.column_stack([-k * lower, k * upper]), coverage=coverage)
+        assert 2 * (1 + alpha) / alpha * cost == pytest.approx(score, rel=1e-9)
+        printed = (point.bandwidth + alpha * point.miss_rate) / alpha  # as printed: (alpha + 1) / alpha C
+        assert printed != pytest.approx(score, rel=1e-3)
+
+
+# ---------------------------------------------------------------------------------- areas
+
+
+def dense_area(curve, x, y, keep, unit=1.0):
+    """Integrate y over x where keep(x, y), on a fine grid between corners, values at the left end."""
+    total = 0.0
+    for left, right in zip(curve.parameter[:-1], curve.parameter[1:], strict=True):
+        t = np.linspace(left, right, 400)
+        points = [curve.at(each) for each in (left, right)]
+        xs = np.interp(t, [left, right], [getattr(point, x) for point in points]) / unit
+        if y == "miss_rate":
+            ys = np.full(t.size, points[0].miss_rate)
+        else:
+            ys = np.interp(t, [left, right], [point.deficit for point in points]) / unit
+        middle_x, middle_y = (xs[1:] + xs[:-1]) / 2, (ys[1:] + ys[:-1]) / 2
+        total += np.sum(np.diff(xs) * middle_y * keep(middle_x, middle_y))
+    return total
+
+
+@pytest.mark.parametrize(("x", "y"), PAIRS)
+@pytest.mark.parametrize("vary", ["scale", "bias"])
+def test_area_is_the_integral(x, y, vary):
+    rng = np.random.default_rng(1)
+    curve = curve_of(rng.normal(size=25), rng.random(25) + 0.2, rng.random(25) + 0.2, vary=vary)
+    assert curve.area(x=x, y=y) == pytest.approx(dense_area(curve, x, y, lambda u, v: 1), rel=1e-9)
+
+
+@pytest.mark.parametrize(("x", "y"), PAIRS)
+@pytest.mark.parametrize("limits", [(0.0, 0.23), (0.23, 0.61), (0.5, 5.0)])
+def test_partial_areas_are_cut_exactly(x, y, limits):
+    rng = np.random.default_rng(1)
+    curve = curve_of(rng.normal(size=25), rng.random(25) + 0.2, rng.random(25) + 0.2)
+    low, high = limits
+    across = dense_area(curve, x, y, lambda u, v: (u >= low) & (u <= high))
+    assert curve.area(x=x, y=y, x_range=limits) == pytest.approx(across, abs=2e-3)
+    along = dense_area(curve, x, y, lambda u, v: (v >= low) & (v <= high))
+    assert curve.area(x=x, y=y, y_range=limits) == pytest.approx(along, abs=2e-3)
+    per = curve.area(x=x, y=y, y_range=limits, per_range=True)
+    assert per == pytest.approx(curve.area(x=x, y=y, y_range=limits) / (high - low))
+    scaled = curve.area(x=x, y=y, x_range=(low / 2, high / 2), normalize=2.0)
+    assert scaled == pytest.approx(curve.area(x=x, y=y, x_range=limits) / (4 if y == "deficit" else 2))
+
+
+@pytest.mark.parametrize(("x", "y"), PAIRS)
+@pytest.mark.parametrize("rule", ["exact", "rectangle", "trapezoid"])
+def test_parts_add_up(x, y, rule):
+    rng = np.random.default_rng(1)
+    curve = curve_of(rng.normal(size=25), rng.random(25) + 0.2, rng.random(25) + 0.2)
+    whole = curve.area(x=x, y=y, rule=rule)
+    for limit in (0.1, 0.37, 1.1):
+        by_x = [curve.area(x=x, y=y, rule=rule, x_range=r) for r in ((0, limit), (limit, np.inf))]
+        by_y = [curve.area(x=x, y=y, rule=rule, y_range=r) for r in ((0, limit), (limit, np.inf))]
+        assert sum(by_x) == pytest.approx(whole, rel=1e-12)
+        assert sum(by_y) == pytest.approx(whole, rel=1e-12)
+
+
+def stairs(n, low, high):
+    """Area of targets 1, ..., n with bands of 1 and low <= miss rate <= high, in exact arithmetic."""
+    return float(sum(rate for rate in (Fraction(i, n) for i in range(1, n + 1)) if low <= rate <= high))
+
+
+@pytest.mark.parametrize("n", [7, 20, 150, 1000])
+@pytest.mark.parametrize("weight", [None, 0.1, 7.0])
+@pytest.mark.parametrize("unit", [1.0, 0.01])
+def test_a_miss_rate_that_equals_a_limit_is_inside(n, weight, unit):
+    """Rounding puts 1 - 19 / 20 above 0.05, and a sum of weights on either side."""
+    y = unit * np.arange(1.0, n + 1)
+    weights = None if weight is None else np.full(n, weight)
+    curve = uncertainty_characteristics_curve(y, (0 * y, 0 * y + unit), sample_weight=weights)
+    for i in range(1, 100):
+        low, high = Fraction(i - 1, 100), Fraction(i, 100)
+        assert curve.area(y_range=(0, i / 100)) == pytest.approx(unit * stairs(n, 0, high), abs=1e-9 * n)
+        part = curve.area(y_range=(float(low), float(high)))
+        assert part == pytest.approx(unit * stairs(n, low, high), abs=1e-9 * n)
+
+
+@pytest.mark.parametrize("rule", ["exact", "rectangle", "trapezoid", "uq360"])
+@pytest.mark.parametrize("vary", ["scale", "bias"])
+@pytest.mark.parametrize("side", ["nearest", "active"])
+@pytest.mark.parametrize("unit", [0.1, 0.01, 1 / 3, 7.0, 1e-3])
+def test_areas_do_not_depend_on_the_units_of_y(rule, vary, side, unit):
+    """Integers tie exactly; in other units rounding would make several corners of one."""
+    rng = np.random.default_rng(0)
+    y, point, band = rng.integers(-20, 20, 300), rng.integers(-5, 5, 300), rng.integers(1, 12, 300)
+    bounds = np.column_stack([point - band, point + 2 * band])
+    plain, other = (
+        uncertainty_characteristics_curve(u * y, u * bounds, point=u * point, vary=vary, side=side)
+        for u in (1.0, unit)
+    )
+    assert len(plain) == len(other)
+    for x_range, y_range in [(None, None), ((1, 3), None), (None, (0, 0.2)), (None, (0.1, 0.5))]:
+        scaled = None if x_range is None else tuple(unit * limit for limit in x_range)
+        area = other.area(rule=rule, x_range=scaled, y_range=y_range) / unit
+        assert area == pytest.approx(plain.area(rule=rule, x_range=x_range, y_range=y_range), rel=1e-9)
+    deficits = [1.5 * u for u in (1.0, unit)]
+    plain_part, part = (
+        curve.area(x="excess", y="deficit", rule=rule, y_range=(0, limit))
+        for curve, limit in zip((plain, other), deficits, strict=True)
+    )
+    assert part / unit**2 == pytest.approx(plain_part, rel=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.1, 0.3])
+def test_a_deficit_that_equals_a_limit_is_inside(unit):
+    """The last row is out of reach and leaves a deficit of its share, below which the area is infinite."""
+    y = unit * np.array([0.3, 0.6, 0.9, 3.0])
+    curve = uncertainty_characteristics_curve(y, (0 * y, unit * np.array([1.0, 1.0, 1.0, 0.0])))
+    left = float(curve.deficit[-1])
+    for limit in (0.75 * unit, left, np.nextafter(left, 0), np.nextafter(left, np.inf)):
+        assert curve.area(y="deficit", y_range=(limit, unit)) == np.inf
+        assert curve.area(y="deficit", y_range=(0, limit)) == np.inf
+    assert curve.area(y="deficit", y_range=(0.76 * unit, unit)) < np.inf
+
+
+def test_rules_differ_by_the_last_bandwidth():
+    rng = np.random.default_rng(0)
+    n = 50
+    curve = curve_of(rng.normal(size=n), *(2 * [rng.random(n) + 0.1]))
+    exact, last, first = curve.area(), curve.bandwidth[-1], curve.bandwidth[1]
+    assert curve.area(rule="rectangle") == pytest.approx(exact - last / n, rel=1e-12)
+    assert curve.area(rule="trapezoid") == pytest.approx(exact - last / (2 * n), rel=1e-12)
+    assert curve.area(rule="uq360") == pytest.approx(
+        exact - last / (2 * n) - first * (1 - 1 / (2 * n)), rel=1e-12
+    )
+
+
+# ---------------------------------------------------------------------------------- UQ360's values
+
+
+@pytest.fixture
+def mock():
+    """The fifteen rows of UQ360's own test."""
+    band = np.array(
+        [
+            1.3642327303743222,
+            1.90992286562998,
+            1.3376553033984742,
+            1.1360514041212681,
+            1.0059398687783236,
+            0.6562763187757668,
+            0.583628028840792,
+            0.6876683476085894,
+            1.0506101454179664,
+            0.795072119831687,
+            1.3275374841578582,
+            2.4458894373634283,
+            2.909916525881682,
+            2.837773991026335,
+            2.550841867998461,
+        ]
+    )
+    point = np.array(
+        [
+            96.98915353045395,
+            96.23007611746924,
+            97.59180156001409,
+            98.50349438071208,
+            97.58943114819733,
+            97.90442496968824,
+            97.76155157998329,
+            96.83695266121595,
+            96.33141125146022,
+            96.67439930495053,
+            95.17170073977303,
+            92.64549009869268,
+            94.29582588015835,
+            96.04923654039105,
+            97.50696433632777,
+        ]
+    )
+    y = np.array(
+        [
+            99.02260232131948,
+            98.61111111111111,
+            98.03439803439804,
+            98.05194805194805,
+            97.47126436781609,
+            97.27272727272727,
+            96.75675675675676,
+            96.328125,
+            95.68627450980392,
+            95.0,
+            94.48051948051948,
+            94.78260869565217,
+            93.75433726578764,
+            93.59375,
+            76.30066780555987,
+        ]
+    )
+    return y, point, band
+
+
+def uq360(curve, **options):
+    return curve.area(**{"rule": "uq360", "normalize": "std", "x": "excess", **options})
+
+
+def test_operating_points_of_uq360(mock):
+    y, point, band = mock
+    curve = uncertainty_characteristics_curve(y, (point, band))
+    got = [getattr(curve.at(1.0), axis) for axis in ("miss_rate", "bandwidth", "excess", "deficit")]
+    np.testing.assert_allclose(got, [0.333333, 1.506601, 0.451471, 1.406418], rtol=1e-5)
+    last = [getattr(curve, axis)[-1] for axis in ("parameter", "miss_rate", "bandwidth", "excess", "deficit")]
+    expected = (8.313450079681967, 0, 12.525053001149491, 10.06350492529685, 0)
+    np.testing.assert_allclose(last, expected, rtol=1e-12, atol=1e-14)
+    biased = uncertainty_characteristics_curve(y, (point, band), vary="bias")
+    last = [
+        getattr(biased, axis)[-1] for axis in ("parameter", "miss_rate", "bandwidth", "excess", "deficit")
+    ]
+    expected = (18.65545466276944, 0, 20.162055758716438, 17.70050768286379, 0)
+    np.testing.assert_allclose(last, expected, rtol=1e-12, atol=1e-13)
+    unit = curve.target_std
+    assert unit == pytest.approx(5.2779216043654325, rel=1e-12)
+    assert curve.at(1.0).excess / unit == pytest.approx(0.08553963270429753, rel=1e-12)
+    assert curve.at(1.0).deficit / unit == pytest.approx(0.26647202456017466, rel=1e-12)
+    both = uncertainty_characteristics_curve(y, (point, band + 0.5)).at(2.0)  # scale 2, bias 0.5
+    assert both.excess / unit == pytest.approx(0.4847795200753158, rel=1e-12)
+    assert both.miss_rate == pytest.approx(0.06666666666666665, rel=1e-12)
+
+
+def test_areas_of_uq360(mock):
+    y, point, band = mock
+    scale = uncertainty_characteristics_curve(y, (point, band))
+    bias = uncertainty_characteristics_curve(y, (point, band), vary="bias")
+    assert uq360(bias) == pytest.approx(0.1818591455455332, rel=1e-10)
+    assert uq360(scale, x="bandwidth", y_range=(0, 0.1)) == pytest.approx(0.07003588145613951, rel=1e-10)
+    whole = uq360(scale, x="bandwidth")
+    assert uq360(scale, x="bandwidth", y_range=(0, 1)) == whole
+    assert uq360(scale, x="bandwidth", x_range=(0, 1e6)) == whole
+    assert auucc_loss(y, (point, band), x="excess", rule="uq360", normalize="std") == uq360(scale)
+
+
+def test_areas_of_uq360_with_its_rounding(mock):
+    """It tests |e| <= (|e| / z) z row by row, and so misses some rows that are just reached."""
+    y, point, band = mock
+    curve = uncertainty_characteristics_curve(y, (point, band))
+    misses = np.array([np.mean(np.abs(y - point) > k * band) for k in curve.parameter])
+    assert np.sum(misses > curve.miss_rate + 1e-9) == 1
+    x = curve.excess / curve.target_std
+    assert np.trapezoid(misses[1:], x[1:]) == pytest.approx(0.14510967778953665, rel=1e-12)
+    assert uq360(curve) < 0.14510967778953665
+    x = curve.bandwidth / curve.target_std
+    end = np.argmin(np.abs(x - 0.5)) + 1
+    assert np.trapezoid(misses[1:end], x[1:end]) == pytest.approx(0.21031874267804815, rel=1e-12)
+
+
+def test_least_cost_of_uq360(mock):
+    y, point, band = mock
+    biased = uncertainty_characteristics_curve(y, (point, band), vary="bias")
+    best = biased.optimum((1.0, 10.0), x="excess")
+    assert best.cost == pytest.approx(1.7761220370565665, rel=1e-12)
+    assert best.point.parameter == pytest.approx(0.8793271851188393, rel=1e-12)
+    scaled = uncertainty_characteristics_curve(y, (point, band)).optimum((1.0, 10.0), x="excess")
+    assert scaled.cost > best.cost
+    there = uncertainty_characteristics_curve(y, (point, band + best.point.parameter))
+    again = there.optimum((1.0, 10.0), x="excess")
+    assert again.original_cost == pytest.approx(best.cost)
+
+
+def test_several_models_of_uq360(mock):
+    y, point, band = mock
+    expected = [
+        ((point, band), 0.45147147547949584, 1.406418455385142),
+        ((point, 2 * band), 1.6309119733785584, 1.0792578573372087),
+        ((point, band + 10), 9.62208333094565, 0.577030310851296),
+        ((2 * point, band), 0.0, 96.56118140575806),
+    ]
+    for dist, excess, deficit in expected:
+        at = uncertainty_characteristics_curve(y, dist).at(1.0)
+        assert at.excess == pytest.approx(excess, rel=1e-12, abs=1e-14)
+        assert at.deficit == pytest.approx(deficit, rel=1e-12)
+    scale, doubled = (auucc_loss(y, (point, width)) for width in (band, 2 * band))
+    assert scale == pytest.approx(doubled, rel=1e-12)
+    bias, shifted = (auucc_loss(y, (point, width), vary="bias") for width in (band, band + 10))
+    assert bias == pytest.approx(shifted, rel=1e-12)
+
+
+def test_predictions_of_zero_are_left_alone(mock):
+    """UQ360 replaces zeros in all columns by the smallest band, predictions among them."""
+    y, point, band = mock
+    shifted = uncertainty_characteristics_curve(y - point[3], (point - point[3], band))
+    assert shifted.area() == pytest.approx(
+        uncertainty_characteristics_curve(y, (point, band)).area(), rel=1e-9
+    )
+
+
+def test_normalizing_leaves_the_miss_rate_alone(mock):
+    """UQ360's ``set_coordinates(normalize=True)`` divides the miss rate by the unit of y as well."""
+    y, point, band = mock
+    curve = uncertainty_characteristics_curve(y, (point, band))
+    assert curve.area(normalize="std") == pytest.approx(curve.area() / np.std(y), rel=1e-12)
+    assert curve.area(y="deficit", normalize="std") == pytest.approx(
+        curve.area(y="deficit") / np.var(y), rel=1e-12
+    )
+
+
+def test_gain_of_uq360(mock):
+    y, point, band = mock
+    model = uq360(uncertainty_characteristics_curve(y, (point, band)))
+    constant = uq360(uncertainty_characteristics_curve(y, (point, band), bands="constant"))
+    gain = auucc_gain_score(y, (point, band), x="excess", rule="uq360", denominator="model")
+    assert gain == pytest.approx((constant - model) / model, rel=1e-12)
+    paper = auucc_gain_score(y, (point, band), x="excess", rule="uq360")
+    assert gain == pytest.approx(paper / (1 - paper), rel=1e-9)
+
+
+# ---------------------------------------------------------------------------------- points
+
+
+@pytest.mark.parametrize("vary", ["scale", "bias"])
+def test_operating_point_is_the_narrowest_that_suffices(bands, vary):
+    curve = curve_of(*bands, vary=vary)
+    for wanted in (1.0, 0.5, 0.31, 0.25):
+        point = curve.operating_point(miss_rate=wanted)
+        assert point.miss_rate <= wanted + 1e-12
+        before = curve.parameter[curve.parameter < point.parameter]
+        assert all(curve.at(t).miss_rate > wanted for t in before)
+        assert point == curve.at(point.parameter)
+
+
+def test_operating_points_of_round_miss_rates_are_met_in_spite_of_rounding():
+    y = np.arange(1.0, 11.0)
+    curve = uncertainty_characteristics_curve(y, (np.zeros(10), np.ones(10)))
+    for i in range(11):
+        assert curve.operating_point(miss_rate=1 - i / 10).parameter == i
+        assert curve.operating_point(miss_rate=(10 - i) / 10).parameter == i
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.1, 0.7, 1e-3])
+def test_of_equally_good_points_the_narrowest_is_the_optimum(unit):
+    """From each corner to the next, a miss rate less by 1/10 costs a bandwidth more by one unit."""
+    y = unit * np.arange(1.0, 11.0)
+    curve = uncertainty_characteristics_curve(y, (np.zeros(10), np.full(10, unit)))
+    best = curve.optimum((0.1 / unit, 1.0))
+    assert best.point.parameter == 0
+    assert best.cost == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("x", "y"), PAIRS)
+@pytest.mark.parametrize("vary", ["scale", "bias"])
+@pytest.mark.parametrize("c", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_optimum_is_the_least_cost_of_all_points(bands, x, y, vary, c):
+    curve = curve_of(*bands, vary=vary)
+    best = curve.optimum(c, x=x, y=y)
+    fine = np.linspace(curve.parameter[0], curve.parameter[-1] * 1.2 + 1, 400)
+    costs = [c * getattr(curve.at(t), x) + (1 - c) * getattr(curve.at(t), y) for t in fine]
+    assert best.cost <= min(costs) + 1e-9
+    at = curve.at(best.point.parameter)
+    assert best.cost == pytest.approx(c * getattr(at, x) + (1 - c) * getattr(at, y), abs=1e-12)
+    original = curve.at(1.0 if vary == "scale" else 0.0)
+    assert best.original_cost == pytest.approx(c * getattr(original, x) + (1 - c) * getattr(original, y))
+    assert best == curve.optimum((c, 1 - c), x=x, y=y)
+
+
+# ---------------------------------------------------------------------------------- kinds of bands
+
+
+def test_quantile_bands_are_asymmetric_where_the_distribution_is():
+    rng = np.random.default_rng(0)
+    members = np.exp(rng.normal(size=(200, 400)))
+    y = np.exp(rng.normal(size=200))
+    dist = Empirical(members)
+    curve = uncertainty_characteristics_curve(y, dist, bands=0.8)
+    bounds = dist.interval(0.8)
+    same = uncertainty_characteristics_curve(y, bounds, point=dist.median())
+    np.testing.assert_array_equal(curve.excess, same.excess)
+    inside = np.mean((bounds[:, 0] <= y) & (y <= bounds[:, 1]))
+    assert curve.at(1.0).miss_rate == pytest.approx(1 - inside, abs=0.006)
+    assert auucc_loss(y, dist, bands=0.8) == curve.area()
+    assert np.isfinite(auucc_gain_score(y, dist, bands=0.8))
+
+
+def test_bands_of_a_symmetric_family_differ_by_a_factor_only():
+    rng = np.random.default_rng(0)
+    loc, scale = 1000 + rng.normal(size=100), 5 + rng.normal(size=100)
+    y = loc + rng.normal(size=100)
+    for dist in (Normal(loc, scale), StudentT(loc, scale, df=5.0)):
+        std = uncertainty_characteristics_curve(y, dist)
+        quantile = uncertainty_characteristics_curve(y, dist, bands=0.9)
+        assert len(quantile) == len(std)
+        np.testing.assert_allclose(quantile.bandwidth, std.bandwidth, rtol=1e-9)
+        np.testing.assert_allclose(quantile.excess, std.excess, rtol=1e-6, atol=1e-9)
+
+
+def test_bounds_alone_stand_for_bands_around_their_middle():
+    y, dist = np.array([1.0, 5.0, 2.0]), Normal([0.0, 1.0, 2.0], [1.0, 2.0, 3.0])
+    bounds = dist.interval(0.9)
+    curve = uncertainty_characteristics_curve(y, bounds)
+    np.testing.assert_allclose(curve.bandwidth, uncertainty_characteristics_curve(y, dist).bandwidth)
+    assert len(curve) == 3
+
+
+def test_constant_reference_keeps_the_predictions():
+    y, bounds, point = np.array([1.0, 5.0]), np.array([[0.0, 3.0], [1.0, 9.0]]), np.array([0.5, 8.0])
+    reference = uncertainty_characteristics_curve(y, bounds, point=point, bands="constant")
+    assert reference.area() == pytest.approx(np.abs(y - point).mean())
+
+
+def test_paths_agree_where_scale_and_bias_are_the_same():
+    """Around a constant band, adding and multiplying visit the same bands."""
+    error = np.random.default_rng(0).normal(size=30)
+    band = np.full(30, 2.0)
+    scale, bias = (
+        scale_path(error, band, band, None, "nearest"),
+        bias_path(error, band, band, None, "nearest"),
+    )
+    np.testing.assert_allclose(bias.bandwidth, scale.bandwidth, atol=1e-14)
+    np.testing.assert_allclose(bias.miss_rate, scale.miss_rate, atol=1e-14)
+    np.testing.assert_allclose(bias.excess, scale.excess, atol=1e-14)
+
+
+# ---------------------------------------------------------------------------------- several models
+
+
+def test_a_better_model_dominates():
+    rng = np.random.default_rng(0)
+    error, band = rng.normal(size=80), rng.random(80) + 0.2
+    good = curve_of(error, band, band)
+    bad = curve_of(1.5 * error, band, band)
+    models, front = compare_characteristics_curves({"bad": bad, "good": good})
+    assert models.loc["bad", "dominated_by"] == "good"
+    assert models.loc["good", "dominated_by"] == ""
+    assert models["best_share"].to_dict() == pytest.approx({"bad": 0.0, "good": 1.0})
+    assert front.to_dict("list") == {"model": ["good"], "miss_rate_low": [0.0], "miss_rate_high": [1.0]}
+    assert models.loc["good", "area"] == good.area()
+
+
+@pytest.mark.parametrize("x", ["bandwidth", "excess"])
+def test_the_front_holds_the_narrowest_at_every_miss_rate(x):
+    rng = np.random.default_rng(0)
+    error = rng.normal(size=40)
+    curves = {name: curve_of(error, *(2 * [rng.random(40) + 0.2])) for name in "abc"}
+    models, front = compare_characteristics_curves(curves, x=x)
+    assert models["best_share"].sum() == pytest.approx(1)
+    lengths = (front["miss_rate_high"] - front["miss_rate_low"]).groupby(front["model"]).sum()
+    for name, share in lengths.items():
+        assert share == pytest.approx(models.loc[name, "best_share"])
+    for rate in (np.arange(40) + 0.5) / 40:
+        row = front[(front["miss_rate_low"] < rate) & (rate < front["miss_rate_high"])]
+        widths = {n: getattr(c.operating_point(miss_rate=rate), x) for n, c in curves.items()}
+        assert widths[row["model"].item()] == min(widths.values())
+
+
+def test_models_out_of_reach_lose_there():
+    y = np.array([1.0, 1.0, 2.0])
+    stuck = uncertainty_characteristics_curve(y, (np.zeros(3), [0.0, 0.1, 0.1]))
+    free = uncertainty_characteristics_curve(y, (np.zeros(3), np.full(3, 1.0)))
+    _, front = compare_characteristics_curves({"stuck": stuck, "free": free})
+    assert front.iloc[-1]["model"] == "free"
+
+
+# ---------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bands": "range"}, "`bands` must be one of 'std', 'constant'"),
+        ({"bands": 1.5}, "`bands` must lie strictly between 0 and 1"),
+        ({"vary": "both"}, "`vary` must be one of"),
+        ({"side": "far"}, "`side` must be one of"),
+        ({"zero_band": "raise"}, "`zero_band` must be one of"),
+        ({"point": [0.0, 1.0]}, "`point` must have 3 rows"),
+        ({"point": [0.0, np.nan, 1.0]}, "`point` must be finite"),
+        ({"point": [0.0, 9.0, 1.0], "bands": 0.9}, "`point` must lie inside the interval of its row, got 9"),
+    ],
+)
+def test_bad_options_of_the_curve(options, message):
+    with pytest.raises(ValueError, match=message):
+        uncertainty_characteristics_curve([0.0, 1.0, 2.0], (np.zeros(3), np.ones(3)), **options)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "options", "message"),
+    [
+        ([[0.0, np.inf], [0.0, 1.0]], {}, "`y_pred` must be finite"),
+        ([[2.0, 1.0], [0.0, 1.0]], {}, "lower bounds .first column. not above upper"),
+        ([[0.0, 1.0], [0.0, 1.0]], {"bands": 0.9}, "`bands` must be left out or 'constant'"),
+        ([[0.0, 1.0], [0.0, 1.0]], {"point": [0.5, 1.5]}, "got 1.5 outside"),
+        ([[0.0, 1.0]], {}, "`y_true` must have 1 rows"),
+    ],
+)
+def test_bad_bounds_of_the_curve(bounds, options, message):
+    with pytest.raises(ValueError, match=message):
+        uncertainty_characteristics_curve([0.0, 1.0], np.array(bounds), **options)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "message"),
+    [
+        ("area", {"x": "miss_rate"}, "`x` must be one of 'bandwidth', 'excess'"),
+        ("area", {"y": "bandwidth"}, "`y` must be one of 'miss_rate', 'deficit'"),
+        ("area", {"rule": "simpson"}, "`rule` must be one of"),
+        ("area", {"x_range": (1, 0)}, "`x_range` must be a pair"),
+        ("area", {"y_range": 0.1}, "`y_range` must be a pair"),
+        ("area", {"x_range": (-1, 1)}, "`x_range` must be a pair"),
+        ("area", {"x_range": (0, 1), "y_range": (0, 1)}, "must not both be given"),
+        ("area", {"normalize": "range"}, "`normalize` must be one of"),
+        ("area", {"normalize": 0.0}, "`normalize` must be positive"),
+        ("area", {"rule": "uq360", "y_range": (0.0, 1e-6)}, "must hold two points of the curve"),
+        ("at", {"parameter": -1.0}, "`parameter` must be non-negative"),
+        ("at", {"parameter": np.nan}, "`parameter` must be finite"),
+        ("operating_point", {"miss_rate": 1.2}, "`miss_rate` must lie in"),
+        ("optimum", {"cost": 1.5}, "`cost` must lie in"),
+        ("optimum", {"cost": (1.0, -1.0)}, "`cost` must be non-negative"),
+        ("optimum", {"cost": (1.0, 1.0, 1.0)}, "`cost` must have 2 rows"),
+    ],
+)
+def test_bad_questions_to_the_curve(method, arguments, message):
+    curve = uncertainty_characteristics_curve([0.5, 1.0, 2.0], (np.zeros(3), np.ones(3)))
+    with pytest.raises(ValueError, match=message):
+        getattr(curve, method)(**arguments)
+
+
+def test_one_curve_is_nothing_to_compare():
+    curve = uncertainty_characteristics_curve([1.0], ([0.0], [1.0]))
+    with pytest.raises(ValueError, match="`curves` must hold at least two curves, got 1"):
+        compare_characteristics_curves({"a": curve})
+
+
+def test_constant_targets_have_no_unit():
+    curve = uncertainty_characteristics_curve([1.0, 1.0], ([0.0, 0.5], [1.0, 1.0]))
+    assert curve.area(normalize="std") == curve.area()
+
+
+def test_bands_of_one_shape_tie_whatever_their_size():
+    rng = np.random.default_rng(0)
+    y, scale = rng.normal(size=300), 0.3 + rng.random(300)
+    sizes = {"first": 1.0, "wide": 3.3, "narrow": 0.7}
+    curves = {
+        name: uncertainty_characteristics_curve(y, (0 * y, size * scale)) for name, size in sizes.items()
+    }
+    models, front = compare_characteristics_curves(curves)
+    assert models["best_share"].tolist() == [1.0, 0.0, 0.0]
+    assert models["dominated_by"].tolist() == ["", "", ""]
+    assert front["model"].tolist() == ["first"]
+
+
+def test_miss_rates_that_no_model_reaches_have_no_best_model():
+    curve = uncertainty_characteristics_curve([1.0, 2.0], ([0.0, 0.0], [1.0, 0.0]))
+    models, front = compare_characteristics_curves({"a": curve, "b": curve})
+    assert models["best_share"].tolist() == [0.5, 0.0]
+    assert front.to_numpy().tolist() == [["a", 0.5, 1.0]]
+
+
+def test_only_curves_are_compared():
+    curve = uncertainty_characteristics_curve([1.0, 2.0], ([0.0, 0.0], [1.0, 1.0]))
+    with pytest.raises(TypeError, match=r"`curves` must be a mapping"):
+        compare_characteristics_curves([curve, curve])
+    with pytest.raises(TypeError, match=r"`curves` must hold what .* got int for 'b'"):
+        compare_characteristics_curves({"a": curve, "b": 1})
+
+
+def test_an_infinite_range_has_no_area_per_range():
+    curve = uncertainty_characteristics_curve([1.0, 2.0], ([0.0, 0.0], [0.0, 1.0]))
+    with pytest.raises(ValueError, match=r"`per_range` must be False"):
+        curve.area(x_range=(0, np.inf), per_range=True)
+
+
+def test_the_rule_of_uq360_needs_no_two_points():
+    assert auucc_loss([1.0], ([0.0], [1.0]), rule="uq360") == 0.0
+    assert auucc_loss([1.0, 2.0], ([1.0, 2.0], [1.0, 1.0]), rule="uq360") == 0.0
+    unreachable = [1.0, 2.0, 3.0], ([0.0, 0.0, 0.0], [0.0, 1.0, 2.0])
+    assert auucc_loss(*unreachable, rule="uq360") == np.inf
+
+
+@pytest.mark.parametrize("value", [1.0, 0.1])
+def test_targets_that_do_not_vary_have_no_unit(value):
+    y, weight = np.full(10, value), np.arange(10.0)
+    for sample_weight in (None, weight):
+        forecast = np.linspace(0, 1, 10), np.ones(10)
+        curve = uncertainty_characteristics_curve(y, forecast, sample_weight=sample_weight)
+        assert curve.target_std == 0
+        assert curve.area(normalize="std") == curve.area()
