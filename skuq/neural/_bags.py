@@ -10,9 +10,10 @@ from sklearn.base import clone
 
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.neural._base import fit_together
-from skuq.neural._batches import MemberRows
-from skuq.neural._plan import MemberSeed, plan_members
-from skuq.neural._training import TrainedFit
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._training.batches import MemberRows
+from skuq.neural._training.plan import plan_members
+from skuq.neural._training.trainer import TrainedFit
 from skuq.prediction._row_sets import rows_outside
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import NO_PROGRESS

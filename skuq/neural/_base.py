@@ -25,15 +25,16 @@ from skuq._validation import (
 from skuq._warnings import warn_user
 from skuq.distributions._numerics.ranks import rows_needed
 from skuq.exceptions import SmallSampleWarning
-from skuq.neural._calibrate import Calibration
-from skuq.neural._device import read_device
-from skuq.neural._holdout import hold_out
-from skuq.neural._outputs import member_moments
-from skuq.neural._plan import AUTO_EPOCHS, Architecture, FitPlan, MLPArchitecture, TrainingOptions
-from skuq.neural._recipe import Recipe
-from skuq.neural._standardise import Standardiser
-from skuq.neural._training import TrainedFit, train
-from skuq.neural._user_module import own_module
+from skuq.neural._modules.architecture import Architecture, MLPArchitecture
+from skuq.neural._modules.device import read_device
+from skuq.neural._modules.evaluate import member_moments
+from skuq.neural._modules.user_module import own_module
+from skuq.neural._predictive.calibration import Calibration
+from skuq.neural._training.holdout import hold_out
+from skuq.neural._training.plan import AUTO_EPOCHS, FitPlan, TrainingOptions
+from skuq.neural._training.scaling import Standardiser
+from skuq.neural._training.spec import Recipe
+from skuq.neural._training.trainer import TrainedFit, train
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData, check_y
 from skuq.regressors._progress import NO_PROGRESS, Progress

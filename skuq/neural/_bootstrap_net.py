@@ -13,8 +13,8 @@ from skuq.distributions import Distribution, StudentT
 from skuq.neural._bags import bagged_mean_and_spread, plan_pairs, unseen_moments
 from skuq.neural._base import BaseNeuralRegressor, fit_together
 from skuq.neural._losses import SquaredErrorLoss, squared_error_judge
-from skuq.neural._recipe import Recipe, counted
-from skuq.neural._training import TrainedFit
+from skuq.neural._training.spec import Recipe, counted
+from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
 

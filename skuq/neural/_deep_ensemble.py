@@ -13,10 +13,10 @@ from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution, Empirical, NormalMixture
 from skuq.neural._bags import ensemble_moments, unseen_moments
 from skuq.neural._base import BaseNeuralRegressor, fit_together
-from skuq.neural._calibrate import Calibration
 from skuq.neural._losses import Loss, NLLLoss, read_judge, read_loss
-from skuq.neural._recipe import Recipe, counted
-from skuq.neural._training import TrainedFit
+from skuq.neural._predictive.calibration import Calibration
+from skuq.neural._training.spec import Recipe, counted
+from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
 

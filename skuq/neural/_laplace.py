@@ -11,13 +11,14 @@ from skuq._typing import FloatArray
 from skuq._validation import check_integer
 from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._constant_noise import keep_noise, rows_of, with_noise
-from skuq.neural._device import read_device
-from skuq.neural._last_layer import Evidence, FeatureArchitecture, features_of
 from skuq.neural._losses import SquaredErrorLoss, squared_error_judge
-from skuq.neural._plan import LONG_TRAINING, Architecture
-from skuq.neural._recipe import Recipe
-from skuq.neural._training import TrainedFit
+from skuq.neural._modules.architecture import Architecture
+from skuq.neural._modules.device import read_device
+from skuq.neural._modules.last_layer import Evidence, FeatureArchitecture, features_of
+from skuq.neural._predictive.constant_noise import keep_noise, rows_of, with_noise
+from skuq.neural._training.plan import LONG_TRAINING
+from skuq.neural._training.spec import Recipe
+from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["LastLayerLaplaceRegressor"]

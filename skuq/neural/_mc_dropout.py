@@ -11,14 +11,15 @@ from skuq._typing import FloatArray
 from skuq._validation import check_number, check_option
 from skuq.distributions import Distribution, Empirical
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._calibrate import Calibration
-from skuq.neural._dropout import DropoutArchitecture
 from skuq.neural._losses import Loss
-from skuq.neural._plan import LONG_TRAINING, Architecture
-from skuq.neural._recipe import Recipe
-from skuq.neural._sampled import learn_from_draws, recipe_of_draws, sample_members, sample_moments
-from skuq.neural._training import TrainedFit
-from skuq.neural._user_module import own_module
+from skuq.neural._modules.architecture import Architecture
+from skuq.neural._modules.dropout import DropoutArchitecture
+from skuq.neural._modules.user_module import own_module
+from skuq.neural._predictive.calibration import Calibration
+from skuq.neural._predictive.sampled import learn_from_draws, recipe_of_draws, sample_members, sample_moments
+from skuq.neural._training.plan import LONG_TRAINING
+from skuq.neural._training.spec import Recipe
+from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["MCDropoutRegressor"]

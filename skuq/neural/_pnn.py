@@ -11,8 +11,8 @@ from skuq._typing import FloatArray
 from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._losses import CRPSLoss, Loss, read_judge, read_loss
-from skuq.neural._recipe import Recipe, counted
-from skuq.neural._training import TrainedFit
+from skuq.neural._training.spec import Recipe, counted
+from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["PNNRegressor"]

@@ -14,14 +14,16 @@ from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_number
 from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._constant_noise import keep_noise, likely_noise, rows_of, with_noise
-from skuq.neural._device import read_device
 from skuq.neural._losses import SquaredErrorLoss
-from skuq.neural._outputs import member_moments
-from skuq.neural._plan import LONG_TRAINING, Architecture, MemberSeed, TrainingOptions
-from skuq.neural._recipe import Recipe
-from skuq.neural._stacked import StackedModule
-from skuq.neural._training import TrainedFit
+from skuq.neural._modules.architecture import Architecture
+from skuq.neural._modules.device import read_device
+from skuq.neural._modules.evaluate import member_moments
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._modules.stacked import StackedModule
+from skuq.neural._predictive.constant_noise import keep_noise, likely_noise, rows_of, with_noise
+from skuq.neural._training.plan import LONG_TRAINING, TrainingOptions
+from skuq.neural._training.spec import Recipe
+from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["SWARegressor"]

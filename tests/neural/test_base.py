@@ -396,7 +396,7 @@ def test_networks_of_ones_own_that_draw_nothing_are_the_same_in_any_company(mode
     rows = [np.arange(100), np.arange(50, 150)]
     together = model.fit_many(X, y, rows)
     if not model.get_params().get("early_stopping"):  # members that are judged together stay together
-        monkeypatch.setattr("skuq.neural._training._members_at_once", lambda *_: 1)
+        monkeypatch.setattr("skuq.neural._training.trainer._members_at_once", lambda *_: 1)
     for part, one in zip(rows, together, strict=True):
         same(one.predict_dist(X), clone(model).fit(X[part], y[part]).predict_dist(X), 1e-7)
 
@@ -464,7 +464,7 @@ def test_an_interrupted_training_is_no_model(model, sine, monkeypatch):
     def interrupted(self, batch, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skuq.neural._stacked_net.StackedNet.train_step", interrupted)
+    monkeypatch.setattr("skuq.neural._training.net.StackedNet.train_step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*sine)
     assert not hasattr(model, "net_")

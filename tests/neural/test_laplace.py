@@ -16,7 +16,7 @@ from torch import nn
 from skuq.distributions import Normal, StudentT
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import LastLayerLaplaceRegressor
-from skuq.neural._last_layer import Evidence, features_of
+from skuq.neural._modules.last_layer import Evidence, features_of
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}
 CPU = torch.device("cpu")

@@ -207,7 +207,7 @@ def test_a_draw_of_ones_own_network_is_the_same_for_all_rows_and_blocks(module, 
     np.testing.assert_array_equal(model.predict_members(sine[0]), whole)
     np.testing.assert_allclose(model.predict_members(sine[0][[140]]), whole[[140]], rtol=1e-12)
     np.testing.assert_allclose(model.predict_members(sine[0] + 1e-9), whole, atol=1e-6)
-    monkeypatch.setattr("skuq.neural._outputs._NUMBERS_AT_ONCE", 1)  # blocks of 64 rows
+    monkeypatch.setattr("skuq.neural._modules.evaluate._NUMBERS_AT_ONCE", 1)  # blocks of 64 rows
     np.testing.assert_allclose(model.predict_members(sine[0]), whole, rtol=1e-12)
 
 
@@ -279,8 +279,8 @@ def test_concrete_dropout_sits_between_ones_own_network_and_the_last_layer(sine)
 
 
 def test_the_penalty_behind_ones_own_network_is_that_of_the_last_layer():
-    from skuq.neural._concrete import LOGIT_SPEED, ConcreteArchitecture
-    from skuq.neural._plan import MemberSeed
+    from skuq.neural._modules.concrete import LOGIT_SPEED, ConcreteArchitecture
+    from skuq.neural._modules.seeds import MemberSeed
 
     build = ConcreteArchitecture((5,), 0.5, module=nn.Linear)
     module = build(MemberSeed.spawn(0, 2), 3, 2, torch.float64)

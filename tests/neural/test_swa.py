@@ -11,7 +11,7 @@ skorch = pytest.importorskip("skorch")
 from skuq.distributions import Normal, StudentT
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import SWARegressor
-from skuq.neural._constant_noise import likely_noise
+from skuq.neural._predictive.constant_noise import likely_noise
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 10, "n_snapshots": 5, "random_state": 0}
 

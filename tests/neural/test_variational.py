@@ -14,8 +14,8 @@ from skuq.distributions import Normal, StudentT
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import VariationalRegressor
 from skuq.neural._losses import NLLLoss
-from skuq.neural._plan import MemberSeed
-from skuq.neural._variational import Divergence, VariationalMLP, VariationalModule
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._modules.variational import Divergence, VariationalMLP, VariationalModule
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from skuq._typing import FloatArray, IntArray
 from skuq.neural._losses import Loss, one_each, variance_of
-from skuq.neural._outputs import rows_at_once
-from skuq.neural._plan import FitPlan
-from skuq.neural._stacked import StackedModule
+from skuq.neural._modules.evaluate import rows_at_once
+from skuq.neural._modules.stacked import StackedModule
+from skuq.neural._training.plan import FitPlan
 
 __all__ = ["KeepBestEpoch"]
 

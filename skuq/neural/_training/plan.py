@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import torch
 
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer
-from skuq.neural._batches import MemberRows, batch_shape
 from skuq.neural._losses import Loss
-from skuq.neural._stacked import StackedMLP, StackedModule
-from skuq.neural._user_module import StackedUserModule
+from skuq.neural._modules.architecture import Architecture
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._training.batches import MemberRows, batch_shape
 
 __all__ = [
     "AUTO_EPOCHS",
     "LONG_TRAINING",
     "FitPlan",
-    "MLPArchitecture",
-    "MemberSeed",
     "TrainingOptions",
     "plan_members",
 ]
@@ -33,58 +30,6 @@ LONG_TRAINING = (6000, 40, 1000)
 """The same where no rows say when to stop, or where training is noisy. There, a few rows need as many steps
 as many: with dropout, after 200 epochs on the 277 rows of the yachts, errors were 1.4 times as large as after
 6000 steps."""
-
-
-@dataclass(frozen=True, eq=False)
-class MemberSeed:
-    """The generators of one member: its initial weights, its rows, their order, and noise in training.
-
-    ``torch_seed`` seeds torch's own generator, for layers of users that draw from it. ``n_rows`` is the
-    total weight of the rows that the member learns from: what a penalty of its module is divided by.
-    """
-
-    init: np.random.Generator
-    rows: np.random.Generator
-    order: np.random.Generator
-    noise: np.random.Generator
-    torch_seed: int
-    n_rows: float = 1.0
-
-    @classmethod
-    def spawn(cls, seed: int, n_members: int) -> list[MemberSeed]:
-        """Return those of the first members of a fit; more members would leave them as they are."""
-        members = []
-        for member in np.random.SeedSequence(seed).spawn(n_members):
-            init, rows, order, noise, last = (np.random.default_rng(child) for child in member.spawn(5))
-            members.append(cls(init, rows, order, noise, int(last.integers(1 << 62))))
-        return members
-
-
-class Architecture(Protocol):
-    """Builds the stacked module; compares equal to another one that builds the same."""
-
-    def __call__(
-        self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
-    ) -> StackedModule:
-        """Return a module with one member a seed."""
-        ...
-
-
-@dataclass(frozen=True)
-class MLPArchitecture:
-    """A multilayer perceptron, or the network that the user's function ``module`` builds."""
-
-    hidden: tuple[int, ...]
-    module: Callable[[int, int], Any] | None = None
-
-    def __call__(
-        self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
-    ) -> StackedModule:
-        """Return a module with one member a seed."""
-        rngs = [seed.init for seed in seeds]
-        if self.module is not None:
-            return StackedUserModule(self.module, rngs, n_features, n_outputs, dtype)
-        return StackedMLP(rngs, n_features, self.hidden, n_outputs, dtype)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from skuq._typing import FloatArray
-from skuq.neural._device import seeded_torch
-from skuq.neural._stacked import StackedModule
+from skuq.neural._modules.device import seeded_torch
+from skuq.neural._modules.stacked import StackedModule
 
 __all__ = ["StackedUserModule", "check_outputs", "checked_network", "own_module"]
 

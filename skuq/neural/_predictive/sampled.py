@@ -11,11 +11,11 @@ from torch import Tensor
 
 from skuq._typing import FloatArray
 from skuq._validation import check_integer
-from skuq.neural._device import read_device
 from skuq.neural._losses import CRPSLoss, NLLLoss, read_judge, variance_of
-from skuq.neural._outputs import blocks_of, to_predict
-from skuq.neural._recipe import Recipe, counted
-from skuq.neural._training import TrainedFit
+from skuq.neural._modules.device import read_device
+from skuq.neural._modules.evaluate import blocks_of, to_predict
+from skuq.neural._training.spec import Recipe, counted
+from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["learn_from_draws", "recipe_of_draws", "sample_members", "sample_moments"]

@@ -11,9 +11,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
-from skuq.neural._concrete import LOGIT_SPEED, ConcreteDropoutMLP
-from skuq.neural._dropout import DropoutMLP
-from skuq.neural._plan import MemberSeed
+from skuq.neural._modules.concrete import LOGIT_SPEED, ConcreteDropoutMLP
+from skuq.neural._modules.dropout import DropoutMLP
+from skuq.neural._modules.seeds import MemberSeed
 
 
 def seeds(n_members=1, n_rows=100.0):

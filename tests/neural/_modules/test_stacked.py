@@ -12,10 +12,12 @@ pytest.importorskip("skorch")
 
 from torch import nn
 
-from skuq.neural._plan import MemberSeed, MLPArchitecture, TrainingOptions
-from skuq.neural._stacked import StackedMLP, StackedModule
-from skuq.neural._training import train
-from skuq.neural._user_module import StackedUserModule
+from skuq.neural._modules.architecture import MLPArchitecture
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._modules.stacked import StackedMLP, StackedModule
+from skuq.neural._modules.user_module import StackedUserModule
+from skuq.neural._training.plan import TrainingOptions
+from skuq.neural._training.trainer import train
 
 F64 = torch.float64
 

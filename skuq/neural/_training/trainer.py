@@ -15,12 +15,13 @@ from skorch.history import History
 
 from skuq._sklearn_compat import delayed, run_parallel
 from skuq._typing import FloatArray
-from skuq.neural._batches import MemberBatches, MemberRows
-from skuq.neural._device import read_device, read_dtype, seeded_torch, thread_limit
-from skuq.neural._judging import KeepBestEpoch
-from skuq.neural._plan import FitPlan, MemberSeed, TrainingOptions
-from skuq.neural._stacked import StackedModule
-from skuq.neural._stacked_net import MemberObjective, StackedNet
+from skuq.neural._modules.device import read_device, read_dtype, seeded_torch, thread_limit
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._modules.stacked import StackedModule
+from skuq.neural._training.batches import MemberBatches, MemberRows
+from skuq.neural._training.checkpoint import KeepBestEpoch
+from skuq.neural._training.net import MemberObjective, StackedNet
+from skuq.neural._training.plan import FitPlan, TrainingOptions
 
 __all__ = ["TrainedFit", "train"]
 

@@ -13,11 +13,11 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from skuq._typing import FloatArray
-from skuq.neural._dropout import StackedDropout
-from skuq.neural._last_layer import FeatureUserModule, body_of
-from skuq.neural._plan import MemberSeed
-from skuq.neural._stacked import StackedModule, dense_blocks
-from skuq.neural._stacked_parts import RandomisedModule
+from skuq.neural._modules.dropout import StackedDropout
+from skuq.neural._modules.last_layer import FeatureUserModule, body_of
+from skuq.neural._modules.noise import RandomisedModule
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._modules.stacked import StackedModule, dense_blocks
 
 __all__ = ["ConcreteArchitecture", "ConcreteDropoutMLP", "ConcreteUserModule"]
 

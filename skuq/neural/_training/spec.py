@@ -9,10 +9,11 @@ import numpy as np
 
 from skuq._typing import BoolArray, IntArray
 from skuq._validation import check_number
-from skuq.neural._batches import MemberRows
 from skuq.neural._losses import Loss
-from skuq.neural._plan import FitPlan, MemberSeed, plan_members
-from skuq.neural._standardise import Standardiser
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._training.batches import MemberRows
+from skuq.neural._training.plan import FitPlan, plan_members
+from skuq.neural._training.scaling import Standardiser
 from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["Recipe", "counted"]

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skuq.neural._last_layer import FeatureUserModule, body_of
-from skuq.neural._plan import MemberSeed
-from skuq.neural._stacked import StackedModule
-from skuq.neural._stacked_parts import first_raw_noise
-from skuq.neural._variational import (
+from skuq.neural._modules.last_layer import FeatureUserModule, body_of
+from skuq.neural._modules.noise import first_raw_noise
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._modules.stacked import StackedModule
+from skuq.neural._modules.variational import (
     Divergence,
     UncertainLayer,
     VariationalMLP,

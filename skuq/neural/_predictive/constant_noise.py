@@ -8,18 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution
-from skuq.neural._plan import FitPlan
-from skuq.neural._recipe import counted
+from skuq.neural._modules.noise import MIN_NOISE, minimum
+from skuq.neural._training.plan import FitPlan
+from skuq.neural._training.spec import counted
 from skuq.regressors._fit_inputs import TrainingData
 
-__all__ = ["MIN_NOISE", "keep_noise", "likely_noise", "minimum", "rows_of", "with_noise"]
-
-MIN_NOISE = 1e-8
-"""In units of the variance of the target."""
+__all__ = ["keep_noise", "likely_noise", "rows_of", "with_noise"]
 
 
 def rows_of(
@@ -57,14 +54,3 @@ def likely_noise(residual: FloatArray, epistemic: FloatArray, weight: FloatArray
         return float(np.average(np.log(variance) + square / variance, weights=weight))
 
     return minimum(cost, MIN_NOISE, float(square.max()))
-
-
-def minimum(cost: Any, lowest: float, highest: float) -> float:
-    """Return where a function of a positive number is smallest, found on a grid of logarithms first."""
-    if highest <= lowest:
-        return lowest
-    grid = np.linspace(np.log(lowest), np.log(highest), 60)
-    best = int(np.argmin([cost(np.exp(point)) for point in grid]))
-    bounds = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(lambda point: cost(np.exp(point)), bounds=bounds, method="bounded")
-    return float(np.exp(min((found.x, grid[best]), key=lambda point: cost(np.exp(point)))))

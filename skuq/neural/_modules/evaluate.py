@@ -10,7 +10,7 @@ from torch import Tensor
 
 from skuq._typing import FloatArray
 from skuq.neural._losses import variance_of
-from skuq.neural._stacked import StackedModule
+from skuq.neural._modules.stacked import StackedModule
 
 __all__ = ["blocks_of", "member_moments", "member_outputs", "rows_at_once", "to_predict"]
 

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from skuq._typing import FloatArray
-from skuq.neural._last_layer import LastLayerPosterior
-from skuq.neural._plan import MemberSeed
-from skuq.neural._stacked import StackedMLP, dense_blocks
-from skuq.neural._stacked_parts import ConstantNoiseModule, RandomisedModule, first_raw_noise
+from skuq.neural._modules.last_layer import LastLayerPosterior
+from skuq.neural._modules.noise import ConstantNoiseModule, RandomisedModule, first_raw_noise
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._modules.stacked import StackedMLP, dense_blocks
 
 __all__ = [
     "Divergence",

@@ -8,14 +8,18 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from skuq._typing import FloatArray
 from skuq.neural._losses import MIN_VARIANCE, variance_of
-from skuq.neural._plan import MemberSeed
-from skuq.neural._stacked import StackedModule
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._modules.stacked import StackedModule
 
-__all__ = ["ConstantNoiseModule", "RandomisedModule", "first_raw_noise"]
+__all__ = ["MIN_NOISE", "ConstantNoiseModule", "RandomisedModule", "first_raw_noise", "minimum"]
+
+MIN_NOISE = 1e-8
+"""In units of the variance of the target."""
 
 
 class RandomisedModule(StackedModule):
@@ -78,3 +82,14 @@ class ConstantNoiseModule(StackedModule):
     def noise_variance(self) -> float:
         """Return the first member's variance of the noise."""
         return float(variance_of(self.weights["raw_noise"].detach().double()).flatten()[0])
+
+
+def minimum(cost: Any, lowest: float, highest: float) -> float:
+    """Return where a function of a positive number is smallest, found on a grid of logarithms first."""
+    if highest <= lowest:
+        return lowest
+    grid = np.linspace(np.log(lowest), np.log(highest), 60)
+    best = int(np.argmin([cost(np.exp(point)) for point in grid]))
+    bounds = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    found = minimize_scalar(lambda point: cost(np.exp(point)), bounds=bounds, method="bounded")
+    return float(np.exp(min((found.x, grid[best]), key=lambda point: cost(np.exp(point)))))

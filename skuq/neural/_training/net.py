@@ -11,10 +11,10 @@ from skorch.callbacks import Callback, EpochTimer, PrintLog
 from torch import Tensor, nn
 
 from skuq._typing import FloatArray
-from skuq.neural._batches import Batch, MemberBatches
 from skuq.neural._losses import Loss
+from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._probabilistic_net import ProbabilisticNet
-from skuq.neural._stacked import StackedModule
+from skuq.neural._training.batches import Batch, MemberBatches
 
 __all__ = ["MemberObjective", "StackedNet"]
 

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
 from skuq.distributions import Normal, StudentT
-from skuq.neural._calibrate import Calibration, conformal_score
+from skuq.neural._predictive.calibration import Calibration, conformal_score
 
 
 def test_the_score_has_the_conformal_rank():

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from skuq._typing import FloatArray
-from skuq.neural._device import seeded_torch
-from skuq.neural._plan import MemberSeed
-from skuq.neural._stacked import StackedModule, dense_blocks
-from skuq.neural._stacked_parts import ConstantNoiseModule, RandomisedModule, first_raw_noise
-from skuq.neural._user_module import StackedUserModule
+from skuq.neural._modules.device import seeded_torch
+from skuq.neural._modules.noise import ConstantNoiseModule, RandomisedModule, first_raw_noise
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._modules.stacked import StackedModule, dense_blocks
+from skuq.neural._modules.user_module import StackedUserModule
 
 __all__ = ["DropoutArchitecture", "DropoutMLP", "DropoutUserModule", "StackedDropout"]
 

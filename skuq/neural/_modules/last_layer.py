@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from skuq._typing import FloatArray
-from skuq.neural._constant_noise import MIN_NOISE, minimum
-from skuq.neural._outputs import blocks_of, to_predict
-from skuq.neural._plan import MemberSeed
-from skuq.neural._stacked import StackedMLP, StackedModule
-from skuq.neural._user_module import StackedUserModule, check_outputs, checked_network
+from skuq.neural._modules.evaluate import blocks_of, to_predict
+from skuq.neural._modules.noise import MIN_NOISE, minimum
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._modules.stacked import StackedMLP, StackedModule
+from skuq.neural._modules.user_module import StackedUserModule, check_outputs, checked_network
 
 __all__ = [
     "FeatureArchitecture",

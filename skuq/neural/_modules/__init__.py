@@ -1,0 +1,1 @@
+"""The stacked modules: the networks of all members as one, and what they stand on."""

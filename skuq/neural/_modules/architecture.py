@@ -1,0 +1,42 @@
+"""What builds a stacked module, compared by what it builds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._modules.stacked import StackedMLP, StackedModule
+from skuq.neural._modules.user_module import StackedUserModule
+
+__all__ = ["Architecture", "MLPArchitecture"]
+
+
+class Architecture(Protocol):
+    """Builds the stacked module; compares equal to another one that builds the same."""
+
+    def __call__(
+        self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
+    ) -> StackedModule:
+        """Return a module with one member a seed."""
+        ...
+
+
+@dataclass(frozen=True)
+class MLPArchitecture:
+    """A multilayer perceptron, or the network that the user's function ``module`` builds."""
+
+    hidden: tuple[int, ...]
+    module: Callable[[int, int], Any] | None = None
+
+    def __call__(
+        self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
+    ) -> StackedModule:
+        """Return a module with one member a seed."""
+        rngs = [seed.init for seed in seeds]
+        if self.module is not None:
+            return StackedUserModule(self.module, rngs, n_features, n_outputs, dtype)
+        return StackedMLP(rngs, n_features, self.hidden, n_outputs, dtype)

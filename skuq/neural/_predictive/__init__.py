@@ -1,0 +1,1 @@
+"""From trained members to a predictive distribution."""
