@@ -95,7 +95,7 @@ def shipped(n_members: int) -> None:
     DeepEnsembleRegressor(
         n_members,
         loss="nll",
-        early_stopping=False,
+        keep_best=False,
         calibration=None,
         max_epochs=EPOCHS,
         learning_rate=LR,
@@ -152,7 +152,7 @@ def paper_000(epochs: int) -> None:
                 loss=loss,
                 batch_size=1000,
                 max_epochs=epochs,
-                validation=1 / 3,
+                validation_size=1 / 3,
                 calibration=None,
                 learning_rate=LR,
                 lr_schedule="constant",

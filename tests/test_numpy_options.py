@@ -35,7 +35,7 @@ WRAPPED = {
     "OperatingPointRecalibrator": {"miss_rate": 0.1},
     "SparseGaussianProcessRegressor": {"n_inducing_points": 5, "max_iter": 5},
 }
-NETWORK = {"hidden_layer_sizes": (4,), "max_epochs": 3, "n_estimators": 4, "n_samples": 5, "n_snapshots": 3}
+NETWORK = {"hidden_layer_sizes": (4,), "max_epochs": 3, "n_estimators": 4, "n_draws": 5, "n_snapshots": 3}
 VARIANTS = [
     ("BootstrapRegressor", {"noise": "heteroscedastic"}),
     ("ConformalRegressor", {"method": "split", "calibration_size": 20}),

@@ -140,9 +140,9 @@ def standardised(networks: list[Network], epochs: int) -> list[Normal]:
         PNNRegressor(
             HIDDEN,
             loss=loss,
-            early_stopping=loss,
+            keep_best=loss,
             calibration=None,
-            validation=held_out,
+            validation_size=held_out,
             learning_rate=1e-3,
             lr_schedule="constant",
             batch_size=TRAIN,

@@ -76,18 +76,20 @@ def network(method: str, candidate: Candidate, seed: int, *, final: bool) -> Any
     }
     last = method.startswith("LL")
     if method == "ensemble":
-        plain = {"loss": "squared_error", "bootstrap": False, "early_stopping": False, "output": "members"}
+        plain = {"loss": "squared_error", "bootstrap": False, "keep_best": False, "output": "members"}
         return DeepEnsembleRegressor(40 if final else 1, **plain, **settings)
     if method.endswith("dropout"):
         return MCDropoutRegressor(
-            dropout=candidate.dropout, last_layer=last, interval="samples", n_samples=200, **settings
+            dropout=candidate.dropout, last_layer=last, output="samples", n_draws=200, **settings
         )
-    return VariationalRegressor(last_layer=last, n_samples=200, **settings)
+    return VariationalRegressor(last_layer=last, n_draws=200, **settings)
 
 
 FIXED: dict[str, Callable[[int], Any]] = {
     "linear regression": lambda seed: LeastSquaresRegressor(),
-    "sparse GP": lambda seed: SparseGaussianProcessRegressor(n_inducing=10, ard=False, random_state=seed),
+    "sparse GP": lambda seed: SparseGaussianProcessRegressor(
+        n_inducing_points=10, ard=False, random_state=seed
+    ),
     "skuq default": lambda seed: DeepEnsembleRegressor(random_state=seed),
 }
 SEARCHED = ("ensemble", "dropout", "LL dropout", "SVI", "LL SVI")

@@ -50,7 +50,7 @@ _OWN_NET_PARAMS = {
     **{name: name for name in _SET_BY_ITSELF},
     **dict.fromkeys(("lr", "learning_rates", "optimizer__lr"), "learning_rate"),
     "criterion": "loss",
-    "train_split": "validation",
+    "train_split": "validation_size",
     **dict.fromkeys(("iterator_train", "iterator_valid", "dataset", "compile"), ""),
 }
 """What the skorch net is given in any case, or makes no use of, and the parameter of the estimators that says
@@ -66,7 +66,7 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
 
     The parameters that are read here: ``hidden_layer_sizes, module, batch_size, max_epochs, lr_schedule,
     clip_norm, device, dtype, callbacks, net_params, verbose, n_jobs, random_state, calibration,
-    calibration_coverage, validation``.
+    calibration_coverage, validation_size``.
     """
 
     scaler_: Standardiser
@@ -165,14 +165,14 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
         held_out = np.zeros(len(data), dtype=bool)
         if self._holds_out(recipe):
-            held_out = hold_out(self.validation, data, seed)
+            held_out = hold_out(self.validation_size, data, seed)
         self.scaler_ = _standardiser(data, held_out)
         return recipe.plan(data, self.scaler_, held_out, seed)
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         fit_together([(self, data)], progress)
 
-    def fit_many(self, X: Any, y: Any, rows: Sequence[IntArray], **params: Any) -> list[Any]:
+    def _fit_many(self, X: Any, y: Any, rows: Sequence[IntArray], **params: Any) -> list[Any]:
         """Fit one clone for each set of rows, all in one stacked training.
 
         `cross_val_predict_dist`, `fit_transform` and every other cross-fitting of skuq come here.
@@ -302,7 +302,7 @@ def _warn_of_few_rows(models: Sequence[Any]) -> None:
             warn_user(
                 f"intervals of {100 * model.calibration_coverage:g} % need at least {needed} rows to be "
                 f"calibrated by, got {model._n_calibrating:g}: they may be too narrow. Use more rows, a "
-                "larger `validation` where rows are held out, or a lower `calibration_coverage`.",
+                "larger `validation_size` where rows are held out, or a lower `calibration_coverage`.",
                 SmallSampleWarning,
             )
             return

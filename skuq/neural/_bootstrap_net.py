@@ -41,10 +41,10 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         Whose variance the epistemic part is. "member" is that of a single member, as Heskes has it: wider
         than the error of the mean of all. "mean" estimates the variance of the mean; for this, members
         share their rows two by two, which tells the chance of training from that of the data.
-    noise : {"oob", "split"}, default="oob"
+    noise_estimation : {"oob", "split"}, default="oob"
         Rows from which the variance of the noise is estimated: those that members left out, or rows that
         are held out of training.
-    early_stopping : bool, default=False
+    keep_best : bool, default=False
         Whether the weights of the epoch are kept at which the mean of the members is nearest to the rows
         they left out.
     calibration : {"oob", "split", None}, default="oob"
@@ -53,7 +53,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     calibration_coverage : float, default=0.95
         Of the central intervals whose width is that of conformal prediction; at other coverages the tails say
         how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a `SmallSampleWarning`.
-    validation : float, splitter or iterable, default=0.2
+    validation_size : float, splitter or iterable, default=0.2
         Rows that "split" holds out: a share of them, or a splitter whose first test rows are taken, such as
         PredefinedSplit.
     learning_rate : float, default=0.001
@@ -130,8 +130,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     the training rows, where members agree more than they know; in confidence intervals with
     ``ci_scale="mean"``, which know nothing of the networks' bias. With ``calibration=None`` equation 9
     makes prediction intervals right on average where the noise is normal, not else. With "oob" coverage has
-    no guarantee, though it holds in practice; "split" has one for exchangeable rows, unless ``noise="split"``
-    asks the same rows for the noise.
+    no guarantee, though it holds in practice; "split" has one for exchangeable rows, unless
+    ``noise_estimation="split"`` takes the noise from the same rows.
 
     ``sample_weight`` counts repetitions: the losses are weighted by it, and the noise and the ranks of
     calibration. Rows are drawn whatever their weight, so that heavy ones are left out as well.
@@ -168,11 +168,11 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         hidden_layer_sizes: tuple[int, ...] = (40, 30, 20),
         module: Callable[[int, int], Any] | None = None,
         ci_scale: str = "member",
-        noise: str = "oob",
-        early_stopping: bool = False,
+        noise_estimation: str = "oob",
+        keep_best: bool = False,
         calibration: str | None = "oob",
         calibration_coverage: float = 0.95,
-        validation: Any = 0.2,
+        validation_size: Any = 0.2,
         learning_rate: float = 1e-3,
         lr_schedule: str = "constant",
         batch_size: int = 32,
@@ -191,11 +191,11 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.module = module
         self.ci_scale = ci_scale
-        self.noise = noise
-        self.early_stopping = early_stopping
+        self.noise_estimation = noise_estimation
+        self.keep_best = keep_best
         self.calibration = calibration
         self.calibration_coverage = calibration_coverage
-        self.validation = validation
+        self.validation_size = validation_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size
@@ -216,20 +216,20 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         return Recipe(
             SquaredErrorLoss(),
             self.learning_rate,
-            judge=squared_error_judge(self.early_stopping),
+            judge=squared_error_judge(self.keep_best),
             n_members=self._check_settings(),
             bootstrap=True,
             draw=plan_pairs if self.ci_scale == "mean" else None,
         )
 
     def _holds_out(self, recipe: Recipe) -> bool:
-        return bool(self.noise == "split") or super()._holds_out(recipe)
+        return bool(self.noise_estimation == "split") or super()._holds_out(recipe)
 
     def _check_settings(self) -> int:
         """Return the number of members, all parameters of this class being checked."""
         n_members = check_integer(self.n_estimators, "n_estimators")
         check_option(self.ci_scale, "ci_scale", ("member", "mean"))
-        check_option(self.noise, "noise", ("oob", "split"))
+        check_option(self.noise_estimation, "noise_estimation", ("oob", "split"))
         if n_members < 2:
             raise ValueError(f"`n_estimators` must be at least 2 to have a spread, got {n_members}.")
         if self.ci_scale == "mean" and (n_members < 4 or n_members % 2):
@@ -243,7 +243,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         self.noise_std_, self.df_ = 0.0, float(self.n_estimators)
         if self.scaler_.y_scale == 0:
             return
-        asked = self._rows_for("noise", data, fit)
+        asked = self._rows_for("noise_estimation", data, fit)
         residual, spread = self._residuals(data, fit, asked)
         noise = np.maximum(np.square(residual) - spread, 0.0)  # equation 9
         self.noise_std_ = float(np.sqrt(np.average(noise, weights=_weight_of(data, asked))))
@@ -253,7 +253,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
             self._calibrate(residual / np.sqrt(spread + self.noise_std_**2), _weight_of(data, asked))
 
     def _rows_for(self, parameter: str, data: TrainingData, fit: TrainedFit) -> IntArray:
-        """Return the rows that a parameter, "noise" or "calibration", asks for."""
+        """Return the rows that a parameter, "noise_estimation" or "calibration", asks for."""
         split = bool(getattr(self, parameter) == "split")
         rows = counted(fit.plan.unseen().any(axis=1) & (fit.plan.held_out == split), data)
         if not len(rows):

@@ -42,9 +42,9 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     length_scale : float, default=0.01
         Prior length scale of the function, in standard deviations of the features: weights are shrunk, and
         rates are lower, the larger it is.
-    n_samples : int, default=200
+    n_draws : int, default=200
         Number of networks that predictions draw; at least 2.
-    early_stopping : bool, str or Loss, default=True
+    keep_best : bool, str or Loss, default=True
         Whether, and by which score, the weights of the best epoch on the held-out rows are kept; names as
         for ``PNNRegressor.loss``, True is the CRPS. Epochs are judged by the network with all units. False
         keeps the last epoch.
@@ -55,7 +55,7 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         Of the central intervals whose width is that of split conformal prediction; at other coverages the
         tails say how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a
         `SmallSampleWarning`.
-    validation : float, splitter or iterable, default=0.2
+    validation_size : float, splitter or iterable, default=0.2
         Rows held out for early stopping and calibration: a share of them, or a splitter whose first test
         rows are taken, such as PredefinedSplit. Not used where neither is wanted.
     learning_rate : float, default=0.003
@@ -131,12 +131,12 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     is nominal); its confidence intervals, `epistemic`, everywhere: in the simulation of [2]_, section 5.3,
     they covered 72 % after 80 epochs and 22 % after 190 where 90 % is nominal, as the rates went on falling;
     far from the training rows. Early stopping has seen the rows that the factor comes from, so that coverage
-    has no guarantee; ``early_stopping=False`` gives one for exchangeable rows.
+    has no guarantee; ``keep_best=False`` gives one for exchangeable rows.
 
     ``sample_weight`` counts repetitions: losses are weighted by it, and N is its sum.
 
     Cost: one network, an epoch four times as slow as a plain one; `fit_transform` trains those of all folds
-    in one pass, for little more. Predictions cost `n_samples` passes through the layers after the first.
+    in one pass, for little more. Predictions cost `n_draws` passes through the layers after the first.
 
     References
     ----------
@@ -165,11 +165,11 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         *,
         module: Callable[[int, int], Any] | None = None,
         length_scale: float = 1e-2,
-        n_samples: int = 200,
-        early_stopping: bool | str | Loss = True,
+        n_draws: int = 200,
+        keep_best: bool | str | Loss = True,
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
-        validation: Any = 0.2,
+        validation_size: Any = 0.2,
         learning_rate: float = 3e-3,
         lr_schedule: str = "cosine",
         batch_size: int = 32,
@@ -187,11 +187,11 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.module = module
         self.length_scale = length_scale
-        self.n_samples = n_samples
-        self.early_stopping = early_stopping
+        self.n_draws = n_draws
+        self.keep_best = keep_best
         self.calibration = calibration
         self.calibration_coverage = calibration_coverage
-        self.validation = validation
+        self.validation_size = validation_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size
@@ -249,9 +249,9 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
 
         Returns
         -------
-        members : ndarray of shape (n, n_samples)
+        members : ndarray of shape (n, n_draws)
             Means, in the units of y.
-        members_std : ndarray of shape (n, n_samples)
+        members_std : ndarray of shape (n, n_draws)
             Only with `return_std`; in the units of y.
         """
         self._check_new(X)

@@ -46,7 +46,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         What each member is trained by. With "squared_error" members know no noise.
     bootstrap : bool, default=True
         Whether each member is trained on rows drawn with replacement, or on all.
-    early_stopping : bool, str or Loss, default=True
+    keep_best : bool, str or Loss, default=True
         The score of the ensemble by which the weights of the best epoch are kept, as for `loss`, on rows
         that the members left out; without `bootstrap` on rows held out of training. True is the negative
         log-likelihood (for "squared_error" the squared error). False keeps the last epoch.
@@ -60,7 +60,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         "moments" has mean and variance of the ensemble, normal or, calibrated, Student t; "mixture" is the
         mixture of the members' normal distributions, "members" the means of the members, whose intervals
         hold no noise. Calibrated, the last two are scaled about their mean until they cover.
-    validation : float, splitter or iterable, default=0.2
+    validation_size : float, splitter or iterable, default=0.2
         Rows that "split", or early stopping without `bootstrap`, holds out: a share of them, or a
         splitter whose first test rows are taken, such as PredefinedSplit.
     learning_rate : float, default=0.003
@@ -125,10 +125,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     seen the rows that the factor comes from, so that coverage has no guarantee, though it holds in practice;
     "split" has one for exchangeable rows, with `bootstrap` and ``output="moments"``.
 
-    Settings of the literature: ``n_estimators=5, loss="nll", early_stopping=False, calibration=None,
+    Settings of the literature: ``n_estimators=5, loss="nll", keep_best=False, calibration=None,
     max_epochs=50, learning_rate=1e-3, lr_schedule="constant"`` is the ensemble of Wibbeke et al. [2]_; 40
     plain networks and their quantiles, ``n_estimators=40, loss="squared_error", bootstrap=False,
-    early_stopping=False, calibration=None, output="members"``, that of Kompa et al. [3]_.
+    keep_best=False, calibration=None, output="members"``, that of Kompa et al. [3]_.
 
     ``sample_weight`` counts repetitions: the losses are weighted by it, and the scores of epochs and the
     ranks of calibration. Rows are drawn whatever their weight, so that heavy ones are left out as well.
@@ -169,11 +169,11 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         module: Callable[[int, int], Any] | None = None,
         loss: str | Loss = "beta_nll",
         bootstrap: bool = True,
-        early_stopping: bool | str | Loss = True,
+        keep_best: bool | str | Loss = True,
         calibration: str | None = "oob",
         calibration_coverage: float = 0.95,
         output: str = "moments",
-        validation: Any = 0.2,
+        validation_size: Any = 0.2,
         learning_rate: float = 3e-3,
         lr_schedule: str = "cosine",
         batch_size: int = 32,
@@ -193,11 +193,11 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         self.module = module
         self.loss = loss
         self.bootstrap = bootstrap
-        self.early_stopping = early_stopping
+        self.keep_best = keep_best
         self.calibration = calibration
         self.calibration_coverage = calibration_coverage
         self.output = output
-        self.validation = validation
+        self.validation_size = validation_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size
@@ -220,7 +220,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         return Recipe(
             loss,
             self.learning_rate,
-            judge=read_judge(self.early_stopping, loss if loss.n_outputs == 1 else NLLLoss()),
+            judge=read_judge(self.keep_best, loss if loss.n_outputs == 1 else NLLLoss()),
             n_members=n_members,
             bootstrap=check_option(self.bootstrap, "bootstrap", (True, False)),
         )

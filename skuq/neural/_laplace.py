@@ -39,9 +39,9 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         A class or function that is called as ``module(n_features, n_outputs)``, where ``n_outputs`` is the
         last of ``hidden_layer_sizes``, and returns a torch module that maps (n, n_features) to
         (n, n_outputs): the features, behind which the last layer is put.
-    early_stopping : bool, default=False
+    keep_best : bool, default=False
         Whether the weights of the epoch with the smallest squared error on the held-out rows are kept.
-    n_samples : int, default=100
+    n_draws : int, default=100
         Functions that `predict_members` draws; predictive distributions need none.
     calibration : {"split", None}, default="split"
         "split" gives a Student t distribution whose scale and tails are those of the held-out rows. None
@@ -50,7 +50,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         Of the central intervals whose width is that of split conformal prediction; at other coverages the
         tails say how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a
         `SmallSampleWarning`.
-    validation : float, splitter or iterable, default=0.2
+    validation_size : float, splitter or iterable, default=0.2
         Rows held out for the noise, calibration and early stopping: a share of them, or a splitter whose
         first test rows are taken, such as PredefinedSplit. Not used where neither of the last two is wanted.
     learning_rate : float, default=0.003
@@ -85,7 +85,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     net_ : skorch.NeuralNet
         The trained skorch net.
     history_ : skorch.history.History
-        Loss on the training rows, by epoch, and on the held-out ones with `early_stopping`.
+        Loss on the training rows, by epoch, and on the held-out ones with `keep_best`.
     best_epoch_ : int
         The epoch, from 1, whose weights were kept.
     prior_precision_ : float
@@ -119,7 +119,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     Over-confident where: ``calibration=None``, by far (a coverage of 29 to 77 % where 95 % was asked has
     been measured on 300 to 1000 rows); and far from the training rows, calibrated or not, because the
     features are taken for certain. `epistemic` is the part of the last layer only. With
-    ``early_stopping=True`` the held-out rows have been seen; without it too they have chosen the noise,
+    ``keep_best=True`` the held-out rows have been seen; without it too they have chosen the noise,
     so that coverage has no strict guarantee.
 
     ``sample_weight`` counts repetitions: losses and evidence are weighted by it.
@@ -153,11 +153,11 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         *,
         module: Callable[[int, int], Any] | None = None,
-        early_stopping: bool = False,
-        n_samples: int = 100,
+        keep_best: bool = False,
+        n_draws: int = 100,
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
-        validation: Any = 0.2,
+        validation_size: Any = 0.2,
         learning_rate: float = 3e-3,
         lr_schedule: str = "cosine",
         batch_size: int = 32,
@@ -174,11 +174,11 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.module = module
-        self.early_stopping = early_stopping
-        self.n_samples = n_samples
+        self.keep_best = keep_best
+        self.n_draws = n_draws
         self.calibration = calibration
         self.calibration_coverage = calibration_coverage
-        self.validation = validation
+        self.validation_size = validation_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size
@@ -199,8 +199,8 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         return FeatureArchitecture.of(super()._architecture())
 
     def _recipe(self) -> Recipe:
-        check_integer(self.n_samples, "n_samples")
-        judge = squared_error_judge(self.early_stopping)
+        check_integer(self.n_draws, "n_draws")
+        judge = squared_error_judge(self.keep_best)
         return Recipe(SquaredErrorLoss(), self.learning_rate, judge, counts_rows=True)
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
@@ -232,9 +232,9 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
 
         Returns
         -------
-        members : ndarray of shape (n, n_samples)
+        members : ndarray of shape (n, n_draws)
             Values of the same functions for any X, in the units of y.
         """
         self._check_new(X)
         features = self._features_of(self._standardised(X))
-        return self.scaler_.loc(self._posterior.draws(features, self.n_samples, self._seed))
+        return self.scaler_.loc(self._posterior.draws(features, self.n_draws, self._seed))

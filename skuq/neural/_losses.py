@@ -441,18 +441,18 @@ def read_loss(loss: Any, name: str = "loss") -> Loss:
     raise ValueError(f"`{name}` must be one of {listing} or an instance of skuq.neural.Loss, got {loss!r}.")
 
 
-def read_judge(early_stopping: Any, default: Loss) -> Loss | None:
-    """Return the score that a parameter ``early_stopping`` stands for; None where it is False."""
-    if isinstance(early_stopping, bool | np.bool_):
-        return default.judge() if early_stopping else None
-    return read_loss(early_stopping, "early_stopping").judge()
+def read_judge(keep_best: Any, default: Loss) -> Loss | None:
+    """Return the score that a parameter ``keep_best`` stands for; None where it is False."""
+    if isinstance(keep_best, bool | np.bool_):
+        return default.judge() if keep_best else None
+    return read_loss(keep_best, "keep_best").judge()
 
 
-def squared_error_judge(early_stopping: Any) -> Loss | None:
-    """Return the same where networks know no noise, and ``early_stopping`` says only whether."""
-    if isinstance(early_stopping, bool | np.bool_):
-        return SquaredErrorLoss() if early_stopping else None
+def squared_error_judge(keep_best: Any) -> Loss | None:
+    """Return the same where networks know no noise, and ``keep_best`` says only whether."""
+    if isinstance(keep_best, bool | np.bool_):
+        return SquaredErrorLoss() if keep_best else None
     raise ValueError(
-        f"`early_stopping` must be True or False, got {early_stopping!r}: epochs are judged by the squared "
+        f"`keep_best` must be True or False, got {keep_best!r}: epochs are judged by the squared "
         "error, as the network knows no noise."
     )

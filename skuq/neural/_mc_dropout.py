@@ -46,13 +46,13 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     last_layer : bool, default=False
         Whether units of the last hidden layer only are left out: faster, and far less spread; not used with
         `module`.
-    n_samples : int, default=200
+    n_draws : int, default=200
         Number of networks that predictions draw; at least 2.
-    interval : {"gaussian", "samples"}, default="gaussian"
+    output : {"gaussian", "samples"}, default="gaussian"
         "gaussian" has mean and variance of the draws and the noise, normal or, calibrated, Student t.
         "samples" are the means of the draws, whose quantiles hold no noise; calibrated, they are
         spread about their mean until they cover.
-    early_stopping : bool, str or Loss, default=False
+    keep_best : bool, str or Loss, default=False
         Whether, and by which score, the weights of the best epoch on the held-out rows are kept; names as
         for ``PNNRegressor.loss``, True is the CRPS. Epochs are judged by the network with all units. False
         keeps the last epoch.
@@ -63,7 +63,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         Of the central intervals whose width is that of split conformal prediction; at other coverages the
         tails say how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a
         `SmallSampleWarning`.
-    validation : float, splitter or iterable, default=0.2
+    validation_size : float, splitter or iterable, default=0.2
         Rows held out for early stopping and calibration: a share of them, or a splitter whose first test
         rows are taken, such as PredefinedSplit. Not used where neither is wanted.
     learning_rate : float, default=0.003
@@ -123,7 +123,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     draws share what comes before the first dropout, and run as one batched matrix product. The variance is
     that of the draws' means plus that of the noise, which is learnt by the likelihood.
 
-    Over-confident where: ``interval="samples"`` with ``calibration=None``, always, as it holds no noise
+    Over-confident where: ``output="samples"`` with ``calibration=None``, always, as it holds no noise
     (the dropout of Kompa et al. [2]_ covered 36 to 92 %, and 9 to 27 % with `last_layer`, where 95 % was
     asked); ``calibration=None`` with low rates, with `last_layer`, or on small data, as the noise is
     learnt from residuals of training rows; where the noise varies with x, there where it is large; far
@@ -131,13 +131,13 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     do not become narrower with more rows. Rows held out for calibration were not trained on, so that
     without early stopping coverage is guaranteed for exchangeable rows.
 
-    Settings of the literature: ``interval="samples", calibration=None`` is the dropout of Kompa et
+    Settings of the literature: ``output="samples", calibration=None`` is the dropout of Kompa et
     al. [2]_, with ``last_layer=True`` their last-layer dropout.
 
     ``sample_weight`` counts repetitions: losses are weighted by it.
 
     Cost: one network, an epoch twice as slow as a plain one; `fit_transform` trains those of all folds in
-    one pass, for little more. Predictions cost `n_samples` passes through the layers after the first
+    one pass, for little more. Predictions cost `n_draws` passes through the layers after the first
     dropout, and through the whole of `module`.
 
     References
@@ -169,12 +169,12 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         module: Callable[[int, int], Any] | None = None,
         dropout: float = 0.2,
         last_layer: bool = False,
-        n_samples: int = 200,
-        interval: str = "gaussian",
-        early_stopping: bool | str | Loss = False,
+        n_draws: int = 200,
+        output: str = "gaussian",
+        keep_best: bool | str | Loss = False,
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
-        validation: Any = 0.2,
+        validation_size: Any = 0.2,
         learning_rate: float = 3e-3,
         lr_schedule: str = "cosine",
         batch_size: int = 32,
@@ -193,12 +193,12 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         self.module = module
         self.dropout = dropout
         self.last_layer = last_layer
-        self.n_samples = n_samples
-        self.interval = interval
-        self.early_stopping = early_stopping
+        self.n_draws = n_draws
+        self.output = output
+        self.keep_best = keep_best
         self.calibration = calibration
         self.calibration_coverage = calibration_coverage
-        self.validation = validation
+        self.validation_size = validation_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size
@@ -217,7 +217,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
 
     def _architecture(self) -> Architecture:
         module = own_module(self.module)
-        check_option(self.interval, "interval", ("gaussian", "samples"))
+        check_option(self.output, "output", ("gaussian", "samples"))
         last_layer = check_option(self.last_layer, "last_layer", (True, False))
         if module is not None:
             return DropoutArchitecture((), module=module)
@@ -237,13 +237,13 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         self, residual: FloatArray, epistemic: FloatArray, noise: FloatArray, weight: FloatArray | None
     ) -> None:
         """Learn from the residuals and standard deviations of unseen rows."""
-        if self.interval == "gaussian":
+        if self.output == "gaussian":
             self._calibrate(residual / np.hypot(epistemic, noise), weight)
             return
         if not epistemic.min() > 0:
             raise ValueError(
                 "the draws must differ to be spread about their mean, but on some held-out rows they are all "
-                "the same. Use a higher `dropout`, interval='gaussian', or calibration=None."
+                "the same. Use a higher `dropout`, output='gaussian', or calibration=None."
             )
         self._calibrate(residual / epistemic, weight, Calibration.of_scale)
 
@@ -253,7 +253,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         return sample_members(self, features)
 
     def _predict_dist(self, X: Any) -> Distribution:
-        if self.interval == "gaussian":
+        if self.output == "gaussian":
             mean, epistemic, noise = sample_moments(self, self._features(X))
             return self._calibration.apply(mean, np.hypot(epistemic, noise), epistemic)
         loc, _ = self._moments(X)
@@ -274,9 +274,9 @@ class MCDropoutRegressor(BaseNeuralRegressor):
 
         Returns
         -------
-        members : ndarray of shape (n, n_samples)
+        members : ndarray of shape (n, n_draws)
             Means, in the units of y.
-        members_std : ndarray of shape (n, n_samples)
+        members_std : ndarray of shape (n, n_draws)
             Only with `return_std`; in the units of y.
         """
         self._check_new(X)

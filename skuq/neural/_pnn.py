@@ -35,7 +35,7 @@ class PNNRegressor(BaseNeuralRegressor):
         ``hidden_layer_sizes``.
     loss : {"nll", "beta_nll", "crps", "check", "interval"} or Loss, default="nll"
         What the network is trained by.
-    early_stopping : bool, str or Loss, default=True
+    keep_best : bool, str or Loss, default=True
         The score by which the weights of the best epoch on the held-out rows are kept, as for `loss`; True
         is the CRPS, as the likelihood is best before a single network has learnt the mean. False keeps the
         last epoch.
@@ -46,7 +46,7 @@ class PNNRegressor(BaseNeuralRegressor):
         Of the central intervals whose width is that of split conformal prediction; at other coverages the
         tails say how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a
         `SmallSampleWarning`.
-    validation : float, splitter or iterable, default=0.2
+    validation_size : float, splitter or iterable, default=0.2
         Rows held out for early stopping and calibration: a share of them, or a splitter whose first test
         rows are taken, such as PredefinedSplit. Not used where neither is wanted.
     learning_rate : float, default=0.003
@@ -104,7 +104,7 @@ class PNNRegressor(BaseNeuralRegressor):
     training rows more closely than new ones (without early stopping a coverage of 43 to 79 % where 95 % was
     asked has been measured on 300 to 1000 rows); and far from the training rows, calibrated or not. Early
     stopping has seen the rows that the factor comes from, so that coverage has no guarantee;
-    ``early_stopping=False`` gives one for exchangeable rows.
+    ``keep_best=False`` gives one for exchangeable rows.
 
     ``sample_weight`` counts repetitions: losses are weighted by it.
 
@@ -136,10 +136,10 @@ class PNNRegressor(BaseNeuralRegressor):
         *,
         module: Callable[[int, int], Any] | None = None,
         loss: str | Loss = "nll",
-        early_stopping: bool | str | Loss = True,
+        keep_best: bool | str | Loss = True,
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
-        validation: Any = 0.2,
+        validation_size: Any = 0.2,
         learning_rate: float = 3e-3,
         lr_schedule: str = "cosine",
         batch_size: int = 32,
@@ -157,10 +157,10 @@ class PNNRegressor(BaseNeuralRegressor):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.module = module
         self.loss = loss
-        self.early_stopping = early_stopping
+        self.keep_best = keep_best
         self.calibration = calibration
         self.calibration_coverage = calibration_coverage
-        self.validation = validation
+        self.validation_size = validation_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size
@@ -184,7 +184,7 @@ class PNNRegressor(BaseNeuralRegressor):
                 f"`loss` must learn a variance, and {self.loss!r} learns none: one network without it has no "
                 "distribution. Use 'nll', or UncertaintyRegressor around a plain regressor."
             )
-        return Recipe(loss, self.learning_rate, read_judge(self.early_stopping, CRPSLoss()))
+        return Recipe(loss, self.learning_rate, read_judge(self.keep_best, CRPSLoss()))
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
         if self._calibrates():

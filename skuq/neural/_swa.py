@@ -108,7 +108,7 @@ class SWARegressor(BaseNeuralRegressor):
         Of the central intervals whose width is that of split conformal prediction; at other coverages the
         tails say how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a
         `SmallSampleWarning`.
-    validation : float, splitter or iterable, default=0.2
+    validation_size : float, splitter or iterable, default=0.2
         Rows held out for the noise and for calibration: a share of them, or a splitter whose first test
         rows are taken, such as PredefinedSplit. Not used where there is no calibration.
     learning_rate : float, default=0.003
@@ -208,7 +208,7 @@ class SWARegressor(BaseNeuralRegressor):
         snapshot_learning_rate: float = 6e-3,
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
-        validation: Any = 0.2,
+        validation_size: Any = 0.2,
         learning_rate: float = 3e-3,
         lr_schedule: str = "cosine",
         batch_size: int = 32,
@@ -229,7 +229,7 @@ class SWARegressor(BaseNeuralRegressor):
         self.snapshot_learning_rate = snapshot_learning_rate
         self.calibration = calibration
         self.calibration_coverage = calibration_coverage
-        self.validation = validation
+        self.validation_size = validation_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size

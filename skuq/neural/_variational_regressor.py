@@ -58,14 +58,14 @@ class VariationalRegressor(BaseNeuralRegressor):
     warm_up : float, default=0.3
         Share of the epochs over which that weight grows from 0; without, the prior often wins before
         anything has been learnt, and the prediction is constant.
-    early_stopping : bool, str or Loss, default=False
+    keep_best : bool, str or Loss, default=False
         Whether, and by which score, the weights of the best epoch on the held-out rows are kept; names as
         for ``PNNRegressor.loss``, True is the likelihood. Epochs are judged at the mean of the weights.
         False keeps the last epoch, as the prior makes stopping needless.
-    prediction : {"auto", "analytic", "sampled"}, default="auto"
+    output : {"auto", "analytic", "sampled"}, default="auto"
         Mean and epistemic variance in closed form, which is possible with `last_layer` only, or of
-        `n_samples` networks drawn from the posterior; "auto" is in closed form where possible.
-    n_samples : int, default=200
+        `n_draws` networks drawn from the posterior; "auto" is in closed form where possible.
+    n_draws : int, default=200
         Networks that are drawn; at least 2. With 200 the epistemic standard deviation is right to 5 %.
     calibration : {"split", None}, default="split"
         "split" gives a Student t distribution whose scale and tails are those of the held-out rows. None
@@ -74,7 +74,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         Of the central intervals whose width is that of split conformal prediction; at other coverages the
         tails say how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a
         `SmallSampleWarning`.
-    validation : float, splitter or iterable, default=0.2
+    validation_size : float, splitter or iterable, default=0.2
         Rows held out for early stopping and calibration: a share of them, or a splitter whose first test
         rows are taken, such as PredefinedSplit. Not used where neither is wanted.
     learning_rate : float or "auto", default="auto"
@@ -150,7 +150,7 @@ class VariationalRegressor(BaseNeuralRegressor):
     ``sample_weight`` counts repetitions: losses are weighted by it, and n is its sum.
 
     Cost: an epoch takes four times as long as that of a plain network, twice with `last_layer`; predictions
-    take `n_samples` networks, in one pass; `fit_transform` trains those of all folds in one pass.
+    take `n_draws` networks, in one pass; `fit_transform` trains those of all folds in one pass.
 
     References
     ----------
@@ -182,12 +182,12 @@ class VariationalRegressor(BaseNeuralRegressor):
         module: Callable[[int, int], Any] | None = None,
         kl_weight: float = 1.0,
         warm_up: float = 0.3,
-        early_stopping: bool | str | Loss = False,
-        prediction: str = "auto",
-        n_samples: int = 200,
+        keep_best: bool | str | Loss = False,
+        output: str = "auto",
+        n_draws: int = 200,
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
-        validation: Any = 0.2,
+        validation_size: Any = 0.2,
         learning_rate: float | str = "auto",
         lr_schedule: str = "cosine",
         batch_size: int = 32,
@@ -207,12 +207,12 @@ class VariationalRegressor(BaseNeuralRegressor):
         self.module = module
         self.kl_weight = kl_weight
         self.warm_up = warm_up
-        self.early_stopping = early_stopping
-        self.prediction = prediction
-        self.n_samples = n_samples
+        self.keep_best = keep_best
+        self.output = output
+        self.n_draws = n_draws
         self.calibration = calibration
         self.calibration_coverage = calibration_coverage
-        self.validation = validation
+        self.validation_size = validation_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size
@@ -244,18 +244,18 @@ class VariationalRegressor(BaseNeuralRegressor):
         return VariationalArchitecture(plain.hidden, plain.module, last_layer, divergence)
 
     def _recipe(self) -> Recipe:
-        check_integer(self.n_samples, "n_samples", minimum=2)
-        check_option(self.prediction, "prediction", ("auto", "analytic", "sampled"))
-        if self.prediction == "analytic" and not self.last_layer:
+        check_integer(self.n_draws, "n_draws", minimum=2)
+        check_option(self.output, "output", ("auto", "analytic", "sampled"))
+        if self.output == "analytic" and not self.last_layer:
             raise ValueError(
-                "`prediction` is 'analytic', but there is a closed form only where the last layer alone is "
-                "uncertain. Use prediction='sampled' or last_layer=True."
+                "`output` is 'analytic', but there is a closed form only where the last layer alone is "
+                "uncertain. Use output='sampled' or last_layer=True."
             )
         rate = self.learning_rate
         if isinstance(rate, str):
             check_option(rate, "learning_rate", ("auto",))
             rate = _RATES[self.last_layer]
-        return Recipe(NLLLoss(), rate, read_judge(self.early_stopping, NLLLoss()), counts_rows=True)
+        return Recipe(NLLLoss(), rate, read_judge(self.keep_best, NLLLoss()), counts_rows=True)
 
     def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
         self._seed = fit.plan.seed
@@ -285,17 +285,17 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     def _posterior_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and epistemic variance of the standardised target for standardised rows."""
-        if self.last_layer and self.prediction != "sampled":
+        if self.last_layer and self.output != "sampled":
             return self._last_layer.moments(features_of(self.net_.module_, X, read_device(self.device, 1)))
         members = self._draws(X)
         return members.mean(axis=1), members.var(axis=1)
 
     def _draws(self, X: FloatArray) -> FloatArray:
-        """Return what networks drawn from the posterior predict, shape (n, n_samples)."""
-        module, device = self.net_.module_, read_device(self.device, self.n_samples)
+        """Return what networks drawn from the posterior predict, shape (n, n_draws)."""
+        module, device = self.net_.module_, read_device(self.device, self.n_draws)
         if self.last_layer:
-            return self._last_layer.draws(features_of(module, X, device), self.n_samples, self._seed)
-        return member_moments(module.drawn(self.n_samples, self._seed), X, device, 1)[0]
+            return self._last_layer.draws(features_of(module, X, device), self.n_draws, self._seed)
+        return member_moments(module.drawn(self.n_draws, self._seed), X, device, 1)[0]
 
     def _predict_dist(self, X: Any) -> Distribution:
         return with_noise(self, *self._posterior_moments(self._standardised(X)))
@@ -310,7 +310,7 @@ class VariationalRegressor(BaseNeuralRegressor):
 
         Returns
         -------
-        members : ndarray of shape (n, n_samples)
+        members : ndarray of shape (n, n_draws)
             Values of the same networks for any X, in the units of y.
         """
         self._check_new(X)

@@ -126,7 +126,7 @@ def cross_fit(
     Parameters
     ----------
     estimator : estimator
-        Cloned, never modified. Where its class has ``fit_many(X, y, rows, **params)``, that one call
+        Cloned, never modified. Where its class has ``_fit_many(X, y, rows, **params)``, that one call
         trains all folds.
     X : array-like, DataFrame, sparse matrix or Distribution of n rows
         Passed on as it is, only its rows are selected.
@@ -151,9 +151,9 @@ def cross_fit(
     """
     params = dict(params or {})
     splits = split_rows(resolve_cv(cv), X, y, groups)
-    if hasattr(type(estimator), "fit_many"):
+    if hasattr(type(estimator), "_fit_many"):
         rows = [train for train, _ in splits]
-        fitted = estimator.fit_many(X, y, rows, **params)
+        fitted = estimator._fit_many(X, y, rows, **params)
         results: Iterable[tuple[Any, Any]] = (
             (one, _predict(one, X, split, predict)) for one, split in zip(fitted, splits, strict=True)
         )

@@ -54,7 +54,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
     Parameters
     ----------
-    n_inducing : int, default=100
+    n_inducing_points : int, default=100
         Number of inducing points, more for a closer approximation. With no more distinct rows than
         this, each is an inducing point and the process is exact.
     kernel : {"rbf", "matern32", "matern52"} or gpytorch.kernels.Kernel, default="rbf"
@@ -152,7 +152,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
     def __init__(
         self,
-        n_inducing: int = 100,
+        n_inducing_points: int = 100,
         kernel: Any = "rbf",
         *,
         ard: bool = True,
@@ -166,7 +166,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
-        self.n_inducing = n_inducing
+        self.n_inducing_points = n_inducing_points
         self.kernel = kernel
         self.ard = ard
         self.init = init
@@ -193,7 +193,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
     def _check_parameters(self) -> None:
         check_gpytorch("SparseGaussianProcessRegressor")
-        check_integer(self.n_inducing, "n_inducing")
+        check_integer(self.n_inducing_points, "n_inducing_points")
         check_integer(self.max_iter, "max_iter", minimum=0)
         check_option(self.init, "init", ("k-means++", "random"))
         check_option(self.ard, "ard", (True, False))
@@ -206,7 +206,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         self._check_parameters()
         X, y, weight = self._standardise_training(data)
         rng = check_random_state(self.random_state)
-        start, exact = choose_inducing_points(X, weight, self.n_inducing, self.init, rng)
+        start, exact = choose_inducing_points(X, weight, self.n_inducing_points, self.init, rng)
         with torch_threads(self.torch_threads):
             self.kernel_ = as_kernel(self.kernel, X.shape[1], self.ard)
             optimum = maximise_bound(

@@ -48,15 +48,15 @@ MODELS = {
     "ensemble, split": DeepEnsembleRegressor(3, bootstrap=False, calibration="split", **SMALL),
     "bootstrap": BootstrapNetRegressor(4, **SMALL),
     "bootstrap, mean, split": BootstrapNetRegressor(
-        4, ci_scale="mean", noise="split", calibration="split", **SMALL
+        4, ci_scale="mean", noise_estimation="split", calibration="split", **SMALL
     ),
-    "dropout": MCDropoutRegressor(n_samples=20, **SMALL),
-    "dropout, samples": MCDropoutRegressor(n_samples=20, interval="samples", early_stopping=True, **SMALL),
-    "concrete dropout": ConcreteDropoutRegressor(n_samples=20, **SMALL),
-    "variational": VariationalRegressor(n_samples=20, **SMALL),
+    "dropout": MCDropoutRegressor(n_draws=20, **SMALL),
+    "dropout, samples": MCDropoutRegressor(n_draws=20, output="samples", keep_best=True, **SMALL),
+    "concrete dropout": ConcreteDropoutRegressor(n_draws=20, **SMALL),
+    "variational": VariationalRegressor(n_draws=20, **SMALL),
     "variational, last layer": VariationalRegressor(last_layer=True, **SMALL),
     "laplace": LastLayerLaplaceRegressor(**SMALL),
-    "laplace, stopped": LastLayerLaplaceRegressor(early_stopping=True, **SMALL),
+    "laplace, stopped": LastLayerLaplaceRegressor(keep_best=True, **SMALL),
     "swa": SWARegressor(n_snapshots=8, **{**SMALL, "max_epochs": 12}),
 }
 # A network of the user ends before the last layer of these.
@@ -91,7 +91,7 @@ def test_fit_many_is_fitting_one_by_one(model, sine):
     X, y = sine
     model.set_params(dtype="float64")
     rows = [train for train, _ in KFold(4, shuffle=True, random_state=1).split(X)] + [np.arange(100)]
-    for part, together in zip(rows, model.fit_many(X, y, rows), strict=True):
+    for part, together in zip(rows, model._fit_many(X, y, rows), strict=True):
         alone = clone(model).fit(X[part], y[part])
         same(together.predict_dist(X), alone.predict_dist(X), 1e-8)
         kept = [(each.best_epoch_, each.history_) for each in (together, alone)]
@@ -105,7 +105,7 @@ def test_fit_many_slices_weights(sine):
     weight = np.arange(150) % 3 + 1.0
     rows = [np.arange(100), np.arange(50, 150)]
     model = DeepEnsembleRegressor(3, dtype="float64", **SMALL)
-    for part, together in zip(rows, model.fit_many(X, y, rows, sample_weight=weight), strict=True):
+    for part, together in zip(rows, model._fit_many(X, y, rows, sample_weight=weight), strict=True):
         alone = clone(model).fit(X[part], y[part], sample_weight=weight[part])
         same(together.predict_dist(X), alone.predict_dist(X), 1e-8)
 
@@ -118,7 +118,7 @@ def test_cross_fitting_trains_all_folds_at_once(model, sine, monkeypatch):
     for train, test in cv.split(X):
         same(dist[test], clone(model).fit(X[train], y[train]).predict_dist(X[test]), 1e-8)
     calls = []
-    monkeypatch.setattr(type(model), "fit_many", lambda self, *a, **k: calls.append(a) or 1 / 0)
+    monkeypatch.setattr(type(model), "_fit_many", lambda self, *a, **k: calls.append(a) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         cross_val_predict_dist(model, X, y, cv=cv)
     assert len(calls) == 1
@@ -164,7 +164,7 @@ def test_fit_many_refuses_what_it_cannot_train(sine):
         fit_many([model, model], X, y, [np.arange(10)])
     assert fit_many([], X, y) == []
     with pytest.raises(TypeError, match="unexpected keyword argument 'epochs'"):
-        model.fit_many(X, y, [np.arange(10)], epochs=3)
+        model._fit_many(X, y, [np.arange(10)], epochs=3)
 
 
 def test_fit_transform_is_honest_and_then_fits_all_rows(model, sine):
@@ -260,8 +260,8 @@ def test_rows_of_weight_zero_are_as_if_not_there(model, sine):
 
 def test_rows_held_out_must_count(sine):
     weight = np.where(np.arange(150) < 30, 0.0, 2.0)
-    model = PNNRegressor(validation=PredefinedSplit(np.where(weight == 0, 0, -1)), **SMALL)
-    with pytest.raises(ValueError, match="`validation` must hold out rows that count"):
+    model = PNNRegressor(validation_size=PredefinedSplit(np.where(weight == 0, 0, -1)), **SMALL)
+    with pytest.raises(ValueError, match="`validation_size` must hold out rows that count"):
         model.fit(*sine, sample_weight=weight)
 
 
@@ -270,7 +270,7 @@ def test_rows_of_weight_zero_do_not_calibrate(model, sine):
     """Held out by a splitter, with too few others for the rank to be below the largest residual."""
     X, y = sine
     weight = np.where(np.arange(150) < 5, 0.0, 1.0)
-    model.set_params(validation=PredefinedSplit(np.where(np.arange(150) < 15, 0, -1)), early_stopping=False)
+    model.set_params(validation_size=PredefinedSplit(np.where(np.arange(150) < 15, 0, -1)), keep_best=False)
     model.set_params(calibration_coverage=0.9)
     plain = clone(model).fit(X, y, sample_weight=weight)
     assert model.fit(X, np.where(weight > 0, y, 1e3), sample_weight=weight).factor_ == plain.factor_
@@ -394,8 +394,8 @@ def test_networks_of_ones_own_that_draw_nothing_are_the_same_in_any_company(mode
     X, y = sine
     with_own_network(model, without_dropout).set_params(dtype="float64")
     rows = [np.arange(100), np.arange(50, 150)]
-    together = model.fit_many(X, y, rows)
-    if not model.get_params().get("early_stopping"):  # members that are judged together stay together
+    together = model._fit_many(X, y, rows)
+    if not model.get_params().get("keep_best"):  # members that are judged together stay together
         monkeypatch.setattr("skuq.neural._training.trainer._members_at_once", lambda *_: 1)
     for part, one in zip(rows, together, strict=True):
         same(one.predict_dist(X), clone(model).fit(X[part], y[part]).predict_dist(X), 1e-7)
@@ -405,7 +405,7 @@ def test_networks_of_ones_own_that_draw_nothing_are_the_same_in_any_company(mode
 def test_dropout_of_ones_own_is_the_same_each_time(model, sine):
     rows = [np.arange(100), np.arange(50, 150)]
     with_own_network(model, WithDropout)
-    first, second = (model.fit_many(*sine, rows) for _ in range(2))
+    first, second = (model._fit_many(*sine, rows) for _ in range(2))
     for one, other in zip(first, second, strict=True):
         same(one.predict_dist(sine[0]), other.predict_dist(sine[0]))
 
@@ -521,7 +521,7 @@ class Averaging(Loss):
 
 def test_losses_of_ones_own_judge_too(sine):
     own = AbsoluteError(2.0)
-    models = [PNNRegressor(early_stopping=stop, **SMALL) for stop in (own, "nll", False)]
+    models = [PNNRegressor(keep_best=stop, **SMALL) for stop in (own, "nll", False)]
     for one, model in zip(fit_many(models, *sine), models, strict=True):
         alone = clone(model).fit(*sine)
         assert keep_the_same((one.best_epoch_, one.history_), (alone.best_epoch_, alone.history_), rel=1e-3)
@@ -529,10 +529,10 @@ def test_losses_of_ones_own_judge_too(sine):
             assert together.keys() == single.keys()
             if "valid_loss" in single:
                 assert together["valid_loss"] == pytest.approx(single["valid_loss"], rel=1e-3)
-        assert ("valid_loss" in one.history_[1]) == (model.early_stopping is not False)
+        assert ("valid_loss" in one.history_[1]) == (model.keep_best is not False)
 
 
-@pytest.mark.parametrize("params", [{"loss": Averaging()}, {"early_stopping": Averaging()}])
+@pytest.mark.parametrize("params", [{"loss": Averaging()}, {"keep_best": Averaging()}])
 def test_a_loss_that_averages_over_rows_says_so(sine, params):
     with pytest.raises(ValueError, match="`score` of Averaging must return one value for each target"):
         PNNRegressor(**params, **SMALL).fit(*sine, sample_weight=np.full(150, 2.0))
@@ -540,26 +540,26 @@ def test_a_loss_that_averages_over_rows_says_so(sine, params):
 
 @pytest.mark.parametrize("model", ["bootstrap", "laplace"], indirect=True)
 def test_where_no_noise_is_known_early_stopping_is_yes_or_no(model, sine):
-    with pytest.raises(ValueError, match="`early_stopping` must be True or False, got 'crps'"):
-        model.set_params(early_stopping="crps").fit(*sine)
-    model.set_params(early_stopping=np.True_).fit(*sine)
+    with pytest.raises(ValueError, match="`keep_best` must be True or False, got 'crps'"):
+        model.set_params(keep_best="crps").fit(*sine)
+    model.set_params(keep_best=np.True_).fit(*sine)
     assert "valid_loss" in model.history_[1]
 
 
 @pytest.mark.parametrize(
-    ("validation", "message"),
+    ("validation_size", "message"),
     [
-        (PredefinedSplit(np.arange(160) % 2), "`validation` must give row numbers from 0 to 149"),
-        ([], "`validation` must give at least one fold"),
-        (GroupKFold(3), "`validation` must be a splitter that needs no groups, got GroupKFold"),
-        ("last", "`validation` must be a share of the rows such as 0.2, or a splitter, got 'last'"),
-        (5, "`validation` must be a share of the rows such as 0.2, or a splitter, got 5"),
-        (1.0, "`validation` must lie strictly between 0 and 1"),
+        (PredefinedSplit(np.arange(160) % 2), "`validation_size` must give row numbers from 0 to 149"),
+        ([], "`validation_size` must give at least one fold"),
+        (GroupKFold(3), "`validation_size` must be a splitter that needs no groups, got GroupKFold"),
+        ("last", "`validation_size` must be a share of the rows such as 0.2, or a splitter, got 'last'"),
+        (5, "`validation_size` must be a share of the rows such as 0.2, or a splitter, got 5"),
+        (1.0, "`validation_size` must lie strictly between 0 and 1"),
     ],
 )
-def test_a_bad_validation_is_called_by_its_name(sine, validation, message):
+def test_a_bad_validation_is_called_by_its_name(sine, validation_size, message):
     with pytest.raises(ValueError, match=message):
-        PNNRegressor(validation=validation, **SMALL).fit(*sine)
+        PNNRegressor(validation_size=validation_size, **SMALL).fit(*sine)
 
 
 def test_another_optimiser(model, sine):
@@ -581,7 +581,7 @@ def test_ways_to_take_a_step_are_the_same(option, sine):
     ("kind", "options"),
     [
         (partial(PNNRegressor), {"optimizer": torch.optim.SGD, "optimizer__momentum": 0.9}),
-        (partial(VariationalRegressor, n_samples=20), {"optimizer": torch.optim.RMSprop}),
+        (partial(VariationalRegressor, n_draws=20), {"optimizer": torch.optim.RMSprop}),
         (partial(DeepEnsembleRegressor, 2), {"optimizer__weight_decay": 0.1}),
         (partial(SWARegressor, n_snapshots=4), {}),
     ],
@@ -613,7 +613,11 @@ def test_other_rates_and_states_are_fitted_together(kind, options, sine):
         ({"net_params": {"criterion": 1}}, ValueError, "must not hold 'criterion', which .*Regressor sets"),
         ({"net_params": {"optimizer__lr": 0.1}}, ValueError, "'optimizer__lr'.* parameter `learning_rate`"),
         ({"net_params": {"lr_schedule": 1}}, ValueError, "'lr_schedule'.* Use its parameter `lr_schedule`"),
-        ({"net_params": {"train_split": 1}}, ValueError, "'train_split'.* Use its parameter `validation`"),
+        (
+            {"net_params": {"train_split": 1}},
+            ValueError,
+            "'train_split'.* parameter `validation_size`",
+        ),
         ({"net_params": {"iterator_train__shuffle": 1}}, ValueError, "'iterator_train__shuffle'.* Leave it"),
         ({"net_params": [("optimizer", 1)]}, TypeError, "`net_params` must be a dict or None"),
         ({"callbacks": Counting()}, TypeError, "`callbacks` must be a list of skorch callbacks or None"),

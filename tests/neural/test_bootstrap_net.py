@@ -35,7 +35,7 @@ def world(n, seed):
 def test_intervals_are_those_of_algorithm_1(sine):
     X, y = sine
     folds = PredefinedSplit(np.where(np.arange(150) < 30, 0, -1))
-    model = net(noise="split", validation=folds, calibration=None).fit(X, y)
+    model = net(noise_estimation="split", validation_size=folds, calibration=None).fit(X, y)
     members = model.predict_members(X)
     mean, spread = members.mean(axis=1), members.var(axis=1, ddof=1)
     noise = np.maximum((y - mean)[:30] ** 2 - spread[:30], 0).mean()
@@ -110,7 +110,7 @@ def test_it_covers_where_the_noise_is_the_same_everywhere(ci_scale, calibration)
     X, y = world(400, 1)
     X_new, y_new = world(4000, 2)
     model = BootstrapNetRegressor(
-        10, ci_scale=ci_scale, calibration=calibration, noise=calibration, random_state=0
+        10, ci_scale=ci_scale, calibration=calibration, noise_estimation=calibration, random_state=0
     )
     dist = model.fit(X, y).predict_dist(X_new)
     for coverage in (0.5, 0.8, 0.9, 0.95):
@@ -129,7 +129,7 @@ def test_rows_held_out_for_the_noise_do_not_calibrate_by_others(sine):
     folds = PredefinedSplit(np.where(np.arange(150) < 30, 0, -1))
     far = y.copy()
     far[:30] += 100.0
-    near = net(noise="split", validation=folds).fit(X, y)
+    near = net(noise_estimation="split", validation_size=folds).fit(X, y)
     moved = clone(near).fit(X, far)
     np.testing.assert_array_equal(moved.predict_members(X), near.predict_members(X))
     assert moved.noise_std_ > 90
@@ -137,7 +137,7 @@ def test_rows_held_out_for_the_noise_do_not_calibrate_by_others(sine):
 
 
 def test_early_stopping_keeps_the_epoch_of_the_smallest_unseen_error(sine):
-    model = net(early_stopping=True, max_epochs=200, learning_rate=0.02).fit(*sine)
+    model = net(keep_best=True, max_epochs=200, learning_rate=0.02).fit(*sine)
     scores = {row["epoch"]: row["valid_loss"] for row in model.history_ if "valid_loss" in row}
     assert model.best_epoch_ == min(scores, key=scores.get) < 200
 
@@ -157,7 +157,7 @@ def test_fit_transform_asks_those_who_left_the_row_out(sine):
         ({"n_estimators": 5, "ci_scale": "mean"}, "must be even and at least 4"),
         ({"n_estimators": 2, "ci_scale": "mean"}, "must be even and at least 4"),
         ({"ci_scale": "both"}, "`ci_scale` must be one of"),
-        ({"noise": "train"}, "`noise` must be one of"),
+        ({"noise_estimation": "train"}, "`noise_estimation` must be one of"),
     ],
 )
 def test_settings_that_make_no_sense_raise(sine, params, message):

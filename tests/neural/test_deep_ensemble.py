@@ -70,15 +70,15 @@ def test_the_default_covers_and_the_raw_ensemble_does_not():
     for coverage in (0.5, 0.8, 0.9, 0.95):
         observed = prediction_interval_coverage(y_new, default, coverage=coverage)
         assert abs(observed - coverage) < 0.06
-    raw = DeepEnsembleRegressor(
-        10, calibration=None, early_stopping=False, bootstrap=False, random_state=0
-    ).fit(X, y)
+    raw = DeepEnsembleRegressor(10, calibration=None, keep_best=False, bootstrap=False, random_state=0).fit(
+        X, y
+    )
     assert prediction_interval_coverage(y_new, raw.predict_dist(X_new), coverage=0.95) < 0.85
 
 
 def test_fit_transform_gives_each_row_the_members_that_left_it_out():
     X, y = world(150, 1)
-    raw = DeepEnsembleRegressor(10, calibration=None, early_stopping=False, max_epochs=200, random_state=0)
+    raw = DeepEnsembleRegressor(10, calibration=None, keep_best=False, max_epochs=200, random_state=0)
     honest = raw.fit_transform(X, y)
     seen = raw.predict_dist(X)
     X_new, y_new = world(4000, 2)
@@ -126,7 +126,7 @@ def test_wibbekes_ensemble_is_a_setting(sine):
     model = DeepEnsembleRegressor(
         5,
         loss="nll",
-        early_stopping=False,
+        keep_best=False,
         calibration=None,
         max_epochs=50,
         learning_rate=1e-3,
@@ -143,7 +143,7 @@ def test_kompas_ensemble_is_a_setting(sine):
         40,
         loss="squared_error",
         bootstrap=False,
-        early_stopping=False,
+        keep_best=False,
         calibration=None,
         output="members",
         max_epochs=20,
@@ -160,13 +160,13 @@ def test_kompas_ensemble_is_a_setting(sine):
 def test_split_calibrates_by_the_rows_held_out(sine):
     X, y = sine
     folds = PredefinedSplit(np.where(np.arange(150) < 30, 0, -1))
-    model = ensemble(calibration="split", validation=folds, early_stopping=False).fit(X, y)
+    model = ensemble(calibration="split", validation_size=folds, keep_best=False).fit(X, y)
     dist = model.predict_dist(X[:30])
     inside = prediction_interval_coverage(y[:30], dist, coverage=0.95)
     assert inside == pytest.approx(1.0)  # ceil(31 * 0.95) = 30 of 30
     moved = y.copy()
     moved[:30] += 1e3
-    other = ensemble(calibration="split", validation=folds, early_stopping=False)
+    other = ensemble(calibration="split", validation_size=folds, keep_best=False)
     other.fit(X, moved)
     np.testing.assert_array_equal(other.predict(X), model.predict(X))  # they teach nothing, not even units
     assert other.factor_ > 100 * model.factor_
@@ -180,9 +180,12 @@ def test_split_calibrates_by_the_rows_held_out(sine):
         ({"output": "samples"}, "`output` must be one of"),
         ({"bootstrap": "no"}, "`bootstrap` must be one of True, False, got 'no'"),
         ({"n_estimators": 0}, "`n_estimators` must be at least 1"),
-        ({"early_stopping": "accuracy"}, "`early_stopping` must be one of"),
-        ({"calibration": "split", "validation": 1.5}, "`validation` must lie strictly between 0 and 1"),
-        ({"calibration": "split", "validation": 5}, "`validation` must be a share of the rows"),
+        ({"keep_best": "accuracy"}, "`keep_best` must be one of"),
+        (
+            {"calibration": "split", "validation_size": 1.5},
+            "`validation_size` must lie strictly between 0 and 1",
+        ),
+        ({"calibration": "split", "validation_size": 5}, "`validation_size` must be a share of the rows"),
     ],
 )
 def test_settings_that_make_no_sense_raise(sine, params, message):
@@ -191,7 +194,7 @@ def test_settings_that_make_no_sense_raise(sine, params, message):
 
 
 def test_epochs_may_be_judged_by_another_score(sine):
-    model = ensemble(early_stopping="crps").fit(*sine)
+    model = ensemble(keep_best="crps").fit(*sine)
     assert 0 < min(row["valid_loss"] for row in model.history_ if "valid_loss" in row) < 1
 
 

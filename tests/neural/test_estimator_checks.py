@@ -45,9 +45,9 @@ CASES = [
         BootstrapNetRegressor(4, hidden_layer_sizes=(16,), learning_rate=3e-3, random_state=0),
         HONEST | SHUFFLED,
     ),
-    (MCDropoutRegressor((16,), max_epochs=60, n_samples=20, random_state=0), HONEST | SHUFFLED),
-    (ConcreteDropoutRegressor((16,), max_epochs=60, n_samples=20, random_state=0), HONEST | SHUFFLED),
-    (VariationalRegressor((16,), n_samples=20, max_epochs=60, random_state=0), HONEST | SHUFFLED),
+    (MCDropoutRegressor((16,), max_epochs=60, n_draws=20, random_state=0), HONEST | SHUFFLED),
+    (ConcreteDropoutRegressor((16,), max_epochs=60, n_draws=20, random_state=0), HONEST | SHUFFLED),
+    (VariationalRegressor((16,), n_draws=20, max_epochs=60, random_state=0), HONEST | SHUFFLED),
     # On the checks' two clusters its linear layer finds the target exactly, whatever rows are left out.
     (LastLayerLaplaceRegressor((16,), max_epochs=60, random_state=0), SHUFFLED),
     (SWARegressor((16,), n_snapshots=5, max_epochs=60, random_state=0), HONEST | SHUFFLED),

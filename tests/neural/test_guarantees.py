@@ -25,15 +25,15 @@ SHORT = {
     "hidden_layer_sizes": (8,),
     "max_epochs": 3,
     "calibration": "split",
-    "validation": [(np.arange(N_TRAIN), np.arange(N_TRAIN, N_TRAIN + N_CAL))],
+    "validation_size": [(np.arange(N_TRAIN), np.arange(N_TRAIN, N_TRAIN + N_CAL))],
     "device": "cpu",
 }
 NETWORKS = {
-    "one network": PNNRegressor(early_stopping=False, **SHORT),
+    "one network": PNNRegressor(keep_best=False, **SHORT),
     "ensemble": DeepEnsembleRegressor(3, **SHORT),
     "bootstrap": BootstrapNetRegressor(3, **SHORT),
-    "dropout": MCDropoutRegressor(early_stopping=False, n_samples=10, **SHORT),
-    "concrete dropout": ConcreteDropoutRegressor(early_stopping=False, n_samples=10, **SHORT),
+    "dropout": MCDropoutRegressor(keep_best=False, n_draws=10, **SHORT),
+    "concrete dropout": ConcreteDropoutRegressor(keep_best=False, n_draws=10, **SHORT),
 }
 
 

@@ -164,7 +164,7 @@ def test_a_loss_sees_rows_first_and_members_second(sine):
 
     common = {
         "max_epochs": 1,
-        "early_stopping": False,
+        "keep_best": False,
         "calibration": None,
         "batch_size": 50,
         "device": "cpu",

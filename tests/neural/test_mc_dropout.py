@@ -15,7 +15,7 @@ from skuq.exceptions import NoDecompositionError
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import ConcreteDropoutRegressor, MCDropoutRegressor
 
-SMALL = {"hidden_layer_sizes": (16, 16), "max_epochs": 20, "n_samples": 30, "random_state": 0}
+SMALL = {"hidden_layer_sizes": (16, 16), "max_epochs": 20, "n_draws": 30, "random_state": 0}
 
 
 def world(n, seed, sigma=0.3):
@@ -76,7 +76,7 @@ def test_the_default_covers(kind):
 def test_kompas_dropout_is_a_setting_and_holds_no_noise():
     X, y = world(400, 1)
     X_new, y_new = world(4000, 2)
-    settings = {"interval": "samples", "max_epochs": 100, "random_state": 0}
+    settings = {"output": "samples", "max_epochs": 100, "random_state": 0}
     raw = MCDropoutRegressor(calibration=None, **settings).fit(X, y)
     dist = raw.predict_dist(X_new)
     assert isinstance(dist, Empirical)
@@ -92,9 +92,7 @@ def test_kompas_dropout_is_a_setting_and_holds_no_noise():
 
 def test_learnt_rates_fall_with_more_rows():
     rates = [
-        ConcreteDropoutRegressor(
-            (16,), max_epochs=epochs, early_stopping=False, calibration=None, random_state=0
-        )
+        ConcreteDropoutRegressor((16,), max_epochs=epochs, keep_best=False, calibration=None, random_state=0)
         .fit(*world(n, 0))
         .dropout_
         for n, epochs in ((40, 300), (1200, 20))
@@ -113,7 +111,7 @@ def test_a_longer_length_scale_shrinks_weights(sine):
 
 def test_weights_count_as_rows_in_the_penalty(sine):
     weight = np.full(150, 3.0)
-    model = ConcreteDropoutRegressor(calibration=None, early_stopping=False, **SMALL)
+    model = ConcreteDropoutRegressor(calibration=None, keep_best=False, **SMALL)
     assert float(model.fit(*sine, sample_weight=weight).net_.module_.n_rows) == 450
     assert float(model.fit(*sine).net_.module_.n_rows) == 150
 
@@ -128,11 +126,11 @@ def test_relative_weights_raise_even_without_calibration(sine):
     [
         ({"dropout": 0.0}, "`dropout` must lie strictly between 0 and 1, got 0"),
         ({"dropout": 1}, "`dropout` must lie strictly between 0 and 1"),
-        ({"interval": "quantiles"}, "`interval` must be one of"),
+        ({"output": "quantiles"}, "`output` must be one of"),
         ({"last_layer": "no"}, "`last_layer` must be one of True, False, got 'no'"),
-        ({"n_samples": 1}, "`n_samples` must be at least 2"),
+        ({"n_draws": 1}, "`n_draws` must be at least 2"),
         ({"hidden_layer_sizes": ()}, "at least 1 hidden layer"),
-        ({"early_stopping": "accuracy"}, "`early_stopping` must be one of"),
+        ({"keep_best": "accuracy"}, "`keep_best` must be one of"),
     ],
 )
 def test_settings_that_make_no_sense_raise(sine, params, message):
@@ -142,7 +140,7 @@ def test_settings_that_make_no_sense_raise(sine, params, message):
 
 def test_draws_that_are_all_the_same_cannot_be_spread(sine):
     with pytest.raises(ValueError, match="the draws must differ"):
-        MCDropoutRegressor((2,), dropout=1e-6, interval="samples", max_epochs=2, random_state=0).fit(*sine)
+        MCDropoutRegressor((2,), dropout=1e-6, output="samples", max_epochs=2, random_state=0).fit(*sine)
 
 
 def test_a_length_scale_must_be_positive(sine):
@@ -218,7 +216,7 @@ def test_a_draw_is_ones_own_network_without_some_units(sine):
     def module(n_features, n_outputs):
         return nn.Sequential(nn.Linear(n_features, 3), nn.Dropout(0.5), nn.Linear(3, n_outputs))
 
-    settings = {**SMALL, "n_samples": 400, "dtype": "float64"}
+    settings = {**SMALL, "n_draws": 400, "dtype": "float64"}
     model = MCDropoutRegressor(module=module, calibration=None, **settings).fit(*sine)
     weights = {name: value.detach()[0].numpy() for name, value in model.net_.module_.weights.items()}
     hidden = model.scaler_.features(X) @ weights["0.weight"].T + weights["0.bias"]

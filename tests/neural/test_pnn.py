@@ -47,10 +47,10 @@ def test_one_network_does_not_tell_noise_from_ignorance():
 
 def test_without_stopping_and_calibration_all_rows_are_trained_on():
     X, y = world(60, 0)
-    settings = {"early_stopping": False, "calibration": None, "max_epochs": 3, "random_state": 0}
+    settings = {"keep_best": False, "calibration": None, "max_epochs": 3, "random_state": 0}
     plain = PNNRegressor((8,), **settings)
     assert isinstance(plain.fit(X, y).predict_dist(X), Normal)
-    strange = PNNRegressor((8,), validation="nothing", **settings).fit(X, y)
+    strange = PNNRegressor((8,), validation_size="nothing", **settings).fit(X, y)
     np.testing.assert_array_equal(strange.predict(X), plain.predict(X))
 
 

@@ -116,18 +116,18 @@ def test_networks_drawn_have_the_moments_of_the_posterior():
 def test_the_closed_form_is_the_limit_of_samples():
     X, y = world(100, 0)
     exact = VariationalRegressor(last_layer=True, **SMALL).fit(X, y)
-    sampled = VariationalRegressor(last_layer=True, prediction="sampled", n_samples=20_000, **SMALL).fit(X, y)
+    sampled = VariationalRegressor(last_layer=True, output="sampled", n_draws=20_000, **SMALL).fit(X, y)
     one, other = exact.predict_dist(X[:10]), sampled.predict_dist(X[:10])
     np.testing.assert_allclose(one.epistemic().std(), other.epistemic().std(), rtol=0.03)
     members = sampled.predict_members(X[:10])
     np.testing.assert_allclose(members.mean(axis=1), other.mean())
-    analytic = VariationalRegressor(last_layer=True, prediction="analytic", **SMALL).fit(X, y)
+    analytic = VariationalRegressor(last_layer=True, output="analytic", **SMALL).fit(X, y)
     np.testing.assert_array_equal(np.asarray(analytic.predict_dist(X)), np.asarray(exact.predict_dist(X)))
 
 
 def test_networks_drawn_are_functions():
     X, y = world(100, 0)
-    model = VariationalRegressor(n_samples=7, **SMALL).fit(X, y)
+    model = VariationalRegressor(n_draws=7, **SMALL).fit(X, y)
     members = model.predict_members(X)
     assert members.shape == (100, 7)
     np.testing.assert_allclose(model.predict_members(X[30:40]), members[30:40], rtol=1e-9)
@@ -186,7 +186,7 @@ def test_heavy_rows_count_in_the_prior():
 
 @pytest.mark.parametrize("stop", [True, "crps"])
 def test_early_stopping_keeps_the_best_epoch(stop):
-    model = VariationalRegressor(early_stopping=stop, **SMALL).fit(*world(100, 0))
+    model = VariationalRegressor(keep_best=stop, **SMALL).fit(*world(100, 0))
     scores = [row.get("valid_loss", np.inf) for row in model.history_]
     assert model.best_epoch_ == 1 + int(np.argmin(scores))
 
@@ -196,9 +196,9 @@ def test_early_stopping_keeps_the_best_epoch(stop):
     [
         ({"kl_weight": 0.0}, ValueError, "`kl_weight` must be positive"),
         ({"warm_up": 1.5}, ValueError, "`warm_up` must lie between 0 and 1, got 1.5"),
-        ({"n_samples": 1}, ValueError, "`n_samples` must be at least 2"),
-        ({"prediction": "closed"}, ValueError, "`prediction` must be one of"),
-        ({"prediction": "analytic"}, ValueError, "there is a closed form only"),
+        ({"n_draws": 1}, ValueError, "`n_draws` must be at least 2"),
+        ({"output": "closed"}, ValueError, "`output` must be one of"),
+        ({"output": "analytic"}, ValueError, "there is a closed form only"),
         ({"last_layer": "no"}, ValueError, "`last_layer` must be one of True, False"),
         ({"learning_rate": "fast"}, ValueError, "`learning_rate` must be one of"),
         ({"learning_rate": -1}, ValueError, "`learning_rate` must be positive"),

@@ -91,7 +91,7 @@ def test_networks_are_those_of_the_paper(study, method):
         assert (asked["n_estimators"], asked["output"]) == (40, "members")
         assert study.network(method, candidate, 3, final=False).n_estimators == 1
     else:
-        assert asked["n_samples"] == 200
+        assert asked["n_draws"] == 200
         assert asked["last_layer"] == method.startswith("LL")
     if "dropout" in method:
         assert (asked["dropout"], asked["interval"]) == (0.25, "samples")

@@ -293,7 +293,7 @@ class TestRefusals:
 class Many(BayesianRidge):
     """Trains on many row sets in one call."""
 
-    def fit_many(self, X, y, rows, sample_weight=None):
+    def _fit_many(self, X, y, rows, sample_weight=None):
         type(self).calls = getattr(type(self), "calls", 0) + 1
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
         return [clone(self).fit(X[train], y[train], sample_weight=weight[train]) for train in rows]

@@ -48,11 +48,11 @@ def world(n=60, seed=0):
     return (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
 
 
-def fitted(kernel_name, X, y, n_inducing, *, weight=None, max_iter=30, jitter=1e-10):
+def fitted(kernel_name, X, y, n_inducing_points, *, weight=None, max_iter=30, jitter=1e-10):
     """Return kernel and posterior as the regressor fits them, in standardised units."""
     weight = np.ones(len(y)) if weight is None else weight
     kernel = as_kernel(kernel_name, X.shape[1], True)
-    start, exact = choose_inducing_points(X, weight, n_inducing, "k-means++", RNG(0))
+    start, exact = choose_inducing_points(X, weight, n_inducing_points, "k-means++", RNG(0))
     options = {"jitter": jitter, "max_iter": max_iter, "tol": 1e-6, "tell": None}
     optimum = maximise_bound(kernel, X, y, weight, start, move_inducing=not exact, **options)
     return kernel, collapsed_posterior(kernel, X, y, weight, optimum, jitter)
@@ -103,14 +103,14 @@ def test_the_regressor_is_the_exact_process_in_the_units_of_the_data():
 
 
 @pytest.mark.parametrize("kernel_name", SKLEARN)
-@pytest.mark.parametrize("n_inducing", [1, 3, 10, 30, 59])
+@pytest.mark.parametrize("n_inducing_points", [1, 3, 10, 30, 59])
 @pytest.mark.parametrize("max_iter", [0, 20])
-def test_the_bound_is_never_above_the_log_marginal_likelihood(kernel_name, n_inducing, max_iter):
+def test_the_bound_is_never_above_the_log_marginal_likelihood(kernel_name, n_inducing_points, max_iter):
     X, y = world()
-    kernel, posterior = fitted(kernel_name, X, y, n_inducing, max_iter=max_iter)
+    kernel, posterior = fitted(kernel_name, X, y, n_inducing_points, max_iter=max_iter)
     exact = exact_process(kernel_name, kernel, posterior, X, y).log_marginal_likelihood_value_
     assert posterior.bound <= exact + 1e-9
-    assert n_inducing > 3 or posterior.bound < exact - 0.1
+    assert n_inducing_points > 3 or posterior.bound < exact - 0.1
 
 
 def test_more_inducing_points_at_the_same_hyperparameters_raise_the_bound():
@@ -164,12 +164,12 @@ def test_what_is_not_known_of_the_function_grows_away_from_the_rows():
 # ------------------------------------------------------------------------------ sample weights
 
 
-@pytest.mark.parametrize("n_inducing", [6, 100])
-def test_weights_equal_repetition(n_inducing):
+@pytest.mark.parametrize("n_inducing_points", [6, 100])
+def test_weights_equal_repetition(n_inducing_points):
     X, y = heteroscedastic_world(50)
     weight = np.random.default_rng(0).integers(0, 4, 50)
     rows = np.random.default_rng(1).permutation(np.repeat(np.arange(50), weight))
-    model = SparseGaussianProcessRegressor(n_inducing, random_state=0, max_iter=30)
+    model = SparseGaussianProcessRegressor(n_inducing_points, random_state=0, max_iter=30)
     weighted = clone(model).fit(X, y, sample_weight=weight)
     repeated = clone(model).fit(X[rows], y[rows])
     assert weighted.log_marginal_likelihood_ == repeated.log_marginal_likelihood_
@@ -434,8 +434,8 @@ def test_sparse_X_and_words_raise():
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"n_inducing": 0}, ValueError, "`n_inducing` must be at least 1, got 0"),
-        ({"n_inducing": 10.0}, TypeError, "`n_inducing` must be an integer"),
+        ({"n_inducing_points": 0}, ValueError, "`n_inducing_points` must be at least 1, got 0"),
+        ({"n_inducing_points": 10.0}, TypeError, "`n_inducing_points` must be an integer"),
         ({"kernel": "RBF"}, ValueError, "`kernel` must be one of 'rbf', 'matern32', 'matern52' or a kernel"),
         ({"kernel": RBF()}, ValueError, "or a kernel of gpytorch, got RBF"),
         ({"ard": "yes"}, ValueError, "`ard` must be one of True, False, got 'yes'"),
@@ -641,9 +641,9 @@ def test_in_pipelines_searches_and_recalibration():
     model = SparseGaussianProcessRegressor(5, random_state=0, max_iter=10, cv=3)
     pipeline = make_pipeline(StandardScaler(), model, StdScalingRecalibrator()).fit(X, y)
     assert len(predict_dist(pipeline, X)) == 120
-    grid = {"n_inducing": [2, 20], "kernel": ["rbf", gpytorch.kernels.LinearKernel()]}
+    grid = {"n_inducing_points": [2, 20], "kernel": ["rbf", gpytorch.kernels.LinearKernel()]}
     search = GridSearchCV(model, grid, scoring=get_scorer("neg_crps"), cv=3, error_score="raise").fit(X, y)
-    assert search.best_params_["n_inducing"] == 20
+    assert search.best_params_["n_inducing_points"] == 20
     assert isinstance(predict_dist(search, X), Normal)
     recalibrated = RecalibratedRegressor(model, cv=3, random_state=0).fit(X, y)
     front = UncertaintyRegressor(model, method="native", random_state=0).fit(X, y)

@@ -156,13 +156,13 @@ class ConcreteUserModule(FeatureUserModule, LearntRates):
         """About how many hidden values of a row and drawn network are in memory at once."""
         return 2
 
-    def networks(self, n_samples: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
+    def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
         """Draw networks, and return what gives their outputs (S, 2, B) for rows (B, d).
 
         They differ in their last layer, so that the user's network runs once.
         """
         weight, bias = self.weights["head.weight"], self.weights["head.bias"].unsqueeze(-1)
-        uniform = torch.from_numpy(rng.random((n_samples, weight.shape[2], 1), dtype=np.float32))
+        uniform = torch.from_numpy(rng.random((n_draws, weight.shape[2], 1), dtype=np.float32))
         drawn = weight * self._factors(0, uniform.to(weight)).transpose(1, 2)
         return lambda x: torch.matmul(drawn, self.features(x.T.unsqueeze(0))) + bias
 

@@ -88,17 +88,17 @@ class StackedDropout(RandomisedModule):
         """About how many hidden values of a row and drawn network are in memory at once."""
         return max(int(shape[0]) for name, shape in self._shapes.items() if name.startswith("weight"))
 
-    def networks(self, n_samples: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
+    def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
         """Draw networks, and return what gives their outputs (S, k, B) for rows (B, d)."""
-        layers = self.layers_of_samples(n_samples, rng)
+        layers = self.layers_of_samples(n_draws, rng)
         return lambda x: self.run_samples(layers, x.T)
 
-    def layers_of_samples(self, n_samples: int, rng: np.random.Generator) -> list[tuple[Tensor, Tensor]]:
+    def layers_of_samples(self, n_draws: int, rng: np.random.Generator) -> list[tuple[Tensor, Tensor]]:
         """Draw networks from the one member: weights and biases of each layer.
 
         Parameters
         ----------
-        n_samples : int
+        n_draws : int
             Number S of networks.
         rng : numpy.random.Generator
             Draws which units they have.
@@ -112,7 +112,7 @@ class StackedDropout(RandomisedModule):
         for k in range(len(self.dropped) + 1):
             weight = weights[f"weight_{k}"][0]
             if k and self.dropped[k - 1]:
-                uniform = torch.from_numpy(rng.random((n_samples, weight.shape[1], 1), dtype=np.float32))
+                uniform = torch.from_numpy(rng.random((n_draws, weight.shape[1], 1), dtype=np.float32))
                 factors = self._factors(k - 1, uniform.to(device=weight.device, dtype=weight.dtype))
                 weight = weight * factors.transpose(1, 2)
             layers.append((weight, weights[f"bias_{k}"][0]))
@@ -223,7 +223,7 @@ class DropoutUserModule(StackedUserModule, ConstantNoiseModule):
         """About how many hidden values of a row and drawn network are in memory at once."""
         return self.values_a_row
 
-    def networks(self, n_samples: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
+    def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
         """Draw networks, and return what gives their outputs (S, 2, B) for rows (B, d).
 
         Every call seeds torch alike, so that the draws are the same for all blocks of rows.
@@ -241,7 +241,7 @@ class DropoutUserModule(StackedUserModule, ConstantNoiseModule):
 
         def run(x: Tensor) -> Tensor:
             with seeded_torch(seed, x.device):
-                return self.with_noise(draws(x.expand(n_samples, *x.shape)).transpose(1, 2))
+                return self.with_noise(draws(x.expand(n_draws, *x.shape)).transpose(1, 2))
 
         return run
 

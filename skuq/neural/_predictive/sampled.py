@@ -29,14 +29,14 @@ class _DrawsNetworks(Protocol):
 
     values_a_draw: int
 
-    def networks(self, n_samples: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
+    def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
         """Draw networks, and return what gives their mean and raw variance (S, 2, B) for rows (B, d)."""
 
 
 def recipe_of_draws(model: Any, *, counts_rows: bool) -> Recipe:
     """Return what is trained: one network, by the likelihood."""
-    check_integer(model.n_samples, "n_samples", minimum=2)
-    judge = read_judge(model.early_stopping, CRPSLoss())
+    check_integer(model.n_draws, "n_draws", minimum=2)
+    judge = read_judge(model.keep_best, CRPSLoss())
     return Recipe(NLLLoss(), model.learning_rate, judge, counts_rows=counts_rows)
 
 
@@ -68,11 +68,11 @@ def sample_moments(model: Any, features: FloatArray) -> tuple[FloatArray, FloatA
 def _blocks(model: Any, features: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield means and variances by the drawn networks for blocks of rows, (b, S), standardised."""
     rng = np.random.default_rng(np.random.SeedSequence(model._sampling_seed, spawn_key=(0, _SAMPLING)))
-    module = to_predict(model.net_.module_, read_device(model.device, model.n_samples))
+    module = to_predict(model.net_.module_, read_device(model.device, model.n_draws))
     drawing = cast(_DrawsNetworks, module)
     with torch.no_grad():
-        run = drawing.networks(model.n_samples, rng)
-        values_a_row = drawing.values_a_draw * model.n_samples
+        run = drawing.networks(model.n_draws, rng)
+        values_a_row = drawing.values_a_draw * model.n_draws
         for block in blocks_of(model.scaler_.features(features), values_a_row, module.flat):
             output = run(block).to("cpu", torch.float64)
             yield output[:, 0].T.numpy(), variance_of(output[:, 1]).T.numpy()

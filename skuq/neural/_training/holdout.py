@@ -16,20 +16,20 @@ from skuq.regressors._fit_inputs import TrainingData
 __all__ = ["hold_out"]
 
 
-def _first_test_rows(validation: Any, data: TrainingData) -> IntArray:
-    """Return the first rows that a splitter tests; its errors are about ``validation``, not ``cv``."""
+def _first_test_rows(validation_size: Any, data: TrainingData) -> IntArray:
+    """Return the first rows that a splitter tests; its errors are about ``validation_size``, not ``cv``."""
     try:
-        return split_rows(resolve_cv(validation), data.X, data.y, None)[0][1]
+        return split_rows(resolve_cv(validation_size), data.X, data.y, None)[0][1]
     except ValueError as error:
-        raise ValueError(str(error).replace("`cv`", "`validation`")) from error
+        raise ValueError(str(error).replace("`cv`", "`validation_size`")) from error
 
 
-def hold_out(validation: Any, data: TrainingData, seed: int) -> BoolArray:
+def hold_out(validation_size: Any, data: TrainingData, seed: int) -> BoolArray:
     """Say which rows are held out.
 
     Parameters
     ----------
-    validation : float, splitter or iterable
+    validation_size : float, splitter or iterable
         A share of the rows, drawn at random, at least one row and at most all but one; or a splitter,
         whose first test rows are taken.
     data : TrainingData
@@ -45,31 +45,32 @@ def hold_out(validation: Any, data: TrainingData, seed: int) -> BoolArray:
             "neither early stopping nor calibration."
         )
     held_out = np.zeros(n, dtype=bool)
-    if isinstance(validation, numbers.Real) and not isinstance(validation, numbers.Integral):
-        share = float(validation)
+    if isinstance(validation_size, numbers.Real) and not isinstance(validation_size, numbers.Integral):
+        share = float(validation_size)
         if not 0 < share < 1:
-            raise ValueError(f"`validation` must lie strictly between 0 and 1 as a share, got {share}.")
+            raise ValueError(f"`validation_size` must lie strictly between 0 and 1 as a share, got {share}.")
         n_held = int(np.clip(round(share * len(usable)), 1, len(usable) - 1))
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(n,)))
         held_out[rng.permutation(usable)[:n_held]] = True
         return held_out
-    splits = hasattr(validation, "split") or isinstance(validation, Iterable)
-    if isinstance(validation, str) or not splits:
+    splits = hasattr(validation_size, "split") or isinstance(validation_size, Iterable)
+    if isinstance(validation_size, str) or not splits:
         raise ValueError(
-            f"`validation` must be a share of the rows such as 0.2, or a splitter, got {validation!r}."
+            "`validation_size` must be a share of the rows such as 0.2, or a splitter, got "
+            f"{validation_size!r}."
         )
-    if splitter_needs_groups(validation):
+    if splitter_needs_groups(validation_size):
         raise ValueError(
-            f"`validation` must be a splitter that needs no groups, got {type(validation).__name__}. Give "
-            "the rows that it tests: validation=[(train, test)]."
+            "`validation_size` must be a splitter that needs no groups, got "
+            f"{type(validation_size).__name__}. Give the rows that it tests: validation_size=[(train, test)]."
         )
-    held_out[_first_test_rows(validation, data)] = True
+    held_out[_first_test_rows(validation_size, data)] = True
     if not held_out[usable].any():
         raise ValueError(
-            "`validation` must hold out rows that count, but its first test rows all have weight 0."
+            "`validation_size` must hold out rows that count, but its first test rows all have weight 0."
         )
     if held_out[usable].all():
         raise ValueError(
-            "`validation` must leave rows to train on, but its first test rows are all that count."
+            "`validation_size` must leave rows to train on, but its first test rows are all that count."
         )
     return held_out

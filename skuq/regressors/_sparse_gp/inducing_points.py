@@ -34,19 +34,19 @@ def distinct_rows(
 
 
 def choose_inducing_points(
-    X: FloatArray, weight: FloatArray, n_inducing: int, init: str, rng: np.random.RandomState
+    X: FloatArray, weight: FloatArray, n_inducing_points: int, init: str, rng: np.random.RandomState
 ) -> tuple[FloatArray, bool]:
     """Return inducing points to start from, and whether they are all distinct rows of X."""
     rows, inverse = np.unique(X, axis=0, return_inverse=True)
-    if len(rows) <= n_inducing:
+    if len(rows) <= n_inducing_points:
         return rows, True
     repetitions = np.bincount(inverse.ravel(), weights=weight)
     seed = int(rng.randint(np.iinfo(np.int32).max))
     if init == "random":
         share = repetitions / repetitions.sum()
-        chosen = np.random.RandomState(seed).choice(len(rows), n_inducing, replace=False, p=share)
+        chosen = np.random.RandomState(seed).choice(len(rows), n_inducing_points, replace=False, p=share)
         return rows[chosen], False
-    spread, _ = kmeans_plusplus(rows, n_inducing, sample_weight=repetitions, random_state=seed)
+    spread, _ = kmeans_plusplus(rows, n_inducing_points, sample_weight=repetitions, random_state=seed)
     return np.ascontiguousarray(spread), False
 
 

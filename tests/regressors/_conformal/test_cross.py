@@ -236,7 +236,7 @@ class FastLeastSquares(RegressorMixin, BaseEstimator):
         self.coef_ = np.linalg.lstsq(np.column_stack([np.ones(len(X)), X]), y)[0]
         return self
 
-    def fit_many(self, X, y, rows):
+    def _fit_many(self, X, y, rows):
         return [clone(self).fit(X[part], y[part]) for part in rows]
 
     def predict(self, X):
@@ -537,9 +537,9 @@ def test_fit_many_trains_all_folds_at_once(rows, method):
     calls = []
 
     class Counting(FastLeastSquares):
-        def fit_many(self, X, y, rows):
+        def _fit_many(self, X, y, rows):
             calls.append(len(rows))
-            return super().fit_many(X, y, rows)
+            return super()._fit_many(X, y, rows)
 
     found = interval(X, y, X_new, method, Counting())
     assert calls == [{"cv+": 5, "jackknife+": 60, "jackknife+ab": 50}[method]]
