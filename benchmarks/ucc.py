@@ -87,7 +87,7 @@ def compare_curves() -> None:
             slow[:, 2:], np.column_stack([same.bandwidth, same.excess, same.deficit])[1:], atol=1e-12
         )
         own = median_time(
-            lambda y=y, dist=dist: uncertainty_characteristics_curve(y, dist).area(x="excess"), 3
+            lambda y=y, dist=dist: uncertainty_characteristics_curve(y, dist).area(x_axis="excess"), 3
         )
         other = median_time(lambda error=error, band=band: quadratic_area(error, band))
         memory = peak_arrays(lambda y=y, dist=dist: uncertainty_characteristics_curve(y, dist).area(), n)

@@ -168,7 +168,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         x = check_option(x_axis, "x_axis", ["bandwidth", "excess"])
         y = check_option(y_axis, "y_axis", ["miss_rate", "deficit"])
         curves: list[Curve] = as_list(self.curve)
-        area = float(np.mean([curve.area(x=x, y=y) for curve in curves]))
+        area = float(np.mean([curve.area(x_axis=x, y_axis=y) for curve in curves]))
         steps = "steps-post" if y == "miss_rate" else "default"
         colour = self._draw_curves(
             [path(curve, x, y) for curve in curves],
@@ -243,7 +243,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         if cost is None:
             return
         x, y = axes
-        points = [curve.optimum(cost, x=x, y=y).point for curve in curves]
+        points = [curve.optimum(cost, x_axis=x, y_axis=y).point for curve in curves]
         self.optimum_ = self._mark(
             points, axes, "s", "Least cost, with the line of equal cost", colour, style
         )

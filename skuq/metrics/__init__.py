@@ -30,7 +30,12 @@ from skuq.metrics._significance import (
 )
 from skuq.metrics._skill import crps_skill_score, mean_standardized_log_loss
 from skuq.metrics._ucc.compare import compare_characteristics_curves
-from skuq.metrics._ucc.coordinates import bandwidth, deficit, excess, miss_rate
+from skuq.metrics._ucc.coordinates import (
+    interval_bandwidth,
+    interval_deficit,
+    interval_excess,
+    interval_miss_rate,
+)
 from skuq.metrics._ucc.curve import (
     CostOptimum,
     OperatingPoint,
@@ -50,7 +55,6 @@ __all__ = [
     "adversarial_group_calibration_error",
     "auucc_gain_score",
     "auucc_loss",
-    "bandwidth",
     "bootstrap_interval",
     "calibration_score_loss",
     "compare_characteristics_curves",
@@ -58,20 +62,21 @@ __all__ = [
     "coverage_width_loss",
     "crps_loss",
     "crps_skill_score",
-    "deficit",
-    "excess",
     "expected_coverage_probability_error",
     "expected_normalized_calibration_error",
     "get_scorer",
     "get_scorer_names",
+    "interval_bandwidth",
     "interval_coverage_error",
+    "interval_deficit",
+    "interval_excess",
+    "interval_miss_rate",
     "interval_score_loss",
     "make_scorer",
     "mean_absolute_calibration_error",
     "mean_interval_width",
     "mean_standardized_log_loss",
     "miscalibration_area",
-    "miss_rate",
     "nll_loss",
     "normalized_mean_interval_width",
     "paired_permutation_test",

@@ -50,10 +50,10 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         What width and misses cost. A number c in [0, 1] stands for c times the width plus 1 - c times the
         misses, both in units of the standard deviation of y where they have any, so that the units of y do
         not matter. A pair holds the two costs as they are, of one unit of width and of one unit of misses.
-    width : {"bandwidth", "excess"}, default="bandwidth"
+    x_axis : {"bandwidth", "excess"}, default="bandwidth"
         The width that `cost` speaks of: the mean half width, or the mean distance from a covered target to
         the nearer bound.
-    misses : {"miss_rate", "deficit"}, default="miss_rate"
+    y_axis : {"miss_rate", "deficit"}, default="miss_rate"
         The misses that `cost` speaks of: their share, or the mean distance from the interval to the target.
     vary : {"scale", "bias"}, default="scale"
         Multiply all bands by one factor, or add one number to them, in the units of y, which may be
@@ -85,8 +85,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     The central interval of row i at `coverage` reaches from its mean :math:`\hat y_i` down by
     :math:`\hat z_i^l` and up by :math:`\hat z_i^u`. The point is the narrowest one on the uncertainty
     characteristics curve [1]_ of these bands whose miss rate is at most that wanted, or the one where the
-    lowest isocost line :math:`c\,x(k) + (1 - c)\,\rho(k)` touches it (eq. 20). With ``width="bandwidth"``,
-    ``misses="deficit"`` and :math:`c = \alpha / (1 + \alpha)` the cost is in proportion to the mean interval
+    lowest isocost line :math:`c\,x(k) + (1 - c)\,\rho(k)` touches it (eq. 20). With ``x_axis="bandwidth"``,
+    ``y_axis="deficit"`` and :math:`c = \alpha / (1 + \alpha)` the cost is in proportion to the mean interval
     score at coverage :math:`1 - \alpha`, so that a calibrated model stays as it is; with other costs its
     nominal coverages become words for the bands and no longer probabilities.
 
@@ -132,15 +132,15 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         *,
         miss_rate: float | None = None,
         cost: float | tuple[float, float] | None = None,
-        width: Literal["bandwidth", "excess"] = "bandwidth",
-        misses: Literal["miss_rate", "deficit"] = "miss_rate",
+        x_axis: Literal["bandwidth", "excess"] = "bandwidth",
+        y_axis: Literal["miss_rate", "deficit"] = "miss_rate",
         vary: Literal["scale", "bias"] = "scale",
         coverage: float | None = None,
     ) -> None:
         self.miss_rate = miss_rate
         self.cost = cost
-        self.width = width
-        self.misses = misses
+        self.x_axis = x_axis
+        self.y_axis = y_axis
         self.vary = vary
         self.coverage = coverage
 
@@ -170,8 +170,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
     def _check(self) -> float:
         """Raise where parameters are not valid; return the coverage of the bands."""
-        check_option(self.width, "width", WIDTH_AXES)
-        check_option(self.misses, "misses", MISS_AXES)
+        check_option(self.x_axis, "x_axis", WIDTH_AXES)
+        check_option(self.y_axis, "y_axis", MISS_AXES)
         check_option(self.vary, "vary", VARY)
         if (self.miss_rate is None) == (self.cost is None):
             raise ValueError(
@@ -197,7 +197,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         """Return the point of least cost."""
         cost: Any = self.cost
         if np.ndim(cost) > 0:
-            return curve.optimum(cost, x=self.width, y=self.misses)
+            return curve.optimum(cost, x_axis=self.x_axis, y_axis=self.y_axis)
         share = check_number(cost, "cost")
         if not 0 <= share <= 1:
             raise ValueError(f"`cost` must lie in [0, 1], or be a pair of costs, got {share:g}.")
@@ -207,8 +207,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
                 "`y` must vary where `cost` is a number, since its standard deviation is then the unit of "
                 f"width, got {cost!r} and constant `y`. Pass the costs of width and misses as a pair."
             )
-        pair = share / unit, (1 - share) / (unit if self.misses == "deficit" else 1.0)
-        return curve.optimum(pair, x=self.width, y=self.misses)
+        pair = share / unit, (1 - share) / (unit if self.y_axis == "deficit" else 1.0)
+        return curve.optimum(pair, x_axis=self.x_axis, y_axis=self.y_axis)
 
     def _at(self, dist: Distribution, parameter: float, coverage: float) -> Distribution:
         """Return the distributions whose intervals are the bands at a parameter of the curve."""

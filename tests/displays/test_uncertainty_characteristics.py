@@ -24,7 +24,7 @@ def test_the_curve_is_that_of_the_metric_on_every_pair_of_axes(rows, x_axis, y_a
     percent = 100 if y_axis == "miss_rate" else 1
     assert_array_equal(display.line_.get_xdata(), getattr(curve, x_axis))
     assert_array_equal(display.line_.get_ydata(), percent * getattr(curve, y_axis))
-    assert display.line_.get_label() == f"model (AUUCC = {curve.area(x=x_axis, y=y_axis):.3g})"
+    assert display.line_.get_label() == f"model (AUUCC = {curve.area(x_axis=x_axis, y_axis=y_axis):.3g})"
     steps = "steps-post" if y_axis == "miss_rate" else "default"
     assert display.line_.get_drawstyle() == steps
 

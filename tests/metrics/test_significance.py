@@ -90,7 +90,7 @@ def test_options_reach_the_values_per_row(name, options):
 
 def test_areas_other_than_the_default_are_computed_anew(pair):
     y, dist, _ = pair
-    for options in ({"x": "excess"}, {"y_range": (0.0, 0.2)}, {"rule": "uq360"}, {"vary": "bias"}):
+    for options in ({"x_axis": "excess"}, {"y_range": (0.0, 0.2)}, {"rule": "uq360"}, {"vary": "bias"}):
         (evaluation,) = evaluations("auucc", options, Rows(y, None), [dist], np.random.RandomState(0))
         assert evaluation.columns is None
 

@@ -32,7 +32,7 @@ RECALIBRATORS = [
     BinnedScalingRecalibrator(),
     VarianceIsotonicRecalibrator(),
     OperatingPointRecalibrator(miss_rate=0.1),
-    OperatingPointRecalibrator(cost=1 / 11, misses="deficit", vary="bias"),
+    OperatingPointRecalibrator(cost=1 / 11, y_axis="deficit", vary="bias"),
     EmpiricalRecalibrator(),
     EmpiricalRecalibrator(smooth=False),
     ConformalRecalibrator(),

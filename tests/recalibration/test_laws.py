@@ -43,7 +43,7 @@ RECALIBRATORS = [
     VarianceIsotonicRecalibrator(min_rows=5),
     OperatingPointRecalibrator(miss_rate=0.1),
     OperatingPointRecalibrator(miss_rate=0.1, vary="bias"),
-    OperatingPointRecalibrator(cost=1 / 11, misses="deficit"),
+    OperatingPointRecalibrator(cost=1 / 11, y_axis="deficit"),
     EmpiricalRecalibrator(),
     EmpiricalRecalibrator(smooth=False),
     ConformalRecalibrator(),

@@ -24,11 +24,11 @@ from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import (
     CostOptimum,
     OperatingPoint,
-    bandwidth,
-    deficit,
-    excess,
+    interval_bandwidth,
+    interval_deficit,
+    interval_excess,
+    interval_miss_rate,
     interval_score_loss,
-    miss_rate,
     uncertainty_characteristics_curve,
 )
 from skuq.recalibration import OperatingPointRecalibrator, StdScalingRecalibrator
@@ -39,8 +39,8 @@ SETTINGS = [
     {"miss_rate": 0.03, "coverage": 0.9},
     {"miss_rate": 0.2, "vary": "bias"},
     {"cost": 0.4},
-    {"cost": (1.0, 9.0), "misses": "deficit"},
-    {"cost": (0.2, 1.0), "width": "excess", "misses": "deficit", "coverage": 0.95},
+    {"cost": (1.0, 9.0), "y_axis": "deficit"},
+    {"cost": (0.2, 1.0), "x_axis": "excess", "y_axis": "deficit", "coverage": 0.95},
     {"cost": (1.0, 20.0), "vary": "bias"},
 ]
 every_setting = pytest.mark.parametrize("setting", SETTINGS, ids=repr)
@@ -83,10 +83,10 @@ def test_the_intervals_are_those_of_the_point(family, setting, weighted):
     recalibrator.fit(dist, y, sample_weight=weight)
     point, recalibrated = recalibrator.operating_point_, recalibrator.transform(dist)
     options = {"coverage": recalibrator.coverage_, "sample_weight": weight}
-    assert bandwidth(y, recalibrated, **options) == pytest.approx(point.bandwidth, rel=1e-9)
-    assert miss_rate(y, recalibrated, **options) == pytest.approx(point.miss_rate, abs=1e-12)
-    assert excess(y, recalibrated, **options) == pytest.approx(point.excess, rel=1e-8, abs=1e-12)
-    assert deficit(y, recalibrated, **options) == pytest.approx(point.deficit, rel=1e-8, abs=1e-12)
+    assert interval_bandwidth(y, recalibrated, **options) == pytest.approx(point.bandwidth, rel=1e-9)
+    assert interval_miss_rate(y, recalibrated, **options) == pytest.approx(point.miss_rate, abs=1e-12)
+    assert interval_excess(y, recalibrated, **options) == pytest.approx(point.excess, rel=1e-8, abs=1e-12)
+    assert interval_deficit(y, recalibrated, **options) == pytest.approx(point.deficit, rel=1e-8, abs=1e-12)
 
 
 @every_setting
@@ -100,10 +100,10 @@ def test_the_point_is_the_curves(setting, calibration_rows):
         expected = curve.operating_point(miss_rate=setting["miss_rate"])
         assert recalibrator.optimum_ is None
     else:
-        cost, misses = setting["cost"], setting.get("misses", "miss_rate")
+        cost, misses = setting["cost"], setting.get("y_axis", "miss_rate")
         if not isinstance(cost, tuple):
             cost = cost / np.std(y), 1 - cost
-        optimum = curve.optimum(cost, x=setting.get("width", "bandwidth"), y=misses)
+        optimum = curve.optimum(cost, x_axis=setting.get("x_axis", "bandwidth"), y_axis=misses)
         assert isinstance(recalibrator.optimum_, CostOptimum)
         assert recalibrator.optimum_.cost == pytest.approx(optimum.cost, rel=1e-12)
         assert recalibrator.optimum_.original_cost == pytest.approx(optimum.original_cost, rel=1e-12)
@@ -141,7 +141,7 @@ def test_the_cost_of_the_interval_score_minimises_it(coverage, calibration_rows)
     dist, y = calibration_rows
     alpha = 1 - coverage
     recalibrator = OperatingPointRecalibrator(
-        cost=alpha / (1 + alpha), misses="deficit", coverage=coverage
+        cost=alpha / (1 + alpha), y_axis="deficit", coverage=coverage
     ).fit(dist, y)
 
     def score(r):
@@ -156,7 +156,7 @@ def test_the_cost_of_the_interval_score_minimises_it(coverage, calibration_rows)
 def test_a_number_of_cost_knows_no_units():
     dist, y = FAMILIES["skewed"]
     for misses in ("miss_rate", "deficit"):
-        recalibrator = OperatingPointRecalibrator(cost=0.1, misses=misses)
+        recalibrator = OperatingPointRecalibrator(cost=0.1, y_axis=misses)
         factor = recalibrator.fit(dist, y).operating_point_.parameter
         scaled = recalibrator.fit(affine(dist, 7.0, 1e4), 7.0 + 1e4 * y).operating_point_.parameter
         assert scaled == pytest.approx(factor, rel=1e-9)
@@ -240,7 +240,7 @@ def test_the_row_that_is_just_reached_is_not_lost_to_rounding(offset, vary):
         rng = np.random.default_rng(seed)
         dist, y = Normal(offset + rng.normal(size=20), 0.3 + rng.random(20)), offset + rng.normal(size=20)
         recalibrator = OperatingPointRecalibrator(miss_rate=0.1, vary=vary).fit(dist, y)
-        assert miss_rate(y, recalibrator.transform(dist), coverage=0.9) == pytest.approx(0.1)
+        assert interval_miss_rate(y, recalibrator.transform(dist), coverage=0.9) == pytest.approx(0.1)
 
 
 def test_on_new_rows_the_miss_rate_is_a_little_higher():
@@ -258,7 +258,7 @@ def test_on_new_rows_the_miss_rate_is_a_little_higher():
 def test_a_frozen_choice_serves_new_rows(calibration_rows):
     dist, y = calibration_rows
     recalibrator = OperatingPointRecalibrator(miss_rate=0.2).fit(dist[:400], y[:400])
-    assert miss_rate(y[400:], recalibrator.transform(dist[400:]), coverage=0.8) == pytest.approx(
+    assert interval_miss_rate(y[400:], recalibrator.transform(dist[400:]), coverage=0.8) == pytest.approx(
         0.2, abs=0.06
     )
 
@@ -297,8 +297,8 @@ def test_new_rows_need_not_hold_their_mean_when_scaled():
         ({"cost": "high"}, TypeError, "`cost` must be a number"),
         ({"cost": 0.1, "coverage": 90}, ValueError, "`coverage`"),
         ({"miss_rate": 0.1, "vary": "shift"}, ValueError, "`vary` must be one of 'scale', 'bias'"),
-        ({"cost": 0.1, "width": "miss_rate"}, ValueError, "`width` must be one of 'bandwidth', 'excess'"),
-        ({"cost": 0.1, "misses": "excess"}, ValueError, "`misses` must be one of 'miss_rate', 'deficit'"),
+        ({"cost": 0.1, "x_axis": "miss_rate"}, ValueError, "`x_axis` must be one of 'bandwidth', 'excess'"),
+        ({"cost": 0.1, "y_axis": "excess"}, ValueError, "`y_axis` must be one of 'miss_rate', 'deficit'"),
     ],
 )
 def test_bad_options(options, error, match):

@@ -19,7 +19,7 @@ NOBODY = -1
 
 
 def compare_characteristics_curves(
-    curves: Mapping[str, UncertaintyCharacteristicsCurve], *, x: str = "bandwidth"
+    curves: Mapping[str, UncertaintyCharacteristicsCurve], *, x_axis: str = "bandwidth"
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Compare models by their uncertainty characteristics curves: who is best where, and who never is.
 
@@ -30,7 +30,7 @@ def compare_characteristics_curves(
     ----------
     curves : mapping of str to UncertaintyCharacteristicsCurve
         At least two, by name, of the same targets.
-    x : {"bandwidth", "excess"}, default="bandwidth"
+    x_axis : {"bandwidth", "excess"}, default="bandwidth"
         The cost of width to compare.
 
     Returns
@@ -69,7 +69,7 @@ def compare_characteristics_curves(
     1  constant           0.33            0.67
     2     model           0.00            0.33
     """
-    check_option(x, "x", WIDTH_AXES)
+    check_option(x_axis, "x_axis", WIDTH_AXES)
     if not isinstance(curves, Mapping):
         raise TypeError(f"`curves` must be a mapping from names to curves, got {type(curves).__name__}.")
     names = list(curves)
@@ -82,11 +82,11 @@ def compare_characteristics_curves(
     if len(names) < 2:
         raise ValueError(f"`curves` must hold at least two curves, got {len(names)}.")
     levels = _miss_rates(list(curves.values()))
-    width = np.array([_width_at(curve, levels, x) for curve in curves.values()])
+    width = np.array([_width_at(curve, levels, x_axis) for curve in curves.values()])
     best, share = _narrowest(width), _lengths(levels)
     models = pd.DataFrame(
         {
-            "area": [curve.area(x=x) for curve in curves.values()],
+            "area": [curve.area(x_axis=x_axis) for curve in curves.values()],
             "best_share": [float(share[best == i].sum()) for i in range(len(names))],
             "dominated_by": [", ".join(_dominating(width, names, i)) for i in range(len(names))],
         },
@@ -109,11 +109,11 @@ def _lengths(levels: FloatArray) -> FloatArray:
     return np.asarray(-np.diff(levels))
 
 
-def _width_at(curve: UncertaintyCharacteristicsCurve, levels: FloatArray, x: str) -> FloatArray:
+def _width_at(curve: UncertaintyCharacteristicsCurve, levels: FloatArray, x_axis: str) -> FloatArray:
     """Return the least width that misses no more than the middle of each stretch; infinite out of reach."""
     middle = (levels[1:] + levels[:-1]) / 2
     position = np.searchsorted(-curve.miss_rate, -middle)
-    return np.append(getattr(curve, x), np.inf)[position]
+    return np.append(getattr(curve, x_axis), np.inf)[position]
 
 
 def _narrowest(width: FloatArray) -> IntArray:

@@ -40,7 +40,7 @@ def miss_rate_of_mean(mean: FloatArray, **_: Any) -> FloatArray:
     combine=miss_rate_of_mean,
     meaning="{percent} of the targets lie outside their interval",
 )
-def miss_rate(
+def interval_miss_rate(
     y_true: ArrayLike,
     y_pred: Any,
     *,
@@ -71,7 +71,7 @@ def miss_rate(
 
     See Also
     --------
-    deficit : By how much the intervals miss.
+    interval_deficit : By how much the intervals miss.
 
     Notes
     -----
@@ -85,10 +85,10 @@ def miss_rate(
     Examples
     --------
     >>> import numpy as np
-    >>> from skuq.metrics import miss_rate
-    >>> miss_rate([1.0, 2.0, 5.0, 4.0], [[0, 2], [2, 3], [3, 4], [4, 4]])
+    >>> from skuq.metrics import interval_miss_rate
+    >>> interval_miss_rate([1.0, 2.0, 5.0, 4.0], [[0, 2], [2, 3], [3, 4], [4, 4]])
     0.25
-    >>> miss_rate([1.0, 2.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # and of no use
+    >>> interval_miss_rate([1.0, 2.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # and of no use
     0.0
     """
     y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
@@ -113,7 +113,7 @@ def bandwidth_of_mean(mean: FloatArray, **_: Any) -> FloatArray:
     combine=bandwidth_of_mean,
     meaning="the intervals reach {value} to either side on average",
 )
-def bandwidth(
+def interval_bandwidth(
     y_true: ArrayLike | None,
     y_pred: Any,
     *,
@@ -145,7 +145,7 @@ def bandwidth(
     See Also
     --------
     mean_interval_width : Twice the bandwidth.
-    excess : The part of it that the targets did not need.
+    interval_excess : The part of it that the targets did not need.
 
     Notes
     -----
@@ -158,10 +158,10 @@ def bandwidth(
 
     Examples
     --------
-    >>> from skuq.metrics import bandwidth
-    >>> bandwidth(None, [[0.0, 2.0], [1.0, 5.0]])
+    >>> from skuq.metrics import interval_bandwidth
+    >>> interval_bandwidth(None, [[0.0, 2.0], [1.0, 5.0]])
     1.5
-    >>> bandwidth([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])  # narrowest, and always wrong
+    >>> interval_bandwidth([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])  # narrowest, and always wrong
     0.0
     """
     return weighted_mean(*check_interval_widths(y_true, y_pred, coverage, sample_weight)) / 2
@@ -186,7 +186,7 @@ def excess_rows(
     meaning="intervals reach {value} farther than needed, averaged over all rows",
     rows=excess_rows,
 )
-def excess(
+def interval_excess(
     y_true: ArrayLike,
     y_pred: Any,
     *,
@@ -197,8 +197,8 @@ def excess(
     r"""Excess: how far the targets that are inside lie from the nearer bound, averaged over all rows.
 
     How much of the intervals' width was not needed? An axis of the uncertainty characteristics curve, the
-    counterpart of `deficit`. It is not proper: intervals that miss every target have none (see the example),
-    so do not select by it.
+    counterpart of `interval_deficit`. It is not proper: intervals that miss every target have none (see the
+    example), so do not select by it.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def excess(
 
     See Also
     --------
-    deficit : How far the targets outside are from the interval.
+    interval_deficit : How far the targets outside are from the interval.
     interval_score_loss : Width and deficit in one proper score.
 
     Notes
@@ -236,10 +236,10 @@ def excess(
 
     Examples
     --------
-    >>> from skuq.metrics import excess
-    >>> excess([1.5, 9.0], [[0.0, 2.0], [0.0, 2.0]])
+    >>> from skuq.metrics import interval_excess
+    >>> interval_excess([1.5, 9.0], [[0.0, 2.0], [0.0, 2.0]])
     0.25
-    >>> excess([1.5, 9.0], [[7.0, 7.0], [7.0, 7.0]])  # no excess, and always wrong
+    >>> interval_excess([1.5, 9.0], [[7.0, 7.0], [7.0, 7.0]])  # no excess, and always wrong
     0.0
     """
     return weighted_mean(*_excess_of_rows(y_true, y_pred, sample_weight, coverage, side))
@@ -278,7 +278,7 @@ def deficit_rows(y_true: ArrayLike, y_pred: Any, *, coverage: float = DEFAULT_CO
     rows=deficit_rows,
     meaning="intervals miss by {value}, averaged over all rows",
 )
-def deficit(
+def interval_deficit(
     y_true: ArrayLike,
     y_pred: Any,
     *,
@@ -309,8 +309,8 @@ def deficit(
 
     See Also
     --------
-    excess : How far the targets inside are from the bounds.
-    miss_rate : How often, not how far.
+    interval_excess : How far the targets inside are from the bounds.
+    interval_miss_rate : How often, not how far.
 
     Notes
     -----
@@ -324,10 +324,10 @@ def deficit(
     Examples
     --------
     >>> import numpy as np
-    >>> from skuq.metrics import deficit
-    >>> deficit([1.5, 9.0], [[0.0, 2.0], [0.0, 2.0]])
+    >>> from skuq.metrics import interval_deficit
+    >>> interval_deficit([1.5, 9.0], [[0.0, 2.0], [0.0, 2.0]])
     3.5
-    >>> deficit([1.5, 9.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # no deficit, and of no use
+    >>> interval_deficit([1.5, 9.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # no deficit, and of no use
     0.0
     """
     y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)

@@ -191,7 +191,7 @@ class UncertaintyCharacteristicsCurve:
         return self._corner(position)
 
     def optimum(
-        self, cost: float | tuple[float, float] = 0.5, *, x: str = "bandwidth", y: str = "miss_rate"
+        self, cost: float | tuple[float, float] = 0.5, *, x_axis: str = "bandwidth", y_axis: str = "miss_rate"
     ) -> CostOptimum:
         r"""Return the point of least linear cost, where the lowest isocost line touches the curve.
 
@@ -200,9 +200,9 @@ class UncertaintyCharacteristicsCurve:
         cost : float or pair of float, default=0.5
             The c of eq. 20, :math:`C(k) = c\,x(k) + (1 - c)\,y(k)`, in [0, 1]; or the two non-negative costs
             of a unit of x and of y.
-        x : {"bandwidth", "excess"}, default="bandwidth"
+        x_axis : {"bandwidth", "excess"}, default="bandwidth"
             The cost of width.
-        y : {"miss_rate", "deficit"}, default="miss_rate"
+        y_axis : {"miss_rate", "deficit"}, default="miss_rate"
             The cost of misses.
 
         Returns
@@ -212,26 +212,27 @@ class UncertaintyCharacteristicsCurve:
 
         Notes
         -----
-        With `x` the bandwidth, `y` the deficit and c = alpha / (1 + alpha), 2 (1 + alpha) / alpha C(k) is the
-        mean interval score at coverage 1 - alpha of the bands scaled by k. (Remark 3 of the paper names
-        the miss rate and another c, with which it does not hold.)
+        With the bandwidth on the x axis, the deficit on the y axis and c = alpha / (1 + alpha),
+        2 (1 + alpha) / alpha C(k) is the mean interval score at coverage 1 - alpha of the bands scaled
+        by k. (Remark 3 of Navratil et al. (2023) names the miss rate and another c, with which it
+        does not hold.)
         """
-        _check_axes(x, y)
+        _check_axes(x_axis, y_axis)
         x_cost, y_cost = _check_cost(cost)
-        costs = x_cost * getattr(self, x) + y_cost * getattr(self, y)
+        costs = x_cost * getattr(self, x_axis) + y_cost * getattr(self, y_axis)
         position = int(np.argmax(reaches(-costs, -costs.min(), total=float(costs.min()))))
         original = self.at(1.0 if self.vary == "scale" else 0.0)
         return CostOptimum(
             self._corner(position),
             float(costs[position]),
-            x_cost * getattr(original, x) + y_cost * getattr(original, y),
+            x_cost * getattr(original, x_axis) + y_cost * getattr(original, y_axis),
         )
 
     def area(
         self,
         *,
-        x: str = "bandwidth",
-        y: str = "miss_rate",
+        x_axis: str = "bandwidth",
+        y_axis: str = "miss_rate",
         x_range: tuple[float, float] | None = None,
         y_range: tuple[float, float] | None = None,
         rule: str = "exact",
@@ -242,9 +243,9 @@ class UncertaintyCharacteristicsCurve:
 
         Parameters
         ----------
-        x : {"bandwidth", "excess"}, default="bandwidth"
+        x_axis : {"bandwidth", "excess"}, default="bandwidth"
             Abscissa, a cost of width.
-        y : {"miss_rate", "deficit"}, default="miss_rate"
+        y_axis : {"miss_rate", "deficit"}, default="miss_rate"
             Ordinate, a cost of misses.
         x_range, y_range : pair of float, default=None
             The part of the curve with x or y in a closed range, at most one of the two. The area is that
@@ -264,7 +265,7 @@ class UncertaintyCharacteristicsCurve:
         area : float
             Lower is better, at best 0; infinite if some targets are out of reach.
         """
-        _check_axes(x, y)
+        _check_axes(x_axis, y_axis)
         check_option(rule, "rule", RULES)
         ranges = check_range(x_range, "x_range"), check_range(y_range, "y_range")
         limits = ranges[0] or ranges[1]
@@ -273,13 +274,13 @@ class UncertaintyCharacteristicsCurve:
         if per_range and limits and np.isinf(limits[1]):
             raise ValueError("`per_range` must be False where the range is infinite, got True.")
         unit = self._unit(normalize)
-        columns = getattr(self, x) / unit, getattr(self, y) / (unit if y == "deficit" else 1.0)
+        columns = getattr(self, x_axis) / unit, getattr(self, y_axis) / (unit if y_axis == "deficit" else 1.0)
         if rule == "uq360":
             if limits is None and self.miss_rate[-1] > 0:
                 return float(np.inf)
             critical = np.diff(self.miss_rate, prepend=1.0) < 0
             columns = columns[0][critical], columns[1][critical]
-        value = area(*columns, step=y == "miss_rate", rule=rule, x_range=ranges[0], y_range=ranges[1])
+        value = area(*columns, step=y_axis == "miss_rate", rule=rule, x_range=ranges[0], y_range=ranges[1])
         return value / (limits[1] - limits[0]) if per_range and limits else value
 
     def _corner(self, position: int) -> OperatingPoint:
@@ -389,10 +390,10 @@ def uncertainty_characteristics_curve(
     )
 
 
-def _check_axes(x: str, y: str) -> None:
+def _check_axes(x_axis: str, y_axis: str) -> None:
     """Raise unless the axes trade off against each other."""
-    check_option(x, "x", WIDTH_AXES)
-    check_option(y, "y", MISS_AXES)
+    check_option(x_axis, "x_axis", WIDTH_AXES)
+    check_option(y_axis, "y_axis", MISS_AXES)
 
 
 def _check_cost(cost: float | tuple[float, float]) -> tuple[float, float]:

@@ -18,8 +18,8 @@ from skuq.metrics._ucc.kernels import critical_scales
 DENOMINATORS = ("constant", "model")
 
 CLOSED_FORM: dict[str, Any] = {
-    "x": "bandwidth",
-    "y": "miss_rate",
+    "x_axis": "bandwidth",
+    "y_axis": "miss_rate",
     "x_range": None,
     "y_range": None,
     "rule": "exact",
@@ -71,8 +71,8 @@ def auucc_loss(
     y_pred: Any,
     *,
     sample_weight: ArrayLike | None = None,
-    x: str = "bandwidth",
-    y: str = "miss_rate",
+    x_axis: str = "bandwidth",
+    y_axis: str = "miss_rate",
     x_range: tuple[float, float] | None = None,
     y_range: tuple[float, float] | None = None,
     rule: str = "exact",
@@ -101,9 +101,9 @@ def auucc_loss(
         ``uncertainty_characteristics_curve(...).area()``.
     sample_weight : array-like of shape (n,), default=None
         Repetitions of each row.
-    x : {"bandwidth", "excess"}, default="bandwidth"
+    x_axis : {"bandwidth", "excess"}, default="bandwidth"
         Abscissa.
-    y : {"miss_rate", "deficit"}, default="miss_rate"
+    y_axis : {"miss_rate", "deficit"}, default="miss_rate"
         Ordinate; with "deficit" the area is in squared units of y.
     x_range, y_range : pair of float, default=None
         Partial area: of the part of the curve with x or y in this range, cut exactly; at most one.
@@ -156,12 +156,12 @@ def auucc_loss(
     >>> truth, wrong = (0 * sigma, sigma), (0 * sigma, np.sqrt(sigma))
     >>> [round(auucc_loss(y, dist), 2) for dist in (truth, wrong)]
     [1.32, 1.03]
-    >>> [round(auucc_loss(y, dist, x="excess", y="deficit"), 2) for dist in (truth, wrong)]
+    >>> [round(auucc_loss(y, dist, x_axis="excess", y_axis="deficit"), 2) for dist in (truth, wrong)]
     [0.5, 0.88]
     """
     options: dict[str, Any] = {
-        "x": x,
-        "y": y,
+        "x_axis": x_axis,
+        "y_axis": y_axis,
         "x_range": x_range,
         "y_range": y_range,
         "rule": rule,
@@ -204,8 +204,8 @@ def auucc_gain_score(
     *,
     sample_weight: ArrayLike | None = None,
     denominator: str = "constant",
-    x: str = "bandwidth",
-    y: str = "miss_rate",
+    x_axis: str = "bandwidth",
+    y_axis: str = "miss_rate",
     x_range: tuple[float, float] | None = None,
     y_range: tuple[float, float] | None = None,
     rule: str = "exact",
@@ -234,8 +234,8 @@ def auucc_gain_score(
         Repetitions of each row.
     denominator : {"constant", "model"}, default="constant"
         Relate the difference of the areas to that of the constant bands (eq. 5 of [1]_) or to the model's
-        own (the package UQ360, whose other choices are ``x="excess", rule="uq360"``).
-    x, y, x_range, y_range, rule, bands, vary, zero_band : optional
+        own (the package UQ360, whose other choices are ``x_axis="excess", rule="uq360"``).
+    x_axis, y_axis, x_range, y_range, rule, bands, vary, zero_band : optional
         Of which areas, as in `auucc_loss`; the constant bands have the same point predictions.
 
     Returns
@@ -277,7 +277,13 @@ def auucc_gain_score(
     True
     """
     check_option(denominator, "denominator", DENOMINATORS)
-    options: dict[str, Any] = {"x": x, "y": y, "x_range": x_range, "y_range": y_range, "rule": rule}
+    options: dict[str, Any] = {
+        "x_axis": x_axis,
+        "y_axis": y_axis,
+        "x_range": x_range,
+        "y_range": y_range,
+        "rule": rule,
+    }
     shape: dict[str, Any] = {"bands": bands, "vary": vary, "zero_band": zero_band}
     if _closed_form({**options, **shape}):
         target, mean, std, weight = check_moments(y_true, y_pred, sample_weight)

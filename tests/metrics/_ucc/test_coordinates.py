@@ -6,14 +6,14 @@ from scipy import stats
 
 from skuq.distributions import Empirical, Normal, Quantiles
 from skuq.metrics import (
-    bandwidth,
     coverage_width_loss,
-    deficit,
-    excess,
+    interval_bandwidth,
+    interval_deficit,
+    interval_excess,
+    interval_miss_rate,
     interval_score_loss,
     make_scorer,
     mean_interval_width,
-    miss_rate,
     normalized_mean_interval_width,
     prediction_interval_coverage,
 )
@@ -29,15 +29,15 @@ Y = np.array([1.5, 6.0, -2.0, 3.0])
 
 
 def test_bands_by_hand():
-    assert miss_rate(Y, BOUNDS) == 0.5
-    assert bandwidth(Y, BOUNDS) == bandwidth(None, BOUNDS) == 2.0
-    assert excess(Y, BOUNDS) == pytest.approx((0.5 + 0 + 0 + 0) / 4)
-    assert deficit(Y, BOUNDS) == pytest.approx((0 + 1 + 2 + 0) / 4)
+    assert interval_miss_rate(Y, BOUNDS) == 0.5
+    assert interval_bandwidth(Y, BOUNDS) == interval_bandwidth(None, BOUNDS) == 2.0
+    assert interval_excess(Y, BOUNDS) == pytest.approx((0.5 + 0 + 0 + 0) / 4)
+    assert interval_deficit(Y, BOUNDS) == pytest.approx((0 + 1 + 2 + 0) / 4)
     weight = [2, 1, 0, 1]
-    assert miss_rate(Y, BOUNDS, sample_weight=weight) == 0.25
-    assert bandwidth(Y, BOUNDS, sample_weight=weight) == pytest.approx((2 + 2 + 4) / 2 / 4)
-    assert excess(Y, BOUNDS, sample_weight=weight) == 0.25
-    assert deficit(Y, BOUNDS, sample_weight=weight) == 0.25
+    assert interval_miss_rate(Y, BOUNDS, sample_weight=weight) == 0.25
+    assert interval_bandwidth(Y, BOUNDS, sample_weight=weight) == pytest.approx((2 + 2 + 4) / 2 / 4)
+    assert interval_excess(Y, BOUNDS, sample_weight=weight) == 0.25
+    assert interval_deficit(Y, BOUNDS, sample_weight=weight) == 0.25
 
 
 def test_bands_by_the_error_on_its_active_side():
@@ -47,10 +47,10 @@ def test_bands_by_the_error_on_its_active_side():
     y = prediction + rng.normal(size=200)
     bounds = np.column_stack([prediction - lower, prediction + upper])
     d = y - prediction
-    assert miss_rate(y, bounds) == pytest.approx(np.mean((d > upper) | (d < -lower)))
-    assert bandwidth(y, bounds) == pytest.approx(np.mean((lower + upper) / 2))
+    assert interval_miss_rate(y, bounds) == pytest.approx(np.mean((d > upper) | (d < -lower)))
+    assert interval_bandwidth(y, bounds) == pytest.approx(np.mean((lower + upper) / 2))
     outside = np.maximum(np.where(d >= 0, d - upper, -d - lower), 0)
-    assert deficit(y, bounds) == pytest.approx(outside.mean())
+    assert interval_deficit(y, bounds) == pytest.approx(outside.mean())
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.9])
@@ -59,13 +59,13 @@ def test_identities(forecast, coverage):
     weight = np.random.default_rng(0).random(y.size)
     for member in (dist, dist.interval(coverage), Empirical(dist.sample(9, random_state=0))):
         options = {"coverage": coverage, "sample_weight": weight}
-        assert miss_rate(y, member, **options) == pytest.approx(
+        assert interval_miss_rate(y, member, **options) == pytest.approx(
             1 - prediction_interval_coverage(y, member, **options)
         )
         width = mean_interval_width(y, member, **options)
-        assert bandwidth(y, member, **options) == pytest.approx(width / 2)
+        assert interval_bandwidth(y, member, **options) == pytest.approx(width / 2)
         alpha = 1 - coverage
-        score = width + 2 / alpha * deficit(y, member, **options)
+        score = width + 2 / alpha * interval_deficit(y, member, **options)
         assert interval_score_loss(y, member, **options) == pytest.approx(score, rel=1e-12)
 
 
@@ -74,7 +74,9 @@ def test_excess_less_deficit_of_symmetric_bands_is_band_less_error():
     rng = np.random.default_rng(0)
     band, error = rng.random(100), rng.normal(size=100)
     bounds = np.column_stack([-band, band])
-    assert excess(error, bounds) - deficit(error, bounds) == pytest.approx(np.mean(band - np.abs(error)))
+    assert interval_excess(error, bounds) - interval_deficit(error, bounds) == pytest.approx(
+        np.mean(band - np.abs(error))
+    )
 
 
 def test_excess_on_the_active_side_is_uq360s():
@@ -83,24 +85,28 @@ def test_excess_on_the_active_side_is_uq360s():
     lower, upper = dist.interval(0.9)[0]
     active = (upper - y[0]) + (y[1] - lower)
     assert y[1] < mean < y[0]
-    assert excess(y, dist, side="active") == pytest.approx(active / 3)
+    assert interval_excess(y, dist, side="active") == pytest.approx(active / 3)
     nearest = min(y[0] - lower, upper - y[0]) + min(y[1] - lower, upper - y[1])
-    assert excess(y, dist) == pytest.approx(nearest / 3)
-    assert excess(y, dist, side="active", sample_weight=[0, 1, 1]) == pytest.approx((y[1] - lower) / 2)
+    assert interval_excess(y, dist) == pytest.approx(nearest / 3)
+    assert interval_excess(y, dist, side="active", sample_weight=[0, 1, 1]) == pytest.approx(
+        (y[1] - lower) / 2
+    )
     symmetric = Normal([0.0, 1.0], [1.0, 2.0])
-    assert excess([0.3, -0.5], symmetric, side="active") == pytest.approx(excess([0.3, -0.5], symmetric))
+    assert interval_excess([0.3, -0.5], symmetric, side="active") == pytest.approx(
+        interval_excess([0.3, -0.5], symmetric)
+    )
     with pytest.raises(ValueError, match="`side` must be 'nearest' for bounds"):
-        excess(Y, BOUNDS, side="active")
+        interval_excess(Y, BOUNDS, side="active")
     with pytest.raises(ValueError, match="`side` must be one of"):
-        excess(Y, BOUNDS, side="far")
+        interval_excess(Y, BOUNDS, side="far")
 
 
 def test_infinite_bounds():
     whole, half = [[-np.inf, np.inf]], [[-np.inf, 3.0]]
-    assert miss_rate([1.0], whole) == deficit([1.0], whole) == 0
-    assert bandwidth([1.0], whole) == excess([1.0], whole) == np.inf
-    assert excess([1.0], half) == 2
-    assert deficit([5.0], half) == 2
+    assert interval_miss_rate([1.0], whole) == interval_deficit([1.0], whole) == 0
+    assert interval_bandwidth([1.0], whole) == interval_excess([1.0], whole) == np.inf
+    assert interval_excess([1.0], half) == 2
+    assert interval_deficit([5.0], half) == 2
 
 
 def test_none_of_the_four_selects_a_model():
@@ -108,9 +114,9 @@ def test_none_of_the_four_selects_a_model():
     y = np.random.default_rng(0).normal(size=1000)
     honest = Normal(np.zeros(1000), np.ones(1000))
     nothing, everything = np.full((1000, 2), 99.0), np.tile([-np.inf, np.inf], (1000, 1))
-    for metric in (bandwidth, excess, nmpiw):
+    for metric in (interval_bandwidth, interval_excess, nmpiw):
         assert metric(y, nothing) < metric(y, honest)
-    for metric in (miss_rate, deficit):
+    for metric in (interval_miss_rate, interval_deficit):
         assert metric(y, everything) < metric(y, honest)
     assert interval_score_loss(y, honest) < min(
         interval_score_loss(y, nothing), interval_score_loss(y, everything)

@@ -110,7 +110,9 @@ def test_weights_equal_repetition(bands, vary):
     for axis in ("parameter", *AXES):
         np.testing.assert_allclose(getattr(weighted, axis), getattr(repeated, axis), rtol=1e-10, atol=1e-12)
     for x, y in PAIRS:
-        assert weighted.area(x=x, y=y) == pytest.approx(repeated.area(x=x, y=y), rel=1e-10)
+        assert weighted.area(x_axis=x, y_axis=y) == pytest.approx(
+            repeated.area(x_axis=x, y_axis=y), rel=1e-10
+        )
     assert weighted.target_std == pytest.approx(repeated.target_std)
 
 
@@ -133,7 +135,12 @@ def test_bands_of_zero_are_never_reached():
     curve = uncertainty_characteristics_curve(y, dist)
     np.testing.assert_allclose(curve.miss_rate, [1, 2 / 3, 1 / 3])
     assert curve.at(100.0).deficit == curve.deficit[-1] == pytest.approx(1 / 3)
-    assert curve.area() == curve.area(y_range=(0, 0.2)) == curve.area(x="excess", y="deficit") == np.inf
+    assert (
+        curve.area()
+        == curve.area(y_range=(0, 0.2))
+        == curve.area(x_axis="excess", y_axis="deficit")
+        == np.inf
+    )
     assert curve.area(y_range=(0.5, 1)) == pytest.approx(2 / 3 * 1 + 2 / 3 * 2 / 3)
     with pytest.raises(ValueError, match=r"`miss_rate` must be at least 0\.333333, got 0\.1"):
         curve.operating_point(miss_rate=0.1)
@@ -169,7 +176,7 @@ def test_area_is_the_mean_bandwidth_at_the_critical_scales(bands):
     curve = curve_of(error, lower, upper)
     points = [curve.at(k) for k in np.abs(error) / active]
     assert curve.area() == pytest.approx(np.mean([point.bandwidth for point in points]), rel=1e-12)
-    assert curve.area(x="excess") == pytest.approx(np.mean([point.excess for point in points]), rel=1e-9)
+    assert curve.area(x_axis="excess") == pytest.approx(np.mean([point.excess for point in points]), rel=1e-9)
 
 
 def test_constant_bands_have_the_mean_absolute_error_as_area():
@@ -232,7 +239,7 @@ def dense_area(curve, x, y, keep, unit=1.0):
 def test_area_is_the_integral(x, y, vary):
     rng = np.random.default_rng(1)
     curve = curve_of(rng.normal(size=25), rng.random(25) + 0.2, rng.random(25) + 0.2, vary=vary)
-    assert curve.area(x=x, y=y) == pytest.approx(dense_area(curve, x, y, lambda u, v: 1), rel=1e-9)
+    assert curve.area(x_axis=x, y_axis=y) == pytest.approx(dense_area(curve, x, y, lambda u, v: 1), rel=1e-9)
 
 
 @pytest.mark.parametrize(("x", "y"), PAIRS)
@@ -242,13 +249,15 @@ def test_partial_areas_are_cut_exactly(x, y, limits):
     curve = curve_of(rng.normal(size=25), rng.random(25) + 0.2, rng.random(25) + 0.2)
     low, high = limits
     across = dense_area(curve, x, y, lambda u, v: (u >= low) & (u <= high))
-    assert curve.area(x=x, y=y, x_range=limits) == pytest.approx(across, abs=2e-3)
+    assert curve.area(x_axis=x, y_axis=y, x_range=limits) == pytest.approx(across, abs=2e-3)
     along = dense_area(curve, x, y, lambda u, v: (v >= low) & (v <= high))
-    assert curve.area(x=x, y=y, y_range=limits) == pytest.approx(along, abs=2e-3)
-    per = curve.area(x=x, y=y, y_range=limits, per_range=True)
-    assert per == pytest.approx(curve.area(x=x, y=y, y_range=limits) / (high - low))
-    scaled = curve.area(x=x, y=y, x_range=(low / 2, high / 2), normalize=2.0)
-    assert scaled == pytest.approx(curve.area(x=x, y=y, x_range=limits) / (4 if y == "deficit" else 2))
+    assert curve.area(x_axis=x, y_axis=y, y_range=limits) == pytest.approx(along, abs=2e-3)
+    per = curve.area(x_axis=x, y_axis=y, y_range=limits, per_range=True)
+    assert per == pytest.approx(curve.area(x_axis=x, y_axis=y, y_range=limits) / (high - low))
+    scaled = curve.area(x_axis=x, y_axis=y, x_range=(low / 2, high / 2), normalize=2.0)
+    assert scaled == pytest.approx(
+        curve.area(x_axis=x, y_axis=y, x_range=limits) / (4 if y == "deficit" else 2)
+    )
 
 
 @pytest.mark.parametrize(("x", "y"), PAIRS)
@@ -256,10 +265,10 @@ def test_partial_areas_are_cut_exactly(x, y, limits):
 def test_parts_add_up(x, y, rule):
     rng = np.random.default_rng(1)
     curve = curve_of(rng.normal(size=25), rng.random(25) + 0.2, rng.random(25) + 0.2)
-    whole = curve.area(x=x, y=y, rule=rule)
+    whole = curve.area(x_axis=x, y_axis=y, rule=rule)
     for limit in (0.1, 0.37, 1.1):
-        by_x = [curve.area(x=x, y=y, rule=rule, x_range=r) for r in ((0, limit), (limit, np.inf))]
-        by_y = [curve.area(x=x, y=y, rule=rule, y_range=r) for r in ((0, limit), (limit, np.inf))]
+        by_x = [curve.area(x_axis=x, y_axis=y, rule=rule, x_range=r) for r in ((0, limit), (limit, np.inf))]
+        by_y = [curve.area(x_axis=x, y_axis=y, rule=rule, y_range=r) for r in ((0, limit), (limit, np.inf))]
         assert sum(by_x) == pytest.approx(whole, rel=1e-12)
         assert sum(by_y) == pytest.approx(whole, rel=1e-12)
 
@@ -304,7 +313,7 @@ def test_areas_do_not_depend_on_the_units_of_y(rule, vary, side, unit):
         assert area == pytest.approx(plain.area(rule=rule, x_range=x_range, y_range=y_range), rel=1e-9)
     deficits = [1.5 * u for u in (1.0, unit)]
     plain_part, part = (
-        curve.area(x="excess", y="deficit", rule=rule, y_range=(0, limit))
+        curve.area(x_axis="excess", y_axis="deficit", rule=rule, y_range=(0, limit))
         for curve, limit in zip((plain, other), deficits, strict=True)
     )
     assert part / unit**2 == pytest.approx(plain_part, rel=1e-9)
@@ -317,9 +326,9 @@ def test_a_deficit_that_equals_a_limit_is_inside(unit):
     curve = uncertainty_characteristics_curve(y, (0 * y, unit * np.array([1.0, 1.0, 1.0, 0.0])))
     left = float(curve.deficit[-1])
     for limit in (0.75 * unit, left, np.nextafter(left, 0), np.nextafter(left, np.inf)):
-        assert curve.area(y="deficit", y_range=(limit, unit)) == np.inf
-        assert curve.area(y="deficit", y_range=(0, limit)) == np.inf
-    assert curve.area(y="deficit", y_range=(0.76 * unit, unit)) < np.inf
+        assert curve.area(y_axis="deficit", y_range=(limit, unit)) == np.inf
+        assert curve.area(y_axis="deficit", y_range=(0, limit)) == np.inf
+    assert curve.area(y_axis="deficit", y_range=(0.76 * unit, unit)) < np.inf
 
 
 def test_rules_differ_by_the_last_bandwidth():
@@ -401,7 +410,7 @@ def mock():
 
 
 def uq360(curve, **options):
-    return curve.area(**{"rule": "uq360", "normalize": "std", "x": "excess", **options})
+    return curve.area(**{"rule": "uq360", "normalize": "std", "x_axis": "excess", **options})
 
 
 def test_operating_points_of_uq360(mock):
@@ -432,11 +441,11 @@ def test_areas_of_uq360(mock):
     scale = uncertainty_characteristics_curve(y, (point, band))
     bias = uncertainty_characteristics_curve(y, (point, band), vary="bias")
     assert uq360(bias) == pytest.approx(0.1818591455455332, rel=1e-10)
-    assert uq360(scale, x="bandwidth", y_range=(0, 0.1)) == pytest.approx(0.07003588145613951, rel=1e-10)
-    whole = uq360(scale, x="bandwidth")
-    assert uq360(scale, x="bandwidth", y_range=(0, 1)) == whole
-    assert uq360(scale, x="bandwidth", x_range=(0, 1e6)) == whole
-    assert auucc_loss(y, (point, band), x="excess", rule="uq360", normalize="std") == uq360(scale)
+    assert uq360(scale, x_axis="bandwidth", y_range=(0, 0.1)) == pytest.approx(0.07003588145613951, rel=1e-10)
+    whole = uq360(scale, x_axis="bandwidth")
+    assert uq360(scale, x_axis="bandwidth", y_range=(0, 1)) == whole
+    assert uq360(scale, x_axis="bandwidth", x_range=(0, 1e6)) == whole
+    assert auucc_loss(y, (point, band), x_axis="excess", rule="uq360", normalize="std") == uq360(scale)
 
 
 def test_areas_of_uq360_with_its_rounding(mock):
@@ -456,13 +465,13 @@ def test_areas_of_uq360_with_its_rounding(mock):
 def test_least_cost_of_uq360(mock):
     y, point, band = mock
     biased = uncertainty_characteristics_curve(y, (point, band), vary="bias")
-    best = biased.optimum((1.0, 10.0), x="excess")
+    best = biased.optimum((1.0, 10.0), x_axis="excess")
     assert best.cost == pytest.approx(1.7761220370565665, rel=1e-12)
     assert best.point.parameter == pytest.approx(0.8793271851188393, rel=1e-12)
-    scaled = uncertainty_characteristics_curve(y, (point, band)).optimum((1.0, 10.0), x="excess")
+    scaled = uncertainty_characteristics_curve(y, (point, band)).optimum((1.0, 10.0), x_axis="excess")
     assert scaled.cost > best.cost
     there = uncertainty_characteristics_curve(y, (point, band + best.point.parameter))
-    again = there.optimum((1.0, 10.0), x="excess")
+    again = there.optimum((1.0, 10.0), x_axis="excess")
     assert again.original_cost == pytest.approx(best.cost)
 
 
@@ -498,8 +507,8 @@ def test_normalizing_leaves_the_miss_rate_alone(mock):
     y, point, band = mock
     curve = uncertainty_characteristics_curve(y, (point, band))
     assert curve.area(normalize="std") == pytest.approx(curve.area() / np.std(y), rel=1e-12)
-    assert curve.area(y="deficit", normalize="std") == pytest.approx(
-        curve.area(y="deficit") / np.var(y), rel=1e-12
+    assert curve.area(y_axis="deficit", normalize="std") == pytest.approx(
+        curve.area(y_axis="deficit") / np.var(y), rel=1e-12
     )
 
 
@@ -507,9 +516,9 @@ def test_gain_of_uq360(mock):
     y, point, band = mock
     model = uq360(uncertainty_characteristics_curve(y, (point, band)))
     constant = uq360(uncertainty_characteristics_curve(y, (point, band), bands="constant"))
-    gain = auucc_gain_score(y, (point, band), x="excess", rule="uq360", denominator="model")
+    gain = auucc_gain_score(y, (point, band), x_axis="excess", rule="uq360", denominator="model")
     assert gain == pytest.approx((constant - model) / model, rel=1e-12)
-    paper = auucc_gain_score(y, (point, band), x="excess", rule="uq360")
+    paper = auucc_gain_score(y, (point, band), x_axis="excess", rule="uq360")
     assert gain == pytest.approx(paper / (1 - paper), rel=1e-9)
 
 
@@ -550,7 +559,7 @@ def test_of_equally_good_points_the_narrowest_is_the_optimum(unit):
 @pytest.mark.parametrize("c", [0.0, 0.1, 0.5, 0.9, 1.0])
 def test_optimum_is_the_least_cost_of_all_points(bands, x, y, vary, c):
     curve = curve_of(*bands, vary=vary)
-    best = curve.optimum(c, x=x, y=y)
+    best = curve.optimum(c, x_axis=x, y_axis=y)
     fine = np.linspace(curve.parameter[0], curve.parameter[-1] * 1.2 + 1, 400)
     costs = [c * getattr(curve.at(t), x) + (1 - c) * getattr(curve.at(t), y) for t in fine]
     assert best.cost <= min(costs) + 1e-9
@@ -558,7 +567,7 @@ def test_optimum_is_the_least_cost_of_all_points(bands, x, y, vary, c):
     assert best.cost == pytest.approx(c * getattr(at, x) + (1 - c) * getattr(at, y), abs=1e-12)
     original = curve.at(1.0 if vary == "scale" else 0.0)
     assert best.original_cost == pytest.approx(c * getattr(original, x) + (1 - c) * getattr(original, y))
-    assert best == curve.optimum((c, 1 - c), x=x, y=y)
+    assert best == curve.optimum((c, 1 - c), x_axis=x, y_axis=y)
 
 
 # ---------------------------------------------------------------------------------- kinds of bands
@@ -639,7 +648,7 @@ def test_the_front_holds_the_narrowest_at_every_miss_rate(x):
     rng = np.random.default_rng(0)
     error = rng.normal(size=40)
     curves = {name: curve_of(error, *(2 * [rng.random(40) + 0.2])) for name in "abc"}
-    models, front = compare_characteristics_curves(curves, x=x)
+    models, front = compare_characteristics_curves(curves, x_axis=x)
     assert models["best_share"].sum() == pytest.approx(1)
     lengths = (front["miss_rate_high"] - front["miss_rate_low"]).groupby(front["model"]).sum()
     for name, share in lengths.items():
@@ -697,8 +706,8 @@ def test_bad_bounds_of_the_curve(bounds, options, message):
 @pytest.mark.parametrize(
     ("method", "arguments", "message"),
     [
-        ("area", {"x": "miss_rate"}, "`x` must be one of 'bandwidth', 'excess'"),
-        ("area", {"y": "bandwidth"}, "`y` must be one of 'miss_rate', 'deficit'"),
+        ("area", {"x_axis": "miss_rate"}, "`x_axis` must be one of 'bandwidth', 'excess'"),
+        ("area", {"y_axis": "bandwidth"}, "`y_axis` must be one of 'miss_rate', 'deficit'"),
         ("area", {"rule": "simpson"}, "`rule` must be one of"),
         ("area", {"x_range": (1, 0)}, "`x_range` must be a pair"),
         ("area", {"y_range": 0.1}, "`y_range` must be a pair"),
