@@ -198,7 +198,7 @@ def resampling_lines() -> Iterator[Line]:
 
     def report(n: int) -> Callable[[], object]:
         y, dist = forecast(n)
-        return lambda: uncertainty_report(y, dist, n_resamples=20, n_simulations=10)
+        return lambda: uncertainty_report(y, dist, n_resamples=20, n_simulations=10, random_state=0)
 
     yield Line("bootstrap_interval of CRPS", interval)
     yield Line("paired_permutation_test of CRPS, 100", test)

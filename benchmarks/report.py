@@ -55,7 +55,7 @@ def call(what: str, n: int) -> float:
     if what == WHATS[2]:
         bootstrap_interval(y, dist, "crps", random_state=0)
     else:
-        uncertainty_report(y, dist)
+        uncertainty_report(y, dist, random_state=0)
     return time.perf_counter() - start
 
 

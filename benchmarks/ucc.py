@@ -113,7 +113,11 @@ def compare_reports() -> None:
         own = median_time(
             lambda y=y, dist=dist: uncertainty_report(y, dist, n_resamples=0, n_simulations=0), 3
         )
-        whole = median_time(lambda y=y, dist=dist: uncertainty_report(y, dist)) if n < 10_000 else np.nan
+        whole = (
+            median_time(lambda y=y, dist=dist: uncertainty_report(y, dist, random_state=0))
+            if n < 10_000
+            else np.nan
+        )
         memory = peak_arrays(
             lambda y=y, dist=dist: uncertainty_report(y, dist, n_resamples=0, n_simulations=0), n
         )

@@ -32,7 +32,8 @@ def make_scorer(
         direction: ``make_scorer("mpiw", greater_is_better=False)`` prefers narrow intervals, for use under a
         constraint on their coverage.
     **options
-        Keyword arguments of the metric.
+        Keyword arguments of the metric. One that draws random numbers has ``random_state=0`` where none is
+        given, so that all candidates of a search are scored on the same draws.
 
     Returns
     -------
@@ -72,6 +73,8 @@ def make_scorer(
     if spec is None:
         return _scorer_of_own(metric, greater_is_better, options)
     check_options(spec, options)
+    if spec.random:
+        options.setdefault("random_state", 0)
     if spec.direction is not None and greater_is_better not in (None, spec.direction == "higher"):
         raise ValueError(
             f"`greater_is_better` must be left out for {spec.abbreviation!r}, where {spec.direction} is "

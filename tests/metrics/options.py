@@ -6,7 +6,9 @@ from skuq.metrics._spec import MetricSpec
 
 
 def required(spec: MetricSpec, shift: float = 0.0, factor: float = 1.0) -> dict:
-    """Return the options that the metric cannot do without, in units of y moved by shift and factor."""
+    """Return the options that the metric needs, in units of y moved by shift and factor, and a seed."""
+    if spec.random:
+        return {"random_state": 0}
     if not spec.one_of:
         return {}
     return {"y_train": shift + factor * np.random.default_rng(5).normal(0.2, 3.0, size=50)}

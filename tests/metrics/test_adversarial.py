@@ -1,5 +1,7 @@
 """Adversarial group calibration: definition, randomness, weights."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -15,8 +17,8 @@ from skuq.metrics._adversarial import draw_counts, level_counts
 
 pytestmark = pytest.mark.usefixtures("few_rows")
 
-agce = adversarial_group_calibration_error
-curve = adversarial_group_calibration_curve
+agce = partial(adversarial_group_calibration_error, random_state=0)
+curve = partial(adversarial_group_calibration_curve, random_state=0)
 
 
 def by_definition(y, dist, size, kind, n_groups, n_trials, rng, replace=False):
@@ -178,3 +180,10 @@ def test_bad_options(forecast, option, value, error):
     name = "fractions" if option == "fraction" else option
     with pytest.raises(error, match=f"`{name}`"):
         agce(y, dist, **{option: value})
+
+
+def test_groups_are_others_every_time_without_a_seed():
+    rng = np.random.default_rng(0)
+    y, dist = rng.normal(size=200), Normal(np.zeros(200), np.ones(200))
+    one, other = (adversarial_group_calibration_error(y, dist) for _ in range(2))
+    assert one != other

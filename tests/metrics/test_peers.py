@@ -105,7 +105,7 @@ def test_adversarial_groups_of_all_rows_are_uncertainty_toolboxs(toolbox, case):
     y, mu, s = case
     theirs = toolbox.adversarial_group_calibration(mu, s, y, cali_type="mean_abs", num_trials=2)
     _, worst = adversarial_group_calibration_curve(
-        y, (mu, s), fractions=[1.0], levels=UT_LEVELS, kind="interval", n_trials=2
+        y, (mu, s), fractions=[1.0], levels=UT_LEVELS, kind="interval", n_trials=2, random_state=0
     )
     np.testing.assert_allclose(worst, theirs.score_mean[-1], rtol=1e-10)
 
@@ -133,6 +133,7 @@ def test_adversarial_groups_have_uncertainty_toolboxs_distribution(
         error=error,
         n_groups=5,
         n_trials=150,
+        random_state=0,
         replace=replace,
     )
     np.testing.assert_array_equal(fractions, theirs.group_size)

@@ -1,6 +1,7 @@
 """Metrics as functions of weights, what a bootstrap draws, and what calibrated forecasts score."""
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from skuq.metrics._resampling import (
 )
 from skuq.metrics._spec import all_specs
 from tests.metrics.options import required
+
+report_of = partial(uncertainty_report, random_state=0)
 
 SPECS = all_specs()
 OF_WEIGHTS = [spec for spec in SPECS.values() if spec.of_weights is not None]
@@ -101,9 +104,10 @@ def test_the_metric_of_any_weights_is_that_of_the_weighted_rows(name, options, f
 
 @pytest.mark.parametrize("spec", OF_WEIGHTS, ids=lambda spec: spec.abbreviation)
 def test_a_function_of_weights_takes_none_for_ones(spec):
-    of_weight = spec.of_weights(Y, FAMILIES["normal"])
+    options = required(spec)
+    of_weight = spec.of_weights(Y, FAMILIES["normal"], **options)
     assert of_weight(None) == pytest.approx(of_weight(np.ones(Y.size)), rel=1e-12)
-    assert of_weight(None) == pytest.approx(spec.compute(Y, FAMILIES["normal"]), rel=1e-12)
+    assert of_weight(None) == pytest.approx(spec.compute(Y, FAMILIES["normal"], **options), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["nmpiw", "cwc"])
@@ -268,9 +272,9 @@ def test_simulated_targets_and_uniform_levels_have_the_same_range(monkeypatch):
     dist = FAMILIES["student"]
     names = ["mace", "rmsce", "miscal_area", "ecpe"]
     settings = {"metrics": names, "n_resamples": 0, "n_simulations": 600}
-    by_levels = uncertainty_report(Y, dist, **settings)
+    by_levels = report_of(Y, dist, **settings)
     monkeypatch.setattr(type(dist), "has_density", False)
-    by_targets = uncertainty_report(Y, dist, **settings)
+    by_targets = report_of(Y, dist, **settings)
     columns = ["calibrated", "calibrated_low", "calibrated_high"]
     np.testing.assert_allclose(by_levels[columns].astype(float), by_targets[columns].astype(float), rtol=0.15)
 
@@ -280,14 +284,14 @@ def test_simulated_targets_and_uniform_levels_have_the_same_range(monkeypatch):
 
 def test_progress_is_written_in_tenths(capsys):
     models = {"a": FAMILIES["normal"], "b": FAMILIES["student"]}
-    uncertainty_report(Y, models, metrics=["crps"], n_resamples=30, n_simulations=20, verbose=1)
+    report_of(Y, models, metrics=["crps"], n_resamples=30, n_simulations=20, verbose=1)
     written = capsys.readouterr()
     assert written.out == ""
     lines = written.err.splitlines()
     assert "[uncertainty_report] a: resample 30 of 30" in lines
     assert "[uncertainty_report] b: simulation 20 of 20" in lines
     assert sum("b: simulation" in line for line in lines) == 10
-    uncertainty_report(Y, models["a"], metrics=["mace"], n_resamples=30, n_simulations=0, verbose=1)
+    report_of(Y, models["a"], metrics=["mace"], n_resamples=30, n_simulations=0, verbose=1)
     assert capsys.readouterr().err == "[uncertainty_report] resample 30 of 30\n"
-    uncertainty_report(Y, models["a"], metrics=["crps"], n_resamples=3, n_simulations=2)
+    report_of(Y, models["a"], metrics=["crps"], n_resamples=3, n_simulations=2)
     assert capsys.readouterr().err == ""

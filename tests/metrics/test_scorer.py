@@ -24,6 +24,7 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import crps_loss, get_scorer, get_scorer_names, make_scorer, mean_interval_width, scorers
 from skuq.metrics._spec import all_specs
 from skuq.prediction import predict_dist
+from tests.metrics.options import required
 
 NAMES = get_scorer_names()
 VOCABULARY = [
@@ -85,7 +86,8 @@ def test_value_is_the_signed_metric_of_the_distribution(name):
     for options in ({}, {"sample_weight": weight}):
         score = get_scorer(name)(model, X, Y, **options)
         assert type(score) is float
-        assert score == pytest.approx(sign * spec.compute(Y, (mean, std), **options), rel=1e-12)
+        value = spec.compute(Y, (mean, std), **required(spec), **options)
+        assert score == pytest.approx(sign * value, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -88,7 +88,7 @@ def uncertainty_report(
     n_resamples: int = 300,
     n_simulations: int = 100,
     confidence: float = 0.95,
-    random_state: int | np.random.RandomState | None = 0,
+    random_state: int | np.random.RandomState | None = None,
     verbose: int = 0,
 ) -> UncertaintyReport:
     """Every metric of a forecast with what it means.
@@ -121,8 +121,9 @@ def uncertainty_report(
         Draws of targets from the forecasts; 0 leaves out what takes simulation.
     confidence : float, default=0.95
         Nominal probability of the intervals and of the range of calibrated models.
-    random_state : int, RandomState or None, default=0
-        Seed of both.
+    random_state : int, RandomState instance or None, default=None
+        Controls the randomness of resamples and simulations. Pass an int for reproducible output across
+        calls.
     verbose : int, default=0
         1 writes to stderr how many resamples and simulations are done, at most ten times each.
 
@@ -153,7 +154,8 @@ def uncertainty_report(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=1000)
     >>> y = x + rng.normal(size=1000)
-    >>> report = uncertainty_report(y, (x, np.full(1000, 0.7)), metrics=["picp", "crps"])
+    >>> dist = (x, np.full(1000, 0.7))
+    >>> report = uncertainty_report(y, dist, metrics=["picp", "crps"], random_state=0)
     >>> print(report.loc["picp", "reading"])
     overconfident: 73 % of the targets inside the 90 % interval
     >>> report.loc["crps", ["value", "calibrated"]].astype(float).round(2).to_dict()

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from skuq.metrics._spec import all_specs, metric
 
 READY = [spec for spec in all_specs().values() if spec.ready_made]
 QUICK = {"n_resamples": 0, "n_simulations": 0}
+report_of = partial(uncertainty_report, random_state=0)
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def truth():
 
 def test_every_ready_made_metric_is_there_with_its_value(truth):
     y, dist = truth
-    report = uncertainty_report(y, dist, **QUICK)
+    report = report_of(y, dist, **QUICK)
     assert list(report.index) == [spec.abbreviation for spec in READY]
     for spec in READY:
         options = {"random_state": 0} if spec.random else {}
@@ -66,7 +68,7 @@ def test_a_new_metric_appears_by_itself(truth, monkeypatch):
         return float(np.average(y_pred.mean() - y_true, weights=sample_weight))
 
     y, dist = truth
-    shifted = uncertainty_report(y, Normal(dist.loc + 0.5, dist.scale), n_resamples=20, n_simulations=40)
+    shifted = report_of(y, Normal(dist.loc + 0.5, dist.scale), n_resamples=20, n_simulations=40)
     assert shifted.loc["bias", "value"] == pytest.approx(np.mean(dist.loc + 0.5 - y), rel=1e-12)
     assert shifted.loc["bias", "reading"].startswith(f"forecasts are {number(shifted.loc['bias', 'value'])} ")
     assert "more than if the forecasts were true" in shifted.loc["bias", "reading"]
@@ -75,7 +77,7 @@ def test_a_new_metric_appears_by_itself(truth, monkeypatch):
 
 def test_intervals_are_those_of_the_bootstrap(truth):
     y, dist = truth
-    report = uncertainty_report(y, dist, metrics=["crps", "mace"], n_resamples=20_000, n_simulations=0)
+    report = report_of(y, dist, metrics=["crps", "mace"], n_resamples=20_000, n_simulations=0)
     for name in ("crps", "mace"):
         expected = bootstrap_interval(y, dist, name, n_resamples=20_000, random_state=1)
         assert report.loc[name, "low"] == pytest.approx(expected.low, rel=0.05)
@@ -90,7 +92,7 @@ def test_true_forecasts_score_as_calibrated_ones_do():
     for seed in range(40):
         scale = np.exp(0.4 * rng.normal(size=200))
         y = scale * rng.normal(size=200)
-        report = uncertainty_report(
+        report = report_of(
             y, Normal(np.zeros(200), scale), metrics=names, n_resamples=0, n_simulations=80, random_state=seed
         )
         inside.append(
@@ -109,7 +111,7 @@ def test_formulas_agree_with_simulation(name, truth):
     simulated = [spec.compute(column, dist) for column in dist.sample(300, rng).T]
     formula = spec.calibrated(float(y.size))
     assert formula == pytest.approx(np.mean(simulated), rel=0.08)
-    report = uncertainty_report(y, dist, metrics=[name], **QUICK)
+    report = report_of(y, dist, metrics=[name], **QUICK)
     assert report.loc[name, "calibrated"] == formula
 
 
@@ -119,7 +121,7 @@ def test_formulas_agree_with_simulation(name, truth):
 def test_the_words_say_which_way(truth, factor, word):
     y, dist = truth
     narrow = Normal(dist.loc, factor * dist.scale)
-    report = uncertainty_report(y, narrow, n_resamples=0, n_simulations=60)
+    report = report_of(y, narrow, n_resamples=0, n_simulations=60)
     inside = percent(report.loc["picp", "value"])
     assert report.loc["picp", "reading"] == f"{word}: {inside} of the targets inside the 90 % interval"
     assert report.attrs["summary"]["model"] == report.loc["picp", "reading"]
@@ -138,13 +140,13 @@ def test_the_words_say_which_way(truth, factor, word):
 def test_bias_is_named(truth):
     y, dist = truth
     for shift, side in ((0.5, "high"), (-0.5, "low")):
-        report = uncertainty_report(y, Normal(dist.loc + shift, dist.scale), metrics=["crps"], **QUICK)
+        report = report_of(y, Normal(dist.loc + shift, dist.scale), metrics=["crps"], **QUICK)
         assert f"biased: the median is too {side}" in report.attrs["summary"]["model"]
 
 
 def test_without_simulation_the_words_fall_back_on_formulas(truth):
     y, dist = truth
-    report = uncertainty_report(y, dist, **QUICK)
+    report = report_of(y, dist, **QUICK)
     assert "times what a calibrated model scores on average" in report.loc["mace", "reading"]
     assert "lower is better, best 0" in report.loc["crps", "reading"]
     assert "neither high nor low is better" in report.loc["miss_rate", "reading"]
@@ -153,7 +155,7 @@ def test_without_simulation_the_words_fall_back_on_formulas(truth):
 def test_what_is_not_defined_says_why(truth):
     y, dist = truth
     ensemble = Empirical(dist.sample(15, 0))
-    report = uncertainty_report(y, ensemble, n_resamples=10, n_simulations=10)
+    report = report_of(y, ensemble, n_resamples=10, n_simulations=10)
     assert np.isnan(report.loc["nll", "value"])
     assert report.loc["nll", "reading"].startswith("not defined: ")
     assert "density" in report.loc["nll", "reading"]
@@ -162,7 +164,7 @@ def test_what_is_not_defined_says_why(truth):
 
 def test_infinite_values_are_named():
     y, dist = np.ones(30), Normal(np.zeros(30), np.r_[0.0, np.ones(29)])
-    report = uncertainty_report(y, dist, metrics=["auucc", "auucc_gain"], n_resamples=10, n_simulations=10)
+    report = report_of(y, dist, metrics=["auucc", "auucc_gain"], n_resamples=10, n_simulations=10)
     assert report.loc["auucc", "value"] == np.inf
     assert report.loc["auucc", "reading"].startswith("infinite")
     assert report.loc["auucc_gain", "reading"].startswith("minus infinite")
@@ -174,15 +176,13 @@ def test_weights_equal_repetition(truth):
     weight = np.random.default_rng(0).integers(0, 4, size=300)
     rows = np.repeat(np.arange(300), weight)
     names = ["crps", "mace", "picp", "auucc"]
-    weighted = uncertainty_report(
-        y, dist, sample_weight=weight, metrics=names, n_resamples=400, n_simulations=400
-    )
-    repeated = uncertainty_report(y[rows], dist[rows], metrics=names, n_resamples=400, n_simulations=400)
+    weighted = report_of(y, dist, sample_weight=weight, metrics=names, n_resamples=400, n_simulations=400)
+    repeated = report_of(y[rows], dist[rows], metrics=names, n_resamples=400, n_simulations=400)
     np.testing.assert_allclose(weighted["value"], repeated["value"], rtol=1e-9)
     assert weighted.attrs == repeated.attrs
     for column, tolerance in (("calibrated", 0.05), ("low", 0.1), ("high", 0.1)):
         np.testing.assert_allclose(weighted[column], repeated[column], rtol=tolerance)
-    fractions = uncertainty_report(
+    fractions = report_of(
         y, dist, sample_weight=weight * 1.5, metrics=names, n_resamples=10, n_simulations=300
     )
     assert fractions.attrs["rows"] == 1.5 * weight.sum()
@@ -191,9 +191,9 @@ def test_weights_equal_repetition(truth):
 
 def test_bounds_are_reported_by_their_interval_metrics(truth):
     y, dist = truth
-    report = uncertainty_report(y, dist.interval(0.9), n_resamples=20)
+    report = report_of(y, dist.interval(0.9), n_resamples=20)
     assert set(report.index) == {spec.abbreviation for spec in READY if spec.needs == "interval"}
-    whole = uncertainty_report(y, dist, n_resamples=20)
+    whole = report_of(y, dist, n_resamples=20)
     assert report.loc["interval_score", "value"] == whole.loc["interval_score", "value"]
     assert report["calibrated_low"].isna().all()
     assert "of the targets inside the interval" in str(report)
@@ -202,12 +202,12 @@ def test_bounds_are_reported_by_their_interval_metrics(truth):
 def test_several_models_side_by_side(truth):
     y, dist = truth
     models = {"true": dist, "narrow <b>": Normal(dist.loc, 0.6 * dist.scale)}
-    report = uncertainty_report(y, models, n_resamples=20, n_simulations=20)
+    report = report_of(y, models, n_resamples=20, n_simulations=20)
     assert report.index.names == ["metric", "model"]
     assert (
         list(report.index[:2]) == [("agce", "true"), ("agce", "narrow <b>")] or report.index[0][1] == "true"
     )
-    alone = uncertainty_report(y, dist, **QUICK)
+    alone = report_of(y, dist, **QUICK)
     np.testing.assert_allclose(report.xs("true", level="model")["value"], alone["value"], rtol=1e-12)
     table = report["value"].unstack("model")
     assert set(table.columns) == set(models)
@@ -223,7 +223,7 @@ def test_several_models_side_by_side(truth):
 
 def test_text_and_html_hold_everything(truth):
     y, dist = truth
-    report = uncertainty_report(y, dist, n_resamples=20, n_simulations=20)
+    report = report_of(y, dist, n_resamples=20, n_simulations=20)
     text, html = repr(report), report._repr_html_()
     assert text == str(report) == report.to_text()
     flat = " ".join(text.split())
@@ -267,7 +267,7 @@ def test_all_numbers_of_a_row_are_in_one_unit_with_the_same_decimals(truth, fact
     y, dist = truth
     forecast = Normal(unit * dist.loc, factor * unit * dist.scale)
     options = {"crpss": {"y_train": unit * y[:50]}}
-    report = uncertainty_report(unit * y, forecast, n_resamples=15, n_simulations=15, options=options)
+    report = report_of(unit * y, forecast, n_resamples=15, n_simulations=15, options=options)
     for name, row in report._one_model().iterrows():
         in_percent = name in {"ence", "picp", "miss_rate", "nmpiw", "crpss", "auucc_gain"}
         cells = [cell for cell in row.drop(["Metric", "Best", "Reading"]) if cell]
@@ -284,7 +284,7 @@ def test_a_gain_of_a_hundredth_of_a_percent_stands_beside_percents():
     rng = np.random.default_rng(0)
     scale = np.exp(0.4 * rng.normal(size=2000))
     y = scale * rng.normal(size=2000)
-    report = uncertainty_report(y, (0 * y, scale), metrics=["auucc_gain", "ence"], n_simulations=20)
+    report = report_of(y, (0 * y, scale), metrics=["auucc_gain", "ence"], n_simulations=20)
     for line in report.to_text().splitlines()[4:6]:
         assert line.count(" %") == 5  # value, interval, mean, range and best
     assert "0.0" not in report.loc["ence", "reading"].partition(" to ")[2]
@@ -323,13 +323,13 @@ def test_weights_that_stand_for_too_many_rows_to_simulate():
     weight, forecast = np.full(30, 1e9), (0 * y, 0 * y + 1)
     options = {"metrics": ["picp"], "n_resamples": 5, "sample_weight": weight}
     with pytest.raises(ValueError, match="n_simulations=0"):
-        uncertainty_report(y, forecast, n_simulations=2, **options)
-    assert uncertainty_report(y, forecast, n_simulations=0, **options).loc["picp", "value"] == 1
+        report_of(y, forecast, n_simulations=2, **options)
+    assert report_of(y, forecast, n_simulations=0, **options).loc["picp", "value"] == 1
 
 
 def test_the_report_is_a_frame(truth):
     y, dist = truth
-    report = uncertainty_report(y, dist, metrics=["crps", "picp"], **QUICK)
+    report = report_of(y, dist, metrics=["crps", "picp"], **QUICK)
     assert isinstance(report, pd.DataFrame)
     assert isinstance(report, UncertaintyReport)
     assert list(report.index) == ["crps", "picp"]
@@ -346,15 +346,15 @@ def test_the_report_is_a_frame(truth):
 def test_seeds(truth):
     y, dist = (part[:200] for part in truth)
     arguments = {"n_resamples": 15, "n_simulations": 15}
-    first, again = (uncertainty_report(y, dist, **arguments) for _ in range(2))
+    first, again = (report_of(y, dist, **arguments) for _ in range(2))
     pd.testing.assert_frame_equal(first, again)
-    other = uncertainty_report(y, dist, **arguments, random_state=1)
+    other = report_of(y, dist, **arguments, random_state=1)
     assert not first["calibrated"].equals(other["calibrated"])
 
 
 def test_few_rows_are_reported_without_a_warning():
     for n in (1, 2, 5):
-        report = uncertainty_report(
+        report = report_of(
             np.arange(float(n)), Normal(np.zeros(n), np.ones(n)), n_resamples=5, n_simulations=5
         )
         assert report["value"].notna().all()
@@ -363,7 +363,7 @@ def test_few_rows_are_reported_without_a_warning():
 
 def test_metrics_that_need_options_get_them(truth):
     y, dist = truth
-    report = uncertainty_report(
+    report = report_of(
         y, dist, options={"crpss": {"y_train": y}, "picp": {"coverage": 0.5}}, n_resamples=5, n_simulations=5
     )
     assert "crpss" in report.index
@@ -378,7 +378,7 @@ def test_a_reference_of_n_rows_stays_with_its_rows(truth):
     reference = Normal(dist.loc + 0.3, dist.scale)
     rows = np.repeat(np.arange(100), weight)
     for factor in (1.0, 1.5):
-        report = uncertainty_report(
+        report = report_of(
             y,
             dist,
             sample_weight=factor * weight,
@@ -387,7 +387,7 @@ def test_a_reference_of_n_rows_stays_with_its_rows(truth):
             n_resamples=20,
             n_simulations=300,
         )
-        repeated = uncertainty_report(
+        repeated = report_of(
             y[rows],
             dist[rows],
             options={"crpss": {"reference": reference[rows]}},
@@ -424,7 +424,7 @@ def test_a_reference_of_n_rows_stays_with_its_rows(truth):
 def test_bad_arguments(arguments, error, message):
     given = {"y_true": np.zeros(3), "y_pred": (np.zeros(3), np.ones(3)), **arguments}
     with pytest.raises(error, match=message):
-        uncertainty_report(given.pop("y_true"), given.pop("y_pred"), **given)
+        report_of(given.pop("y_true"), given.pop("y_pred"), **given)
 
 
 @pytest.mark.parametrize(
@@ -466,14 +466,14 @@ def test_the_small_sample_warning_is_for_functions_only(truth):
     """Warnings are errors in tests."""
     y, dist = (part[:50] for part in truth)
     assert issubclass(SmallSampleWarning, UserWarning)
-    uncertainty_report(y, dist, metrics=["mace"], n_resamples=3, n_simulations=3)
+    report_of(y, dist, metrics=["mace"], n_resamples=3, n_simulations=3)
 
 
 @pytest.mark.parametrize("name", ["ence", "neg_ence"])
 def test_options_are_found_under_every_name_of_the_metric(name):
     rng = np.random.default_rng(0)
     y, scale = rng.normal(size=600), 0.5 + rng.random(600)
-    report = uncertainty_report(y, (0 * y, scale), metrics=["ence"], options={name: {"n_bins": 3}}, **QUICK)
+    report = report_of(y, (0 * y, scale), metrics=["ence"], options={name: {"n_bins": 3}}, **QUICK)
     expected = all_specs()["ence"].compute(y, (0 * y, scale), n_bins=3)
     assert report.loc["ence", "value"] == pytest.approx(expected, rel=1e-12)
 
@@ -481,38 +481,38 @@ def test_options_are_found_under_every_name_of_the_metric(name):
 def test_options_of_a_metric_are_given_once():
     options = {"ence": {"n_bins": 3}, "neg_ence": {"n_bins": 4}}
     with pytest.raises(ValueError, match="'ence' under two names"):
-        uncertainty_report([1.0], ([0.0], [1.0]), options=options, **QUICK)
+        report_of([1.0], ([0.0], [1.0]), options=options, **QUICK)
 
 
 def test_a_metric_named_twice_is_reported_once():
     forecast = [0.0, 0.0], [1.0, 1.0]
-    report = uncertainty_report([1.0, 2.0], {"a": forecast, "b": forecast}, metrics=["picp", "picp"], **QUICK)
+    report = report_of([1.0, 2.0], {"a": forecast, "b": forecast}, metrics=["picp", "picp"], **QUICK)
     assert list(report.index) == [("picp", "a"), ("picp", "b")]
     assert "PICP" in str(report)
 
 
 def test_a_report_of_nothing_says_what_to_name():
     with pytest.raises(ValueError, match="`metrics` must name at least one"):
-        uncertainty_report([1.0], ([0.0], [1.0]), metrics=[])
+        report_of([1.0], ([0.0], [1.0]), metrics=[])
     with pytest.raises(ValueError, match="one that takes bounds"):
-        uncertainty_report([1.0], [[0.0, 1.0]], metrics=["crps"])
+        report_of([1.0], [[0.0, 1.0]], metrics=["crps"])
 
 
 @pytest.mark.parametrize("bounds", [[[2.0, 1.0]], [[np.nan, 1.0]], [[0.0, 1.0, 2.0]]])
 def test_bad_bounds_raise_and_are_not_reported_on(bounds):
     with pytest.raises(ValueError, match="`y_pred` must"):
-        uncertainty_report([1.0], bounds, **QUICK)
+        report_of([1.0], bounds, **QUICK)
 
 
 def test_names_of_models_differ_as_text():
     with pytest.raises(ValueError, match="names that differ"):
-        uncertainty_report([1.0], {1: ([0.0], [1.0]), "1": ([0.0], [2.0])}, **QUICK)
+        report_of([1.0], {1: ([0.0], [1.0]), "1": ([0.0], [2.0])}, **QUICK)
 
 
 def test_there_is_no_formula_for_bins_of_equal_width():
     rng = np.random.default_rng(0)
     scale = np.exp(rng.normal(size=600))
-    report = uncertainty_report(
+    report = report_of(
         scale * rng.normal(size=600),
         (np.zeros(600), scale),
         metrics=["ence"],
@@ -528,7 +528,7 @@ def test_rounding_makes_no_winner():
     y, scale = rng.normal(size=600), 0.5 + rng.random(600)
     sizes = {"a": 1.0, "b": 3.3, "c": 0.7}
     models = {name: (0 * y, size * scale) for name, size in sizes.items()}
-    text = uncertainty_report(y, models, metrics=["auucc_gain"], **QUICK).to_text()
+    text = report_of(y, models, metrics=["auucc_gain"], **QUICK).to_text()
     (line,) = (line for line in text.splitlines() if line.startswith("AUUCC gain "))
     assert "*" not in line
 
@@ -536,11 +536,9 @@ def test_rounding_makes_no_winner():
 def test_one_coverage_serves_all_metrics_of_an_interval():
     rng = np.random.default_rng(0)
     y = rng.normal(size=800)
-    report = uncertainty_report(
-        y, (np.zeros(800), np.ones(800)), coverage=0.8, n_resamples=0, n_simulations=0
-    )
+    report = report_of(y, (np.zeros(800), np.ones(800)), coverage=0.8, n_resamples=0, n_simulations=0)
     bounds = Normal(np.zeros(800), 1.0).interval(0.8)
-    same = uncertainty_report(y, bounds, coverage=0.8, n_resamples=0, n_simulations=0)
+    same = report_of(y, bounds, coverage=0.8, n_resamples=0, n_simulations=0)
     for name in ("picp", "interval_coverage_error", "interval_score", "mpiw", "miss_rate"):
         assert report.loc[name, "value"] == pytest.approx(same.loc[name, "value"])
     assert report.loc["picp", "optimum"] == same.loc["picp", "optimum"] == 0.8
@@ -549,7 +547,7 @@ def test_one_coverage_serves_all_metrics_of_an_interval():
         abs(report.loc["picp", "value"] - 0.8)
     )
     with pytest.raises(ValueError, match="`coverage` must lie strictly between 0 and 1"):
-        uncertainty_report(y, bounds, coverage=80)
+        report_of(y, bounds, coverage=80)
 
 
 def test_moments_are_computed_only_for_metrics_that_need_them(truth, monkeypatch):
@@ -561,5 +559,5 @@ def test_moments_are_computed_only_for_metrics_that_need_them(truth, monkeypatch
 
     monkeypatch.setattr(type(dist), "std", no_std)
     monkeypatch.setattr(type(dist), "sample", no_std)
-    report = uncertainty_report(y, dist, metrics=["mace", "miscal_area"], n_resamples=3, n_simulations=3)
+    report = report_of(y, dist, metrics=["mace", "miscal_area"], n_resamples=3, n_simulations=3)
     assert report["calibrated"].notna().all()
