@@ -12,7 +12,7 @@ from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat
 from skuq.distributions._normal import Normal
-from skuq.distributions._unreachable_levels import LevelKind, Shortage
+from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 
 def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribution:
@@ -122,12 +122,12 @@ class Affine(Distribution):
     def _isf(self, q: FloatArray) -> FloatArray:
         return self.shift + self.factor * np.where(self.factor > 0, self.base._isf(q), self.base._ppf(q))
 
-    def _known(self) -> Distribution:
-        known = self.base._known()
+    def _finite_part(self) -> Distribution:
+        known = self.base._finite_part()
         return self if known is self.base else Affine(known, self.shift, self.factor)
 
-    def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
-        return self.base._shortage(level, kind)
+    def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
+        return self.base._unreachable_level(level, kind)
 
     @property
     def _integrates_values(self) -> bool:

@@ -24,7 +24,7 @@ from skuq.distributions._numerics.cdf_quadrature import quantile_landmarks, valu
 from skuq.distributions._numerics.level_quadrature import level_crps, level_moments
 from skuq.distributions._numerics.levels import smaller_tail
 from skuq.distributions._row_container import RowContainer
-from skuq.distributions._unreachable_levels import LevelKind, Shortage, warn_of_shortage
+from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, warn_of_unreachable
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
 NO_MEAN = (
@@ -102,14 +102,14 @@ class Distribution(RowContainer["Distribution"]):
         raise NoDensityError(self._no_density())
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        known = self._known()
+        known = self._finite_part()
         if known is not self:
             return known._crps(y)
         return value_crps(self, y) if self._integrates_values else level_crps(self, y)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation where there is no closed form."""
-        known = self._known()
+        known = self._finite_part()
         if known is not self:
             return known.mean(), known.std()
         mean, std = value_moments(self) if self._integrates_values else level_moments(self)
@@ -119,7 +119,7 @@ class Distribution(RowContainer["Distribution"]):
         return mean, std
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
-        known = self._known()
+        known = self._finite_part()
         if known is not self:
             return known._sample(m, rng)
         n = len(self)
@@ -136,7 +136,7 @@ class Distribution(RowContainer["Distribution"]):
         """Levels, the same for all rows, between which the quantile function is smooth."""
         return np.empty(0)
 
-    def _known(self) -> Distribution:
+    def _finite_part(self) -> Distribution:
         """The distribution that moments, CRPS and samples are taken from.
 
         Itself, but for conformal ones and what is built on them: a part of their probability has no
@@ -144,7 +144,7 @@ class Distribution(RowContainer["Distribution"]):
         """
         return self
 
-    def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
+    def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         """What calibration rows lack for levels strictly inside (0, 1), if they lack any."""
         return None
 
@@ -309,7 +309,7 @@ class Distribution(RowContainer["Distribution"]):
         levels = check_probabilities(p, "p")
         if levels.ndim:
             check_rows(levels, "p", len(self))
-        warn_of_shortage(self._shortage(levels, "row" if levels.ndim else "level"))
+        warn_of_unreachable(self._unreachable_level(levels, "row" if levels.ndim else "level"))
         return self._ppf(levels)
 
     def quantile(self, levels: ArrayLike) -> FloatArray:
@@ -330,7 +330,7 @@ class Distribution(RowContainer["Distribution"]):
             raise ValueError(
                 f"`levels` must be a number or a non-empty 1-D array, got shape {checked.shape}."
             )
-        warn_of_shortage(self._shortage(checked, "level"))
+        warn_of_unreachable(self._unreachable_level(checked, "level"))
         if checked.ndim == 0:
             return self._ppf(checked)
         out = np.empty((checked.size, len(self)))
@@ -352,7 +352,7 @@ class Distribution(RowContainer["Distribution"]):
             ``bounds[:, 0]`` is always the lower bound, in the units of the target.
         """
         checked = check_coverage(coverage)
-        warn_of_shortage(self._shortage(checked, "coverage"))
+        warn_of_unreachable(self._unreachable_level(checked, "coverage"))
         tails = (1.0 - np.atleast_1d(checked)) / 2.0
         out = np.empty((tails.size, 2, len(self)))
         for bounds, tail in zip(out, tails, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._unreachable_levels import LevelKind, Shortage, largest_shortage
+from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, most_demanding
 
 
 def concat(parts: Sequence[Distribution]) -> Distribution:
@@ -139,15 +139,15 @@ class Concatenated(Distribution):
     def _from_normal_score(self, score: FloatArray) -> FloatArray:
         return self._dispatch(lambda part, rows: part._from_normal_score(rows), score)
 
-    def _known(self) -> Distribution:
-        known = [part._known() for part in self.parts]
+    def _finite_part(self) -> Distribution:
+        known = [part._finite_part() for part in self.parts]
         if all(mine is part for mine, part in zip(known, self.parts, strict=True)):
             return self
         return Concatenated(known, self.order)
 
-    def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
-        return largest_shortage(
-            part._shortage(level[rows] if kind == "row" else level, kind)
+    def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
+        return most_demanding(
+            part._unreachable_level(level[rows] if kind == "row" else level, kind)
             for part, rows in zip(self.parts, self._part_rows, strict=True)
         )
 

@@ -21,7 +21,7 @@ from skuq.distributions._location_scale import read_rows
 from skuq.distributions._numerics.levels import snap_levels
 from skuq.distributions._numerics.ranks import WeightedRanks, count_reached
 from skuq.distributions._shared_empirical import SharedEmpirical, read_sample, same_sample
-from skuq.distributions._unreachable_levels import LevelKind, Shortage, shortage_of_rows
+from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, unreachable_level
 
 _HALF = np.array([0.5])
 
@@ -253,11 +253,11 @@ class ConformalPredictive(Distribution):
 
     # ------------------------------------------------------------------------ what is not known
 
-    def _known(self) -> SharedEmpirical:
+    def _finite_part(self) -> SharedEmpirical:
         """The distribution of the scores alone, mirrored if symmetric."""
         return self._finite
 
-    def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
+    def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         """What the most extreme level that the ranks do not reach needs."""
         asked = level[(level > 0) & (level < 1)]
         if kind == "coverage":
@@ -265,7 +265,7 @@ class ConformalPredictive(Distribution):
         else:
             probability = np.abs(2 * asked - 1) if self.symmetric else np.maximum(asked, 1 - asked)
             probability = np.where(asked == 0.5, 0.0, probability)  # the median is always finite
-        return shortage_of_rows(asked, kind, probability, self._ranks.total, float(self.unseen.max()))
+        return unreachable_level(asked, kind, probability, self._ranks.total, float(self.unseen.max()))
 
 
 def _read_unseen(unseen: ArrayLike, n: int) -> FloatArray:

@@ -28,7 +28,7 @@ from skuq.distributions._mixture_crps import mixture_crps
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
 from skuq.distributions._student_t import StudentT
-from skuq.distributions._unreachable_levels import LevelKind, Shortage, largest_shortage
+from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, most_demanding
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -188,14 +188,14 @@ class Mixture(Distribution):
         terms = np.stack([part._logpdf(y) for part in self.components], axis=1)
         return np.asarray(logsumexp(terms, axis=1, b=self._w()))
 
-    def _known(self) -> Distribution:
-        known = [part._known() for part in self.components]
+    def _finite_part(self) -> Distribution:
+        known = [part._finite_part() for part in self.components]
         if all(mine is part for mine, part in zip(known, self.components, strict=True)):
             return self
         return Mixture(known, self.weights)
 
-    def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
-        return largest_shortage(part._shortage(level, kind) for part in self.components)
+    def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
+        return most_demanding(part._unreachable_level(level, kind) for part in self.components)
 
     @property
     def _integrates_values(self) -> bool:

@@ -21,7 +21,7 @@ from skuq.distributions._numerics.crps_table import CrpsTable
 from skuq.distributions._numerics.level_quadrature import level_crps
 from skuq.distributions._numerics.levels import level_rounding
 from skuq.distributions._student_t import StudentT
-from skuq.distributions._unreachable_levels import LevelKind, Shortage
+from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 _ROUNDING = 1e-14
 """Rounding of a normal score on its way through the map and back, relative to the larger of it and 1."""
@@ -142,18 +142,18 @@ class Recalibrated(Distribution):
         score = np.where(np.isinf(score), np.sign(score) * _SCORE_LIMIT, score)
         return self.level_map.log_density(score) + self.base._logpdf(y)
 
-    def _known(self) -> Distribution:
-        known = self.base._known()
+    def _finite_part(self) -> Distribution:
+        known = self.base._finite_part()
         return self if known is self.base else Recalibrated(known, self.level_map)
 
-    def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
+    def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         if kind == "coverage":
             level, kind = np.concatenate([1 - level, 1 + level], axis=None) / 2, "level"
-        return self.base._shortage(self.level_map.inverse(level), kind)
+        return self.base._unreachable_level(self.level_map.inverse(level), kind)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         form = self._standard_form()
-        if form is None or self._integrates_values or self._known() is not self:
+        if form is None or self._integrates_values or self._finite_part() is not self:
             return super()._moments()
         loc, scale, standard = form
         mean, std = standard._one_row_moments
@@ -162,7 +162,7 @@ class Recalibrated(Distribution):
 
     def _crps(self, y: FloatArray) -> FloatArray:
         form = self._standard_form()
-        if form is None or self._integrates_values or self._known() is not self:
+        if form is None or self._integrates_values or self._finite_part() is not self:
             return super()._crps(y)
         loc, scale, standard = form
         z = (y - loc) / np.where(scale == 0, 1.0, scale)

@@ -16,7 +16,7 @@ from skuq.distributions._empirical import Empirical
 from skuq.distributions._numerics.cdf_quadrature import value_moments
 from skuq.distributions._numerics.finite_differences import derivative
 from skuq.distributions._numerics.level_quadrature import Winsorised, level_crps, level_moments
-from skuq.distributions._unreachable_levels import LevelKind, Shortage
+from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 
@@ -218,16 +218,16 @@ class Transformed(Distribution):
         spread = np.abs(self.base._isf(np.asarray(0.25)) - self.base._ppf(np.asarray(0.25)))
         return 1.0 / derivative(lambda z: np.asarray(self.func(z), dtype=float), x, 0.01 * spread)
 
-    def _known(self) -> Distribution:
-        known = self.base._known()
+    def _finite_part(self) -> Distribution:
+        known = self.base._finite_part()
         return self if known is self.base else self._rebuild(known)
 
-    def _shortage(self, level: FloatArray, kind: LevelKind) -> Shortage | None:
+    def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         turned = self._decreasing and kind != "coverage"
-        return self.base._shortage(1 - level if turned else level, kind)
+        return self.base._unreachable_level(1 - level if turned else level, kind)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        known = self._known()
+        known = self._finite_part()
         if known is not self:
             return known.mean(), known.std()
         moments = value_moments(self) if self._integrates_values else level_moments(self)
@@ -245,7 +245,7 @@ class Transformed(Distribution):
         return np.where(endless, level_crps(Winsorised(self, WINSOR_LEVEL), y), score)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
-        known = self._known()
+        known = self._finite_part()
         if known is not self:
             return known._sample(m, rng)
         draws = self.base._sample(m, rng)

@@ -18,16 +18,16 @@ LevelKind = Literal["level", "row", "coverage"]
 
 
 @dataclass(frozen=True)
-class Shortage:
+class UnreachableLevel:
     """How many rows, or what weight of rows, a level needs, and the sentence that says so."""
 
     needed: float
     message: str
 
 
-def shortage_of_rows(
+def unreachable_level(
     asked: FloatArray, kind: LevelKind, probability: FloatArray, known: float, unseen: float
-) -> Shortage | None:
+) -> UnreachableLevel | None:
     """Return what the calibration rows lack for the most extreme level that their ranks do not reach.
 
     Parameters
@@ -50,20 +50,20 @@ def shortage_of_rows(
     unit = "calibration rows"
     if unseen != 1:
         unit = f"weight of calibration rows beside a new row of weight {unseen:g}"
-    return Shortage(
+    return UnreachableLevel(
         needed,
         f"{what} needs at least {needed:g} {unit}, got {known:g}: bounds are infinite. Ask for less "
         "coverage, or calibrate on more rows.",
     )
 
 
-def largest_shortage(found: Iterable[Shortage | None]) -> Shortage | None:
+def most_demanding(found: Iterable[UnreachableLevel | None]) -> UnreachableLevel | None:
     """Return that of several parts which needs most."""
-    present = [shortage for shortage in found if shortage is not None]
-    return max(present, key=lambda shortage: shortage.needed, default=None)
+    present = [unreachable for unreachable in found if unreachable is not None]
+    return max(present, key=lambda unreachable: unreachable.needed, default=None)
 
 
-def warn_of_shortage(shortage: Shortage | None) -> None:
+def warn_of_unreachable(unreachable: UnreachableLevel | None) -> None:
     """Give one warning, where there is something to warn of."""
-    if shortage is not None:
-        warn_user(shortage.message, SmallSampleWarning)
+    if unreachable is not None:
+        warn_user(unreachable.message, SmallSampleWarning)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_n_bins
-from skuq.metrics._kernels import BLOCK, Places, count_passed, weighted, weighted_sum
+from skuq.metrics._kernels import BLOCK, BinIndex, count_below, weighted, weighted_sum
 from skuq.metrics._rounding import ROUNDING
 
 STRATEGIES = ("quantile", "uniform")
@@ -44,7 +44,7 @@ class Bins:
     """
 
     n_bins: int
-    row_bin: Places
+    row_bin: BinIndex
     parts: list[tuple[Any, int, float]]
     edges: FloatArray
     weight: FloatArray | None
@@ -81,7 +81,7 @@ class Bins:
                     total[row, place] += fraction * weighted_sum(values, weight)
         return total[:, :-1]
 
-    def histogram(self, place: Places, k: int) -> FloatArray:
+    def histogram(self, place: BinIndex, k: int) -> FloatArray:
         """Return the weight in each bin of the rows at each of k places, shape (n_bins, k)."""
         size = (self.n_bins + 1) * k
         total = np.zeros(size)
@@ -168,7 +168,7 @@ class Binning:
         # A key on an edge belongs above it, on whichever side of it rounding has put the two.
         thresholds = edges[1:-1] - ROUNDING * max(abs(low), abs(high))
         if not self.rising:
-            return Bins(self.n_bins, count_passed(thresholds, self.key), [], edges, weight)
+            return Bins(self.n_bins, count_below(thresholds, self.key), [], edges, weight)
         cuts = [0, *np.searchsorted(self.key, thresholds).tolist(), self.key.size]
         return self._of_slices([(slice(*cut), i, 1.0) for i, cut in enumerate(pairwise(cuts))], edges, weight)
 
@@ -221,7 +221,7 @@ class Binning:
         if self.rising:
             return Bins(self.n_bins, np.empty(0, dtype=np.uint8), parts, edges, weight)
         kind: Any = np.uint8 if self.n_bins < 255 else np.intp
-        row_bin: Places = np.full(self.key.size, self.n_bins, dtype=kind)
+        row_bin: BinIndex = np.full(self.key.size, self.n_bins, dtype=kind)
         for rows, place, fraction in parts:
             if fraction == 1:
                 row_bin[self._order[rows]] = place

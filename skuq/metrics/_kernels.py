@@ -17,7 +17,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_integer
 from skuq.distributions import Distribution
 
-Places = NDArray[np.integer[Any]]
+BinIndex = NDArray[np.integer[Any]]
 """Small whole numbers, of whichever integer type is at hand."""
 
 BLOCK = 1 << 15
@@ -85,7 +85,7 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
     return grid
 
 
-def count_passed(thresholds: FloatArray, values: FloatArray, side: str = "right") -> Places:
+def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right") -> BinIndex:
     """Return for each value how many of the increasing thresholds lie below it, or at it (``side="right"``).
 
     The same as ``np.searchsorted(thresholds, values, side)``, in a small integer type where that is faster.
@@ -93,24 +93,24 @@ def count_passed(thresholds: FloatArray, values: FloatArray, side: str = "right"
     finite = np.isfinite(thresholds)
     if not finite.all() and np.isfinite(values).all():
         passed_by_all = int(np.count_nonzero(thresholds == -np.inf))
-        return count_passed(thresholds[finite], values, side) + passed_by_all
+        return count_below(thresholds[finite], values, side) + passed_by_all
     count = _counter(thresholds, side) if finite.all() and values.size >= 1000 else None
     if count is None:
         return np.asarray(np.searchsorted(thresholds, values, side="left" if side == "left" else "right"))
     kind: Any = np.uint8 if thresholds.size < 256 else np.uint16
-    passed: Places = np.empty(values.size, dtype=kind)
+    passed: BinIndex = np.empty(values.size, dtype=kind)
     for start in range(0, values.size, BLOCK):
         part = slice(start, start + BLOCK)
         count(values[part], passed[part])
     return passed
 
 
-def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, Places], None] | None:
+def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinIndex], None] | None:
     """Return a function that counts passed thresholds into an array, or None where a search is better."""
     compare = np.greater_equal if side == "right" else np.greater
     if thresholds.size <= FEW:
 
-        def by_comparison(values: FloatArray, out: Places) -> None:
+        def by_comparison(values: FloatArray, out: BinIndex) -> None:
             out[:] = 0
             for threshold in thresholds:
                 out += compare(values, threshold)
@@ -137,7 +137,7 @@ def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, Places]
     inside = np.full(CELLS, np.inf)
     inside[occupied] = thresholds
 
-    def by_cell(values: FloatArray, out: Places) -> None:
+    def by_cell(values: FloatArray, out: BinIndex) -> None:
         cell = cell_of(values)
         out[:] = before[cell]
         out += compare(values, inside[cell])

@@ -20,7 +20,7 @@ from skuq._validation import check_option
 from skuq.distributions import Distribution
 from skuq.distributions._pit import pit_scores
 from skuq.metrics._binning import Bins
-from skuq.metrics._kernels import Places, central_bounds, count_passed, location_scale, standardised
+from skuq.metrics._kernels import BinIndex, central_bounds, count_below, location_scale, standardised
 from skuq.metrics._rounding import ROUNDING, reaches
 
 KINDS = ("quantile", "interval")
@@ -59,7 +59,7 @@ def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
     ]
 
 
-def first_levels(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Places:
+def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> BinIndex:
     """Return for each row the first of the increasing levels that takes the target in, else their number.
 
     ``kind="quantile"`` takes in y <= Q(p), ``kind="interval"`` Q((1-p)/2) <= y <= Q((1+p)/2); what a level
@@ -69,18 +69,18 @@ def first_levels(y: FloatArray, dist: Distribution, levels: FloatArray, kind: st
     form = location_scale(dist)
     if kind == "quantile":
         if form is None:
-            return count_passed(levels, dist.cdf(y), "left")
+            return count_below(levels, dist.cdf(y), "left")
         loc, scale, standard = form
-        return count_passed(standard._ppf(levels), standardised(y, loc, scale), "left")
+        return count_below(standard._ppf(levels), standardised(y, loc, scale), "left")
     if form is None:
         place, lower, upper = dist.cdf(y), (1 - levels) / 2, (1 + levels) / 2
     else:
         place = standardised(y, form[0], form[1])
         lower, upper = central_bounds(form[2], levels)
         if np.array_equal(lower, -upper):
-            return count_passed(upper, np.abs(place, out=place), "left")
-    below = count_passed(lower[::-1], place, "right")
-    return np.asarray(np.maximum(count_passed(upper, place, "left"), levels.size - below))
+            return count_below(upper, np.abs(place, out=place), "left")
+    below = count_below(lower[::-1], place, "right")
+    return np.asarray(np.maximum(count_below(upper, place, "left"), levels.size - below))
 
 
 def weight_taken_in(
@@ -88,7 +88,7 @@ def weight_taken_in(
 ) -> Callable[[Bins], FloatArray]:
     """Return a function of bins: the weight in them that each increasing level takes in, shape (bins, k)."""
     if dist.has_density:
-        first = first_levels(y, dist, levels, kind)
+        first = first_covering_level(y, dist, levels, kind)
         return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]
     rows = level_rows(y, dist, levels, kind)
     return lambda bins: np.cumsum((bins.matrix(y.size) @ rows).toarray(), axis=1)[:, :-1]
@@ -104,7 +104,7 @@ def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str)
         calibration curve need, so that other weights take a product instead of another curve.
     """
     if dist.has_density:
-        first = first_levels(y, dist, levels, kind).astype(np.int32)
+        first = first_covering_level(y, dist, levels, kind).astype(np.int32)
         return sparse.csr_array(
             (np.ones(y.size), first, np.arange(y.size + 1)), shape=(y.size, levels.size + 1)
         )

@@ -17,7 +17,13 @@ from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._gp.cubature import expect, factorise, icosahedron, place_nodes
 from skuq.recalibration._gp.engine import LatentPrior, Rows
-from skuq.recalibration._gp.fit import CalibrationRows, describe, fit_field, read_informative, read_rows
+from skuq.recalibration._gp.fit import (
+    CalibrationRows,
+    fit_field,
+    read_informative,
+    read_rows,
+    set_fitted_attributes,
+)
 from skuq.recalibration._gp.input_scaler import Standardisation, check_variation, standardisation
 from skuq.recalibration._residuals import outside_share
 from skuq.recalibration._scaling import Spread, finite_std, overall_factor
@@ -80,7 +86,7 @@ class BetaLikelihood:
         """Return the likelihood of some of the rows."""
         return BetaLikelihood(self.log_lower[rows], self.log_upper[rows])
 
-    def expect(
+    def variational_expectations(
         self, rows: Rows, mean: FloatArray, covariance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return E log p and its derivatives by cubature."""
@@ -137,7 +143,7 @@ class GPBetaRecalibrator(BaseRecalibrator):
     lengthscales_ : ndarray of shape (2,)
         Distance over which the map changes: in predicted mean, in the units of y, and in the natural
         logarithm of the predicted standard deviation.
-    deviations_ : ndarray of shape (3,)
+    amplitudes_ : ndarray of shape (3,)
         Standard deviations of the latent scale, skew and shift over such distances and beyond; where all
         are near 0, one map for all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
@@ -147,7 +153,7 @@ class GPBetaRecalibrator(BaseRecalibrator):
         Share of the rows whose `y` lies where the model gives no probability at all, as below the
         smallest member of an ensemble, after standardising (see Notes). A map of levels cannot reach them;
         well above 0.1 no interval covers 90 %, and `fit` raises.
-    lower_bound_ : float
+    elbo_ : float
         Evidence lower bound of the calibration rows' density over that of the model.
     n_iter_ : int
         Number of iterations.
@@ -230,8 +236,8 @@ class GPBetaRecalibrator(BaseRecalibrator):
         self._field, self._standardisation, self.outside_share_ = None, Standardisation(), 0.0
         if spread is not None:
             rows = self._points(spread)
-            self._field = fit_field(rows, BetaLikelihood(*rows.seen), _PRIOR, self)
-        describe(self, self._field, _PRIOR)
+            self._field = fit_field(rows, BetaLikelihood(*rows.observed), _PRIOR, self)
+        set_fitted_attributes(self, self._field, _PRIOR)
 
     def _points(self, spread: Spread) -> CalibrationRows:
         """Standardise the predictions and return log levels of the targets, atoms and ends spread out."""

@@ -15,7 +15,7 @@ from skuq.distributions._numerics.ranks import WeightedRanks
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 from skuq.recalibration._gp.cubature import expect, gauss_hermite
 from skuq.recalibration._gp.engine import LatentPrior, Rows
-from skuq.recalibration._gp.fit import describe, fit_field, log_size, read_informative, read_rows
+from skuq.recalibration._gp.fit import fit_field, log_size, read_informative, read_rows, set_fitted_attributes
 from skuq.recalibration._scaling import finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([1.5]), rates=np.array([2.0]))
@@ -42,7 +42,7 @@ class CauchyLikelihood:
         """Return the likelihood of some of the rows."""
         return CauchyLikelihood(self.log_size[rows])
 
-    def expect(
+    def variational_expectations(
         self, rows: Rows, mean: FloatArray, covariance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return E log p and its derivatives by Gauss-Hermite quadrature."""
@@ -84,13 +84,13 @@ class GPCauchyRecalibrator(BaseRecalibrator):
     lengthscales_ : ndarray of shape (2,)
         Distance over which the factor changes: in predicted mean, in the units of y, and in the natural
         logarithm of the predicted standard deviation.
-    deviations_ : ndarray of shape (1,)
+    amplitudes_ : ndarray of shape (1,)
         Standard deviation of the log scale factor over such distances and beyond; near 0, one factor for
         all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
         Means and standard deviations that carry the function, in the units of y; m is smaller than
         ``n_inducing_points`` where fewer say the same.
-    lower_bound_ : float
+    elbo_ : float
         Evidence lower bound of the calibration rows, up to a constant that depends on them alone.
     n_iter_ : int
         Number of iterations.
@@ -155,8 +155,8 @@ class GPCauchyRecalibrator(BaseRecalibrator):
         if spread is not None:
             overall_factor(np.sign(spread.z), spread.weight)  # raises where all are exact
             rows = read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
-            self._field = fit_field(rows, CauchyLikelihood(rows.seen[0]), _PRIOR, self)
-        describe(self, self._field, _PRIOR)
+            self._field = fit_field(rows, CauchyLikelihood(rows.observed[0]), _PRIOR, self)
+        set_fitted_attributes(self, self._field, _PRIOR)
 
     def _transform(self, dist: Distribution) -> Distribution:
         mean, std = dist.mean(), finite_std(dist)

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
 from skuq.recalibration._gp.engine import LatentPrior, Rows
-from skuq.recalibration._gp.fit import describe, fit_field, log_size, read_informative, read_rows
+from skuq.recalibration._gp.fit import fit_field, log_size, read_informative, read_rows, set_fitted_attributes
 from skuq.recalibration._scaling import ScalingRecalibrator, finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([3.0]), rates=np.array([1.0]))
@@ -34,7 +34,7 @@ class NormalLikelihood:
         """Return the likelihood of some of the rows."""
         return NormalLikelihood(self.log_square[rows])
 
-    def expect(
+    def variational_expectations(
         self, rows: Rows, mean: FloatArray, covariance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return E log p in closed form, -(m + z^2 exp(-m + v/2)) / 2, and its derivatives."""
@@ -72,13 +72,13 @@ class GPNormalRecalibrator(ScalingRecalibrator):
     lengthscales_ : ndarray of shape (2,)
         Distance over which the factor changes: in predicted mean, in the units of y, and in the natural
         logarithm of the predicted standard deviation.
-    deviations_ : ndarray of shape (1,)
+    amplitudes_ : ndarray of shape (1,)
         Standard deviation of the log variance factor over such distances and beyond; near 0, one factor
         for all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
         Means and standard deviations that carry the function, in the units of y; m is smaller than
         ``n_inducing_points`` where fewer say the same.
-    lower_bound_ : float
+    elbo_ : float
         Evidence lower bound of the calibration rows, up to a constant that depends on them alone.
     n_iter_ : int
         Number of iterations.
@@ -161,8 +161,8 @@ class GPNormalRecalibrator(ScalingRecalibrator):
         if spread is not None:
             overall_factor(spread.z, spread.weight)  # raises where no spread, or no finite one, is left
             rows = read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
-            self._field = fit_field(rows, NormalLikelihood(2 * rows.seen[0]), _PRIOR, self)
-        describe(self, self._field, _PRIOR)
+            self._field = fit_field(rows, NormalLikelihood(2 * rows.observed[0]), _PRIOR, self)
+        set_fitted_attributes(self, self._field, _PRIOR)
 
     def _factors(self, dist: Distribution) -> FloatArray:
         if self._field is None:  # fitted to exact point masses, which any factor fits

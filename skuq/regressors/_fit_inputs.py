@@ -67,7 +67,7 @@ class TrainingData:
         What the splitter is given.
     metadata : dict
         Everything that came with X and y, as it came, for refitting the whole regressor on a fold.
-    as_given : ndarray of n rows, or None
+    y_original : ndarray of n rows, or None
         The target in the shape and type that it came in, where a skorch net is wrapped.
     """
 
@@ -78,7 +78,7 @@ class TrainingData:
     weight_params: dict[str, Any] = field(default_factory=dict)
     groups: Any = None
     metadata: dict[str, Any] = field(default_factory=dict)
-    as_given: Any = None
+    y_original: Any = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -86,14 +86,14 @@ class TrainingData:
     @property
     def target(self) -> Any:
         """What the wrapped estimator's ``fit`` is given as y."""
-        return self.y if self.as_given is None else self.as_given
+        return self.y if self.y_original is None else self.y_original
 
     def target_of(self, model: Any, target: FloatArray) -> Any:
         """Return another target, such as the size of residuals, as the given model takes it."""
-        if self.as_given is None or not wraps_skorch(model):
+        if self.y_original is None or not wraps_skorch(model):
             return target
-        kind = np.result_type(self.as_given.dtype, np.float32)
-        return target.reshape(len(target), *self.as_given.shape[1:]).astype(kind)
+        kind = np.result_type(self.y_original.dtype, np.float32)
+        return target.reshape(len(target), *self.y_original.shape[1:]).astype(kind)
 
     @property
     def fit_params(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class TrainingData:
             None if self.sample_weight is None else self.sample_weight[rows],
             slice_fit_params(self.X, self.params, rows),
             slice_fit_params(self.X, self.weight_params, rows),
-            as_given=None if self.as_given is None else self.as_given[rows],
+            y_original=None if self.y_original is None else self.y_original[rows],
         )
 
 
@@ -208,9 +208,9 @@ def read_training(
     """
     if hasattr(owner, "estimator"):
         _check_wrapped(owner.estimator)
-    as_given = np.asarray(y) if wraps_skorch(getattr(owner, "estimator", None)) else None
+    y_original = np.asarray(y) if wraps_skorch(getattr(owner, "estimator", None)) else None
     check_unmasked(X, "X")
-    target = check_y(y, owner, column=as_given is not None)
+    target = check_y(y, owner, column=y_original is not None)
     validate_data(owner, X, skip_check_array=True)
     (X,) = indexable(X)  # rows can be selected; nothing else changes
     check_consistent_length(X, target)
@@ -224,7 +224,7 @@ def read_training(
         params, weight_params, groups = _split_routed(owner, caller, routed_weight, fit_params)
     else:
         params, weight_params, groups = _split_plain(owner, routed_weight, fit_params)
-    return TrainingData(X, target, weight, params, weight_params, groups, metadata, as_given)
+    return TrainingData(X, target, weight, params, weight_params, groups, metadata, y_original)
 
 
 def _check_wrapped(estimator: Any) -> None:

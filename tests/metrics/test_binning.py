@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from skuq.distributions import Quantiles, StudentT
 from skuq.metrics._binning import make_bins
-from skuq.metrics._kernels import BLOCK, FEW, count_passed
-from skuq.metrics._levels import first_levels
+from skuq.metrics._kernels import BLOCK, FEW, count_below
+from skuq.metrics._levels import first_covering_level
 
 
 def sums(bins, column):
@@ -22,7 +22,7 @@ def test_count_passed_is_searchsorted(k, n, side):
     rng = np.random.default_rng(0)
     thresholds = np.sort(np.round(rng.normal(size=k), 1))
     values = np.round(rng.normal(size=n), 1)  # many lie on thresholds
-    counted = count_passed(thresholds, values, side)
+    counted = count_below(thresholds, values, side)
     np.testing.assert_array_equal(counted, np.searchsorted(thresholds, values, side))
 
 
@@ -36,7 +36,7 @@ def test_count_passed_wherever_the_thresholds_lie(offset, spread, side):
     values = np.concatenate([values, np.nextafter(values, np.inf), np.nextafter(values, -np.inf)])
     values[:4] = [np.inf, -np.inf, 1e308, -1e308]
     for ends in (thresholds, np.concatenate([[-np.inf], thresholds, [np.inf]])):
-        counted = count_passed(ends, values, side)
+        counted = count_below(ends, values, side)
         np.testing.assert_array_equal(counted, np.searchsorted(ends, values, side))
 
 
@@ -50,7 +50,7 @@ def test_first_level_that_takes_in_the_target(forecast, family, kind):
         "quantiles": Quantiles([0.1, 0.5, 0.9], dist.quantile([0.1, 0.5, 0.9])),
     }[family]
     levels = np.array([0.05, 0.2, 0.5, 0.77, 0.9, 0.98])
-    first = first_levels(y, dist, levels, kind)
+    first = first_covering_level(y, dist, levels, kind)
     for j, level in enumerate(levels):
         if kind == "quantile":
             inside = y <= dist.quantile(level)

@@ -119,7 +119,7 @@ def test_the_scale_of_a_cauchy_law_is_learnt():
 
 def test_the_expected_normal_likelihood_is_its_closed_form():
     z, mean, variance = 1.7, 0.4, 0.3
-    value, by_mean, twice_by_variance = NormalLikelihood(np.log([z**2])).expect(
+    value, by_mean, twice_by_variance = NormalLikelihood(np.log([z**2])).variational_expectations(
         slice(None), np.array([[mean]]), np.array([[[variance]]])
     )
 
@@ -153,12 +153,12 @@ def test_the_beta_likelihood_is_the_slope_of_the_map():
 def test_the_cauchy_likelihood_is_that_of_the_scaled_law():
     # E log Cauchy(z | 0, exp(w)) less the terms without w, by brute force against 16 nodes
     z, mean, variance = 2.5, 0.3, 0.2
-    value, _, _ = CauchyLikelihood(np.log([z])).expect(
+    value, _, _ = CauchyLikelihood(np.log([z])).variational_expectations(
         slice(None), np.array([[mean]]), np.array([[[variance]]])
     )
     draws = mean + np.sqrt(variance) * stats.norm.ppf((np.arange(20_000) + 0.5) / 20_000)
     direct = stats.cauchy.logpdf(z, scale=np.exp(draws)).mean()
-    other, _, _ = CauchyLikelihood(np.log([z])).expect(
+    other, _, _ = CauchyLikelihood(np.log([z])).variational_expectations(
         slice(None), np.array([[mean + 1]]), np.array([[[variance]]])
     )
     moved = stats.cauchy.logpdf(z, scale=np.exp(draws + 1)).mean()

@@ -42,8 +42,8 @@ def growing_spread(n, seed, low=0.0, unit=1.0, offset=0.0):
     rng = np.random.default_rng(seed)
     loc = rng.normal(size=n)
     truth = Normal(offset + unit * loc, unit * (0.3 + 0.5 * np.abs(loc)))
-    said = Normal(truth.loc, unit * 0.7 * (1 + 0.01 * rng.uniform(low, 1, size=n)))
-    return said, rng.normal(truth.loc, truth.scale), truth
+    forecast = Normal(truth.loc, unit * 0.7 * (1 + 0.01 * rng.uniform(low, 1, size=n)))
+    return forecast, rng.normal(truth.loc, truth.scale), truth
 
 
 def muted_spread(n, seed):
@@ -56,9 +56,9 @@ def muted_spread(n, seed):
 def wandering_bias(n, seed):
     """Predictions are off by a wave of the prediction."""
     rng = np.random.default_rng(seed)
-    said, scale = 2 * rng.normal(size=n), 0.5 + 0.5 * rng.random(n)
-    truth = Normal(said + 0.8 * scale * np.sin(said), scale)
-    return Normal(said, scale), rng.normal(truth.loc, scale), truth
+    forecast, scale = 2 * rng.normal(size=n), 0.5 + 0.5 * rng.random(n)
+    truth = Normal(forecast + 0.8 * scale * np.sin(forecast), scale)
+    return Normal(forecast, scale), rng.normal(truth.loc, scale), truth
 
 
 def excess(recalibrator, world, n, seed, **options):
@@ -108,7 +108,7 @@ def test_the_normal_factor_takes_a_bias_for_spread():
 def test_where_one_factor_is_enough_it_is_that_factor(calibration_rows):
     dist, y = calibration_rows
     fitted = GPNormalRecalibrator().fit(dist, y)
-    assert fitted.deviations_[0] < 0.1
+    assert fitted.amplitudes_[0] < 0.1
     factor = fitted.transform(dist).std() / dist.std()
     assert_allclose(factor, StdScalingRecalibrator().fit(dist, y).factor_, rtol=0.05)
 
@@ -218,21 +218,21 @@ def test_what_was_learnt_is_told_in_the_units_of_y(cls, latents):
     dist, y, _ = growing_spread(300, 0)
     fitted = cls(n_inducing_points=10).fit(dist, y)
     assert fitted.inducing_points_.shape == (10, 2)
-    assert fitted.deviations_.shape == (latents,)
+    assert fitted.amplitudes_.shape == (latents,)
     assert fitted.lengthscales_.shape == (2,)
     assert 1 < fitted.n_iter_ < 100
-    assert np.isfinite(fitted.lower_bound_)
+    assert np.isfinite(fitted.elbo_)
     columns = {tuple(row) for row in np.asarray(dist).round(9)}
     assert all(tuple(row) in columns for row in fitted.inducing_points_.round(9))
     other = cls(n_inducing_points=10).fit(Normal(3 + 100 * dist.loc, 100 * dist.scale), 3 + 100 * y)
     assert_allclose(other.inducing_points_, fitted.inducing_points_ * 100 + [3, 0], rtol=1e-9)
     assert_allclose(other.lengthscales_, fitted.lengthscales_ * [100, 1], rtol=1e-5)
-    assert_allclose(other.deviations_, fitted.deviations_, rtol=1e-5)
+    assert_allclose(other.amplitudes_, fitted.amplitudes_, rtol=1e-5)
 
 
 def test_more_inducing_points_raise_the_bound():
     dist, y, _ = growing_spread(1000, 0)
-    bounds = [GPNormalRecalibrator(n_inducing_points=m).fit(dist, y).lower_bound_ for m in (1, 4, 16)]
+    bounds = [GPNormalRecalibrator(n_inducing_points=m).fit(dist, y).elbo_ for m in (1, 4, 16)]
     assert bounds[0] < bounds[1] < bounds[2]
 
 
@@ -244,7 +244,7 @@ def test_batches_come_close_and_never_fall_below_their_start(cls):
     whole = cls().fit(*growing_spread(5000, 0)[:2])
     batched = cls(batch_size=300, max_iter=150, random_state=0).fit(*growing_spread(5000, 0)[:2])
     assert batched.n_iter_ == 150
-    assert whole.lower_bound_ - 20 < batched.lower_bound_ < whole.lower_bound_ + 1
+    assert whole.elbo_ - 20 < batched.elbo_ < whole.elbo_ + 1
     assert excess(
         cls(batch_size=300, max_iter=150, random_state=0), growing_spread, 5000, 0
     ) == pytest.approx(excess(cls(), growing_spread, 5000, 0), abs=0.004)

@@ -1,4 +1,4 @@
-"""Standardised residuals: what counts as certain, and what is said where there are none."""
+"""Standardised residuals: what counts as certain, and what is forecast where there are none."""
 
 import numpy as np
 import pytest

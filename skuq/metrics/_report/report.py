@@ -15,12 +15,12 @@ import pandas as pd
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_integer, check_random_state, check_single_coverage
 from skuq.distributions import Distribution
-from skuq.distributions._unreachable_levels import warn_of_shortage
+from skuq.distributions._unreachable_levels import warn_of_unreachable
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._inputs import check_interval_bounds, is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
 from skuq.metrics._report.table import UncertaintyReport
-from skuq.metrics._report.wording import Finding, headline, is_in_percent, read_finding, unit_of
+from skuq.metrics._report.wording import Reading, headline, is_in_percent, reading_of, unit_of
 from skuq.metrics._resampling import (
     Evaluation,
     Rows,
@@ -174,7 +174,7 @@ def uncertainty_report(
     for name, prediction in models.items():
         rows, forecast = _by_uncertainty(given, prediction, chosen)
         if isinstance(forecast, Distribution):
-            warn_of_shortage(forecast._shortage(np.asarray(nominal), "coverage"))
+            warn_of_unreachable(forecast._unreachable_level(np.asarray(nominal), "coverage"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SmallSampleWarning)  # each metric says it again
             entries = _values(rows, forecast, chosen, settings, nominal, rng)
@@ -356,7 +356,7 @@ def _record(entry: Entry, n: float, confidence: float, rng: np.random.RandomStat
     }
     if spec.units == 0:  # what is rounding in a number without units says nothing
         numbers = {name: 0.0 if abs(value) < ROUNDING else value for name, value in numbers.items()}
-    finding = Finding(spec, **numbers, optimum=optimum, n=n, confidence=confidence, error=entry.error)
+    reading = Reading(spec, **numbers, optimum=optimum, n=n, confidence=confidence, error=entry.error)
     return {
         "metric": spec.abbreviation,
         "title": spec.title,
@@ -364,7 +364,7 @@ def _record(entry: Entry, n: float, confidence: float, rng: np.random.RandomStat
         "units": unit_of(spec),
         "direction": spec.direction or "",
         "optimum": np.nan if optimum is None else float(optimum),
-        "reading": read_finding(finding),
+        "reading": reading_of(reading),
     }
 
 

@@ -78,7 +78,7 @@ def is_in_percent(spec: MetricSpec) -> bool:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Reading:
     """A value and what to hold it against."""
 
     spec: MetricSpec
@@ -144,19 +144,19 @@ def unit_of(spec: MetricSpec) -> str:
     return {0: "", 1: "y"}.get(spec.units, f"y^{spec.units}")
 
 
-def read_finding(finding: Finding) -> str:
+def reading_of(reading: Reading) -> str:
     """Return what a value means."""
-    if finding.error:
-        return "not defined: " + finding.error.split(". ")[0].rstrip(".")
-    if not math.isfinite(finding.value):
-        size = "infinite" if finding.value > 0 else "minus infinite"
+    if reading.error:
+        return "not defined: " + reading.error.split(". ")[0].rstrip(".")
+    if not math.isfinite(reading.value):
+        size = "infinite" if reading.value > 0 else "minus infinite"
         return f"{size}: some rows are out of all proportion, or have infinite quantiles"
-    if isinstance(finding.spec.optimum, str):
-        return _read_coverage(finding)
-    value = finding.words(finding.format(finding.value))
-    meaning = finding.spec.meaning.format(value=value, percent=value)
-    judgement = _judge(finding)
-    return f"{meaning}; {judgement}" if meaning and judgement else meaning or judgement
+    if isinstance(reading.spec.optimum, str):
+        return _read_coverage(reading)
+    value = reading.words(reading.format(reading.value))
+    meaning = reading.spec.meaning.format(value=value, percent=value)
+    comparison = _compare_with_null(reading)
+    return f"{meaning}; {comparison}" if meaning and comparison else meaning or comparison
 
 
 def headline(rows: Rows, forecast: Any, coverage: float) -> str:
@@ -184,11 +184,11 @@ def coverage_words(inside: float, nominal: float, chance: float) -> str:
     return f"{word}: {percent(inside)} of the targets inside the {percent(nominal)} interval"
 
 
-def _read_coverage(finding: Finding) -> str:
+def _read_coverage(reading: Reading) -> str:
     """Return the reading of a share that should equal the option that the record names."""
-    nominal = float(finding.optimum if finding.optimum is not None else np.nan)
-    chance = _deviation(nominal, finding.n, finding.confidence)
-    return coverage_words(finding.value, nominal, chance)
+    nominal = float(reading.optimum if reading.optimum is not None else np.nan)
+    chance = _deviation(nominal, reading.n, reading.confidence)
+    return coverage_words(reading.value, nominal, chance)
 
 
 def _deviation(share: float, n: float, confidence: float) -> float:
@@ -196,39 +196,39 @@ def _deviation(share: float, n: float, confidence: float) -> float:
     return float(ndtri((1 + confidence) / 2) * math.sqrt(share * (1 - share) / n) + 0.5 / n)
 
 
-def _judge(finding: Finding) -> str:
+def _compare_with_null(reading: Reading) -> str:
     """Return how the value compares with that of a calibrated model."""
-    spec, value = finding.spec, finding.value
-    if not finding.is_simulated:
-        return _judge_without_simulation(finding)
-    spread = finding.calibrated_high - finding.calibrated_low
-    if spread <= 1e-9 * abs(finding.calibrated):
+    spec, value = reading.spec, reading.value
+    if not reading.is_simulated:
+        return _compare_without_simulation(reading)
+    spread = reading.calibrated_high - reading.calibrated_low
+    if spread <= 1e-9 * abs(reading.calibrated):
         return "it does not depend on the targets" if spec.direction is None else ""
-    ordinary = finding.words(finding.format.span(finding.calibrated_low, finding.calibrated_high))
-    if finding.calibrated_low <= value <= finding.calibrated_high:
+    ordinary = reading.words(reading.format.span(reading.calibrated_low, reading.calibrated_high))
+    if reading.calibrated_low <= value <= reading.calibrated_high:
         return f"by chance alone a calibrated model has {ordinary}"
-    above = value > finding.calibrated_high
+    above = value > reading.calibrated_high
     if spec.direction is None:
         return f"{'more' if above else 'less'} than if the forecasts were true, {ordinary}"
     worse = above if spec.direction == "lower" else not above
     if worse:
         return f"worse than a calibrated model, {ordinary}"
-    if finding.is_calibration_error:
+    if reading.is_calibration_error:
         return f"no worse than a calibrated model, {ordinary}"
     cautious = ": they are too cautious" if spec.proper else ""  # others may not see the scale at all
     return f"better than the forecasts promise, {ordinary}{cautious}"
 
 
-def _judge_without_simulation(finding: Finding) -> str:
+def _compare_without_simulation(reading: Reading) -> str:
     """Return the comparison with a formula, or what would be best."""
-    spec = finding.spec
-    if math.isfinite(finding.calibrated) and finding.calibrated > 0 and spec.direction == "lower":
-        ratio = finding.value / finding.calibrated
-        average = finding.words(finding.format(finding.calibrated))
+    spec = reading.spec
+    if math.isfinite(reading.calibrated) and reading.calibrated > 0 and spec.direction == "lower":
+        ratio = reading.value / reading.calibrated
+        average = reading.words(reading.format(reading.calibrated))
         return f"{ratio:.1f} times what a calibrated model scores on average ({average})"
     if spec.direction is None:
         return "neither high nor low is better by itself"
-    if finding.optimum in {None, -math.inf}:
+    if reading.optimum in {None, -math.inf}:
         return f"{spec.direction} is better"
-    best = float(finding.optimum or 0.0)
+    best = float(reading.optimum or 0.0)
     return f"{spec.direction} is better, best {percent(best) if is_in_percent(spec) else number(best)}"

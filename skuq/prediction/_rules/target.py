@@ -52,7 +52,7 @@ def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
     """
     if isinstance(dist, Normal) and not dist.scale.any():
         return Normal(_backward(steps, dist.loc), 0.0)  # point masses go where they go, whatever the map
-    known = dist._known()  # what is known of a conformal distribution ends at its outermost scores
+    known = dist._finite_part()  # what is known of a conformal distribution ends at its outermost scores
     low, high = known.ppf(_TAIL), known.ppf(1.0 - _TAIL)
     leaves = np.isinf(_backward(steps, low)) | np.isinf(_backward(steps, high))
     parts: list[Distribution] = []

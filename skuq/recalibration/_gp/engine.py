@@ -48,7 +48,7 @@ class Likelihood(Protocol):
     def take(self, rows: IntArray) -> Likelihood:
         """Return the likelihood of some of the rows."""
 
-    def expect(
+    def variational_expectations(
         self, rows: Rows, mean: FloatArray, covariance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return E log p (n,), its gradient by the mean (latents, n), and twice that by the covariance."""
@@ -205,7 +205,9 @@ class VariationalProcess:
         size = process.coefficients.shape
         sums = Sums(0.0, np.zeros(size), np.zeros(size + size), np.zeros(size[0]), np.zeros(self.x.shape[1]))
         for rows, functions, left in blocks:
-            value, gradient, hessian = self.likelihood.expect(rows, *process.at(functions, left))
+            value, gradient, hessian = self.likelihood.variational_expectations(
+                rows, *process.at(functions, left)
+            )
             weight = factor * self.weight[rows]
             gradient, hessian = gradient * weight, hessian * weight
             sums.value += float(weight @ value)

@@ -20,7 +20,7 @@ from skuq.distributions import Distribution
 from skuq.distributions._numerics.ranks import WeightedRanks
 from skuq.recalibration._gp.engine import LatentPrior, LatentProcess, Likelihood, VariationalProcess
 from skuq.recalibration._gp.kernel import place_inducing_points
-from skuq.recalibration._gp.search import Found, search_all_rows, search_by_batches
+from skuq.recalibration._gp.search import SearchResult, search_all_rows, search_by_batches
 from skuq.recalibration._scaling import Spread, read_spread
 
 _LEAST = 1e-6
@@ -61,14 +61,14 @@ def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Frame:
+class InputScaler:
     """The unit in which predictions enter the process."""
 
     centre: float
     scale: float
 
     @classmethod
-    def of(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> Frame:
+    def of(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> InputScaler:
         """Return the median of the means and, as the scale, what they and the noise spread together."""
         centre = WeightedRanks(mean, weight).median
         spread = 1.4826 * WeightedRanks(np.abs(mean - centre), weight).median
@@ -86,13 +86,13 @@ class Frame:
 class CalibrationRows:
     """Distinct rows in an order of their own: what is observed about each, and how often."""
 
-    frame: Frame
+    scaler: InputScaler
     inputs: FloatArray  # (n, 2)
-    seen: FloatArray  # (observed numbers, n)
+    observed: FloatArray  # (observed numbers, n)
     weight: FloatArray
 
 
-def read_rows(dist: Distribution, seen: FloatArray, weight: FloatArray | None) -> CalibrationRows:
+def read_rows(dist: Distribution, observed: FloatArray, weight: FloatArray | None) -> CalibrationRows:
     """Sort the rows and merge equal ones, so that neither order nor repetition can change a digit.
 
     They are sorted by distance from the centre, which is the same for mirrored data.
@@ -101,45 +101,45 @@ def read_rows(dist: Distribution, seen: FloatArray, weight: FloatArray | None) -
     ----------
     dist : Distribution of n rows
         Predictions.
-    seen : ndarray of shape (n,) or (k, n)
+    observed : ndarray of shape (n,) or (k, n)
         What was observed, finite.
     weight : ndarray of shape (n,) or None
         How many observations each row stands for.
     """
     mean, std = dist.mean(), dist.std()
-    frame = Frame.of(mean, std, weight)
-    table = np.vstack([np.abs(mean - frame.centre), std, mean, seen])
+    scaler = InputScaler.of(mean, std, weight)
+    table = np.vstack([np.abs(mean - scaler.centre), std, mean, observed])
     order = np.lexsort(table[::-1])
     table = table[:, order]
     first = np.concatenate([[True], (np.diff(table, axis=1) != 0).any(axis=0)])
     count = np.ones(len(dist)) if weight is None else weight[order]
     _, std, mean, *rest = table[:, first]
     counts = np.add.reduceat(count, np.flatnonzero(first))
-    return CalibrationRows(frame, frame.inputs(mean, std), np.array(rest), counts)
+    return CalibrationRows(scaler, scaler.inputs(mean, std), np.array(rest), counts)
 
 
 @dataclass(frozen=True)
-class LatentField:
+class FittedProcess:
     """The fitted process as a function of predictions in the units of y."""
 
-    frame: Frame
+    scaler: InputScaler
     process: LatentProcess
     bound: float
     n_iter: int
 
     def at(self, mean: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return means (latents, n) and covariances (latents, latents, n) of the latent values."""
-        return self.process.predict(self.frame.inputs(mean, std))
+        return self.process.predict(self.scaler.inputs(mean, std))
 
     def inducing_points(self) -> FloatArray:
         """Return mean and standard deviation of the inducing predictions, shape (m, 2)."""
-        points, scale = self.process.basis.points, self.frame.scale
-        return np.column_stack([self.frame.centre + scale * points[:, 0], scale * np.exp(points[:, 1])])
+        points, scale = self.process.basis.points, self.scaler.scale
+        return np.column_stack([self.scaler.centre + scale * points[:, 0], scale * np.exp(points[:, 1])])
 
 
 def fit_field(
     rows: CalibrationRows, likelihood: Likelihood, latents: LatentPrior, settings: Settings
-) -> LatentField:
+) -> FittedProcess:
     """Fit the process to rows that all have a positive standard deviation.
 
     Parameters
@@ -165,10 +165,10 @@ def fit_field(
         found = search_by_batches(problem, size, limit or 500, check_random_state(settings.random_state))
     if not found.converged:
         warn_user(_not_converged(found, limit or _MOST_ITERATIONS), ConvergenceWarning)
-    return LatentField(rows.frame, found.process, found.bound, found.n_iter)
+    return FittedProcess(rows.scaler, found.process, found.bound, found.n_iter)
 
 
-def _not_converged(found: Found, limit: int) -> str:
+def _not_converged(found: SearchResult, limit: int) -> str:
     if found.n_iter >= limit:
         return f"the Gaussian process did not converge in {found.n_iter} iterations; raise `max_iter`."
     return (
@@ -179,15 +179,15 @@ def _not_converged(found: Found, limit: int) -> str:
     )
 
 
-def describe(recalibrator: Any, field: LatentField | None, latents: LatentPrior) -> None:
+def set_fitted_attributes(recalibrator: Any, field: FittedProcess | None, latents: LatentPrior) -> None:
     """Set the fitted attributes that say what was learnt; without rows to learn from, nothing was."""
     if field is None:
         recalibrator.lengthscales_, recalibrator.inducing_points_ = np.full(2, np.inf), np.empty((0, 2))
-        recalibrator.deviations_ = np.zeros(len(latents.rates))
-        recalibrator.lower_bound_, recalibrator.n_iter_ = 0.0, 0
+        recalibrator.amplitudes_ = np.zeros(len(latents.rates))
+        recalibrator.elbo_, recalibrator.n_iter_ = 0.0, 0
         return
-    recalibrator.lengthscales_ = field.process.basis.lengthscales * [field.frame.scale, 1.0]
-    recalibrator.deviations_ = field.process.deviations.copy()
+    recalibrator.lengthscales_ = field.process.basis.lengthscales * [field.scaler.scale, 1.0]
+    recalibrator.amplitudes_ = field.process.deviations.copy()
     recalibrator.inducing_points_ = field.inducing_points()
-    recalibrator.lower_bound_ = field.bound
+    recalibrator.elbo_ = field.bound
     recalibrator.n_iter_ = field.n_iter

@@ -148,7 +148,7 @@ def _untransformed(dist: Distribution, y: FloatArray) -> tuple[FloatArray, Float
 
 def _loc_and_scale(dist: Distribution) -> tuple[FloatArray, FloatArray]:
     """Return median and range of each row, or mean and standard deviation where atoms leave no range."""
-    known = dist._known()
+    known = dist._finite_part()
     tail = np.asarray(_TAIL)
     loc, scale = known._ppf(np.asarray(0.5)), (known._isf(tail) - known._ppf(tail)) / _NORMAL
     if (scale > 0).all():

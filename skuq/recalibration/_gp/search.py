@@ -35,7 +35,7 @@ STALL, MOST_STALLED = 1e-10, 3
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The outcome of a search."""
 
     process: LatentProcess
@@ -92,7 +92,7 @@ class _Objective:
         return value, slope
 
 
-def search_all_rows(problem: VariationalProcess, max_iter: int) -> Found:
+def search_all_rows(problem: VariationalProcess, max_iter: int) -> SearchResult:
     """Maximise the bound to rounding, beginning with a sample of the rows where there are many."""
     peak, size = Peak(_start(problem)), THINNED
     while len(problem.x) > 2 * size:
@@ -101,7 +101,7 @@ def search_all_rows(problem: VariationalProcess, max_iter: int) -> Found:
     objective = _Objective(problem)
     peak = maximise(objective, peak, max_iter, GRADIENT_TOLERANCE)
     state = problem.best(peak.x, objective.coefficients, SETTLED)
-    return Found(state.process, state.bound, peak.n_iter, peak.converged)
+    return SearchResult(state.process, state.bound, peak.n_iter, peak.converged)
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _update(inverse: FloatArray | None, step: FloatArray, change: FloatArray) ->
 
 def search_by_batches(
     problem: VariationalProcess, batch_size: int, n_steps: int, rng: np.random.RandomState
-) -> Found:
+) -> SearchResult:
     """Raise the bound by stochastic gradients, natural ones for q and Adam for the parameters.
 
     A sample of the rows gives the start. In the last third the parameters are held at the average of the
@@ -203,7 +203,7 @@ def search_by_batches(
             parameters = np.mean(history[held // 2 :], axis=0)
     state = problem.state_on_all(parameters, coefficients)
     best = state if state.bound > start.bound else start
-    return Found(best.process, best.bound, n_steps, True)
+    return SearchResult(best.process, best.bound, n_steps, True)
 
 
 def _move(coefficients: Coefficients, precision: FloatArray, shift: FloatArray, rate: float) -> Coefficients:

@@ -21,7 +21,7 @@ from skuq.recalibration._residuals import reaching_scores, standardised_residual
 from skuq.regressors._conformal.adaptive import Observed, rank_probability
 from skuq.regressors._conformal.settings import ConformalSettings
 
-__all__ = ["Band", "Calibration", "Interval", "Point", "Pool", "Prediction", "Rows", "Scaled"]
+__all__ = ["Band", "Calibration", "Interval", "Point", "Prediction", "Rows", "Scaled", "ScoreQuantiles"]
 
 
 _ONE = np.ones(())
@@ -163,47 +163,47 @@ class Rows:
         return _of_rows(self.ratio, rows)
 
 
-class Joined(NamedTuple):
+class RowMetadata(NamedTuple):
     """What else is known of rows in one sequence: as in `Rows`."""
 
     repetitions: FloatArray
     ratio: FloatArray
     labels: np.ndarray | None
 
-    def join(self, rows: Rows, oldest: int | None) -> Joined:
+    def join(self, rows: Rows, oldest: int | None) -> RowMetadata:
         """Return the sequence with more rows at its end, from the oldest that is kept on."""
         labels = rows.labels
         if labels is not None and self.labels is not None:
             labels = np.concatenate([self.labels, labels])
-        return Joined(
+        return RowMetadata(
             np.concatenate([self.repetitions, rows.repetitions])[oldest:],
             np.concatenate([self.ratio, np.broadcast_to(rows.ratio, rows.n)])[oldest:],
             None if labels is None else labels[oldest:],
         )
 
 
-class Pool:
+class ScoreQuantiles:
     """Ranked scores of the calibration rows of one category, at one moment.
 
     Parameters
     ----------
     scores : ndarray of shape (2, k)
         Distances below and above the band.
-    mass : ndarray of shape (k,)
+    weight : ndarray of shape (k,)
         Weight of each row: repetitions times density ratio.
     symmetric : bool
         Whether the larger of the two scores serves both bounds (Romano et al. 2019, eq. 6), or each
         bound has its own, at half the miscoverage (theorem 2).
     """
 
-    def __init__(self, scores: FloatArray, mass: FloatArray, symmetric: bool) -> None:
-        check_mass(mass)
+    def __init__(self, scores: FloatArray, weight: FloatArray, symmetric: bool) -> None:
+        check_weight(weight)
         self.symmetric = symmetric
         if symmetric:
-            self.low = self.high = WeightedRanks(scores.max(axis=0), mass)
+            self.low = self.high = WeightedRanks(scores.max(axis=0), weight)
         else:
-            self.low, self.high = WeightedRanks(scores[0], mass), WeightedRanks(scores[1], mass)
-        self.known = self.high.total
+            self.low, self.high = WeightedRanks(scores[0], weight), WeightedRanks(scores[1], weight)
+        self.total_weight = self.high.total
 
     def bounds(
         self, band: Band, unseen: FloatArray, miscoverage: float
@@ -211,16 +211,16 @@ class Pool:
         """Return lower and upper bound of each row; of an empty interval the point at its centre."""
         if miscoverage <= 0:
             return -np.inf, np.inf
-        target = rank_probability(max(1 - miscoverage, 0.0), self.symmetric) * (self.known + unseen)
-        lower = -_reach(-band.low, band.scale, self.low.reach(target))
-        upper = _reach(band.high, band.scale, self.high.reach(target))
+        target = rank_probability(max(1 - miscoverage, 0.0), self.symmetric) * (self.total_weight + unseen)
+        lower = -_shifted_quantile(-band.low, band.scale, self.low.reach(target))
+        upper = _shifted_quantile(band.high, band.scale, self.high.reach(target))
         empty = lower > upper if miscoverage < 1 else np.ones(lower.shape, dtype=bool)
         if empty.any():
             centre = (lower[empty] + upper[empty]) / 2
             lower[empty], upper[empty] = centre, centre
         return lower, upper
 
-    def passed(self, band: Band, y: FloatArray) -> FloatArray:
+    def exceeded_weight(self, band: Band, y: FloatArray) -> FloatArray:
         """Return the weight of the scores whose interval, as rounded, does not reach each y."""
         scale = np.broadcast_to(band.scale, y.shape)
         # bound < y is bound <= the largest number below y
@@ -229,16 +229,16 @@ class Pool:
         return np.maximum(self.low.weight_of(low), self.high.weight_of(high))
 
 
-def check_mass(mass: FloatArray) -> None:
+def check_weight(weight: FloatArray) -> None:
     """Raise if no calibration row counts."""
-    if not mass.sum() > 0:
+    if not weight.sum() > 0:
         raise ValueError(
             "the rows that calibrate must have some weight, but `sample_weight` times `density_ratio` is 0 "
             "for all of them."
         )
 
 
-def _reach(edge: FloatArray, scale: FloatArray, score: FloatArray) -> FloatArray:
+def _shifted_quantile(edge: FloatArray, scale: FloatArray, score: FloatArray) -> FloatArray:
     """Edge + scale * score; an unknown score leaves even a row of scale 0 unknown."""
     infinite = np.isinf(score)
     if not infinite.any():
@@ -246,41 +246,41 @@ def _reach(edge: FloatArray, scale: FloatArray, score: FloatArray) -> FloatArray
     return np.where(infinite, score, edge + scale * np.where(infinite, 0.0, score))
 
 
-class Present:
+class CalibrationSet:
     """The rows that calibrate at one moment, by category.
 
     Attributes
     ----------
     scores : ndarray of shape (2, k)
         Distances below and above the band.
-    mass : ndarray of shape (k,)
+    weight : ndarray of shape (k,)
         Weight of each row: repetitions times density ratio.
     """
 
-    def __init__(self, scores: FloatArray, rows: Joined, settings: ConformalSettings) -> None:
+    def __init__(self, scores: FloatArray, rows: RowMetadata, settings: ConformalSettings) -> None:
         self.scores, self._rows, self._settings = scores, rows, settings
-        self.mass = rows.repetitions * rows.ratio
-        check_mass(self.mass)
+        self.weight = rows.repetitions * rows.ratio
+        check_weight(self.weight)
         self._groups = Groups(
             rows.labels,
             rows.repetitions,
             rare_groups=settings.rare_groups,
             min_group_size=settings.min_group_size,
         )
-        self._pools: dict[int, Pool] = {}
+        self._quantiles: dict[int, ScoreQuantiles] = {}
 
-    def rescored(self, scores: FloatArray) -> Present:
+    def rescored(self, scores: FloatArray) -> CalibrationSet:
         """Return the same rows with other scores."""
-        return Present(scores, self._rows, self._settings)
+        return CalibrationSet(scores, self._rows, self._settings)
 
-    def pools(self, rows: Rows) -> Iterator[tuple[IntArray | slice, Pool]]:
+    def quantiles(self, rows: Rows) -> Iterator[tuple[IntArray | slice, ScoreQuantiles]]:
         """Yield new rows and the ranked scores that judge them."""
         for number, new, calibrating in self._groups.partition(rows.labels):
-            if number not in self._pools:
-                self._pools[number] = Pool(
-                    self.scores[:, calibrating], self.mass[calibrating], self._settings.symmetric
+            if number not in self._quantiles:
+                self._quantiles[number] = ScoreQuantiles(
+                    self.scores[:, calibrating], self.weight[calibrating], self._settings.symmetric
                 )
-            yield new, self._pools[number]
+            yield new, self._quantiles[number]
 
     def predictive(self, rows: Rows) -> Distribution:
         """Return the conformal predictive system of new rows whose band is a point."""
@@ -290,7 +290,7 @@ class Present:
             self._groups,
             rows.labels,
             scores,
-            self.mass,
+            self.weight,
             centre.low,
             np.broadcast_to(centre.scale, rows.n),
             rows.ratio,
@@ -320,15 +320,15 @@ class Calibration:
         self._settings = settings
         self._n_parts = 0
         self._scores = np.empty((2, 0))
-        self._rows = Joined(np.empty(0), np.empty(0), None)
-        self._present: Present | None = None
+        self._rows = RowMetadata(np.empty(0), np.empty(0), None)
+        self._present: CalibrationSet | None = None
 
     def extend(self, parts: Sequence[Rows]) -> None:
         """Add the parts that are new among ``parts``; each is first judged by those before it."""
         for part in parts[self._n_parts :]:
             scores = self._score(part)
             if self._n_parts:
-                self.observed.append(self._judge(part))
+                self.observed.append(self._observe(part))
             # once rows are observed one after the other, only the latest count
             oldest = -self._settings.window if self._settings.window and self._n_parts else None
             self._scores = np.concatenate([self._scores, scores], axis=1)[:, oldest:]
@@ -350,16 +350,16 @@ class Calibration:
         return float(self._rows.repetitions.sum())
 
     @property
-    def present(self) -> Present:
+    def present(self) -> CalibrationSet:
         """The rows that calibrate now."""
         if self._present is None:
-            self._present = Present(self._scores, self._rows, self._settings)
+            self._present = CalibrationSet(self._scores, self._rows, self._settings)
         return self._present
 
-    def _judge(self, part: Rows) -> Observed:
+    def _observe(self, part: Rows) -> Observed:
         band = part.prediction.band(self._coverage)
-        passed, total = np.empty(part.n), np.empty(part.n)
-        for rows, pool in self.present.pools(part):
-            passed[rows] = pool.passed(band.take(rows), part.y[rows])
-            total[rows] = pool.known + part.unseen(rows)
-        return Observed(passed, total, part.repetitions)
+        exceeded_weight, total = np.empty(part.n), np.empty(part.n)
+        for rows, quantiles in self.present.quantiles(part):
+            exceeded_weight[rows] = quantiles.exceeded_weight(band.take(rows), part.y[rows])
+            total[rows] = quantiles.total_weight + part.unseen(rows)
+        return Observed(exceeded_weight, total, part.repetitions)

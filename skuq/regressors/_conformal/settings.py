@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution
-from skuq.distributions._unreachable_levels import shortage_of_rows, warn_of_shortage
+from skuq.distributions._unreachable_levels import unreachable_level, warn_of_unreachable
 
 __all__ = [
     "CROSS_METHODS",
@@ -122,5 +122,5 @@ def warn_of_few_rows(
     known, unseen : float
         Weight of the calibration rows and of a new row.
     """
-    shortage = shortage_of_rows(coverages, "coverage", probabilities, known, unseen)
-    warn_of_shortage(shortage)
+    unreachable = unreachable_level(coverages, "coverage", probabilities, known, unseen)
+    warn_of_unreachable(unreachable)

@@ -233,8 +233,8 @@ class SplitConformal:
             calibration = self._calibration(coverage)
             level = self._levels.miscoverage(coverage, calibration.observed)
             band = rows.prediction.band(coverage)
-            for mine, pool in calibration.present.pools(rows):
-                bounds[0, mine], bounds[1, mine] = pool.bounds(band.take(mine), rows.unseen(mine), level)
+            for mine, quantiles in calibration.present.quantiles(rows):
+                bounds[0, mine], bounds[1, mine] = quantiles.bounds(band.take(mine), rows.unseen(mine), level)
         if np.isinf(out).any():
             known, unseen = self._scarcest(rows)
             warn_of_few_rows(coverages, rank_probability(coverages, self._settings.symmetric), known, unseen)
@@ -243,7 +243,10 @@ class SplitConformal:
     def _scarcest(self, rows: Rows) -> tuple[float, float]:
         """Return the weight of the calibration rows and of a new row where they are fewest beside it."""
         present = self._calibration().present
-        pairs = [(pool.known, float(rows.unseen(mine).max())) for mine, pool in present.pools(rows)]
+        pairs = [
+            (quantiles.total_weight, float(rows.unseen(mine).max()))
+            for mine, quantiles in present.quantiles(rows)
+        ]
         return min(pairs, key=lambda pair: pair[0] / pair[1])
 
     def dist(self, X: Any) -> Distribution:
@@ -257,15 +260,15 @@ class SplitConformal:
         """Return the distributions through the bounds of many coverages, mended for crossing."""
         present = self._calibration().present
         parts = [part.prediction.dist for part in self._parts if isinstance(part.prediction, Interval)]
-        n_present = present.mass.size
+        n_present = present.weight.size
         y = np.concatenate([part.y for part in self._parts])[-n_present:]
         calibrating = Interval(concat(parts)[-n_present:])
         coverages = self._reachable(*self._scarcest(rows))
         values = np.empty((len(coverages), 2, rows.n))
         for bounds, coverage in zip(values, coverages.tolist(), strict=True):
             band = rows.prediction.band(coverage)
-            for mine, pool in present.rescored(calibrating.scores(y, coverage)).pools(rows):
-                bounds[0, mine], bounds[1, mine] = pool.bounds(
+            for mine, quantiles in present.rescored(calibrating.scores(y, coverage)).quantiles(rows):
+                bounds[0, mine], bounds[1, mine] = quantiles.bounds(
                     band.take(mine), rows.unseen(mine), 1 - coverage
                 )
         # the innermost interval, of coverage 0, is a point: the median

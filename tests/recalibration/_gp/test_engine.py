@@ -13,7 +13,7 @@ from skuq.distributions import Normal
 from skuq.recalibration._gp import engine, search
 from skuq.recalibration._gp.cubature import expect, factorise, gauss_hermite, icosahedron, place_nodes
 from skuq.recalibration._gp.engine import LatentPrior, VariationalProcess
-from skuq.recalibration._gp.fit import Frame, read_rows
+from skuq.recalibration._gp.fit import InputScaler, read_rows
 from skuq.recalibration._gp.kernel import Basis, correlate, correlation_slopes, place_inducing_points
 from skuq.recalibration._gp_beta import BetaLikelihood
 from skuq.recalibration._gp_cauchy import CauchyLikelihood
@@ -169,10 +169,10 @@ def test_derivatives_of_the_expected_likelihood(name):
     rng = np.random.default_rng(1)
     mean, root = 0.5 * rng.normal(size=(latents, 6)), 0.4 * rng.normal(size=(latents, latents, 6))
     covariance = np.einsum("pqn,rqn->prn", root, root) + 0.1 * np.eye(latents)[:, :, np.newaxis]
-    _, gradient, hessian = likelihood.expect(slice(None), mean, covariance)
+    _, gradient, hessian = likelihood.variational_expectations(slice(None), mean, covariance)
 
     def value(mean, covariance):
-        return likelihood.expect(slice(None), mean, covariance)[0]
+        return likelihood.variational_expectations(slice(None), mean, covariance)[0]
 
     for p in range(latents):
         move = np.zeros((latents, 6))
@@ -198,7 +198,7 @@ def test_expected_likelihood_against_draws(name):
         sampled = -0.5 * (draws[0] + np.exp(likelihood.log_square - draws[0]))
     else:
         sampled = likelihood.at(draws)[0]
-    value = likelihood.expect(slice(None), mean, covariance)[0]
+    value = likelihood.variational_expectations(slice(None), mean, covariance)[0]
     assert_allclose(value, sampled.mean(axis=0), atol=4 * sampled.std() / np.sqrt(200_000))
 
 
@@ -217,7 +217,7 @@ class Gaussian:
     def take(self, rows):
         return Gaussian(self.y[rows], self.noise)
 
-    def expect(self, rows, mean, covariance):
+    def variational_expectations(self, rows, mean, covariance):
         error, precision = self.y[rows] - mean[0], self.noise**-2
         value = -0.5 * (np.log(2 * np.pi / precision) + precision * (error**2 + covariance[0, 0]))
         return value, (precision * error)[np.newaxis], np.full((1, 1, len(error)), -precision)
@@ -369,31 +369,31 @@ def test_rows_are_merged_in_an_order_of_their_own():
     seen = np.array([0.5, 0.1, 0.5, 0.3, 0.2])
     merged = read_rows(dist, seen, None)
     assert_array_equal(np.sort(merged.weight), [1, 1, 1, 2])
-    assert merged.seen.shape == (1, 4)
-    assert merged.weight[merged.seen[0] == 0.5] == 2
+    assert merged.observed.shape == (1, 4)
+    assert merged.weight[merged.observed[0] == 0.5] == 2
     for order in ([4, 3, 2, 1, 0], [2, 0, 1, 4, 3]):
         again = read_rows(dist[order], seen[order], None)
         assert_array_equal(again.inputs, merged.inputs)
-        assert_array_equal(again.seen, merged.seen)
+        assert_array_equal(again.observed, merged.observed)
         assert_array_equal(again.weight, merged.weight)
 
 
 def test_the_frame_has_the_units_of_y():
     rng = np.random.default_rng(0)
     mean, std = rng.normal(3.0, 2.0, size=501), 0.3 + rng.random(501)
-    frame = Frame.of(mean, std, None)
-    other = Frame.of(10 - 1000 * mean, 1000 * std, None)
-    assert other.centre == pytest.approx(10 - 1000 * frame.centre)
-    assert other.scale == pytest.approx(1000 * frame.scale)
-    x = frame.inputs(mean, std)
+    scaler = InputScaler.of(mean, std, None)
+    other = InputScaler.of(10 - 1000 * mean, 1000 * std, None)
+    assert other.centre == pytest.approx(10 - 1000 * scaler.centre)
+    assert other.scale == pytest.approx(1000 * scaler.scale)
+    x = scaler.inputs(mean, std)
     mirrored = other.inputs(10 - 1000 * mean, 1000 * std)
     assert_allclose(mirrored, x * [-1, 1], rtol=1e-10, atol=1e-10)
-    assert np.isfinite(frame.inputs(np.array([1e308, -1e308, 0.0]), np.array([1e308, 1e-300, 0.0]))).all()
+    assert np.isfinite(scaler.inputs(np.array([1e308, -1e308, 0.0]), np.array([1e308, 1e-300, 0.0]))).all()
 
 
 def test_a_prediction_that_hardly_varies_is_not_inflated():
     rng = np.random.default_rng(0)
-    frame = Frame.of(rng.normal(size=200), 0.7 * (1 + 0.001 * rng.random(200)), None)
-    assert np.ptp(frame.inputs(np.zeros(200), 0.7 * (1 + 0.001 * rng.random(200)))[:, 1]) < 0.0011
-    narrow = Frame.of(0.01 * rng.normal(size=200), np.ones(200), None)
+    scaler = InputScaler.of(rng.normal(size=200), 0.7 * (1 + 0.001 * rng.random(200)), None)
+    assert np.ptp(scaler.inputs(np.zeros(200), 0.7 * (1 + 0.001 * rng.random(200)))[:, 1]) < 0.0011
+    narrow = InputScaler.of(0.01 * rng.normal(size=200), np.ones(200), None)
     assert np.ptp(narrow.inputs(0.01 * rng.normal(size=200), np.ones(200))[:, 0]) < 0.1

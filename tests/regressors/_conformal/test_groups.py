@@ -164,9 +164,9 @@ def test_density_ratio_by_brute_force(finished, method, symmetric):
     bounds = regressor.predict_interval(X_new, 0.8)
 
     def quantile(scores, level, row):
-        values, mass = np.append(scores, np.inf), np.append(ratio(X), ratio(X_new)[row])
+        values, weight = np.append(scores, np.inf), np.append(ratio(X), ratio(X_new)[row])
         order = np.argsort(values)
-        reached = np.cumsum(mass[order]) / mass.sum() >= level
+        reached = np.cumsum(weight[order]) / weight.sum() >= level
         return values[order][np.argmax(reached)]
 
     if method == "cqr":
