@@ -276,7 +276,7 @@ def check_integer(value: Any, name: str, minimum: int = 1) -> int:
 
 
 def check_number(value: Any, name: str, *, positive: bool = False) -> float:
-    """Return ``value`` as a finite float, positive where asked."""
+    """Return ``value`` as a finite float, positive where required."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"`{name}` must be a number, got {value!r}.")
     number = float(value)

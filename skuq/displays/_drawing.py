@@ -33,7 +33,7 @@ Style = Mapping[str, Any] | None
 def check_matplotlib(caller: str) -> None:
     """Raise an ImportError that says what to install if matplotlib is missing."""
     try:
-        import matplotlib  # noqa: F401 - only its presence is asked for
+        import matplotlib  # noqa: F401 - only its presence is checked
     except ImportError as error:
         raise ImportError(f'{caller} needs matplotlib: run `pip install "skuq[plot]"`.') from error
 

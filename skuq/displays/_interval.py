@@ -189,9 +189,9 @@ class IntervalDisplay(Display):
         relative = ", minus prediction" if sort_by == "width" else ""
         self.ax_.set_ylabel(self.target_name + relative)
         self._draw_title(title)
-        asked = "" if self.coverage is None else f" ({percent(self.coverage)} asked)"
+        nominal = "" if self.coverage is None else f" (nominal {percent(self.coverage)})"
         self.ax_.legend(
-            title=f"{percent(self.observed_coverage_)} of {n} rows inside{asked}",
+            title=f"{percent(self.observed_coverage_)} of {n} rows inside{nominal}",
             loc="best",
             frameon=False,
             alignment="left",

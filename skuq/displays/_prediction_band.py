@@ -1,4 +1,4 @@
-"""Observed values over the prediction, or over a feature, with the bands that were promised."""
+"""Observed values over the prediction, or over a feature, with the nominal bands."""
 
 from __future__ import annotations
 

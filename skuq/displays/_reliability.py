@@ -37,8 +37,8 @@ class ReliabilityDisplay(CurveDisplay):
 
     It answers where a model is overconfident: among the rows it is sure of, or among the others. A
     calibrated model lies on the diagonal; above it the errors are larger than predicted; a level curve
-    means that the predicted standard deviation does not tell sure from unsure rows. It says nothing about
-    the shape of the distribution.
+    means that the predicted standard deviation does not distinguish certain from uncertain rows.
+    The curve does not depend on the shape of the distribution.
 
     The vertical lines show how well so few rows determine the error of a bin: where the errors of a bin are
     normal, the interval holds the true one with the probability in the legend. Heavy tails need longer ones.

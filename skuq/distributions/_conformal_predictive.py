@@ -30,9 +30,9 @@ _HALF = np.array([0.5])
 class ConformalPredictive(Distribution):
     r"""Distributions whose intervals carry the guarantee of conformal prediction.
 
-    Row i is ``loc[i] + scale[i] * z``, where z is judged by its rank among the standardised residuals
+    Row i is ``loc[i] + scale[i] * z``, where z is ranked among the standardised residuals
     of calibration rows. If those and the new row are exchangeable, an interval covers with at least
-    the probability asked, whatever the model and the noise. Prefer `SharedEmpirical` where there is
+    the nominal probability, whatever the model and the noise. Prefer `SharedEmpirical` where there is
     no such guarantee to keep and bounds must be finite. `skuq.recalibration.ConformalRecalibrator`
     and `skuq.regressors.ConformalRegressor` make it.
 
@@ -259,13 +259,15 @@ class ConformalPredictive(Distribution):
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         """What the most extreme level that the ranks do not reach needs."""
-        asked = level[(level > 0) & (level < 1)]
+        requested = level[(level > 0) & (level < 1)]
         if kind == "coverage":
-            probability = asked if self.symmetric else (1 + asked) / 2
+            probability = requested if self.symmetric else (1 + requested) / 2
         else:
-            probability = np.abs(2 * asked - 1) if self.symmetric else np.maximum(asked, 1 - asked)
-            probability = np.where(asked == 0.5, 0.0, probability)  # the median is always finite
-        return unreachable_level(asked, kind, probability, self._ranks.total, float(self.unseen.max()))
+            probability = (
+                np.abs(2 * requested - 1) if self.symmetric else np.maximum(requested, 1 - requested)
+            )
+            probability = np.where(requested == 0.5, 0.0, probability)  # the median is always finite
+        return unreachable_level(requested, kind, probability, self._ranks.total, float(self.unseen.max()))
 
 
 def _read_unseen(unseen: ArrayLike, n: int) -> FloatArray:

@@ -21,7 +21,7 @@ _MOST_ATOMS = 300
 
 
 def is_frozen_scipy(value: Any) -> bool:
-    """Tell whether ``value`` is what calling a scipy.stats distribution returns."""
+    """Return whether ``value`` is what calling a scipy.stats distribution returns."""
     return isinstance(getattr(value, "dist", None), stats.rv_continuous | stats.rv_discrete)
 
 
@@ -62,7 +62,7 @@ class ScipyDistribution(Distribution):
         atoms = np.asarray(getattr(family, "xk", 0.0))
         if (atoms != np.round(atoms)).any():
             raise ValueError(
-                "the atoms of a discrete `frozen` must be integers, as scipy asks for. Use "
+                "the atoms of a discrete `frozen` must be integers, as scipy requires. Use "
                 "skuq.distributions.Empirical(members, weights) for others."
             )
         shape = np.broadcast_shapes(*(np.shape(value) for value in parameters.values()))

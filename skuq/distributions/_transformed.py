@@ -114,7 +114,7 @@ class Transformed(Distribution):
             if not callable(function):
                 raise TypeError(f"`{name}` must be callable, got {type(function).__name__}.")
         low, high = (_apply(func, base._ppf(np.asarray(level)), "func") for level in (0.25, 0.75))
-        if not (low != high).any():  # point masses alone do not tell: look beside them
+        if not (low != high).any():  # point masses alone do not determine it: look beside them
             low, high = _apply(func, base.median(), "func"), _beside(func, base.median())
         rises, falls = bool((low < high).any()), bool((low > high).any())
         if rises and falls:

@@ -23,7 +23,7 @@ class DistributionTransformerMixin(TransformerMixin):
     def set_output(self, *, transform: Any = None) -> Self:
         """Accept scikit-learn's request for a container and change nothing.
 
-        `transform` returns a Distribution whatever is asked; the method exists so that
+        `transform` returns a Distribution whatever is set; the method exists so that
         ``Pipeline.set_output`` works.
 
         Parameters

@@ -26,18 +26,18 @@ class UnreachableLevel:
 
 
 def unreachable_level(
-    asked: FloatArray, kind: LevelKind, probability: FloatArray, known: float, unseen: float
+    requested: FloatArray, kind: LevelKind, probability: FloatArray, known: float, unseen: float
 ) -> UnreachableLevel | None:
     """Return what the calibration rows lack for the most extreme level that their ranks do not reach.
 
     Parameters
     ----------
-    asked : ndarray of shape (k,)
+    requested : ndarray of shape (k,)
         Levels or coverages, as the user gave them.
     kind : {"level", "row", "coverage"}
         Which of them they are.
     probability : ndarray of shape (k,)
-        What each asks of the ranks of one side.
+        Level that each needs of the ranks of one side.
     known, unseen : float
         Weight of the calibration rows and of a new row.
     """
@@ -46,13 +46,17 @@ def unreachable_level(
         return None
     worst = int(np.argmax(np.where(unreached, probability, -1.0)))
     needed = rows_needed(float(probability[worst])) * unseen
-    what = f"{100 * asked[worst]:g} %" if kind == "coverage" else f"the quantile at level {asked[worst]:g}"
+    what = (
+        f"{100 * requested[worst]:g} %"
+        if kind == "coverage"
+        else f"the quantile at level {requested[worst]:g}"
+    )
     unit = "calibration rows"
     if unseen != 1:
         unit = f"weight of calibration rows beside a new row of weight {unseen:g}"
     return UnreachableLevel(
         needed,
-        f"{what} needs at least {needed:g} {unit}, got {known:g}: bounds are infinite. Ask for less "
+        f"{what} needs at least {needed:g} {unit}, got {known:g}: bounds are infinite. Use a lower "
         "coverage, or calibrate on more rows.",
     )
 

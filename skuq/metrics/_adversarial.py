@@ -353,11 +353,11 @@ def adversarial_group_calibration_error(
     >>> x = rng.normal(size=20_000)
     >>> y = x + rng.normal(scale=0.3, size=20_000)
     >>> useful = (x, np.full(20_000, 0.4))  # knows x, a little underconfident
-    >>> ignorant = (np.zeros(20_000), np.full(20_000, np.std(y)))  # states the same for every row
+    >>> climatology = (np.zeros(20_000), np.full(20_000, np.std(y)))  # the same for every row
     >>> error = partial(adversarial_group_calibration_error, random_state=0)
-    >>> [round(error(y, dist), 2) for dist in (useful, ignorant)]
+    >>> [round(error(y, dist), 2) for dist in (useful, climatology)]
     [0.05, 0.01]
-    >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
+    >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
     groups = check_groups(

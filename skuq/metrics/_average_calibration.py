@@ -226,10 +226,10 @@ def mean_absolute_calibration_error(
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
     >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
-    >>> ignorant = (np.zeros(2000), np.full(2000, np.sqrt(1.09)))  # states the same for every row
-    >>> [round(mean_absolute_calibration_error(y, dist), 2) for dist in (useful, ignorant)]
+    >>> climatology = (np.zeros(2000), np.full(2000, np.sqrt(1.09)))  # the same for every row
+    >>> [round(mean_absolute_calibration_error(y, dist), 2) for dist in (useful, climatology)]
     [0.04, 0.01]
-    >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
+    >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
     grid, observed = regression_calibration_curve(
@@ -320,10 +320,10 @@ def root_mean_squared_calibration_error(
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
     >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
-    >>> ignorant = (np.zeros(2000), np.full(2000, np.std(y)))  # states the same for every row
-    >>> [round(root_mean_squared_calibration_error(y, dist), 2) for dist in (useful, ignorant)]
+    >>> climatology = (np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
+    >>> [round(root_mean_squared_calibration_error(y, dist), 2) for dist in (useful, climatology)]
     [0.05, 0.01]
-    >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
+    >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
     grid, observed = regression_calibration_curve(

@@ -19,7 +19,7 @@ from skuq.metrics._rounding import ROUNDING
 STRATEGIES = ("quantile", "uniform")
 
 SAME = 1e-9
-"""Keys that differ relatively by less are one: what tells them apart may be rounding alone."""
+"""Keys that differ relatively by less are one: their difference may be rounding alone."""
 
 _STEP = 1 << 10
 """Rows between two cumulative sums of weights that are kept."""

@@ -118,10 +118,10 @@ def calibration_score_loss(
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
     >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
-    >>> ignorant = (np.zeros(2000), np.full(2000, np.std(y)))  # states the same for every row
-    >>> [round(calibration_score_loss(y, dist), 3) for dist in (useful, ignorant)]
+    >>> climatology = (np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
+    >>> [round(calibration_score_loss(y, dist), 3) for dist in (useful, climatology)]
     [0.024, 0.001]
-    >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
+    >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
     check_option(reduction, "reduction", REDUCTIONS)
@@ -218,10 +218,10 @@ def expected_coverage_probability_error(
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
     >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
-    >>> ignorant = (np.zeros(2000), np.full(2000, np.std(y)))  # states the same for every row
-    >>> [round(expected_coverage_probability_error(y, dist), 2) for dist in (useful, ignorant)]
+    >>> climatology = (np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
+    >>> [round(expected_coverage_probability_error(y, dist), 2) for dist in (useful, climatology)]
     [0.09, 0.0]
-    >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
+    >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
     grid, observed = regression_calibration_curve(

@@ -318,13 +318,13 @@ def coverage_width_loss(
     >>> import numpy as np
     >>> from skuq.metrics import coverage_width_loss, interval_score_loss
     >>> y = np.random.default_rng(0).normal(size=1000)
-    >>> honest = (np.zeros(1000), np.ones(1000))
-    >>> round(coverage_width_loss(y, honest), 2)
+    >>> calibrated = (np.zeros(1000), np.ones(1000))
+    >>> round(coverage_width_loss(y, calibrated), 2)
     0.47
     >>> certain = np.full((1000, 2), 99.0)  # no width, no hit
     >>> coverage_width_loss(y, certain)
     0.0
-    >>> interval_score_loss(y, honest) < interval_score_loss(y, certain)
+    >>> interval_score_loss(y, calibrated) < interval_score_loss(y, certain)
     True
     """
     y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)

@@ -137,7 +137,7 @@ def interval_coverage_error(
 ) -> float:
     r"""Absolute difference between the observed and the nominal coverage of the intervals.
 
-    How far off is the promise of the intervals? It knows nothing of width, so it is not proper: intervals
+    How far is the coverage from its nominal value? It ignores width, so it is not proper: intervals
     over the whole line for nine rows in ten and none for the tenth have no error at 90 % (see the example).
     Use it as a constraint, and select by `interval_score_loss` or `crps_loss`.
 

@@ -167,7 +167,7 @@ def scorers(*names: str) -> dict[str, DistributionScorer]:
     Returns
     -------
     scoring : dict of str to scorer
-        To pass as ``scoring=``. However many there are, each fitted model is asked once for its distribution.
+        To pass as ``scoring=``. However many there are, each fitted model predicts its distribution once.
 
     See Also
     --------
@@ -268,7 +268,7 @@ def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
 def _check_values(spec: MetricSpec, options: dict[str, Any]) -> None:
     """Raise what the metric says of the values of its options, before a search turns it into NaN.
 
-    Asked on three rows, which may not do for other reasons, so that only an error that names an option
+    Evaluated on three rows, which may not do for other reasons, so that only an error that names an option
     counts, and not of a reference, which may have the rows of the data to come.
     """
     try:

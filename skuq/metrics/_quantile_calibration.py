@@ -140,10 +140,10 @@ def quantile_calibration_error(
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
     >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
-    >>> ignorant = (np.zeros(2000), np.full(2000, np.std(y)))  # states the same for every row
-    >>> [round(quantile_calibration_error(y, dist), 2) for dist in (useful, ignorant)]
+    >>> climatology = (np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
+    >>> [round(quantile_calibration_error(y, dist), 2) for dist in (useful, climatology)]
     [0.1, 0.0]
-    >>> [round(crps_loss(y, dist), 2) for dist in (useful, ignorant)]
+    >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)

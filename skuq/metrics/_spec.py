@@ -69,7 +69,7 @@ class MetricSpec:
     optimum : float, str or None
         Value of the best possible forecast; a string names the option that holds it.
     needs : {"distribution", "density", "interval", "moments"}
-        What the metric asks of the forecast. Interval metrics also take bounds.
+        What the metric needs of the forecast. Interval metrics also take bounds.
     proper : bool
         Whether the true distribution has the best expected value among all forecasts.
     random : bool

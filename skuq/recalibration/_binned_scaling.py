@@ -13,14 +13,14 @@ from skuq.metrics._binning import SAME, Bins
 from skuq.recalibration._scaling import ScalingRecalibrator, bin_squares, finite_std, read_spread
 
 _ROWS_A_BIN = 25
-"""Least number of rows in a bin that is made without being asked for."""
+"""Least number of rows in a bin that is made by default."""
 
 
 class BinnedScalingRecalibrator(ScalingRecalibrator):
     r"""Multiply the standard deviations by a factor for each bin of predicted standard deviation.
 
     It answers whether a model is overconfident where it is sure and underconfident where it is not, or
-    the other way round, and mends both. Means stay exactly where they are, and each distribution keeps its
+    the other way round, and corrects both. Means stay exactly where they are, and each distribution keeps its
     shape. Prefer `StdScalingRecalibrator` below about 100 calibration rows, and
     `VarianceIsotonicRecalibrator` where a larger predicted standard deviation should stay the larger one:
     here the order of two rows in different bins may change.
@@ -65,7 +65,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
     by .00, .11, .13 and .13.
 
     A row predicted without uncertainty carries no information where the prediction is exact, and is left
-    out. A bias is not mended: it passes for spread.
+    out. A bias is not corrected: it counts as spread.
 
     Cost: one sort, O(n log n) time, O(n) memory.
 
@@ -95,7 +95,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
         self.n_bins = n_bins
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        asked = None if self.n_bins == "auto" else check_integer(self.n_bins, "n_bins")
+        requested = None if self.n_bins == "auto" else check_integer(self.n_bins, "n_bins")
         effective_rows(weight, len(y))  # raises for relative weights
         spread = read_spread(dist, y, weight)
         if spread is None:  # point masses, all of them exact: any factor fits, so take none
@@ -103,7 +103,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
             self._breaks, self._steps = np.empty(0), np.ones(1)
             return
         few = max(1, min(int(spread.rows / _ROWS_A_BIN), round(spread.rows ** (1 / 3)), spread.std.size))
-        binned = bin_squares(spread, asked or few)
+        binned = bin_squares(spread, requested or few)
         self.factors_ = np.sqrt((binned.squares + binned.overall) / (binned.rows + 1.0))
         self.bin_edges_ = binned.bins.edges
         self._breaks, self._steps = _step_function(binned.bins, spread.std, self.factors_)

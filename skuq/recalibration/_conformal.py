@@ -68,7 +68,7 @@ class ConformalRecalibrator(BaseRecalibrator):
     `SmallSampleWarning`.
 
     What is guaranteed is the average over rows, or over the rows of a group. A model whose sigma is
-    wrong in places covers too much in some and too little in others; ``group_by`` mends that where the
+    wrong in places covers too much in some and too little in others; ``group_by`` corrects that where the
     groups part these places. With bins of sigma the guarantee by bin holds for given edges; since
     the edges are learnt from the same rows, each bin may differ from it by about one row's weight.
 

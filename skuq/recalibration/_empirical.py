@@ -16,7 +16,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     r"""Replace the shape of every distribution by that of the standardised residuals.
 
     It answers how residuals, counted in predicted standard deviations, are really distributed, and
-    gives every row that one shape at its own mean and scale. So it mends bias that grows with the
+    gives every row that one shape at its own mean and scale. So it corrects bias that grows with the
     standard deviation, a scale that is wrong throughout, skewness and heavy or light tails, and, other
     than `IsotonicRecalibrator`, it does so whatever the shape of the input: for an ensemble whose
     members never reach the truth, and for rows of different shapes. Prefer `IsotonicRecalibrator` where
@@ -96,7 +96,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
         _, std, z = standardised_residuals(dist, y)
         self.bias_, self.factor_, self.level_map_, self.members_, self._weights = 0.0, 1.0, None, None, None
         informative = std > 0
-        if not informative.any():  # point masses, all of them exact: there is nothing to mend
+        if not informative.any():  # point masses, all of them exact: there is nothing to correct
             return
         z, weight = z[informative], None if weight is None else weight[informative]
         self.bias_ = float(np.average(z, weights=weight))

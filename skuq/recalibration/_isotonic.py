@@ -42,7 +42,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     It answers at which level the truth really lies when the model says 10 %, 50 %, 90 %, and corrects
     every quantile accordingly: bias, too wide or too narrow distributions and a wrong shape, all as
-    far as they are the same for every row. It cannot tell rows apart: what is too narrow in one
+    far as they are the same for every row. It cannot distinguish rows: what is too narrow in one
     region and too wide in another comes out right only on average. Prefer `StdScalingRecalibrator`
     with fewer than about 100 rows, or where the point prediction must not change.
 

@@ -16,7 +16,7 @@ from skuq.distributions._numerics.ranks import WeightedRanks
 RARE_GROUPS = ("raise", "pool")
 
 _SAME = 1e-9
-"""Scales that differ relatively by less are one: what tells them apart may be rounding alone."""
+"""Scales that differ relatively by less are one: their difference may be rounding alone."""
 
 
 def check_groups(rare_groups: Any, min_group_size: Any) -> tuple[str, int]:
@@ -42,7 +42,7 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
 
 
 class Groups:
-    """Which calibration rows judge which new rows: those of the same label.
+    """Which calibration rows serve which new rows: those of the same label.
 
     Parameters
     ----------
@@ -105,13 +105,13 @@ class Groups:
         label = getattr(label, "item", lambda: label)()
         raise ValueError(
             f"`group_by` gives the label {label!r}{where}, which has {self.sizes.get(label, 0):g} "
-            f"calibration rows; `min_group_size` asks for {self.min_group_size}. Use larger groups, lower "
-            "`min_group_size`, or rare_groups='pool', which judges such rows by all groups together."
+            f"calibration rows; `min_group_size` is {self.min_group_size}. Use larger groups, lower "
+            "`min_group_size`, or rare_groups='pool', which calibrates such rows by all groups together."
         )
 
 
 class Part(NamedTuple):
-    """New rows of one group, and the calibration rows that judge them."""
+    """New rows of one group, and their calibration rows."""
 
     number: int
     """Of the group; -1 for all rows together."""
@@ -164,7 +164,7 @@ def equal_count_edges(scale: FloatArray, n_bins: int, weights: FloatArray | None
     """Return increasing edges between bins of about equal weight; equal scales share a bin.
 
     An edge lies halfway between two scales, so that rounding of either moves no row. There are fewer
-    bins than asked where scales are tied.
+    bins than requested where scales are tied.
     """
     check_n_bins(n_bins, scale.size, "group_by")
     ranks = WeightedRanks(scale, weights)

@@ -38,7 +38,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     It answers how wide the intervals must be if at most 5 % of the targets may lie outside, or if a miss
     costs a hundred times as much as a unit of width. It makes one interval right, the central one at
     `coverage`, and takes the rest of each distribution along. Prefer `ConformalRecalibrator` for a miss rate
-    that is promised for new rows, and `StdScalingRecalibrator` or `IsotonicRecalibrator` where the whole
+    that is guaranteed for new rows, and `StdScalingRecalibrator` or `IsotonicRecalibrator` where the whole
     distribution matters and not one interval.
 
     Parameters
@@ -51,10 +51,10 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         misses, both in units of the standard deviation of y where they have any, so that the units of y do
         not matter. A pair holds the two costs as they are, of one unit of width and of one unit of misses.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
-        The width that `cost` speaks of: the mean half width, or the mean distance from a covered target to
+        Width to which `cost` refers: the mean half width, or the mean distance from a covered target to
         the nearer bound.
     y_axis : {"miss_rate", "deficit"}, default="miss_rate"
-        The misses that `cost` speaks of: their share, or the mean distance from the interval to the target.
+        Misses to which `cost` refers: their share, or the mean distance from the interval to the target.
     vary : {"scale", "bias"}, default="scale"
         Multiply all bands by one factor, or add one number to them, in the units of y, which may be
         negative: a band ends at 0.
@@ -96,7 +96,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     mass, and one that starts there becomes a Gaussian.
 
     The miss rate is that of the calibration rows. On new ones it is expected to be a little larger, by at
-    most 1 / (n + 1): `ConformalRecalibrator` ranks with n + 1 and has no such gap. A bias is not mended:
+    most 1 / (n + 1): `ConformalRecalibrator` ranks with n + 1 and has no such gap. A bias is not corrected:
     it passes for width.
 
     Cost: two interval evaluations and a sort, O(n log n) time, O(n) memory.

@@ -52,7 +52,7 @@ class ScalingRecalibrator(BaseRecalibrator):
 
 
 class Spread(NamedTuple):
-    """The rows that tell something about scale: those predicted with uncertainty."""
+    """The rows that are informative about scale: those predicted with uncertainty."""
 
     dist: Distribution
     y: FloatArray
@@ -83,7 +83,7 @@ def read_spread(dist: Distribution, y: FloatArray, weight: FloatArray | None) ->
 
 
 def finite_std(dist: Distribution) -> FloatArray:
-    """Return the standard deviations by which rows are told apart."""
+    """Return the standard deviations by which rows are distinguished."""
     return check_finite(dist.std(), "standard deviation of dist")
 
 

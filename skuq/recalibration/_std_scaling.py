@@ -73,7 +73,7 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     `ConformalRecalibrator` has the correction for that.
 
     A row predicted without uncertainty carries no information about the factor where the prediction
-    is exact, and is left out. A bias is not mended: it passes for spread.
+    is exact, and is left out. A bias is not corrected: it counts as spread.
 
     Cost: O(n) time and memory for "nll"; about a dozen evaluations of CRPS and cdf for "crps", and four
     times as many where distributions have atoms; a sort for the other two.

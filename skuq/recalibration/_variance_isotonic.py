@@ -13,18 +13,18 @@ from skuq.distributions import Distribution
 from skuq.recalibration._scaling import ScalingRecalibrator, Spread, bin_squares, finite_std, read_spread
 
 _LEAST_ROWS = 20
-"""Rows in a block, at the least, unless asked for otherwise."""
+"""Rows in a block, at the least, by default."""
 
 
 class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     r"""Replace each variance by the squared error that rows of such a variance really have.
 
     It answers how large errors are where a model says that they are small, or large, and assumes only
-    that they do not become smaller as the predicted variance grows. So it mends predictions that differ too
-    much or too little from row to row, such as standard deviations that ought to be squared, and leaves the
-    model's ranking of rows alone. Means stay exactly where they are, and each distribution keeps its
-    shape. Prefer `StdScalingRecalibrator` below about 40 calibration rows, where the two are the same, and
-    `BinnedScalingRecalibrator` where the ranking itself may be wrong.
+    that they do not become smaller as the predicted variance grows. So it corrects predictions that
+    differ too much or too little from row to row, such as standard deviations that ought to be squared,
+    and leaves the model's ranking of rows alone. Means stay exactly where they are, and each distribution
+    keeps its shape. Prefer `StdScalingRecalibrator` below about 40 calibration rows, where the two are
+    the same, and `BinnedScalingRecalibrator` where the ranking itself may be wrong.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     row that guards the first.
 
     A row predicted without uncertainty carries no information where the prediction is exact, and is left
-    out. A bias is not mended: it passes for spread.
+    out. A bias is not corrected: it counts as spread.
 
     Cost: one sort, O(n log n) time, O(n) memory; the fitted object holds at most the square root of n knots.
 
@@ -95,13 +95,13 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
         self.min_rows = min_rows
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        asked = None if self.min_rows == "auto" else check_integer(self.min_rows, "min_rows")
+        requested = None if self.min_rows == "auto" else check_integer(self.min_rows, "min_rows")
         effective_rows(weight, len(y))  # raises for relative weights
         spread = read_spread(dist, y, weight)
         if spread is None:  # point masses, all of them exact: there is nothing to learn
             self.predicted_variance_ = self.variance_ = np.ones(1)
             return
-        min_rows = asked or max(_LEAST_ROWS, int(np.ceil(np.sqrt(spread.rows))))
+        min_rows = requested or max(_LEAST_ROWS, int(np.ceil(np.sqrt(spread.rows))))
         unit = float(np.exp(np.average(np.log(spread.std), weights=spread.weight)))
         n_blocks = min(int(spread.rows / min_rows), spread.std.size)  # rows may be repeated, not divided
         knots = _isotonic_variance(spread, unit, max(n_blocks, 1))

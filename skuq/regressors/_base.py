@@ -33,7 +33,7 @@ class BaseUncertaintyRegressor(
     A subclass stores its parameters, among them ``estimator`` if it wraps one, and writes
     ``_fit(data, progress)``, which learns from checked data, and ``_predict_dist(X)``. Point predictions,
     intervals, quantiles, the place in a Pipeline, metadata routing and scikit-learn's tags follow.
-    ``_n_tasks`` and ``_fit_transform`` may be overridden where the honest distributions of the
+    ``_n_tasks`` and ``_fit_transform`` may be overridden where the out-of-sample distributions of the
     training rows cost less than refitting on folds.
 
     See Also
@@ -128,7 +128,7 @@ class BaseUncertaintyRegressor(
     def fit_transform(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any
     ) -> Distribution:
-        """Fit on all rows, and return honest predictive distributions of these rows.
+        """Fit on all rows, and return out-of-sample predictive distributions of these rows.
 
         Each row's distribution comes from models that have not seen it, so that a recalibrator that
         follows in a Pipeline learns how far off new rows will be. The result is therefore not

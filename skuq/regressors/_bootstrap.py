@@ -39,7 +39,7 @@ from skuq.regressors._scale_model import (
 __all__ = ["BootstrapRegressor"]
 
 _NOISE_FOLDS = 5
-"""Folds that a model of the noise is judged by; the mean models behind it know three fifths of the rows."""
+"""Folds that evaluate a model of the noise; the mean models behind it are fitted on 3/5 of the rows."""
 
 _MIN_DF = 3
 """Below, the predictive variance would be infinite; only an ensemble of two gets there."""
@@ -50,7 +50,7 @@ Noise = Literal["homoscedastic", "heteroscedastic"] | None
 class BootstrapRegressor(BaseUncertaintyRegressor):
     r"""The spread of models fitted on resampled rows, and the noise around their mean.
 
-    It answers how much of the uncertainty more data would cure (`epistemic`) and how much is noise
+    How much of the uncertainty is epistemic, i.e. reducible by more data (`epistemic`), and how much is noise
     (`aleatoric`), for any regressor. Prefer `ResidualRegressor` where only the sum matters: it costs
     fewer fits and assumes no shape.
 
@@ -100,11 +100,11 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     Algorithm 1 of [1]_: each member is fitted on rows drawn with replacement; their mean is
     :math:`\hat f(x)`, their variance with divisor M - 1 is :math:`\hat\sigma_\omega^2(x)`. The noise is
     the mean over rows of :math:`\max((y - \hat f)^2 - \hat\sigma_\omega^2, 0)` (equation 9), where the paper
-    keeps a validation set and this asks for each row the members that have not drawn it; with a
+    keeps a validation set and this uses for each row the members that have not drawn it; with a
     FrozenEstimator, the rows are the validation set. The prediction is Student t with M degrees of
     freedom and variance parameter :math:`\hat\sigma_\omega^2 + \hat\sigma^2`. As the paper says,
     :math:`\hat\sigma_\omega^2` is the variance of one member rather than of their mean, so that intervals are
-    often too long; a recalibrator cures that.
+    often too long; a recalibrator corrects that.
 
     "heteroscedastic" takes how the noise varies from a model of :math:`\log |y - \hat f|`, shrunk as in
     `ResidualRegressor`, and its level from equation 9.
@@ -225,7 +225,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return unseen
 
     def _fit_own(self, data: TrainingData, rng: np.random.RandomState) -> MemberPredictions:
-        """Fit an ensemble once, and ask its members for the rows they left out."""
+        """Fit an ensemble once, and predict with its members the rows they left out."""
         seed = int(rng.randint(MAX_SEED))
         frozen = isinstance(self.estimator, FrozenEstimator)
         if frozen:
@@ -238,11 +238,11 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         values = own_member_predictions(self.model_, data.X, self.n_jobs)
         if values.shape[1] < 2:
             raise ValueError("`estimator` must have at least two members, got one. Raise its `n_estimators`.")
-        asked = np.ones(values.shape, dtype=bool)
+        used = np.ones(values.shape, dtype=bool)
         if not frozen:  # the rows given to a finished ensemble are new to all of its members
             for column, rows in enumerate(self.model_.estimators_samples_):
-                asked[rows, column] = False
-        return MemberPredictions(values, asked)
+                used[rows, column] = False
+        return MemberPredictions(values, used)
 
     def _repeat(self, constant: Any, n_members: int, data: TrainingData) -> MemberPredictions:
         """Let each member be the same model of a constant."""
@@ -250,37 +250,37 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return self._members(data.X)
 
     def _second_opinion(self, data: TrainingData, unseen: MemberPredictions, seed: int) -> MemberPredictions:
-        """Ask other members, fitted without them, for the rows that too few members left out.
+        """Predict with other members, fitted without them, the rows that too few members left out.
 
         At most a tenth of the rows is left out at a time, so that few members, or a forest without
         bootstrap, end up as cross-fitting on ten folds.
         """
-        needy = np.flatnonzero(self._is_needy(data, unseen))
-        if not len(needy):
+        too_few = np.flatnonzero(self._too_few_oob(data, unseen))
+        if not len(too_few):
             return unseen
         rng = np.random.RandomState(seed)
-        values, asked = unseen.values.copy(), unseen.asked.copy()
-        n_parts = min(len(needy), -(-10 * len(needy) // len(data)))
-        for rows in np.array_split(rng.permutation(needy), n_parts):
+        values, used = unseen.values.copy(), unseen.used.copy()
+        n_parts = min(len(too_few), -(-10 * len(too_few) // len(data)))
+        for rows in np.array_split(rng.permutation(too_few), n_parts):
             others = rows_outside(rows, len(data))
             part_seed = int(rng.randint(MAX_SEED))
             helper = self._helper(self.estimator, part_seed)
             helper._fit_members(data.take(others), np.random.RandomState(part_seed), NO_PROGRESS)
             values[rows] = helper._members(safe_indexing(data.X, rows)).values
-            asked[rows] = True
-        return MemberPredictions(values, asked)
+            used[rows] = True
+        return MemberPredictions(values, used)
 
-    def _is_needy(self, data: TrainingData, unseen: MemberPredictions) -> BoolArray:
+    def _too_few_oob(self, data: TrainingData, unseen: MemberPredictions) -> BoolArray:
         """Say which rows the members at hand say too little about.
 
         Without noise, members that agree and are wrong give a point mass, which nothing can recalibrate;
         the few that have left a row out do so now and then, all that a new row gets hardly ever.
         """
-        needy: BoolArray = unseen.count < 2
+        too_few: BoolArray = unseen.count < 2
         if self.noise is None:
             mean, variance = unseen.mean_and_variance()
-            needy |= (variance == 0) & (mean != data.y)
-        return needy
+            too_few |= (variance == 0) & (mean != data.y)
+        return too_few
 
     def _helper(self, estimator: Any, seed: int) -> BootstrapRegressor:
         """Return another bootstrap of the same size, whose members alone are of interest."""
@@ -382,8 +382,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 
     def _distribution(self, members: MemberPredictions, noise_variance: FloatArray | float) -> Distribution:
         if self.noise is None:
-            every = bool(members.asked.all())
-            return Empirical(members.values, None if every else members.asked.astype(np.float64))
+            every = bool(members.used.all())
+            return Empirical(members.values, None if every else members.used.astype(np.float64))
         mean, variance = members.mean_and_variance()
         count, n_members = members.count, members.values.shape[1]
         # A mean of few members is less certain than the one of all that new rows get, by this much.

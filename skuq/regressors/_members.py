@@ -35,35 +35,35 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class MemberPredictions:
-    """What each member predicts for each row it may be asked about.
+    """What each member predicts for each row.
 
     Attributes
     ----------
     values : ndarray of shape (n, M)
-        Anything where not asked.
-    asked : ndarray of bool of shape (n, M)
-        Which members a row may ask: those it was not in the bag of, or all of them for new rows.
+        Arbitrary where not used.
+    used : ndarray of bool of shape (n, M)
+        Which members a row uses: those it is out of bag for, or all of them for new rows.
     """
 
     values: FloatArray
-    asked: BoolArray
+    used: BoolArray
 
     @property
     def count(self) -> IntArray:
-        """How many members each row asks."""
-        count: IntArray = self.asked.sum(axis=1)
+        """How many members each row uses."""
+        count: IntArray = self.used.sum(axis=1)
         return count
 
     def mean_and_variance(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance over members, the latter with divisor count - 1 (algorithm 1)."""
         count = self.count
-        mean = np.where(self.asked, self.values, 0.0).sum(axis=1) / np.maximum(count, 1)
-        deviation = np.where(self.asked, self.values - mean[:, np.newaxis], 0.0)
+        mean = np.where(self.used, self.values, 0.0).sum(axis=1) / np.maximum(count, 1)
+        deviation = np.where(self.used, self.values - mean[:, np.newaxis], 0.0)
         return mean, np.einsum("ij,ij->i", deviation, deviation) / np.maximum(count - 1, 1)
 
     def take(self, rows: IntArray | BoolArray) -> MemberPredictions:
         """Return the given rows."""
-        return MemberPredictions(self.values[rows], self.asked[rows])
+        return MemberPredictions(self.values[rows], self.used[rows])
 
 
 # ------------------------------------------------------------------- members of one's own making
@@ -92,15 +92,15 @@ def fit_members(
     )
     results = run_parallel(tasks, n_jobs=n_jobs, one_by_one=on_member is not None, verbose=verbose)
     values = np.zeros((len(data), len(seeds)))
-    asked = np.zeros(values.shape, dtype=bool)
+    used = np.zeros(values.shape, dtype=bool)
     members = []
     for column, (member, rows, prediction) in enumerate(results):
         members.append(member)
         values[rows, column] = prediction
-        asked[rows, column] = True
+        used[rows, column] = True
         if on_member is not None:
             on_member()
-    return members, MemberPredictions(values, asked)
+    return members, MemberPredictions(values, used)
 
 
 def _fit_member(
@@ -146,7 +146,7 @@ def predict_member(member: Any, X: Any, place: str) -> FloatArray:
 
 
 def has_own_members(estimator: Any) -> bool:
-    """Say whether one fit of the estimator gives an ensemble whose members can be asked one by one."""
+    """Say whether one fit of the estimator gives an ensemble whose members predict one by one."""
     if isinstance(estimator, FrozenEstimator):
         inner = estimator.estimator
         return has_own_members(inner.steps[-1][1] if isinstance(inner, Pipeline) else inner)

@@ -150,13 +150,13 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
             )
             for setting, place in zip(settings, places, strict=True)
         )
-        tell = progress.teller("level")
-        results = run_parallel(tasks, n_jobs=self.n_jobs, one_by_one=tell is not None, verbose=self.verbose)
+        report = progress.teller("level")
+        results = run_parallel(tasks, n_jobs=self.n_jobs, one_by_one=report is not None, verbose=self.verbose)
         self.estimators_ = []
         for fitted in results:
             self.estimators_.append(fitted)
-            if tell is not None:
-                tell()
+            if report is not None:
+                report()
 
     def _is_calibrated(self) -> bool:
         return False

@@ -10,7 +10,7 @@ __all__ = ["NO_PROGRESS", "Progress"]
 
 
 class Progress:
-    """The tasks of one ``fit``, told to the callbacks set on the estimator.
+    """The tasks of one ``fit``, reported to the callbacks set on the estimator.
 
     Tasks are reported from the process that called ``fit``, as each is done, so that any parallel
     backend will do and no callback has to travel.
@@ -63,4 +63,4 @@ class Progress:
 
 
 NO_PROGRESS = Progress(None, None)
-"""For a fit inside a fit, of which nothing is told."""
+"""For a fit inside a fit, which reports nothing."""

@@ -30,7 +30,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
 
     It answers how to trust the intervals of a model that is too sure, or not sure enough, of itself,
     in one object and with all rows used for training. Prefer ``make_pipeline(regressor,
-    recalibrator)`` with a skuq regressor whose `fit_transform` is honest for less than the cost of
+    recalibrator)`` with a skuq regressor whose `fit_transform` is out of sample for less than the cost of
     folds.
 
     Parameters

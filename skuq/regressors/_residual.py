@@ -48,8 +48,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
 
     It answers how far off any regressor may be at each x, from the errors it makes on rows it has
     not seen: a second model learns their size, and what is left, the standardised errors, gives the
-    shape, skewed or heavy-tailed as it is. Prefer `BootstrapRegressor` to tell what more data would
-    cure from noise, `MultiQuantileRegressor` where the shape itself changes with x.
+    shape, skewed or heavy-tailed as it is. Prefer `BootstrapRegressor` to separate epistemic uncertainty
+    from noise, `MultiQuantileRegressor` where the shape itself changes with x.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         ``shrink``.
     df_ : float
         Degrees of freedom of the Student t family that fits the standardised residuals best, among
-        those whose standard deviation so many rows can tell; infinite with ``shape="normal"``.
+        those whose standard deviation so many rows can resolve; infinite with ``shape="normal"``.
     shape_ : IsotonicRecalibrator or None
         The departure of the standardised residuals from that family.
     n_features_in_, feature_names_in_ : int, ndarray

@@ -45,7 +45,7 @@ _FARTHEST = 1e100
 class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     r"""A Gaussian process that scales to many rows through inducing points.
 
-    It answers how far off a smooth function of X may be, and tells what it does not know of the
+    How far off a smooth function of X may be, with epistemic uncertainty apart from the
     function, `epistemic`, which grows away from the training rows, from Gaussian noise of one
     variance, `aleatoric`. scikit-learn's exact ``GaussianProcessRegressor`` costs O(n³); this one
     costs O(n m²) with m inducing points. Prefer `ResidualRegressor` where the noise varies with X or
@@ -119,7 +119,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     `UncertaintyRegressor` is around it, as the posterior is approximate.
 
     `fit_transform` refits on folds. The leave-one-out distributions that the process has in closed
-    form are not honest, as hyperparameters and inducing points know the row: in the example above
+    form are not out of sample, as hyperparameters and inducing points know the row: in the example above
     they cover 89 %, not 79 %.
 
     ``sample_weight`` counts repetitions: the noise variance of a row is divided by its weight, and the
@@ -219,7 +219,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
                 jitter=self.jitter,
                 max_iter=self.max_iter if self._y_scale > 0 else 0,
                 tol=self.tol,
-                tell=progress.teller("evaluation"),
+                report=progress.teller("evaluation"),
             )
             self._posterior = collapsed_posterior(self.kernel_, X, y, weight, optimum, self.jitter)
         self.n_iter_ = optimum.n_iter

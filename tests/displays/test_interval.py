@@ -17,7 +17,7 @@ def test_coverage_is_that_of_all_rows_though_few_are_drawn(rows):
     assert len(display.covered_lines_.get_segments()) == inside[display.rows_].sum()
     assert len(display.missed_lines_.get_segments()) == (~inside)[display.rows_].sum()
     assert inside.mean() == 0.89
-    assert "89 % of 1200 rows inside (90 % asked)" in display.ax_.get_legend().get_title().get_text()
+    assert "89 % of 1200 rows inside (nominal 90 %)" in display.ax_.get_legend().get_title().get_text()
     assert "100 of 1200 shown" in display.ax_.get_xlabel()
 
 

@@ -171,9 +171,7 @@ def test_an_unseen_or_small_group_raises_or_is_judged_by_all():
 
     rare = int((labels_of(dist) == "rare").sum())
     assert 0 < rare < 10
-    message = (
-        f"`group_by` gives the label 'rare', which has {rare} calibration rows; `min_group_size` asks for 10"
-    )
+    message = f"`group_by` gives the label 'rare', which has {rare} calibration rows; `min_group_size` is 10"
     with pytest.raises(ValueError, match=message):
         ConformalRecalibrator(group_by=labels_of).fit(dist, y)
     lenient = ConformalRecalibrator(group_by=labels_of, min_group_size=1).fit(dist, y)

@@ -29,7 +29,7 @@ def rank_target(target: FloatArray, total: float) -> FloatArray:
 
 
 class WeightedRanks:
-    """A sorted sample with its cumulative weights, of which order statistics are asked by weight.
+    """A sorted sample with its cumulative weights, with order statistics by weight.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ WIDTH = 120
 """Columns of the printed report."""
 
 TIE = 1e-9
-"""Values that differ relatively by less are equally good: what tells them apart may be rounding alone."""
+"""Values that differ relatively by less are equally good: their difference may be rounding alone."""
 
 STAR = "* the best value of its row; whether chance made it so, `paired_permutation_test` says"
 

@@ -216,7 +216,7 @@ def _compare_with_null(reading: Reading) -> str:
     if reading.is_calibration_error:
         return f"no worse than a calibrated model, {ordinary}"
     cautious = ": they are too cautious" if spec.proper else ""  # others may not see the scale at all
-    return f"better than the forecasts promise, {ordinary}{cautious}"
+    return f"better than the forecasts state, {ordinary}{cautious}"
 
 
 def _compare_without_simulation(reading: Reading) -> str:

@@ -67,7 +67,7 @@ def interval_miss_rate(
     Returns
     -------
     share : float
-        In [0, 1]; ``1 - coverage`` where the intervals hold what they promise.
+        In [0, 1]; ``1 - coverage`` where the intervals have their nominal coverage.
 
     See Also
     --------

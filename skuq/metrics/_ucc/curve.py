@@ -1,4 +1,4 @@
-"""The uncertainty characteristics curve, and the points on it that a person asks for."""
+"""The uncertainty characteristics curve, and its operating points."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class UncertaintyCharacteristicsCurve:
         Parameters
         ----------
         miss_rate : float
-            The largest acceptable miss rate, in [0, 1]. It holds on the rows of the curve; for a promise on
+            The largest acceptable miss rate, in [0, 1]. It holds on the rows of the curve; for a guarantee on
             new rows calibrate on ones that the model has not seen.
 
         Returns

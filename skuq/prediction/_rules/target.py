@@ -81,7 +81,7 @@ def _flatten(transformer: Any) -> list[Any]:
 def _affine_inverse(step: Any) -> tuple[float, float] | None:
     """Return (shift, factor) of a step's inverse map, or None where it is not known to be affine.
 
-    Only classes whose inverse is affine by construction; a function is never judged by samples, as
+    Only classes whose inverse is affine by construction; a function is never classified by samples, as
     one that is straight where it was looked at may bend elsewhere.
     """
     kind = type(step)  # a subclass may have changed the map

@@ -5,8 +5,8 @@ process is
 
     w(x) = beta_0 + alpha psi(x)' u + alpha e(x),      psi(x) = L^-1 k(Z, x),
 
-beta_0 and u independent normal variables and e(x) what the inducing points do not tell, of variance
-1 - psi(x)' psi(x) (Titsias 2009, Hensman, Matthews and Ghahramani 2015).
+beta_0 and u independent normal variables and e(x) the part that the inducing points do not determine, of
+variance 1 - psi(x)' psi(x) (Titsias 2009, Hensman, Matthews and Ghahramani 2015).
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ __all__ = ["AdaptiveLevels", "Observed", "rank_probability"]
 
 
 def rank_probability(coverage: FloatArray | float, symmetric: bool) -> FloatArray:
-    """Return what a coverage asks of the ranks of the scores: itself, or its upper level on each side."""
-    asked = np.asarray(coverage, dtype=np.float64)
-    return asked if symmetric else (1 + asked) / 2
+    """Return the level of the ranks of the scores: the coverage, or its upper level on each side."""
+    requested = np.asarray(coverage, dtype=np.float64)
+    return requested if symmetric else (1 + requested) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +53,12 @@ class Observed:
 
 
 class AdaptiveLevels:
-    r"""The miscoverage :math:`\alpha_t` to aim at now, for whatever coverage is asked.
+    r"""The miscoverage :math:`\alpha_t` to aim at now, for any nominal coverage.
 
     .. math:: \alpha_{t+1} = \alpha_t + \gamma (\alpha - \mathrm{err}_t), \quad \alpha_1 = \alpha
 
-    (eq. 2 of the paper), rows that were predicted together being judged by one level. It is replayed
-    from what was observed when a coverage is first asked for, and continued from there.
+    (eq. 2 of the paper), rows that were predicted together having one level. It is replayed
+    from what was observed when a coverage is first requested, and continued from there.
 
     Parameters
     ----------
@@ -75,10 +75,10 @@ class AdaptiveLevels:
 
     def miscoverage(self, coverage: float, observed: Sequence[Observed]) -> float:
         """Return the level after everything observed; it may lie outside [0, 1] by up to a step."""
-        asked = 1 - coverage
-        done, level = self._reached.get(coverage, (0, asked))
+        requested = 1 - coverage
+        done, level = self._reached.get(coverage, (0, requested))
         for rows in observed[done:]:
             misses = float(rows.weight @ rows.missed(level, self._symmetric))
-            level += self._gamma * (asked * float(rows.weight.sum()) - misses)
+            level += self._gamma * (requested * float(rows.weight.sum()) - misses)
         self._reached[coverage] = (len(observed), level)
         return level

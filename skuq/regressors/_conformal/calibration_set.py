@@ -1,8 +1,8 @@
 """Calibration rows of a split conformal regressor: what was predicted for them, and their ranks.
 
-Every split method judges y by how far it lies outside a band [low, high], in units of a scale: the
+The score of y, in every split method, is how far it lies outside a band [low, high], in units of a scale: the
 scores are (low - y) / scale and (y - high) / scale. The band of "split" and "normalized" is the
-prediction itself, that of "cqr" the predicted interval of the coverage asked.
+prediction itself, that of "cqr" the predicted interval of the nominal coverage.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Scaled:
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """A predicted distribution, of which the interval of the asked coverage counts: "cqr"."""
+    """A predicted distribution, of which the interval of the nominal coverage counts: "cqr"."""
 
     dist: Distribution
 
@@ -274,7 +274,7 @@ class CalibrationSet:
         return CalibrationSet(scores, self._rows, self._settings)
 
     def quantiles(self, rows: Rows) -> Iterator[tuple[IntArray | slice, ScoreQuantiles]]:
-        """Yield new rows and the ranked scores that judge them."""
+        """Yield new rows and the ranked scores that calibrate them."""
         for number, new, calibrating in self._groups.partition(rows.labels):
             if number not in self._quantiles:
                 self._quantiles[number] = ScoreQuantiles(
@@ -304,7 +304,7 @@ class Calibration:
     Parameters
     ----------
     coverage : float
-        What is asked; of no account where the band does not depend on it.
+        Nominal coverage; without effect where the band does not depend on it.
     settings : ConformalSettings
         Categories, symmetry and window.
 
@@ -324,7 +324,7 @@ class Calibration:
         self._present: CalibrationSet | None = None
 
     def extend(self, parts: Sequence[Rows]) -> None:
-        """Add the parts that are new among ``parts``; each is first judged by those before it."""
+        """Add the parts that are new among ``parts``; each is first compared with those before it."""
         for part in parts[self._n_parts :]:
             scores = self._score(part)
             if self._n_parts:

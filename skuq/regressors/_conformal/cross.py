@@ -1,4 +1,4 @@
-"""Cross-conformal prediction: every row calibrates, judged by models that have not seen it."""
+"""Cross-conformal prediction: every row calibrates, predicted by models fitted without it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _check_settings(settings: ConformalSettings) -> None:
 
 
 def _splits(data: TrainingData, settings: ConformalSettings) -> list[Split] | LeaveOneOut:
-    """Return, fold by fold, the rows that a model sees and those it judges."""
+    """Return, fold by fold, the rows that a model is fitted on and those it predicts."""
     if settings.method == "jackknife+":
         return LeaveOneOut()  # as it is: its n folds take n squared integers
     if settings.method == "jackknife+ab" and settings.cv is None:
@@ -113,7 +113,7 @@ def _splits(data: TrainingData, settings: ConformalSettings) -> list[Split] | Le
         seen[train] = True
         if seen[test].any():
             raise ValueError(
-                "`cv` must keep the rows that a model sees apart from those that it judges, but fold "
+                "`cv` must keep the rows that a model sees apart from those that it predicts, but fold "
                 f"{fold} has row {test[np.argmax(seen[test])]} among both."
             )
     return splits
@@ -214,7 +214,7 @@ def _check_left_out(unseen: BoolArray, rows: IntArray, settings: ConformalSettin
             else "Give `cv` more resamples, or resamples that leave more rows out."
         )
         raise ValueError(
-            "each row must be left out of at least one resample, whose model then judges it, but "
+            "each row must be left out of at least one resample, whose model then predicts it, but "
             f"{int(known.sum())} of {known.size} rows are left out of none, first row "
             f"{rows[np.argmax(known)]}. {advice}"
         )
@@ -266,7 +266,7 @@ class CrossConformal:
         return bounds
 
     def dist(self, X: Any) -> Quantiles:
-        """Return the distributions through the one-sided bounds, mended for crossing."""
+        """Return the distributions through the one-sided bounds, monotone where bounds cross."""
         probabilities, upper = self._grid()
         bounds = self._bounds(X, probabilities)
         low, high = bounds[:, 0], bounds[:, 1]
@@ -276,7 +276,7 @@ class CrossConformal:
         return Quantiles(np.concatenate([1 - upper[::-1], [0.5], upper]), values)
 
     def _grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return what the bounds of the distribution ask of the ranks, and the levels of upper bounds.
+        """Return the rank levels of the bounds of the distribution, and the levels of upper bounds.
 
         The ranks that there are, as far as they are no more than those of the levels in whole per
         cent. The first probability is that of both bounds at the median.
@@ -287,18 +287,18 @@ class CrossConformal:
         first = 0.0 if symmetric else 0.5
         inner = np.arange(1, n_ranks + 1) / (n_ranks + 1)
         last = [known / (known + 1)] if n_ranks == math.floor(known) else []
-        asked = np.unique(np.concatenate([inner, last, tails]))
-        reached = asked * (known + 1) * (1 - RANK_TOLERANCE) <= known
-        asked = asked[(asked > first) & reached]
-        if not asked.size:
+        requested = np.unique(np.concatenate([inner, last, tails]))
+        reached = requested * (known + 1) * (1 - RANK_TOLERANCE) <= known
+        requested = requested[(requested > first) & reached]
+        if not requested.size:
             raise ValueError(
                 f"a predictive distribution needs more calibration rows: {known:g} leave no quantile but the "
                 "median with a finite bound."
             )
-        return np.append(first, asked), 0.5 + asked / 2 if symmetric else asked
+        return np.append(first, requested), 0.5 + requested / 2 if symmetric else requested
 
     def _bounds(self, X: Any, probabilities: FloatArray) -> FloatArray:
-        """Return lower and upper bounds that ask so much of the ranks, shape (n, 2, k)."""
+        """Return lower and upper bounds at these rank levels, shape (n, 2, k)."""
         targets = probabilities * (self.n_calibration + 1)
         n = count_rows(X)
         bounds = np.empty((n, 2, targets.size))
@@ -315,7 +315,7 @@ class CrossConformal:
         inputs = [X] * len(self.members) if self.seen is None else [np.asarray(X)[:, c] for c in self.seen]
         places = [f"the model of {_fold_name(self.settings)} {k + 1}" for k in range(len(self.members))]
         predictions = np.empty((len(self.members), count_rows(X)))
-        if self.settings.n_jobs in (None, 1):  # a thousand members are asked faster without joblib
+        if self.settings.n_jobs in (None, 1):  # a thousand members predict faster without joblib
             parts: Iterable[FloatArray] = map(predict_member, self.members, inputs, places)
         else:
             tasks = (

@@ -25,7 +25,7 @@ _CHUNK_FLOATS = 1 << 18
 
 
 class BoundsOfRows(Protocol):
-    """The calibration rows: their scores, and which models judge them."""
+    """The calibration rows: their scores, and which models predict them."""
 
     def bounds(self, predictions: FloatArray, targets: FloatArray) -> FloatArray:
         """Return lower and upper bounds.
@@ -142,7 +142,7 @@ class PairBounds:
     Attributes
     ----------
     center_of : Centres
-        Which models judge which rows.
+        Which models predict which rows.
     low, high : SortedScores
         How far each row lies below and above its prediction.
     """

@@ -39,7 +39,7 @@ __all__ = ["ConformalRegressor"]
 
 
 class ConformalRegressor(BaseUncertaintyRegressor):
-    r"""Prediction intervals that cover as promised, whatever the model and the noise.
+    r"""Prediction intervals with guaranteed coverage, whatever the model and the noise.
 
     It answers which interval holds 90 % of new values when nothing is assumed but that new rows are
     like those of `fit`: the model's errors on rows it has not seen, ranked, say how far to reach.
@@ -59,11 +59,11 @@ class ConformalRegressor(BaseUncertaintyRegressor):
         - "normalized" ranks residuals in units of the predicted standard deviation: intervals as wide
           as the model finds it hard. The choice where the noise varies.
         - "cqr" widens or narrows predicted quantile intervals (conformalized quantile regression). The
-          ``levels`` of a `MultiQuantileRegressor` should hold the ends of the coverage to be asked, 0.05
+          ``levels`` of a `MultiQuantileRegressor` should hold the ends of the nominal coverage, 0.05
           and 0.95 for 0.9, or the band that is moved comes from tails that it assumes.
-        - "cv+" holds nothing out: each row is judged by the model of its fold. The choice for few rows.
+        - "cv+" holds nothing out: each row is predicted by the model of its fold. The choice for few rows.
         - "jackknife+" leaves out one row at a time: n fits.
-        - "jackknife+ab" judges each row by the bagged models that have not drawn it.
+        - "jackknife+ab" predicts each row by the bagged models that have not drawn it.
     symmetric : bool, default=True
         True uses one score for both bounds. False gives each bound its own, at half the miscoverage:
         intervals follow skewed errors, and it takes about twice as many rows, 19 for 90 %.
@@ -130,7 +130,7 @@ class ConformalRegressor(BaseUncertaintyRegressor):
     Notes
     -----
     *"split", "normalized", "cqr".* With the band [l(x), u(x)], which is the prediction itself or, for
-    "cqr", the predicted interval of the coverage asked, and the scale s(x), which is 1 or, for
+    "cqr", the predicted interval of the nominal coverage, and the scale s(x), which is 1 or, for
     "normalized", the predicted standard deviation, the score of a row is
 
     .. math:: E = \max(l(x) - y, \; y - u(x)) / s(x)
@@ -157,7 +157,7 @@ class ConformalRegressor(BaseUncertaintyRegressor):
     :math:`\sqrt{2/n}` for "cv+" ([4]_), and for "jackknife+ab" if the number of resamples is itself
     drawn from a binomial distribution ([5]_), which it is not here. In practice it is near c for stable
     models and above it for models that change much with the rows: single trees cover 97 to 99 % with
-    "cv+" where 90 % is asked, and 91 % with "jackknife+ab". Folds in the order of time are not
+    "cv+" where 90 % is nominal, and 91 % with "jackknife+ab". Folds in the order of time are not
     exchangeable and carry no guarantee.
 
     *Covariate shift.* With weights w(x) proportional to the density ratio, scores count by their
@@ -165,13 +165,13 @@ class ConformalRegressor(BaseUncertaintyRegressor):
     X if that of y given x is the same. The error of an estimated ratio is not accounted for.
 
     *Sequences.* `partial_fit` is adaptive conformal inference: after each row the miscoverage aimed
-    at moves by ``gamma`` times what was asked minus what happened ([3]_, eq. 2). On every sequence,
+    at moves by ``gamma`` times nominal minus observed miscoverage ([3]_, eq. 2). On every sequence,
     whatever the drift, the share of misses in T rows differs from :math:`\alpha = 1 - c` by at most
     :math:`(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)` ([3]_, prop. 4.1). For this the interval
     must sometimes be infinite (aiming at 0), and sometimes empty (at 1): then it is the point in its
     centre, which counts as a miss even if y falls on it. Rows given in one call count as predicted
     together, before any of them was seen; the step in the bound is then that of all of them. With
-    "cqr" the predicted band stays that of the coverage asked; with ``group_by`` all groups share one aim.
+    "cqr" the predicted band stays that of the nominal coverage; with ``group_by`` all groups share one aim.
 
     Cost: one fit for "split", "normalized" and "cqr", O(n log n) time to calibrate and O((n + m) log n)
     to predict m rows. K + 1 fits for "cv+", and O((n + m K) log n) time, O(n + m K) memory to predict;
@@ -417,8 +417,8 @@ class ConformalRegressor(BaseUncertaintyRegressor):
             ``group_by``, whose intervals are those of `predict_interval` as long as `partial_fit` was
             not called. With the other methods `Quantiles` through the one-sided bounds at the levels
             that have finite ones, sorted where they cross. The levels that `partial_fit` moves are not
-            in it, nor in what scorers say, which ask for it: give a metric the bounds of
-            `predict_interval` to judge those.
+            in it, nor in scores, which use it: give a metric the bounds of
+            `predict_interval` to evaluate those.
         """
         return super().predict_dist(X)
 

@@ -87,7 +87,7 @@ class ConformalSettings:
 
 
 class ConformalStrategy(Protocol):
-    """A fitted method: what `ConformalRegressor` asks of it."""
+    """A fitted method: what `ConformalRegressor` needs of it."""
 
     @property
     def estimator(self) -> Any:
@@ -110,14 +110,14 @@ class ConformalStrategy(Protocol):
 def warn_of_few_rows(
     coverages: FloatArray, probabilities: FloatArray, known: float, unseen: float = 1.0
 ) -> None:
-    """Give one warning if a coverage asks for a rank that the calibration rows do not have.
+    """Give one warning if a coverage needs a rank that the calibration rows do not have.
 
     Parameters
     ----------
     coverages : ndarray of shape (k,)
-        As the user asked.
+        Requested by the user.
     probabilities : ndarray of shape (k,)
-        What each asks of the ranks of one side: the coverage itself, or (1 + coverage) / 2 where each
+        Level that each needs of the ranks of one side: the coverage itself, or (1 + coverage) / 2 where each
         bound has scores of its own.
     known, unseen : float
         Weight of the calibration rows and of a new row.

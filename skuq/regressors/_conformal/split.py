@@ -123,7 +123,7 @@ def _n_held_out(size: float | int, n: int) -> int:
         return min(max(int(np.ceil(size * n)), 1), n - 1)
     if size >= n:
         raise ValueError(
-            f"`calibration_size` must leave rows to train on, got {size} of {n} rows. Ask for fewer, or pass "
+            f"`calibration_size` must leave rows to train on, got {size} of {n} rows. Use fewer, or pass "
             "a FrozenEstimator, for which all rows calibrate."
         )
     return size
@@ -172,11 +172,11 @@ class SplitConformal:
     # ------------------------------------------------------------------------------ calibration
 
     def add(self, X: Any, prediction: Prediction, y: FloatArray, weight: FloatArray | None) -> None:
-        """Let rows calibrate from now on, after they were judged by those that did so far."""
+        """Add rows to the calibration set, after comparing them with it."""
         self._parts.append(self._rows(X, prediction, y, weight))
         try:
             self._calibration()
-        except ValueError:  # what cannot be judged is refused, and nothing has changed
+        except ValueError:  # what cannot be scored is refused, and nothing has changed
             self._parts.pop()
             raise
 
@@ -257,7 +257,7 @@ class SplitConformal:
         return self._calibration().present.predictive(rows)
 
     def _through_intervals(self, rows: Rows) -> Quantiles:
-        """Return the distributions through the bounds of many coverages, mended for crossing."""
+        """Return the distributions through the bounds of many coverages, monotone where bounds cross."""
         present = self._calibration().present
         parts = [part.prediction.dist for part in self._parts if isinstance(part.prediction, Interval)]
         n_present = present.weight.size

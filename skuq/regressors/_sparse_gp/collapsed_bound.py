@@ -32,7 +32,7 @@ KERNELS = ("rbf", "matern32", "matern52")
 """The kernels that go by a name."""
 
 MIN_NOISE = 1e-8
-"""Least variance of the noise, in units of the target's variance; float64 hardly tells less from 0."""
+"""Least variance of the noise, in units of the target's variance; float64 hardly resolves less."""
 
 START_NOISE = 0.5
 """Where the variance of the noise starts: from much noise the search finds the wide features first."""
@@ -74,7 +74,7 @@ class Optimum:
 def check_gpytorch(caller: str) -> None:
     """Raise an ImportError that says what to install if gpytorch is missing."""
     try:
-        import gpytorch  # noqa: F401 - only its presence is asked for
+        import gpytorch  # noqa: F401 - only its presence is checked
     except ImportError as error:
         raise ImportError(f'{caller} needs gpytorch: run `pip install "skuq[gp]"`.') from error
 
@@ -168,7 +168,7 @@ def maximise_bound(
     jitter: float,
     max_iter: int,
     tol: float,
-    tell: Callable[[], None] | None,
+    report: Callable[[], None] | None,
 ) -> Optimum:
     """Maximise the collapsed bound over the kernel's hyperparameters, mean, noise and inducing points.
 
@@ -188,7 +188,7 @@ def maximise_bound(
         Most steps of L-BFGS.
     tol : float
         Stop where no derivative of the bound, divided by the sum of weights, is larger.
-    tell : callable or None
+    report : callable or None
         Called after each evaluation of the bound.
     """
     import torch
@@ -208,7 +208,7 @@ def maximise_bound(
             line_search_fn="strong_wolfe",
         )
         with torch.enable_grad():
-            optimiser.step(_closure(model, float(weight.sum()), optimiser.zero_grad, tell))  # type: ignore[no-untyped-call]
+            optimiser.step(_closure(model, float(weight.sum()), optimiser.zero_grad, report))  # type: ignore[no-untyped-call]
         n_iter = int(next(iter(optimiser.state.values()))["n_iter"])
         optimiser.zero_grad()
     return Optimum(
@@ -256,7 +256,7 @@ def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: Floa
 
 
 def _closure(
-    model: Any, total: float, zero_grad: Callable[[], None], tell: Callable[[], None] | None
+    model: Any, total: float, zero_grad: Callable[[], None], report: Callable[[], None] | None
 ) -> Callable[[], Any]:
     """Return the function that L-BFGS minimises: minus the bound an observation, with its gradient.
 
@@ -288,8 +288,8 @@ def _closure(
             zero_grad()
             loss = torch.tensor(_REJECTED, dtype=torch.float64)
         started = True
-        if tell is not None:
-            tell()
+        if report is not None:
+            report()
         return loss
 
     return closure

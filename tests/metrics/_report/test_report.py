@@ -128,7 +128,7 @@ def test_the_words_say_which_way(truth, factor, word):
     judgement = {
         "overconfident": "worse than a calibrated model",
         "calibrated": "by chance alone a calibrated model has",
-        "underconfident": "better than the forecasts promise",
+        "underconfident": "better than the forecasts state",
     }[word]
     assert judgement in report.loc["crps", "reading"]
     expected = "by chance alone" if word == "calibrated" else "worse than a calibrated model"
