@@ -146,7 +146,7 @@ CLAIMS = {
         "prediction_interval_coverage(y, unseen) > 0.75 and search.best_score_ > -0.4",
         "wrapped.predict_dist(X_new.astype(np.float32)).mean().std() > 0.3",  # it has learnt something
     ],
-    "docs/explanation/out-of-sample-calibration.rst": ["unseen > 2 * seen"],
+    "docs/explanation/out-of-sample-calibration.rst": ["out_of_fold > 2 * in_sample"],
     "docs/explanation/meta-estimators.rst": ["(lower > 0).all()"],
     "docs/how-to/wrap-your-own.rst": ["len(dist) == 100", "len(gamma) == 2"],
     "docs/how-to/choose-a-method.rst": [
