@@ -20,9 +20,9 @@ FAMILIES = (
         "group-calibration",
         ("_adversarial", "_group_calibration", "_quantile_calibration"),
     ),
-    ("Intervals", "prediction-intervals", ("_intervals", "_interval_bands", "_interval_width")),
+    ("Intervals", "prediction-intervals", ("_intervals", "coordinates", "_interval_width")),
     ("Sharpness", "sharpness", ("_sharpness",)),
-    ("Uncertainty characteristics curve", "uncertainty-characteristics", ("_ucc",)),
+    ("Uncertainty characteristics curve", "uncertainty-characteristics", ("scores",)),
 )
 COLUMNS = ("Metric", "Scorer", "Needs", "Units", "Better", "Best", "Proper", "Source")
 SIZES = (100, 1000, 10_000)

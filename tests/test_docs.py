@@ -136,8 +136,8 @@ CLAIMS = {
     "docs/explanation/networks.rst": [
         "difference < 1e-8",
         "covered_raw < 0.7 and 0.85 < covered < 0.97",
-        "ignorance[1] < 0.7 * ignorance[0] and error[1] < 0.7 * error[0]",
-        "(np.abs(np.log(np.divide(ignorance, error))) < 0.5).all()",
+        "epistemic[1] < 0.7 * epistemic[0] and error[1] < 0.7 * error[0]",
+        "(np.abs(np.log(np.divide(epistemic, error))) < 0.5).all()",
     ],
     "docs/how-to/networks.rst": [
         "0.8 < coverage < 0.98 and len(losses) == 2 and len(scores) == 9 and best in rates",
