@@ -249,7 +249,35 @@ def test_references_name_the_papers_that_exist():
     assert all(found.values())
 
 
-def test_what_skuq_is_said_to_lack_it_lacks():
+TREE = re.compile(r"^\.\. code-block:: text\n\n(?P<tree>    skuq/\n(?:     +\S.*\n)+)", re.MULTILINE)
+
+
+def packages_in(text: str) -> list[str]:
+    """Return the packages in an indented tree, one folder and its purpose on each line."""
+    found: list[str] = []
+    parents: list[str] = []
+    for line in text.splitlines():
+        match = re.fullmatch(r"(?P<indent> +)(?P<name>\w+)/(?: +\S.*)?", line)
+        assert match, line
+        depth = len(match["indent"]) // 4 - 1
+        parents[depth:] = [match["name"]]
+        found.append("/".join(parents))
+    return found
+
+
+def test_the_architecture_page_has_the_packages_of_skuq():
+    page = (ROOT / "docs/explanation/architecture.rst").read_text(encoding="utf-8")
+    shown = packages_in(TREE.search(page)["tree"])
+    folders = [path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "skuq").rglob("__init__.py")]
+    assert sorted(shown) == sorted(folders)
+
+
+def test_packages_in_a_tree():
+    tree = "    skuq/\n        metrics/    scores\n            _ucc/   a curve\n        neural/     nets\n"
+    assert packages_in(tree) == ["skuq", "skuq/metrics", "skuq/metrics/_ucc", "skuq/neural"]
+
+
+def test_peers_page_does_not_list_networks_as_missing():
     page = (ROOT / "docs/explanation/peers.rst").read_text(encoding="utf-8")
     lacking = page[page.index("What it does not have yet") :]
     assert "network" not in lacking
