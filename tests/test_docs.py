@@ -109,19 +109,19 @@ CLAIMS = {
         "infinite.tolist() == [-np.inf, np.inf] and message.startswith('90 % needs at least 9 ')",
     ],
     "docs/how-to/intervals-too-narrow.rst": [
-        "(round(seen, 2), round(unseen, 2), round(chance, 2)) == (0.86, 0.72, 0.02)",
+        "(round(in_sample, 2), round(held_out, 2), round(two_errors, 2)) == (0.86, 0.72, 0.02)",
         "by_width['coverage'].round(2).tolist() == [0.67, 0.69, 0.74, 0.79]",
         "by_feature['coverage'].round(2).tolist() == [0.91, 0.76, 0.63, 0.59]",
         "(round(bias, 2), round(factor, 2)) == (-0.02, 1.62) and tails.round(2).tolist() == [-1.63, 1.56]",
         "(table['rmse'] / table['rmv']).round(2).tolist() == [1.88, 1.61, 1.57, 1.3]",
-        "[round(prediction_interval_coverage(y_new, d), 2) for d in repaired.values()]"
+        "[round(prediction_interval_coverage(y_new, d), 2) for d in forecasts.values()]"
         " == [0.74, 0.9, 0.9, 0.91]",
-        "[round(crps_loss(y_new, d), 3) for d in repaired.values()] == [0.391, 0.390, 0.387, 0.378]",
+        "[round(crps_loss(y_new, d), 3) for d in forecasts.values()] == [0.391, 0.390, 0.387, 0.378]",
         "quarters.round(2).tolist() == [0.85, 0.88, 0.93, 0.95]",
         "round(crps_loss(y_new, widened.transform(new)), 3) == 0.39",
         "round(np.isin(dist.cdf(y[calibrating]), [0, 1]).mean(), 2) == 0.17",
         "scaled == [0.99, 0.94, 0.85, 0.8] and learned == [0.93, 0.91, 0.86, 0.86]",
-        "promised == [0.89, 0.89, 0.92, 0.93]",
+        "by_group == [0.89, 0.89, 0.92, 0.93]",
     ],
     "docs/how-to/conformal.rst": [
         "several.shape == (2000, 2, 3) and round(overall, 2) == 0.91",
