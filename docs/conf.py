@@ -32,11 +32,11 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "auto_examples/*.ipynb"]
 default_role = "code"
-# A cross-reference to a name of skuq has to lead somewhere; those to other packages are only words.
+# A cross-reference to a name of skuq must resolve; those to other packages are not links.
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!skuq\b).*")]
 
-# The reference: one page a public name, generated from docs/reference/api.rst.
+# The reference: one page per public name, generated from docs/reference/api.rst.
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc sections state the types in words
 numpydoc_show_class_members = False
@@ -90,7 +90,7 @@ def write_metrics_table(app):
 
 
 def setup(app):
-    """Hook the tables and pictures into the build."""
+    """Connect the tables and plots to the build."""
     app.connect("builder-inited", write_metrics_table)
     app.connect("builder-inited", metric_tables.write_tables)
     app.connect("builder-inited", recalibration_pictures.write_pictures)

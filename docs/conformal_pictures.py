@@ -1,6 +1,6 @@
-"""Pictures of what conformal prediction promises, drawn when the documentation is built.
+"""Plots of the coverage of conformal prediction, drawn when the documentation is built.
 
-conf.py calls `write_pictures`; docs/explanation/conformal.rst shows what it writes.
+conf.py calls `write_pictures`; docs/explanation/conformal.rst includes the files.
 """
 
 from pathlib import Path
@@ -19,19 +19,19 @@ from skuq.regressors import ConformalRegressor, MultiQuantileRegressor, Residual
 
 
 def draw_sets() -> Figure:
-    """Return the coverages of many calibration sets, and the law they follow."""
+    """Return a histogram of the coverage of many calibration sets, with its Beta distribution."""
     rng = np.random.default_rng(0)
     figure = Figure(figsize=(6.4, 2.9), layout="constrained")
     ax = figure.subplots()
     for n, style in ((99, BEFORE), (999, AFTER)):
-        said = Normal(np.zeros(n), 1.0)
-        fits = (ConformalRecalibrator().fit(said, rng.standard_normal(n)) for _ in range(2000))
-        reach = np.array([fit.transform(said[:1]).interval(COVERAGE)[0, 1] for fit in fits])
-        ax.hist(2 * stats.norm.cdf(reach) - 1, bins=40, density=True, color=style["color"], alpha=0.25)
+        forecast = Normal(np.zeros(n), 1.0)
+        fits = (ConformalRecalibrator().fit(forecast, rng.standard_normal(n)) for _ in range(2000))
+        upper = np.array([fit.transform(forecast[:1]).interval(COVERAGE)[0, 1] for fit in fits])
+        ax.hist(2 * stats.norm.cdf(upper) - 1, bins=40, density=True, color=style["color"], alpha=0.25)
         rank = np.ceil((n + 1) * COVERAGE)
         grid = np.linspace(0.78, 0.99, 400)
         ax.plot(grid, stats.beta.pdf(grid, rank, n + 1 - rank), label=f"{n} rows", **style)
-    ax.axvline(COVERAGE, label="asked", **TRUTH)
+    ax.axvline(COVERAGE, label="nominal", **TRUTH)
     ax.set(title="coverage of 2000 calibration sets", xlabel="coverage", xlim=(0.78, 0.99), yticks=[])
     ax.spines["left"].set_visible(False)
     ax.legend(loc="upper left")
@@ -44,7 +44,7 @@ def noise_at(x: np.ndarray) -> np.ndarray:
 
 
 def draw_methods() -> Figure:
-    """Return the intervals of three methods on noise that grows, and their coverage by x."""
+    """Return the intervals of three methods with heteroscedastic noise, and their coverage by x."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(4000, 1))
     y = 3 * X[:, 0] + noise_at(X[:, 0]) * rng.standard_normal(4000)
@@ -80,7 +80,7 @@ PICTURES = {"conformal-sets": draw_sets, "conformal-methods": draw_methods}
 
 
 def write_pictures(app: Any) -> None:
-    """Write what docs/explanation/conformal.rst shows."""
+    """Write the plots of docs/explanation/conformal.rst."""
     folder = Path(app.srcdir) / "explanation" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in PICTURES.items():

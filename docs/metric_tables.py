@@ -20,9 +20,9 @@ FAMILIES = (
         "group-calibration",
         ("_adversarial", "_group_calibration", "_quantile_calibration"),
     ),
-    ("Intervals", "prediction-intervals", ("_intervals", "_interval_bands", "_interval_width")),
+    ("Intervals", "prediction-intervals", ("_intervals", "coordinates", "_interval_width")),
     ("Sharpness", "sharpness", ("_sharpness",)),
-    ("Uncertainty characteristics curve", "uncertainty-characteristics", ("_ucc",)),
+    ("Uncertainty characteristics curve", "uncertainty-characteristics", ("scores",)),
 )
 COLUMNS = ("Metric", "Scorer", "Needs", "Units", "Better", "Best", "Proper", "Source")
 SIZES = (100, 1000, 10_000)
@@ -93,7 +93,7 @@ def simulate(specs, n, rng):
 
 
 def null_values():
-    """Return the table of what a calibrated forecast scores, by number of rows."""
+    """Return the table of null values by number of rows."""
     specs = [
         spec for spec in all_specs().values() if spec.small_sample and spec.ready_made and spec.units == 0
     ]
@@ -108,7 +108,7 @@ def null_values():
 
 
 def write_tables(app):
-    """Write what docs/reference/metrics.rst includes."""
+    """Write the tables that docs/reference/metrics.rst includes."""
     folder = Path(app.srcdir) / "reference" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "metric-tables.inc").write_text(metric_tables(), encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Pictures of what each recalibrator can and cannot mend, drawn when the documentation is built.
+"""Plots of the miscalibration that each recalibrator corrects, drawn when the documentation is built.
 
-Each shows one small world whose truth is known, so that coverage is computed and not sampled. conf.py
-calls `write_pictures`; docs/explanation/recalibration.rst shows what it writes.
+Each is a simulation with a known true distribution, so that coverage is computed and not sampled. conf.py
+calls `write_pictures`; docs/explanation/recalibration.rst includes the files.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from skuq.recalibration import (
 COVERAGE = 0.9
 N_ROWS = 1500
 GRID = np.linspace(0.0, 1.0, 201)
-# Orange and blue differ for every eye, and lightness and line style differ as well.
+# Orange and blue are distinguishable by colour-blind readers; lightness and line style differ as well.
 BEFORE = {"color": "#D55E00", "linestyle": (0, (1, 1)), "linewidth": 1.8}
 AFTER = {"color": "#0072B2", "linestyle": "solid", "linewidth": 1.8}
 OTHER = {"color": "#009E73", "linestyle": (0, (5, 1.5)), "linewidth": 1.8}
@@ -48,29 +48,29 @@ STYLE = {
 
 
 def flat(value: float) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function of x that is the same everywhere."""
+    """Return a constant function of x."""
     return lambda x: np.full(np.shape(x), value)
 
 
-NOWHERE = flat(0.0)
+ZERO = flat(0.0)
 
 
 @dataclass(frozen=True)
-class World:
-    """One feature, a target around a curve, and a model that says something else.
+class Simulation:
+    """One feature, a target with noise, and a miscalibrated forecast.
 
     ``noise`` gives the frozen scipy distribution of the noise at each x.
     """
 
     noise: Callable[[np.ndarray], Any]
-    said_std: Callable[[np.ndarray], np.ndarray]
-    said_bias: Callable[[np.ndarray], np.ndarray] = NOWHERE
+    forecast_std: Callable[[np.ndarray], np.ndarray]
+    forecast_bias: Callable[[np.ndarray], np.ndarray] = ZERO
 
     def mean(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x)
 
-    def said(self, x: np.ndarray) -> Normal:
-        return Normal(self.mean(x) + self.said_bias(x), self.said_std(x))
+    def forecast(self, x: np.ndarray) -> Normal:
+        return Normal(self.mean(x) + self.forecast_bias(x), self.forecast_std(x))
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         x = rng.uniform(size=n)
@@ -87,8 +87,8 @@ class World:
 # ------------------------------------------------------------------------------------ the panels
 
 
-def draw_bands(ax: Any, world: World, points: tuple, dists: dict) -> None:
-    """Draw the intervals against x: as they were, as they became, as they should be."""
+def draw_bands(ax: Any, simulation: Simulation, points: tuple, dists: dict) -> None:
+    """Draw the intervals against x: original, recalibrated, true."""
     ax.plot(*points, ".", color="0.72", markersize=2.5, zorder=0, rasterized=True)
     for (name, dist), style in zip(dists.items(), (BEFORE, AFTER, OTHER), strict=False):
         lower, upper = dist.interval(COVERAGE).T
@@ -96,21 +96,21 @@ def draw_bands(ax: Any, world: World, points: tuple, dists: dict) -> None:
             ax.fill_between(GRID, lower, upper, color=AFTER["color"], alpha=0.15, linewidth=0)
         ax.plot(GRID, lower, label=name, **style)
         ax.plot(GRID, upper, **style)
-    lower, upper = world.true_interval(GRID)
+    lower, upper = simulation.true_interval(GRID)
     ax.plot(GRID, lower, label="truth", **TRUTH)
     ax.plot(GRID, upper, **TRUTH)
     ax.set(title="90 % intervals", xlabel="x", ylabel="y", xlim=(0, 1))
     drawn = np.concatenate([line.get_ydata() for line in ax.lines[1:]])
     low, high = np.quantile(points[1], [0.005, 0.995])
     low, high = min(low, drawn.min()), max(high, drawn.max())
-    ax.set_ylim(low - 0.05 * (high - low), high + 0.3 * (high - low))  # with room for the legend
+    ax.set_ylim(low - 0.05 * (high - low), high + 0.3 * (high - low))  # with space for the legend
     ax.legend(loc="upper left", ncols=2)
 
 
-def draw_coverage(ax: Any, world: World, dists: dict) -> None:
-    """Draw the probability that the intervals cover, against x."""
+def draw_coverage(ax: Any, simulation: Simulation, dists: dict) -> None:
+    """Draw the conditional coverage against x."""
     for (name, dist), style in zip(dists.items(), (BEFORE, AFTER, OTHER), strict=False):
-        lower, upper = world.true_cdf(dist.interval(COVERAGE).T, GRID)
+        lower, upper = simulation.true_cdf(dist.interval(COVERAGE).T, GRID)
         average = float(np.mean(upper - lower))
         ax.plot(GRID, upper - lower, label=f"{name}, average {average:.2f}", **style)
     ax.axhline(COVERAGE, **TRUTH)
@@ -118,10 +118,10 @@ def draw_coverage(ax: Any, world: World, dists: dict) -> None:
     ax.legend(loc="lower left")
 
 
-def draw_misses(ax: Any, world: World, dists: dict) -> None:
+def draw_misses(ax: Any, simulation: Simulation, dists: dict) -> None:
     """Draw the probability of a target above and of one below the interval, against x."""
     for (name, dist), style in zip(dists.items(), (BEFORE, AFTER), strict=False):
-        lower, upper = world.true_cdf(dist.interval(COVERAGE).T, GRID)
+        lower, upper = simulation.true_cdf(dist.interval(COVERAGE).T, GRID)
         shares = f"{np.mean(1 - upper):.0%} and {np.mean(lower):.0%}".replace("%", " %")
         ax.plot(GRID, 1 - upper, label=f"{name}, average {shares}", **style)
         ax.plot(GRID, -lower, **style)
@@ -135,20 +135,22 @@ def draw_misses(ax: Any, world: World, dists: dict) -> None:
     ax.legend(loc="upper left")
 
 
-def draw_levels(ax: Any, world: World, dists: dict) -> None:
-    """Draw the probability that intervals cover, on average over x, against what they say."""
-    asked = np.linspace(0.02, 0.98, 49)
+def draw_levels(ax: Any, simulation: Simulation, dists: dict) -> None:
+    """Draw the coverage, on average over x, against nominal coverage."""
+    nominal = np.linspace(0.02, 0.98, 49)
     for (name, dist), style in zip(dists.items(), (BEFORE, AFTER), strict=False):
-        bounds = dist.interval(asked)
-        covers = [np.subtract(*world.true_cdf(bounds[:, ::-1, k].T, GRID)).mean() for k in range(len(asked))]
-        ax.plot(asked, covers, label=name, **style)
+        bounds = dist.interval(nominal)
+        covers = [
+            np.subtract(*simulation.true_cdf(bounds[:, ::-1, k].T, GRID)).mean() for k in range(len(nominal))
+        ]
+        ax.plot(nominal, covers, label=name, **style)
     ax.plot([0, 1], [0, 1], **TRUTH)
     ax.axvline(COVERAGE, color="0.6", linewidth=0.8)
-    ax.set(title="observed against asked coverage", xlabel="asked", xlim=(0, 1), ylim=(0, 1.02))
+    ax.set(title="observed against nominal coverage", xlabel="nominal", xlim=(0, 1), ylim=(0, 1.02))
     ax.legend(loc="upper left")
 
 
-# ------------------------------------------------------------------------------------ the worlds
+# ------------------------------------------------------------------------------------ the simulations
 
 
 def normal_noise(std: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], Any]:
@@ -176,30 +178,30 @@ def two_arms(x: np.ndarray) -> np.ndarray:
     return 0.08 + 0.6 * np.abs(x - 0.5)
 
 
-# name of the file: world, recalibrators by their name in the legend, right-hand panel
+# name of the file: simulation, recalibrators by their name in the legend, right-hand panel
 PICTURES = {
     "std-scaling": (
-        World(normal_noise(lambda x: 0.15 + 0.6 * x), lambda x: 0.05 + 0.5 * x),
+        Simulation(normal_noise(lambda x: 0.15 + 0.6 * x), lambda x: 0.05 + 0.5 * x),
         {"after": StdScalingRecalibrator()},
         draw_coverage,
     ),
     "binned-scaling": (
-        World(normal_noise(lambda x: np.where(x < 0.5, 0.7, 1.3) * (0.2 + 0.7 * two_arms(x))), two_arms),
+        Simulation(normal_noise(lambda x: np.where(x < 0.5, 0.7, 1.3) * (0.2 + 0.7 * two_arms(x))), two_arms),
         {"after": BinnedScalingRecalibrator()},
         draw_coverage,
     ),
     "variance-isotonic": (
-        World(normal_noise(rises_and_falls), lambda x: 0.12 + 0.2 * x),
+        Simulation(normal_noise(rises_and_falls), lambda x: 0.12 + 0.2 * x),
         {"after": VarianceIsotonicRecalibrator()},
         draw_coverage,
     ),
     "isotonic": (
-        World(skewed_noise(lambda x: 0.2 + 0.2 * x, flat(1.2)), flat(0.2), flat(0.15)),
+        Simulation(skewed_noise(lambda x: 0.2 + 0.2 * x, flat(1.2)), flat(0.2), flat(0.15)),
         {"after": IsotonicRecalibrator()},
         draw_misses,
     ),
     "empirical": (
-        World(
+        Simulation(
             skewed_noise(lambda x: 0.1 + 0.4 * x, lambda x: np.where(x < 0.6, 1.2, -1.2)),
             lambda x: 0.06 + 0.24 * x,
             lambda x: -0.5 * (0.1 + 0.4 * x),
@@ -208,7 +210,7 @@ PICTURES = {
         draw_misses,
     ),
     "conformal": (
-        World(normal_noise(lambda x: np.where(x < 0.5, 0.15, 0.45)), flat(0.15)),
+        Simulation(normal_noise(lambda x: np.where(x < 0.5, 0.15, 0.45)), flat(0.15)),
         {
             "after": ConformalRecalibrator(),
             "by group": ConformalRecalibrator(group_by=lambda dist: dist.mean() < 0.5),
@@ -216,22 +218,22 @@ PICTURES = {
         draw_coverage,
     ),
     "operating-point": (
-        World(lambda x: stats.t(2.0, 0.0, 0.1 + 0.15 * x), lambda x: 0.1 + 0.15 * x),
+        Simulation(lambda x: stats.t(2.0, 0.0, 0.1 + 0.15 * x), lambda x: 0.1 + 0.15 * x),
         {"after": OperatingPointRecalibrator(miss_rate=0.1)},
         draw_levels,
     ),
     "gp-normal": (
-        World(normal_noise(wave), flat(0.2), lambda x: np.where(x > 0.75, 0.2, 0.0)),
+        Simulation(normal_noise(wave), flat(0.2), lambda x: np.where(x > 0.75, 0.2, 0.0)),
         {"after": GPNormalRecalibrator()},
         draw_misses,
     ),
     "gp-beta": (
-        World(skewed_noise(wave, flat(1.0)), flat(0.2), lambda x: np.where(x > 0.75, 0.2, 0.0)),
+        Simulation(skewed_noise(wave, flat(1.0)), flat(0.2), lambda x: np.where(x > 0.75, 0.2, 0.0)),
         {"after": GPBetaRecalibrator()},
         draw_misses,
     ),
     "gp-cauchy": (
-        World(lambda x: stats.t(np.where(x < 0.5, 1.0, 100.0), 0.0, 0.05 + 0.1 * x), flat(0.1)),
+        Simulation(lambda x: stats.t(np.where(x < 0.5, 1.0, 100.0), 0.0, 0.05 + 0.1 * x), flat(0.1)),
         {"after": GPCauchyRecalibrator()},
         draw_coverage,
     ),
@@ -240,23 +242,23 @@ PICTURES = {
 
 def draw(name: str) -> Figure:
     """Return one of the pictures."""
-    world, recalibrators, draw_right = PICTURES[name]
+    simulation, recalibrators, draw_right = PICTURES[name]
     rng = np.random.default_rng(0)
-    x, y = world.draw(N_ROWS, rng)
-    said = world.said(GRID)
-    dists = {"before": said}
+    x, y = simulation.draw(N_ROWS, rng)
+    forecast = simulation.forecast(GRID)
+    dists = {"before": forecast}
     for label, recalibrator in recalibrators.items():
-        dists[label] = recalibrator.fit(world.said(x), y).transform(said)
+        dists[label] = recalibrator.fit(simulation.forecast(x), y).transform(forecast)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.6, 3.2), layout="constrained")
         left, right = figure.subplots(1, 2)
-        draw_bands(left, world, (x[:400], y[:400]), dists)
-        draw_right(right, world, dists)
+        draw_bands(left, simulation, (x[:400], y[:400]), dists)
+        draw_right(right, simulation, dists)
     return figure
 
 
 def write_pictures(app: Any) -> None:
-    """Write what docs/explanation/recalibration.rst shows."""
+    """Write the plots of docs/explanation/recalibration.rst."""
     folder = Path(app.srcdir) / "explanation" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
     for name in PICTURES:

@@ -1,9 +1,9 @@
 """
-From any regressor to a calibrated, chosen distribution
-=======================================================
+Selection of a calibrated predictive distribution
+=================================================
 
-How far off may a forecast of a power plant's output be? Three regressors, two ways to give them a
-distribution and three recalibrators make 18 candidates; the search chooses by the CRPS.
+Uncertainty of the predicted output of a power plant. Three regressors, two uncertainty methods and three
+recalibrators are 18 candidates; the search selects by the CRPS.
 """
 
 import contextlib
@@ -23,14 +23,14 @@ from skuq import UncertaintyRegressor, get_scorer, metrics, predict_dist
 from skuq.displays import CalibrationCurveDisplay, IntervalDisplay, PredictionBandDisplay
 from skuq.recalibration import IdentityRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
 
-logging.disable(logging.INFO)  # the package of data sets reports every column it reads
+logging.disable(logging.INFO)  # the package of data sets logs every column
 data = load_ccpp()  # UCI combined cycle power plant: temperature, vacuum, pressure, humidity -> MW
 X, X_test, y, y_test = train_test_split(data["data"], data["target"], test_size=2000, random_state=0)
 X, y = (X[:600], y[:600]) if "SKUQ_QUICK" in os.environ else (X, y)  # for the tests of skuq
-print(f"Combined cycle power plant: {len(y)} hours to learn from, {len(y_test)} held out")
+print(f"Combined cycle power plant: {len(y)} training rows, {len(y_test)} test rows (hours)")
 
 # %%
-# In a Pipeline a recalibrator gets *out-of-fold* distributions; with ``memory`` each model is fitted once.
+# In a Pipeline a recalibrator is fitted to *out-of-fold* distributions; with ``memory``, each model once.
 forest = RandomForestRegressor(30, min_samples_leaf=3, random_state=0)
 boosting = HistGradientBoostingRegressor(max_iter=20, learning_rate=0.3, max_leaf_nodes=127, random_state=0)
 grid = {
@@ -49,7 +49,7 @@ with contextlib.suppress(ImportError):  # a bar with scikit-learn 1.9 and the pa
 search.fit(X, y)
 
 # %%
-# The best candidate of each regressor on the hours held out, before and after its recalibration.
+# The best candidate of each regressor on the test rows, before and after recalibration.
 measures = {
     "CRPS (MW)": metrics.crps_loss,
     "NLL (nats)": metrics.nll_loss,
@@ -69,8 +69,8 @@ for regressor, ax in zip(grid["model__estimator"], axes, strict=True):
         dist = predict_dist(part, X_test)
         table[name, step] = {title: measure(y_test, dist) for title, measure in measures.items()}
         CalibrationCurveDisplay.from_predictions(y_test, dist, name=step, ax=ax).ax_.set_title(name)
-print("\nHours held out, 90 % intervals:", pd.DataFrame(table).T.round(3).to_string(), sep="\n")
-print("\nThe search chose", *(f"  {key}: {value}" for key, value in search.best_params_.items()), sep="\n")
+print("\nTest rows, 90 % intervals:", pd.DataFrame(table).T.round(3).to_string(), sep="\n")
+print("\nBest candidate:", *(f"  {key}: {value}" for key, value in search.best_params_.items()), sep="\n")
 os.makedirs(folder := os.path.abspath(os.environ.get("SKUQ_PLOTS", "plots")), exist_ok=True)
 curves.savefig(f"{folder}/CalibrationCurveDisplay.png", dpi=120)
 for display in (IntervalDisplay, PredictionBandDisplay):

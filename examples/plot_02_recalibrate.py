@@ -1,10 +1,10 @@
 """
-A finished model whose 90 % intervals cover 78 %
-================================================
+Recalibration of a fitted model
+===============================
 
-A model is in use and cannot be trained again, and its intervals do not hold what they promise. Rows
-it has not seen are enough to mend it: ``FrozenEstimator`` keeps the model as it is, and
-``RecalibratedRegressor`` learns only the recalibration.
+The 90 % intervals of a fitted model cover 78 %, and the model is not to be trained again. It is
+recalibrated on held-out rows: ``FrozenEstimator`` keeps the model unchanged, and
+``RecalibratedRegressor`` fits the recalibrator only.
 """
 
 import os
@@ -22,7 +22,7 @@ from skuq.recalibration import EmpiricalRecalibrator, StdScalingRecalibrator
 from skuq.regressors import BootstrapRegressor
 
 # %%
-# The model takes the spread of a forest's trees for its uncertainty, without the noise around them.
+# The predicted uncertainty is the spread of the trees of a random forest, without the noise.
 X, y = make_friedman1(n_samples=2400, noise=2.0, random_state=0)
 train, held_out, test = np.split(np.arange(2400), [1000, 1400])
 forest = RandomForestRegressor(60, min_samples_leaf=10, random_state=0)
@@ -30,10 +30,12 @@ finished = BootstrapRegressor(forest, noise=None, random_state=0).fit(X[train], 
 
 # %%
 # Two recalibrators are fitted to 400 rows and evaluated on 1000 others.
-models = {"the model itself": finished}
+models = {"uncalibrated": finished}
 for recalibrator in (StdScalingRecalibrator(), EmpiricalRecalibrator()):
-    mended = RecalibratedRegressor(FrozenEstimator(finished), recalibrator).fit(X[held_out], y[held_out])
-    models[f"+ {type(recalibrator).__name__}"] = mended
+    recalibrated = RecalibratedRegressor(FrozenEstimator(finished), recalibrator).fit(
+        X[held_out], y[held_out]
+    )
+    models[f"+ {type(recalibrator).__name__}"] = recalibrated
 
 _, axes = plt.subplots(figsize=(5.6, 5.6), layout="constrained")
 print("90 % intervals on 1000 new rows       coverage   width    CRPS")
@@ -46,8 +48,8 @@ for name, model in models.items():
     CalibrationCurveDisplay.from_predictions(y[test], dist, kind="interval", name=name, ax=axes)
 
 # %%
-# One factor widens all distributions about their means; the shape of the residuals corrects bias and
-# skewness too. ``IsotonicRecalibrator`` would raise an error: beyond the smallest and largest prediction of
-# the trees there is no probability that a map of levels could move.
+# One factor widens all distributions about their means; the empirical distribution of errors also corrects
+# bias and skewness. ``IsotonicRecalibrator`` would raise an error: outside the predictions of the trees the
+# predicted probability is zero, and a map of levels has no effect.
 os.makedirs("plots", exist_ok=True)
 axes.figure.savefig("plots/recalibrate.png", dpi=120)

@@ -1,10 +1,10 @@
 """
-Noise that changes with the features
-====================================
+Heteroscedastic noise
+=====================
 
-Where the noise is larger at one end than at the other, one width for all rows is right only on
-average. Each method of :class:`~skuq.regressors.UncertaintyRegressor` sees the change in its own
-way; the same gradient boosting stands behind all of them.
+With heteroscedastic noise, intervals of constant width are calibrated only on average. The methods of
+:class:`~skuq.regressors.UncertaintyRegressor` model the noise in different ways; all use the same gradient
+boosting model.
 """
 
 import os
@@ -23,12 +23,12 @@ y = np.sin(X[:, 0]) + (0.05 + 0.15 * X[:, 0]) * rng.standard_normal(2000)
 X_train, X_test, y_train, y_test = X[:1000], X[1000:], y[:1000], y[1000:]
 
 # %%
-# "bootstrap" adds noise of one size to what the models disagree about, unless it is told to learn the
-# size; "residual" learns the size of the errors; "quantile" learns each quantile by itself.
+# "bootstrap" adds noise to the spread of the members, homoscedastic by default; "residual" models the scale
+# of the errors; "quantile" fits each quantile separately.
 boosting = GradientBoostingRegressor(n_estimators=40, max_depth=2, random_state=0)
 methods = {
     "bootstrap": {"n_estimators": 20},
-    "bootstrap, noise learned": {"n_estimators": 20, "noise": "heteroscedastic"},
+    "bootstrap, heteroscedastic": {"n_estimators": 20, "noise": "heteroscedastic"},
     "residual": {},
     "quantile": {},
 }

@@ -1,10 +1,10 @@
 """
-Every recalibrator on one model
+Comparison of the recalibrators
 ===============================
 
-Hospital bills, a forest, and the spread of its trees taken for the standard deviation of a Gaussian: its
-90 % intervals cover 70 %. Each recalibrator learns from out-of-fold predictions, and rows that neither
-it nor the forest has seen judge it.
+Hospital bills, predicted by a random forest with the spread of its trees as the standard deviation of a
+Gaussian: its 90 % intervals cover 70 %. Each recalibrator is fitted to out-of-fold predictions and evaluated
+on test rows.
 """
 
 import logging
@@ -22,13 +22,13 @@ from skuq.distributions import Normal
 from skuq.model_selection import cross_val_predict_dist
 from skuq.regressors import BootstrapRegressor
 
-logging.disable(logging.INFO)  # the package of data sets reports every column it reads
+logging.disable(logging.INFO)  # the package of data sets logs every column
 data = load_medical_cost()  # age, sex, body mass index, children, smoker, region -> US dollars
 X, X_test, y, y_test = train_test_split(data["data"], data["target"] / 1000, test_size=0.4, random_state=0)
 X, y = (X[:300], y[:300]) if "SKUQ_QUICK" in os.environ else (X, y)  # for the tests of skuq
 
 # %%
-# Out of fold, each row is predicted by a forest that has not seen it: honest pairs, and no row is lost.
+# Out-of-fold predictions need no held-out rows: each row is predicted by a forest that was fitted without it.
 forest = RandomForestRegressor(50, min_samples_leaf=3, random_state=0)
 model = BootstrapRegressor(forest, noise=None, random_state=0)
 trees, trees_test = cross_val_predict_dist(model, X, y, cv=5), model.fit(X, y).predict_dist(X_test)
@@ -51,8 +51,8 @@ recalibrators = {
 }
 
 # %%
-# On average all mend the coverage. By quarter of the width that the forest states, they differ. A Cauchy
-# distribution has no standard deviation to judge.
+# On average all correct the coverage. By quarter of the predicted width, they differ. A Cauchy distribution
+# has no standard deviation, and so no ENCE.
 quarter = pd.qcut(before.std(), 4, labels=False)
 table, coverages = {}, {}
 for name, recalibrator in recalibrators.items():
@@ -65,7 +65,7 @@ for name, recalibrator in recalibrators.items():
         "NLL": metrics.nll_loss(y_test, dist) if dist.has_density else np.nan,
     }
     coverages[name] = metrics.conditional_coverage(y_test, dist, groups=quarter)["coverage"]
-title = f"{len(y_test)} patients that nobody has seen, 90 % intervals, thousand dollars"
+title = f"{len(y_test)} test rows, 90 % intervals, thousand dollars"
 print(title, pd.DataFrame(table).T.round(3).to_string(na_rep="-"), sep="\n")
 
 _, ax = plt.subplots(figsize=(7.5, 5), layout="constrained")

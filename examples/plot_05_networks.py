@@ -1,10 +1,10 @@
 """
-What a network does not know
-============================
+Aleatoric and epistemic uncertainty of neural networks
+======================================================
 
-The power of a wind turbine against the speed of the wind. Gusts make the power uncertain where its curve
-is steep: noise, which more rows would not cure (aleatoric). Storms are rare, so that nobody knows the
-curve there: ignorance, which they would (epistemic). Two of the four models tell one from the other.
+The power of a wind turbine as a function of wind speed. Gusts make the power uncertain where its curve is
+steep: noise, which is irreducible (aleatoric). Storms are rare, so that the curve is uncertain there, which
+more rows would reduce (epistemic). Two of the four models separate the two.
 """
 
 import os
@@ -21,7 +21,7 @@ from skuq.regressors import ResidualRegressor
 
 
 def turbine(speed):
-    """Return mean and standard deviation of the power in MW; a storm turns the blades out of the wind."""
+    """Return mean and standard deviation of the power in MW; in storms the turbine is switched off."""
     mean = 3.0 / (1 + np.exp(8 - speed)) - 1.2 / (1 + np.exp(1.5 * (16 - speed)))
     return mean, 0.03 + 0.3 * np.exp(-(((speed - 8) / 2.5) ** 2)) + 0.1 / (1 + np.exp(15 - speed))
 
@@ -33,7 +33,7 @@ X, y, X_test, y_test = speed[:400, None], output[:400], speed[400:, None], outpu
 storm = speed[400:] > 15
 
 # %%
-# All as they are by default; the ensemble's 20 networks are trained in one pass.
+# All with default parameters; the 20 networks of the ensemble are trained in one pass.
 less = {"max_epochs": 20} if "SKUQ_QUICK" in os.environ else {}  # for the tests of skuq
 forest = RandomForestRegressor(100, min_samples_leaf=5, random_state=0)
 models = {
@@ -44,12 +44,13 @@ models = {
 }
 
 # %%
-# All are about right on average, over winds as they come. In storms the ensemble is less sure than
-# elsewhere, if not unsure enough: what calibrates it are the rows there are. One network calls everything
-# noise, and dropout knows one noise for all winds. The forest's second model has seen its errors in storms.
+# All are close to nominal coverage on average. In storms the epistemic part of the ensemble is larger than
+# elsewhere, though still too small, as calibration is dominated by other rows. A single network attributes
+# all uncertainty to noise, and dropout has homoscedastic noise. The residual model of the forest is fitted to
+# its errors in storms.
 grid, blue, red = np.linspace(0, 20, 401), "#3b6fb6", "#d1495b"
 figure, axes = plt.subplots(2, 4, figsize=(13, 6.2), sharex=True, sharey="row", layout="constrained")
-print("                           CRPS   coverage of 90 %: winds as they come   storms")
+print("                           CRPS   coverage of 90 %:         all rows   storms")
 for (name, model), (top, bottom) in zip(models.items(), axes.T, strict=True):
     dist = model.fit(X, y).predict_dist(X_test)
     in_storms = coverage(y_test[storm], dist[storm])
@@ -59,10 +60,10 @@ for (name, model), (top, bottom) in zip(models.items(), axes.T, strict=True):
     try:
         bounds = dist.epistemic().interval(0.9).T
         top.fill_between(grid, *bounds, color=red, alpha=0.45, lw=0, label="90 % for the mean")
-        bottom.plot(grid, dist.aleatoric().std(), color=blue, label="noise")
-        bottom.plot(grid, dist.epistemic().std(), color=red, label="ignorance")
+        bottom.plot(grid, dist.aleatoric().std(), color=blue, label="aleatoric")
+        bottom.plot(grid, dist.epistemic().std(), color=red, label="epistemic")
     except NoDecompositionError:
-        bottom.plot(grid, dist.std(), color="#8a5aa8", label="both in one")
+        bottom.plot(grid, dist.std(), color="#8a5aa8", label="total")
     top.plot(grid, turbine(grid)[0], "--", color="0.3", lw=1, label="mean, the truth")
     top.plot(X[:, 0], y, ".", color="0.2", ms=2, alpha=0.5)
     top.set(title=name, xlim=(0, 20), ylim=(-0.6, 4.6))

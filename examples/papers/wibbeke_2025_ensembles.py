@@ -1,6 +1,6 @@
 """
-Paper 001: deep ensembles, as published and corrected
-=====================================================
+Wibbeke et al. 2025: deep ensembles, as published and corrected
+===============================================================
 
 The ensembles of Wibbeke, Schönfisch, Rohjans and Rauh, "Evaluating the quality of the quantified
 uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761, sections 4.1 to
@@ -9,15 +9,15 @@ the likelihood in batches of 32 for at most 200 epochs, on 70 % of the rows.
 
 The published code gives the loss outputs of shape (batch, 1) and targets of shape (batch,). Torch broadcasts
 them to (batch, batch): each prediction is scored against the targets of all rows of its batch, and the
-networks learn hardly more than the mean of y. `BroadcastNLL` does the same on purpose, so that both versions
-stand side by side; `skuq.neural.fit_many` trains them together.
+networks learn hardly more than the mean of y. `BroadcastNLL` reproduces this defect for the comparison;
+`skuq.neural.fit_many` trains both versions together.
 
-The paper stops early by its test rows. Here the epoch is chosen by the rows that the members left out.
+The paper selects the epoch on its test rows; here it is selected on out-of-bag rows.
 
-    python paper_001_ensembles.py                    # three small sets, 30 epochs: seconds
-    python paper_001_ensembles.py --full             # fourteen sets, 200 epochs: minutes
-    python paper_001_ensembles.py --full --sets all  # and the largest one
-    python paper_001_ensembles.py --full --rst       # tables for the documentation
+    python wibbeke_2025_ensembles.py                    # three small sets, 30 epochs: seconds
+    python wibbeke_2025_ensembles.py --full             # fourteen sets, 200 epochs: minutes
+    python wibbeke_2025_ensembles.py --full --sets all  # and the largest one
+    python wibbeke_2025_ensembles.py --full --rst       # tables for the documentation
 
 The data are in a folder ``paper001`` of the folder that --data, or the environment variable SKUQ_DATA, names.
 The seventh set of the paper, superconductivity, is not among them.
@@ -91,7 +91,7 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class Split:
-    """Features and target of one set as the paper prepares them, and who is trained on."""
+    """Features and target of one set as the paper prepares them, with training and test rows."""
 
     X: np.ndarray
     y: np.ndarray
@@ -108,9 +108,9 @@ def prepare(folder: Path, name: str, seed: int = 0) -> Split:
         frame[column] = np.unique(frame[column], return_inverse=True)[1]
     frame = frame.astype(float)
     frame = (frame - frame.min()) / (frame.max() - frame.min())
-    with warnings.catch_warnings(action="ignore"):  # scikit-learn's, of names that its own trees do not see
-        oddness = -IsolationForest(random_state=seed).fit(frame).score_samples(frame)
-    kept = frame[(oddness - oddness.min()) / (oddness.max() - oddness.min()) <= 0.8]
+    with warnings.catch_warnings(action="ignore"):  # scikit-learn warns of feature names
+        scores = -IsolationForest(random_state=seed).fit(frame).score_samples(frame)
+    kept = frame[(scores - scores.min()) / (scores.max() - scores.min()) <= 0.8]
     shuffled = kept.sample(frac=1, random_state=seed)
     n_train = int(0.7 * len(shuffled))
     X, y = shuffled.drop(columns=record["target"]).to_numpy(), shuffled[record["target"]].to_numpy()
@@ -124,8 +124,8 @@ def prepare(folder: Path, name: str, seed: int = 0) -> Split:
 class BroadcastNLL(Loss):
     """The defect: the likelihood of each prediction at the targets of all rows of the batch, on average.
 
-    One of the B targets of a batch is a row's own, the others are those of strangers. So what is learnt is
-    the mean of y, and a B-th part of what X tells about it.
+    One of the B targets of a batch belongs to the row, the others to other rows. The minimiser is therefore
+    the mean of y plus 1/B of the deviation of E[y | X] from it.
     """
 
     def score(self, loc: torch.Tensor, variance: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -138,7 +138,7 @@ VERSIONS: dict[str, Loss] = {"as published": BroadcastNLL(), "corrected": NLLLos
 
 
 def train(split: Split, epochs: int, seed: int = 0) -> dict[str, Distribution]:
-    """Train both ensembles together, and return what they predict for the test rows."""
+    """Train both ensembles together, and return their forecasts of the test rows."""
     estimators = [
         DeepEnsembleRegressor(
             5,
@@ -160,9 +160,9 @@ def train(split: Split, epochs: int, seed: int = 0) -> dict[str, Distribution]:
 
 
 def measure(y: np.ndarray, dist: Distribution) -> dict[str, float]:
-    """Return the numbers of the paper, with the levels and bins of its code, and one more.
+    """Return the metrics of the paper, with the levels and bins of its code, and the variation of widths.
 
-    That one is by how much the predicted standard deviations vary, as a share of their mean.
+    That is the standard deviation of the predicted standard deviations, divided by their mean.
     """
     with warnings.catch_warnings(action="ignore", category=SmallSampleWarning):  # some sets are small
         return {
@@ -188,10 +188,10 @@ def measure(y: np.ndarray, dist: Distribution) -> dict[str, float]:
 
 
 def agreement(results: pd.DataFrame) -> pd.DataFrame:
-    """Return mean rank correlations over the sets, between numbers of the same and of different groups.
+    """Return mean rank correlations over the sets, between metrics of the same and of different groups.
 
-    That is the paper's question in sections 4.1 and 4.2: do numbers order models alike? PICP enters by its
-    distance from 0.95, as there.
+    As in sections 4.1 and 4.2 of the paper: whether metrics rank models alike. PICP enters by its distance
+    from 0.95.
     """
     made = {}
     for version, rows in results.groupby(level="version", sort=False):
@@ -230,19 +230,19 @@ def show(made: list[list[str]], title: str, *, rst: bool) -> None:
 
 
 def verdict(results: pd.DataFrame) -> str:
-    """Say in one sentence what the correction changes."""
+    """Return a sentence on the effect of the correction."""
     spans = {name: results.xs(name, level="version")["R2"] for name in VERSIONS}
     low, high = PUBLISHED_R2
     as_published, corrected = (f"{r2.min():.3f} to {r2.max():.3f}" for r2 in spans.values())
     return (
-        f"R2 of the ensembles as published: {as_published} (in the paper's files, {low} to {high}; whoever "
-        f"learns 1/{BATCH} of all there is to know has {1 - (1 - 1 / BATCH) ** 2:.3f}); corrected: "
+        f"R2 of the ensembles as published: {as_published} (in the paper's files, {low} to {high}; the "
+        f"bound for batches of {BATCH} is {1 - (1 - 1 / BATCH) ** 2:.3f}); corrected: "
         f"{corrected}, median {spans['corrected'].median():.3f}."
     )
 
 
 def main(arguments: list[str] | None = None) -> pd.DataFrame:
-    """Train both versions on each set, and print what came of it."""
+    """Train both versions on each set, and print the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -250,28 +250,28 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
     parser.add_argument("--sets", nargs="+", help="names of data files, or all")
     parser.add_argument("--data", default=os.environ.get("SKUQ_DATA"), help="the folder with paper001")
     parser.add_argument("--rst", action="store_true", help="tables in reStructuredText")
-    asked = parser.parse_args(arguments)
-    if not asked.data or not (Path(asked.data) / "paper001").is_dir():
-        parser.error("the data are needed: give --data, or set SKUQ_DATA to the folder that holds paper001.")
+    options = parser.parse_args(arguments)
+    if not options.data or not (Path(options.data) / "paper001").is_dir():
+        parser.error("no data: pass --data, or set SKUQ_DATA to the folder that holds paper001.")
     torch.set_num_threads(1)
-    names = asked.sets or (FULL if asked.full else SMALL)
+    names = options.sets or (FULL if options.full else SMALL)
     names = (*FULL, *LARGE) if names == ["all"] else names
-    epochs = EPOCHS if asked.full else QUICK_EPOCHS
+    epochs = EPOCHS if options.full else QUICK_EPOCHS
     rows, start = {}, time.process_time()
     for name in names:
-        split = prepare(Path(asked.data) / "paper001", name)
+        split = prepare(Path(options.data) / "paper001", name)
         y = split.y[split.test]
         for version, dist in train(split, epochs).items():
             rows[name, version] = {"rows": len(y), **measure(y, dist)}
     results = pd.DataFrame.from_dict(rows, orient="index")
     results.index = pd.MultiIndex.from_tuples(results.index, names=["set", "version"])
     seconds = time.process_time() - start
-    show(lines(results), f"Both ensembles on the test rows; at most {epochs} epochs", rst=asked.rst)
+    show(lines(results), f"Both ensembles on the test rows; at most {epochs} epochs", rst=options.rst)
     if len(names) > 3:
         table = agreement(results)
         cells = [[version, *(f"{value:.2f}" for value in row)] for version, row in table.iterrows()]
         made = [["version", *table.columns], *cells]
-        show(made, f"Mean rank correlation over {len(names)} sets", rst=asked.rst)
+        show(made, f"Mean rank correlation over {len(names)} sets", rst=options.rst)
     print(f"\n{verdict(results)} {2 * len(names)} ensembles took {seconds:.0f} s of one core.")
     return results
 

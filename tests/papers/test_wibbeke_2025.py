@@ -1,4 +1,4 @@
-"""The script that trains the ensembles of paper 001 as published and corrected: the defect, and the data."""
+"""The script that trains the ensembles of Wibbeke et al. (2025), as published and corrected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
-SCRIPT = "paper_001_ensembles"
+SCRIPT = "wibbeke_2025_ensembles"
 WITH_DEFECT, WITHOUT = "as published", "corrected"
 
 
@@ -42,7 +42,7 @@ def test_the_defect_is_that_of_torch(study):
 
 
 def test_with_the_defect_a_network_learns_one_part_in_32(study):
-    """Even where X says all about y."""
+    """Even where y is a function of X."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(1000, 2))
     y = X.sum(axis=1)
@@ -82,7 +82,7 @@ def test_a_short_run(study, folder, capsys, monkeypatch):
     assert printed.rstrip().endswith("s of one core.")
 
 
-def test_the_correction_is_worth_much(study, folder):
+def test_the_correction_improves_the_ensemble(study, folder):
     split = study.prepare(folder, "energy_efficiency")
     y = split.y[split.test]
     rows = {name: study.measure(y, dist) for name, dist in study.train(split, 20).items()}
@@ -92,14 +92,14 @@ def test_the_correction_is_worth_much(study, folder):
     assert rows[WITH_DEFECT]["Variation"] < 0.1 < rows[WITHOUT]["Variation"]
 
 
-def test_without_data_the_script_says_what_to_do(study, monkeypatch, capsys):
+def test_without_data_the_error_names_the_variable(study, monkeypatch, capsys):
     monkeypatch.delenv("SKUQ_DATA", raising=False)
     with pytest.raises(SystemExit):
         study.main([])
     assert "set SKUQ_DATA to the folder that holds paper001" in capsys.readouterr().err
 
 
-def test_agreement_tells_orders_that_are_alike(study):
+def test_agreement_is_one_for_equal_ranks(study):
     index = pd.MultiIndex.from_product([["a", "b", "c", "d"], list(study.VERSIONS)], names=["set", "version"])
     columns = [name for names in study.GROUPS.values() for name in names]
     values = np.repeat(np.arange(4.0), 2)
@@ -114,7 +114,7 @@ def test_agreement_tells_orders_that_are_alike(study):
 
 
 def test_the_documentation_has_both_versions_of_each_set(study):
-    page = (Path(study.__file__).parents[2] / "docs" / "explanation" / "paper-001.rst").read_text(
+    page = (Path(study.__file__).parents[2] / "docs" / "explanation" / "wibbeke-2025.rst").read_text(
         encoding="utf-8"
     )
     for name in (*study.FULL, *study.LARGE):

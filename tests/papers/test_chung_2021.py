@@ -1,4 +1,4 @@
-"""The script that reproduces tables 1 and 2 of paper 000: the truth to every digit, the networks in range."""
+"""The script that reproduces tables 1 and 2 of Chung et al. (2021)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 for package in ("torch", "skorch"):
     pytest.importorskip(package)
 
-SCRIPT = "paper_000_losses"
+SCRIPT = "chung_2021_losses"
 
 
 # ---------------------------------------------------------------------------------- what the paper prints
 
 
-def test_the_papers_tables_say_what_its_text_says(study):
+def test_the_papers_tables_agree_with_its_text(study):
     first, second = study.TABLE_1, study.TABLE_2
     assert all(len(row) == len(study.COLUMNS) for table in (first, second) for row in table.values())
     # Section 4: the likelihood is too wide, the others too sharp, and each score has its own ranking.
@@ -42,8 +42,8 @@ def test_ground_truth_of_table_2_to_every_digit(study):
 # ---------------------------------------------------------------------------------------------- the script
 
 
-def test_rows_of_the_splits_come_from_one_world(study):
-    X, y, dist = study.world(3)
+def test_all_splits_come_from_one_process(study):
+    X, y, dist = study.simulate(3)
     assert X.shape == (400, 1)
     assert len(y) == len(dist) == 400
     inside = (X[:, 0] >= -5) & (X[:, 0] < 0)
@@ -86,7 +86,7 @@ def test_a_star_stands_where_a_network_is_far_from_the_papers(study):
 
 def test_the_documentation_has_what_the_script_prints(study):
     """The rows of the paper and of the truth, which no training changes, cell by cell."""
-    page = (Path(study.__file__).parents[2] / "docs" / "explanation" / "paper-000.rst").read_text(
+    page = (Path(study.__file__).parents[2] / "docs" / "explanation" / "chung-2021.rst").read_text(
         encoding="utf-8"
     )
     for table in (1, 2):

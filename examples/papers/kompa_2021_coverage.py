@@ -1,17 +1,17 @@
 """
-Paper 002: coverage and width of seven methods on nine sets
-===========================================================
+Kompa et al. 2021: coverage and width of seven methods on nine sets
+===================================================================
 
 Tables A1 and A2 of Kompa, Snoek and Beam, "Empirical frequentist coverage of deep learning uncertainty
-quantification procedures", Entropy 23(12), 1608, 2021, doi:10.3390/e23121608, beside our numbers. How often
-does a 95 % interval hold, and how wide is it, in standard deviations of the training targets?
+quantification procedures", Entropy 23(12), 1608, 2021, doi:10.3390/e23121608, beside our numbers:
+coverage and width of 95 % intervals, widths in standard deviations of the training targets.
 
 Hyper-parameters come from a random search, by the error on a fifth of each fold's training rows. One call of
 `skuq.neural.fit_many` trains all candidates on all folds, another one the final networks of all folds.
 
-    python paper_002_coverage.py                                # two small sets, two folds: half a minute
-    python paper_002_coverage.py --sets wine --folds 20 --protocol gal kfold --candidates 50
-    python paper_002_coverage.py --full --out paper_002.json    # hours; stop it, and start it again
+    python kompa_2021_coverage.py                                # two small sets, two folds: half a minute
+    python kompa_2021_coverage.py --sets wine --folds 20 --protocol gal kfold --candidates 50
+    python kompa_2021_coverage.py --full --out kompa_2021.json  # hours; can be interrupted and resumed
 
 The data are in a folder ``gal`` of the folder that --data, or the environment variable SKUQ_DATA, names.
 """
@@ -37,7 +37,7 @@ from skuq.metrics import mean_interval_width, prediction_interval_coverage
 from skuq.neural import DeepEnsembleRegressor, MCDropoutRegressor, VariationalRegressor, fit_many
 from skuq.regressors import LeastSquaresRegressor, SparseGaussianProcessRegressor
 
-PAPER = pd.read_csv(Path(__file__).with_name("paper_002_tables.csv"), index_col=["set", "method"])
+PAPER = pd.read_csv(Path(__file__).with_name("kompa_2021_tables.csv"), index_col=["set", "method"])
 SETS = ("yacht", "boston", "energy", "concrete", "wine", "power", "kin8nm", "naval", "protein")
 COVERAGE, MOST_FOLDS = 0.95, 20
 
@@ -55,7 +55,7 @@ class Candidate:
 
     @classmethod
     def draw(cls, count: int) -> list["Candidate"]:
-        """Return the first so many candidates. All folds have the same ones, so that they train together."""
+        """Return the first ``count`` candidates, the same for all folds, so that they train together."""
         rng, drawn = np.random.default_rng(2), []
         for _ in range(count):
             rate, layers, width = rng.uniform(0, 0.5), rng.integers(1, 4), rng.choice([16, 32, 48, 64])
@@ -64,7 +64,7 @@ class Candidate:
 
 
 def network(method: str, candidate: Candidate, seed: int, *, final: bool) -> Any:
-    """Return the paper's network, uncalibrated; to choose an ensemble's members, one of them is enough."""
+    """Return the paper's network, uncalibrated; the search of an ensemble trains one member only."""
     settings = {
         "hidden_layer_sizes": candidate.hidden,
         "learning_rate": candidate.learning_rate,
@@ -186,13 +186,13 @@ def printed(mean: float, error: float) -> str:
 
 
 def paper(name: str, method: str, column: str) -> str:
-    """Return what the paper prints, if it does."""
+    """Return the paper's value, or an empty string where it has none."""
     known = (name, method) in PAPER.index
     return printed(*PAPER.loc[(name, method), [column, f"{column}_se"]]) if known else ""
 
 
 def rst(results: dict[str, Any], protocols: list[str], name: str, n_folds: int) -> str:
-    """Return all that is known of a set as a table for the documentation, with the number of folds if few."""
+    """Return the results on a data set as a table in reStructuredText, with the number of folds below 20."""
     table = pd.DataFrame(index=pd.Index(METHODS, name="method"))
     for column in ("coverage", "width"):
         for protocol in protocols:
@@ -208,28 +208,29 @@ def rst(results: dict[str, Any], protocols: list[str], name: str, n_folds: int) 
 
 def read_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     """Return the checked arguments."""
-    parser = argparse.ArgumentParser(description="Tables A1 and A2 of paper 002.")
+    parser = argparse.ArgumentParser(description="Tables A1 and A2 of Kompa et al. (2021).")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=["yacht", "boston"])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--protocol", nargs="+", choices=("gal", "kfold", "fifth"), default=["gal"])
-    parser.add_argument("--folds", type=int, default=2, help="the first so many of the twenty")
-    parser.add_argument("--candidates", type=int, default=3, help="of the random search")
+    parser.add_argument("--folds", type=int, default=2, help="number of folds to run, at most twenty")
+    parser.add_argument("--candidates", type=int, default=3, help="number of candidates of the random search")
     parser.add_argument("--full", action="store_true", help="all sets, folds and protocols, 50 candidates")
     parser.add_argument("--data", type=Path, default=os.environ.get("SKUQ_DATA"))
-    parser.add_argument("--out", type=Path, help="JSON file for the results; what it holds is not run again")
+    parser.add_argument("--out", type=Path, help="JSON file of results; finished runs in it are skipped")
     parser.add_argument("--rst", action="store_true", help="print tables of the documentation; run nothing")
-    asked = parser.parse_args(arguments)
-    if asked.full:
-        asked.sets, asked.protocol, asked.folds, asked.candidates = SETS, ["gal", "kfold"], MOST_FOLDS, 50
-    if not 1 <= asked.folds <= MOST_FOLDS:
-        parser.error(f"--folds must lie between 1 and {MOST_FOLDS}, got {asked.folds}.")
-    if asked.candidates < 1:
-        parser.error(f"--candidates must be at least 1, got {asked.candidates}.")
-    if asked.rst and not (asked.out and asked.out.is_file()):
+    options = parser.parse_args(arguments)
+    if options.full:
+        options.sets, options.protocol = SETS, ["gal", "kfold"]
+        options.folds, options.candidates = MOST_FOLDS, 50
+    if not 1 <= options.folds <= MOST_FOLDS:
+        parser.error(f"--folds must lie between 1 and {MOST_FOLDS}, got {options.folds}.")
+    if options.candidates < 1:
+        parser.error(f"--candidates must be at least 1, got {options.candidates}.")
+    if options.rst and not (options.out and options.out.is_file()):
         parser.error("--rst prints what --out holds: name the JSON file of a run.")
-    if not asked.rst and not (asked.data and (Path(asked.data) / "gal").is_dir()):
+    if not options.rst and not (options.data and (Path(options.data) / "gal").is_dir()):
         parser.error("no data: name by --data, or SKUQ_DATA, a folder with gal/gal_<set>.csv.gz.")
-    return asked
+    return options
 
 
 def save(results: dict[str, Any], out: Path | None) -> None:
@@ -241,31 +242,31 @@ def save(results: dict[str, Any], out: Path | None) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run what is asked for and not done yet, and print the tables."""
-    asked = read_arguments(arguments)
-    results = {"candidates": asked.candidates, "runs": {}}
-    if asked.out and asked.out.is_file():
-        results = json.loads(asked.out.read_text())
-    if asked.rst:
-        for name in asked.sets:
-            print(rst(results, asked.protocol, name, asked.folds))
+    """Run the requested combinations that are not in the file yet, and print the tables."""
+    options = read_arguments(arguments)
+    results = {"candidates": options.candidates, "runs": {}}
+    if options.out and options.out.is_file():
+        results = json.loads(options.out.read_text())
+    if options.rst:
+        for name in options.sets:
+            print(rst(results, options.protocol, name, options.folds))
         return
-    if results["candidates"] != asked.candidates:
+    if results["candidates"] != options.candidates:
         raise SystemExit(
-            f"{asked.out} is of a run with --candidates {results['candidates']}: use another file."
+            f"{options.out} is of a run with --candidates {results['candidates']}: use another file."
         )
-    candidates = Candidate.draw(asked.candidates)
-    for protocol, name in product(asked.protocol, asked.sets):
-        X, y = load(asked.data, name)
-        folds = dict(enumerate(split(name, protocol, len(y))[: asked.folds]))
-        for method in asked.methods:
+    candidates = Candidate.draw(options.candidates)
+    for protocol, name in product(options.protocol, options.sets):
+        X, y = load(options.data, name)
+        folds = dict(enumerate(split(name, protocol, len(y))[: options.folds]))
+        for method in options.methods:
             done = results["runs"].setdefault(f"{name}/{protocol}/{method}", {})
             missing = {fold: parts for fold, parts in folds.items() if str(fold) not in done}
             if missing:
                 done |= measure(method, candidates, X, y, missing)
-                save(results, asked.out)
-        table = summary(results, protocol, name, asked.folds)
-        print(f"\n{name}, {protocol}, {asked.candidates} candidates\n{table.to_string()}", flush=True)
+                save(results, options.out)
+        table = summary(results, protocol, name, options.folds)
+        print(f"\n{name}, {protocol}, {options.candidates} candidates\n{table.to_string()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The script that puts the default ensemble to sets it was not made on."""
+"""The script that evaluates the default ensemble on data sets not used to choose its defaults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 for package in ("torch", "skorch"):
     pytest.importorskip(package)
 
-SCRIPT = "paper_002_further_sets"
+SCRIPT = "kompa_2021_further_sets"
 
 
 def test_one_set_runs_and_is_not_run_twice(study, shared_data, tmp_path, capsys, monkeypatch):

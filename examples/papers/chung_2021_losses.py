@@ -1,20 +1,20 @@
 """
-Paper 000: one network, four losses
-===================================
+Chung et al. 2021: one network, four losses
+===========================================
 
 Tables 1 and 2 of Chung, Char, Guo, Schneider and Neiswanger, "Uncertainty Toolbox", 2021, arXiv:2109.10254,
 beside our numbers: a network that predicts mean and variance, trained by one of four proper scores on 200
 rows, with the weights of the best of 2000 epochs on 100 further rows, measured on 100 new ones.
 
-The paper has one network for each loss and seed. How good a network becomes depends on its first weights, so
-that ours are means over five starts. One call of `skuq.neural.fit_many` trains all 100.
-`PNNRegressor` standardises features and target, the paper did not: ``--raw`` trains `ProbabilisticNet`, for
-users of skorch, in the units of the data.
+The paper trains one network for each loss and seed. The result depends on the initial weights, so our numbers
+are means over five initialisations. One call of `skuq.neural.fit_many` trains all 100.
+`PNNRegressor` standardises features and target, the paper does not: ``--raw`` trains `ProbabilisticNet`, the
+skorch net, in the units of the data.
 
-    python paper_000_losses.py                     # 200 epochs: seconds
-    python paper_000_losses.py --full              # 2000 epochs: a minute
-    python paper_000_losses.py --full --raw        # and the networks of the paper, one by one: minutes
-    python paper_000_losses.py --full --raw --rst  # tables for the documentation
+    python chung_2021_losses.py                     # 200 epochs: seconds
+    python chung_2021_losses.py --full              # 2000 epochs: a minute
+    python chung_2021_losses.py --full --raw        # and the networks of the paper, one by one: minutes
+    python chung_2021_losses.py --full --raw --rst  # tables for the documentation
 """
 
 import argparse
@@ -54,7 +54,7 @@ TRAIN, VALID, TEST = 200, 100, 100
 QUICK, FULL = 200, 2000  # epochs
 ROWS = TRAIN + VALID + TEST
 
-# What the paper prints: its seed 0, and mean and standard error over its seeds 0 to 4.
+# The values of the paper: its seed 0, and mean and standard error over its seeds 0 to 4.
 TABLE_1 = {
     "nll": (1.689, 0.852, 0.057, 1.451, 2.214, 0.604, 0.305, 2.990),
     "crps": (0.864, 0.568, 0.056, 0.729, 1.266, 0.427, 0.215, 2.323),
@@ -81,10 +81,10 @@ TABLE_2_ERRORS = {
 # ---------------------------------------------------------------------------------- the data, and the truth
 
 
-def world(seed: int) -> tuple[np.ndarray, np.ndarray, Normal]:
+def simulate(seed: int) -> tuple[np.ndarray, np.ndarray, Normal]:
     """Return features, target and true distribution of all rows: training, validation, test.
 
-    The paper gives no recipe for its random numbers; this one gives its ground-truth rows to every digit.
+    The paper does not specify its random numbers; these reproduce its ground-truth rows to every digit.
     """
     rng = np.random.RandomState(seed)
     parts = []
@@ -98,10 +98,10 @@ def world(seed: int) -> tuple[np.ndarray, np.ndarray, Normal]:
 
 
 def measure(y: np.ndarray, dist: Normal) -> list[float]:
-    """Return what both tables print, as the toolbox computes it.
+    """Return the columns of both tables, as the toolbox computes them.
 
     Its ECE is that of central intervals at 100 levels from 0 to 1, its sharpness the root mean square of the
-    standard deviations; its text says otherwise.
+    standard deviations; the text of the paper defines them differently.
     """
     with warnings.catch_warnings(action="ignore", category=SmallSampleWarning):  # the paper has 100 rows
         ece = mean_absolute_calibration_error(y, dist, levels=np.linspace(0, 1, 100), kind="interval")
@@ -119,7 +119,7 @@ def measure(y: np.ndarray, dist: Normal) -> list[float]:
 
 def truth(seed: int) -> list[float]:
     """Return the row of the true distribution."""
-    _, y, dist = world(seed)
+    _, y, dist = simulate(seed)
     return measure(y[-TEST:], dist[-TEST:])
 
 
@@ -132,9 +132,9 @@ def plan() -> list[Network]:
 
 
 def standardised(networks: list[Network], epochs: int) -> list[Normal]:
-    """Train all networks in one call, and return what they predict for the test rows."""
-    worlds = [world(seed) for seed in range(SEEDS)]
-    X, y = (np.concatenate([parts[k] for parts in worlds]) for k in (0, 1))
+    """Train all networks in one call, and return their forecasts of the test rows."""
+    simulated = [simulate(seed) for seed in range(SEEDS)]
+    X, y = (np.concatenate([parts[k] for parts in simulated]) for k in (0, 1))
     held_out = PredefinedSplit(np.repeat([-1, 0], [TRAIN, VALID]))
     estimators = [
         PNNRegressor(
@@ -155,14 +155,14 @@ def standardised(networks: list[Network], epochs: int) -> list[Normal]:
     rows = [ROWS * seed + np.arange(TRAIN + VALID) for _, seed, _ in networks]
     fitted = fit_many(estimators, X, y, rows)
     return [
-        model.predict_dist(worlds[seed][0][-TEST:])
+        model.predict_dist(simulated[seed][0][-TEST:])
         for model, (_, seed, _) in zip(fitted, networks, strict=True)
     ]
 
 
 def raw(networks: list[Network], epochs: int) -> list[Normal]:
-    """Train one network after the other in the units of the data, as the paper did."""
-    return [_raw(loss, *world(seed)[:2], seed + SEEDS * start, epochs) for loss, seed, start in networks]
+    """Train one network after the other in the units of the data, as in the paper."""
+    return [_raw(loss, *simulate(seed)[:2], seed + SEEDS * start, epochs) for loss, seed, start in networks]
 
 
 def _raw(loss: str, X: np.ndarray, y: np.ndarray, start: int, epochs: int) -> Normal:
@@ -185,7 +185,7 @@ def _raw(loss: str, X: np.ndarray, y: np.ndarray, start: int, epochs: int) -> No
 
 def rows_of(networks: list[Network], dists: list[Normal]) -> Rows:
     """Return the eight numbers of each network on the test rows of its seed."""
-    targets = [world(seed)[1][-TEST:] for seed in range(SEEDS)]
+    targets = [simulate(seed)[1][-TEST:] for seed in range(SEEDS)]
     return {key: measure(targets[key[1]], dist) for key, dist in zip(networks, dists, strict=True)}
 
 
@@ -193,7 +193,7 @@ def rows_of(networks: list[Network], dists: list[Normal]) -> Rows:
 
 
 def table_1(rows: Rows, loss: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and standard deviation over networks with other first weights, on the data of seed 0."""
+    """Return mean and standard deviation over initial weights, on the data of seed 0."""
     values = np.array([rows[loss, 0, start] for start in range(STARTS)])
     return values.mean(axis=0), values.std(axis=0, ddof=1)
 
@@ -209,13 +209,13 @@ def table_2(rows: Rows, loss: str, starts: Iterable[int] | None = None) -> tuple
 
 
 def distance_1(rows: Rows, loss: str) -> np.ndarray:
-    """Return how far the paper's network lies from ours, in standard deviations of the difference."""
+    """Return the difference of the paper's network and ours, in standard deviations of the difference."""
     mean, spread = table_1(rows, loss)
     return (np.array(TABLE_1[loss]) - mean) / (spread * np.sqrt(1 + 1 / STARTS))
 
 
 def distance_2(rows: Rows, loss: str, starts: Iterable[int] | None = None) -> np.ndarray:
-    """Return how far our mean lies from the paper's, in standard errors of the difference."""
+    """Return the difference of our mean and the paper's, in standard errors of the difference."""
     mean, error = table_2(rows, loss, starts)
     return (mean - TABLE_2[loss]) / np.hypot(error, TABLE_2_ERRORS[loss])
 
@@ -246,7 +246,7 @@ def lines(results: dict[str, Rows], table: int) -> list[list[str]]:
 
 
 def verdict(rows: Rows, name: str) -> str:
-    """Say how many numbers of the networks agree with the paper's."""
+    """Return a sentence: how many values agree with the paper's."""
     first, second = (np.abs([f(rows, loss) for loss in LOSSES]) for f in (distance_1, distance_2))
     narrow = np.abs([(table_2(rows, loss)[0] - TABLE_2[loss]) / TABLE_2_ERRORS[loss] for loss in LOSSES])
     single = [
@@ -282,12 +282,12 @@ def main(arguments: list[str] | None = None) -> dict[str, Rows]:
     parser.add_argument("--full", action="store_true", help="2000 epochs, as in the paper, not 200")
     parser.add_argument("--raw", action="store_true", help="the same networks without standardisation too")
     parser.add_argument("--rst", action="store_true", help="tables in reStructuredText")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    epochs, networks = FULL if asked.full else QUICK, plan()
+    epochs, networks = FULL if options.full else QUICK, plan()
     results, seconds = {}, {}
     for name, train in {"skuq": standardised, "raw units": raw}.items():
-        if name == "skuq" or asked.raw:
+        if name == "skuq" or options.raw:
             start = time.process_time()
             results[name] = rows_of(networks, train(networks, epochs))
             seconds[name] = time.process_time() - start
@@ -296,7 +296,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Rows]:
     )
     starts = f"Table 1: seed 0, ours the mean and standard deviation over {STARTS} starts"
     for number, title in ((1, starts), (2, errors)):
-        show(lines(results, number), f"{title}; {epochs} epochs", rst=asked.rst)
+        show(lines(results, number), f"{title}; {epochs} epochs", rst=options.rst)
     for name, rows in results.items():
         took = f"{len(networks)} networks took {seconds[name]:.0f} s of one core."
         print(f"\n{fill(f'{verdict(rows, name)} {took}', 110)}")

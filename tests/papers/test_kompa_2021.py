@@ -1,4 +1,4 @@
-"""The script that reproduces tables A1 and A2 of paper 002: its protocol, arguments, and a few numbers."""
+"""The script that reproduces tables A1 and A2 of Kompa et al. (2021)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 for package in ("torch", "skorch", "gpytorch"):
     pytest.importorskip(package)
 
-SCRIPT = "paper_002_coverage"
+SCRIPT = "kompa_2021_coverage"
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def data(shared_data):
 
 
 def runs(study, folder, *arguments):
-    """Return what the script wrote."""
+    """Return the results that the script writes."""
     out = folder / "out.json"
     study.main([*arguments, "--out", str(out)])
     return json.loads(out.read_text())["runs"]
@@ -35,7 +35,7 @@ def means(folds):
 # ------------------------------------------------------------------------------- what the paper prints
 
 
-def test_the_papers_tables_are_whole_and_say_what_its_text_says(study):
+def test_the_papers_tables_are_complete_and_agree_with_its_text(study):
     paper = study.PAPER
     assert paper.shape == (9 * 7, 4)
     assert set(paper.index.get_level_values("set")) == set(study.SETS)
@@ -83,18 +83,18 @@ def test_gal_has_five_splits_of_protein(study):
 def test_networks_are_those_of_the_paper(study, method):
     candidate = study.Candidate(0.25, (16, 16), 0.01)
     model = study.network(method, candidate, 3, final=True)
-    asked = model.get_params()
-    assert asked["calibration"] is None
-    assert (asked["hidden_layer_sizes"], asked["learning_rate"]) == ((16, 16), 0.01)
-    assert (asked["batch_size"], asked["max_epochs"]) == (32, 50)
+    options = model.get_params()
+    assert options["calibration"] is None
+    assert (options["hidden_layer_sizes"], options["learning_rate"]) == ((16, 16), 0.01)
+    assert (options["batch_size"], options["max_epochs"]) == (32, 50)
     if method == "ensemble":
-        assert (asked["n_estimators"], asked["output"]) == (40, "members")
+        assert (options["n_estimators"], options["output"]) == (40, "members")
         assert study.network(method, candidate, 3, final=False).n_estimators == 1
     else:
-        assert asked["n_draws"] == 200
-        assert asked["last_layer"] == method.startswith("LL")
+        assert options["n_draws"] == 200
+        assert options["last_layer"] == method.startswith("LL")
     if "dropout" in method:
-        assert (asked["dropout"], asked["interval"]) == (0.25, "samples")
+        assert (options["dropout"], options["output"]) == (0.25, "samples")
 
 
 def test_all_candidates_train_together_on_all_folds_and_the_chosen_too(study, monkeypatch):
@@ -138,9 +138,9 @@ def test_all_candidates_train_together_on_all_folds_and_the_chosen_too(study, mo
     ],
     ids=["linear regression", "sparse GP"],
 )
-def test_what_needs_no_search_agrees_with_the_paper(study, tmp_path, method, protocol, n_folds, names):
-    asked = ["--methods", method, "--protocol", protocol, "--folds", str(n_folds)]
-    done = runs(study, tmp_path, "--sets", *names, *asked)
+def test_methods_without_a_search_agree_with_the_paper(study, tmp_path, method, protocol, n_folds, names):
+    options = ["--methods", method, "--protocol", protocol, "--folds", str(n_folds)]
+    done = runs(study, tmp_path, "--sets", *names, *options)
     for name in names:
         folds = done[f"{name}/{protocol}/{method}"]
         assert len(folds) == n_folds
@@ -152,8 +152,8 @@ def test_what_needs_no_search_agrees_with_the_paper(study, tmp_path, method, pro
 
 @pytest.mark.usefixtures("data")
 def test_draws_without_noise_cover_far_too_little(study, tmp_path):
-    asked = ["--sets", "boston", "--methods", "ensemble", "dropout", "--candidates", "2"]
-    done = runs(study, tmp_path, *asked)
+    options = ["--sets", "boston", "--methods", "ensemble", "dropout", "--candidates", "2"]
+    done = runs(study, tmp_path, *options)
     for method in ("ensemble", "dropout"):
         folds = done[f"boston/gal/{method}"]
         (coverage, width), _ = means(folds)
@@ -166,20 +166,20 @@ def test_draws_without_noise_cover_far_too_little(study, tmp_path):
 
 
 @pytest.mark.usefixtures("data")
-def test_what_is_done_is_not_run_again(study, tmp_path, monkeypatch, capsys):
-    asked = ["--sets", "yacht", "--methods", "linear regression"]
-    first = runs(study, tmp_path, *asked, "--folds", "2")["yacht/gal/linear regression"]
-    more = runs(study, tmp_path, *asked, "--folds", "3")["yacht/gal/linear regression"]
+def test_finished_runs_are_skipped(study, tmp_path, monkeypatch, capsys):
+    options = ["--sets", "yacht", "--methods", "linear regression"]
+    first = runs(study, tmp_path, *options, "--folds", "2")["yacht/gal/linear regression"]
+    more = runs(study, tmp_path, *options, "--folds", "3")["yacht/gal/linear regression"]
     assert list(more) == ["0", "1", "2"]
     assert {fold: more[fold] for fold in first} == first
     monkeypatch.setattr(study, "measure", None)
     capsys.readouterr()
-    runs(study, tmp_path, *asked, "--folds", "3")
+    runs(study, tmp_path, *options, "--folds", "3")
     printed = capsys.readouterr().out
     assert "yacht, gal" in printed
     assert "0.945 (0.008)" in printed  # the paper's
     with pytest.raises(SystemExit, match="--candidates 3: use another file"):
-        runs(study, tmp_path, *asked, "--candidates", "4")
+        runs(study, tmp_path, *options, "--candidates", "4")
 
 
 def test_tables_for_the_documentation_come_from_the_results(study, tmp_path, capsys):
@@ -211,7 +211,7 @@ def test_tables_for_the_documentation_come_from_the_results(study, tmp_path, cap
         (["--data", "nowhere"], "no data: name by --data, or SKUQ_DATA"),
     ],
 )
-def test_wrong_arguments_say_what_to_do(study, monkeypatch, capsys, tmp_path, arguments, message):
+def test_invalid_arguments_raise_helpful_errors(study, monkeypatch, capsys, tmp_path, arguments, message):
     monkeypatch.delenv("SKUQ_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="2"):
@@ -221,6 +221,6 @@ def test_wrong_arguments_say_what_to_do(study, monkeypatch, capsys, tmp_path, ar
 
 def test_full_is_the_whole_protocol(study, tmp_path):
     (tmp_path / "gal").mkdir()
-    asked = study.read_arguments(["--full", "--data", str(tmp_path)])
-    assert (list(asked.sets), asked.protocol) == (list(study.SETS), ["gal", "kfold"])
-    assert (asked.folds, asked.candidates, asked.methods) == (20, 50, list(study.METHODS))
+    options = study.read_arguments(["--full", "--data", str(tmp_path)])
+    assert (list(options.sets), options.protocol) == (list(study.SETS), ["gal", "kfold"])
+    assert (options.folds, options.candidates, options.methods) == (20, 50, list(study.METHODS))

@@ -1,13 +1,13 @@
 """
-The default ensemble on sets that its recipe was not made on
-============================================================
+The default ensemble on data sets not used to choose its defaults
+==================================================================
 
-`DeepEnsembleRegressor` has one recipe for all data. It was settled on the nine sets of paper 002, so here it
-is on others, untouched: sets of paper 001, by splits made as those of paper 002. How often do its intervals
-hold, at several coverages, and how wide are those of 95 %, in standard deviations of the training targets?
+The defaults of `DeepEnsembleRegressor` were chosen on the nine data sets of Kompa et al. (2021). This script
+evaluates them, unchanged, on data sets of Wibbeke et al. (2025), by random splits made in the same way:
+coverage at several levels, and the width of 95 % intervals in standard deviations of the training targets.
 
-    python paper_002_further_sets.py                              # three sets, one split: half a minute
-    python paper_002_further_sets.py --full --out further.json    # all sets, twenty splits: half an hour
+    python kompa_2021_further_sets.py                              # three sets, one split: half a minute
+    python kompa_2021_further_sets.py --full --out further.json    # all sets, twenty splits: half an hour
 
 The data are in a folder ``paper001`` of the folder that --data, or the environment variable SKUQ_DATA, names.
 """
@@ -49,7 +49,7 @@ def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measure(X: np.ndarray, y: np.ndarray, n_splits: int) -> list[dict[str, float]]:
-    """Return, split by split, coverages, the width of 95 % and the CRPS."""
+    """Return, for each split, the coverages, the width of 95 % intervals and the CRPS."""
     rng, n_train, rows = np.random.RandomState(1), round(0.9 * len(y)), []
     for seed in range(n_splits):
         order = rng.choice(len(y), len(y), replace=False)
@@ -82,30 +82,30 @@ def rst(summary: pd.DataFrame) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run what is asked for and not done yet, and print the table."""
-    parser = argparse.ArgumentParser(description="The default ensemble on sets it was not made on.")
+    """Run the requested data sets that are not in the file yet, and print the table."""
+    parser = argparse.ArgumentParser(description="The default ensemble on further data sets.")
     parser.add_argument("--sets", nargs="+", choices=SETS + OTHERS, default=list(SETS))
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--full", action="store_true", help="all sets, twenty splits")
     parser.add_argument("--data", type=Path, default=os.environ.get("SKUQ_DATA"))
-    parser.add_argument("--out", type=Path, help="JSON file for the results; what it holds is not run again")
+    parser.add_argument("--out", type=Path, help="JSON file of results; finished runs in it are skipped")
     parser.add_argument("--rst", action="store_true", help="print the table as the documentation has it")
-    asked = parser.parse_args(arguments)
-    if asked.full:
-        asked.sets, asked.splits = list(SETS + OTHERS), 20
-    if asked.splits < 1:
-        parser.error(f"--splits must be at least 1, got {asked.splits}.")
-    if not (asked.data and (Path(asked.data) / "paper001").is_dir()):
+    options = parser.parse_args(arguments)
+    if options.full:
+        options.sets, options.splits = list(SETS + OTHERS), 20
+    if options.splits < 1:
+        parser.error(f"--splits must be at least 1, got {options.splits}.")
+    if not (options.data and (Path(options.data) / "paper001").is_dir()):
         parser.error("no data: name by --data, or SKUQ_DATA, a folder with paper001/<set>.csv.gz.")
-    results = json.loads(asked.out.read_text()) if asked.out and asked.out.is_file() else {}
-    for name in asked.sets:
-        if len(results.get(name, ())) < asked.splits:
-            results[name] = measure(*load(Path(asked.data), name), asked.splits)
+    results = json.loads(options.out.read_text()) if options.out and options.out.is_file() else {}
+    for name in options.sets:
+        if len(results.get(name, ())) < options.splits:
+            results[name] = measure(*load(Path(options.data), name), options.splits)
             print(table({name: results[name]}).to_string(), flush=True)
-            if asked.out:
-                asked.out.write_text(json.dumps(results, indent=1))
-    summary = table({name: results[name] for name in asked.sets})
-    print(rst(summary) if asked.rst else f"\n{summary.to_string()}")
+            if options.out:
+                options.out.write_text(json.dumps(results, indent=1))
+    summary = table({name: results[name] for name in options.sets})
+    print(rst(summary) if options.rst else f"\n{summary.to_string()}")
 
 
 if __name__ == "__main__":
