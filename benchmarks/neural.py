@@ -141,7 +141,7 @@ def products(
                 torch.bmm(weight.transpose(1, 2), hidden[k + 1])
 
 
-def paper_000(epochs: int) -> None:
+def chung_2021(epochs: int) -> None:
     """Train four losses by five seeds on 200 rows in one training, full batch, judged each second epoch."""
     X, y = data(300, 1)
     networks = []
@@ -164,7 +164,7 @@ def paper_000(epochs: int) -> None:
     fit_many(networks, X, y)
 
 
-def paper_000_by_skorch(epochs: int, keep: Callback) -> None:
+def chung_2021_by_skorch(epochs: int, keep: Callback) -> None:
     """Train one network for each of the losses, as a user of skorch would."""
     X, y = (torch.as_tensor(part, dtype=torch.float32) for part in data(300, 1))
     for loss in LOSSES:
@@ -239,10 +239,10 @@ def case_study(epochs: int, rounds: int) -> None:
     patient = EarlyStopping(patience=epochs, load_best=True)
     times = best(
         {
-            "skuq, all twenty at once": lambda: paper_000(epochs),
+            "skuq, all twenty at once": lambda: chung_2021(epochs),
             "matrix products alone": lambda: products(20, epochs, CASE_SIZES, 200),
-            "skorch nets, Checkpoint": partial(paper_000_by_skorch, epochs, checkpoint),
-            "skorch nets, EarlyStopping": partial(paper_000_by_skorch, epochs, patient),
+            "skorch nets, Checkpoint": partial(chung_2021_by_skorch, epochs, checkpoint),
+            "skorch nets, EarlyStopping": partial(chung_2021_by_skorch, epochs, patient),
         },
         rounds,
     )

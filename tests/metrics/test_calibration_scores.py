@@ -52,7 +52,7 @@ def test_defaults(forecast):
 
 
 def test_score_is_the_share_of_pit_values_up_to_each_level(forecast):
-    """Eq. 11 of paper 001 has F(y) <= p, which is y <= Q(p)."""
+    """Eq. 11 of Wibbeke et al. (2025) has F(y) <= p, which is y <= Q(p)."""
     y, dist = forecast
     levels = np.arange(1, 10) / 10
     observed = np.array([np.mean(dist.cdf(y) <= p) for p in levels])

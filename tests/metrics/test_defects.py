@@ -138,7 +138,7 @@ def test_pinball_loss_of_netcal_is_something_else(het100):
 
 
 def test_quantile_calibration_of_netcal_has_no_bins_by_default(het100):
-    """So the QCE of paper 001 is its ECPE under another name; skuq's default is the one of the equations."""
+    """So the QCE of Wibbeke et al. (2025) is its ECPE under another name; skuq takes the equations."""
     netcal = load("netcal.metrics")
     y, dist = het100.y, (het100.mu, het100.s)
     theirs = netcal.QCE().measure(dist, y, TENTHS, reduction="mean")
@@ -234,7 +234,7 @@ def test_gain_is_relative_to_the_constant_band(forecast):
     assert auucc_gain_score(y, dist, denominator="model") == pytest.approx(gain / (1 - gain), rel=1e-12)
 
 
-# --------------------------------------------------------------- 10. paper 003 and UQ360
+# --------------------------------------------------------------- 10. Navratil et al. (2023) and UQ360
 
 
 def test_gain_is_a_covariance_and_not_proper():

@@ -260,7 +260,7 @@ def test_interval_metrics_of_mapie(case):
     equal(mean_interval_width(y, bounds), peer.regression_mean_width_score(bounds[:, :, np.newaxis])[0])
 
 
-# ----------------------------------------------------------------------- the code of paper 001
+# ----------------------------------------------------------------------- the code of Wibbeke et al. (2025)
 
 
 def test_values_of_the_code_of_wibbeke_et_al(het100):

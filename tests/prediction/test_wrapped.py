@@ -125,7 +125,7 @@ def test_cross_fitting_gives_columns_to_networks(wave):
 @pytest.mark.parametrize("flat", [False, True], ids=["column", "flat"])
 @pytest.mark.filterwarnings("ignore:Scoring failed", "ignore:.*fits failed")
 def test_targets_of_another_shape_than_the_outputs_raise(wrapper, flat, wave):
-    """Torch would compare each output with every target and only warn; paper 001's code fell for it."""
+    """Torch would compare each output with every target and only warn (as in Wibbeke et al. 2025)."""
     X, y = wave
     with pytest.raises(ValueError, match=r"must have the shape of the network's outputs|fits failed"):
         WRAPPERS[wrapper](network(flat=flat)).fit(X, y if flat else y[:, 0])

@@ -1,4 +1,4 @@
-"""The naive bootstrap against algorithm 1 and equation 9 of paper 004, written by hand."""
+"""The naive bootstrap against algorithm 1 and equation 9 of Sluijterman et al. (2024), written by hand."""
 
 import numpy as np
 import pytest

@@ -70,7 +70,7 @@ def test_identities(forecast, coverage):
 
 
 def test_excess_less_deficit_of_symmetric_bands_is_band_less_error():
-    """Remark 2 of paper 003: for symmetric bands excess - deficit is the mean of band - |error|."""
+    """Navratil et al. (2023), remark 2: of symmetric bands excess - deficit is the mean of band - |error|."""
     rng = np.random.default_rng(0)
     band, error = rng.random(100), rng.normal(size=100)
     bounds = np.column_stack([-band, band])
@@ -230,7 +230,7 @@ def test_bad_options_of_the_criterion(option, value, error):
         cwc(Y, BOUNDS, **{option: value})
 
 
-def test_paper_002_measures_width_in_training_standard_deviations():
+def test_kompa_measures_width_in_training_standard_deviations():
     train = np.array([0.0, 4.0])
     dist = Normal([0.0, 0.0], [1.0, 3.0])
     expected = 2 * 2 * stats.norm.ppf(0.975) / 2
