@@ -13,11 +13,10 @@ Only the names of the quick start are here; all else is imported from its room:
 - ``skuq.exceptions``: errors and warnings
 """
 
+from skuq._versioned import __version__
 from skuq.metrics import get_scorer
 from skuq.prediction import predict_dist, register, supports_dist
 from skuq.regressors import RecalibratedRegressor, UncertaintyRegressor
-
-__version__ = "0.1.0"
 
 __all__ = [
     "RecalibratedRegressor",

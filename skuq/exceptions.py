@@ -10,13 +10,15 @@
     └── NoDecompositionError    (ValueError)      epistemic and aleatoric parts are not separated
     SkuqWarning                 (UserWarning)
     ├── SmallSampleWarning                        too few rows for the number to mean much
-    └── ConstraintWarning                         no candidate satisfies every constraint
+    ├── ConstraintWarning                         no candidate satisfies every constraint
+    └── InconsistentVersionWarning                the estimator was pickled by another version of skuq
 """
 
 from sklearn.exceptions import NotFittedError
 
 __all__ = [
     "ConstraintWarning",
+    "InconsistentVersionWarning",
     "NoDecompositionError",
     "NoDensityError",
     "NonFinitePredictionError",
@@ -99,3 +101,7 @@ class SmallSampleWarning(SkuqWarning):
 
 class ConstraintWarning(SkuqWarning):
     """No candidate of a search satisfies every constraint."""
+
+
+class InconsistentVersionWarning(SkuqWarning):
+    """An estimator is loaded by another version of skuq than pickled it."""

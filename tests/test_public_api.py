@@ -57,6 +57,7 @@ PUBLIC = {
     ],
     "skuq.exceptions": [
         "ConstraintWarning",
+        "InconsistentVersionWarning",
         "NoDecompositionError",
         "NoDensityError",
         "NonFinitePredictionError",

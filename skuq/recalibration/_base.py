@@ -24,6 +24,7 @@ from skuq._validation import (
     check_sample_weight,
     check_target,
 )
+from skuq._versioned import VersionedMixin
 from skuq.distributions import Distribution, Normal
 from skuq.distributions._transformer import DistributionTransformerMixin
 
@@ -62,7 +63,9 @@ def _from_columns(dist: Any) -> Normal:
     return Normal(columns[:, 0], columns[:, 1])
 
 
-class BaseRecalibrator(RegressorMixin, DistributionTransformerMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseRecalibrator(
+    RegressorMixin, DistributionTransformerMixin, VersionedMixin, BaseEstimator, metaclass=ABCMeta
+):
     """Base class of every recalibrator.
 
     A subclass writes ``_fit(dist, y, weight)``, which stores what it learns under names ending in an

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_unmasked
+from skuq._versioned import VersionedMixin
 from skuq.distributions import Distribution
 from skuq.distributions._transformer import DistributionTransformerMixin
 from skuq.prediction._cross_fit import cross_fit, resolve_cv
@@ -25,6 +26,7 @@ class BaseUncertaintyRegressor(
     CallbackSupportMixin,
     RegressorMixin,
     DistributionTransformerMixin,
+    VersionedMixin,
     BaseEstimator,
     metaclass=ABCMeta,
 ):

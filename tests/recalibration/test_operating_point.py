@@ -114,7 +114,7 @@ def test_the_point_is_the_curves(setting, calibration_rows):
 
 
 def test_bands_of_standard_deviations_are_the_same_bands(calibration_rows):
-    """Of a symmetric family the curve of standard deviations (Navratil et al. 2023) has the same intervals."""
+    """For symmetric families the curve of standard deviations (Navratil et al. 2023) has these intervals."""
     dist, y = calibration_rows
     point = uncertainty_characteristics_curve(y, dist).operating_point(miss_rate=0.05)
     recalibrated = OperatingPointRecalibrator(miss_rate=0.05).fit(dist, y).transform(dist)
