@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_option
-from skuq.distributions import Distribution, StudentT
-from skuq.neural._bags import bagged_mean_and_spread, plan_pairs, unseen_moments
-from skuq.neural._base import BaseNeuralRegressor, fit_together
-from skuq.neural._losses import SquaredErrorLoss, squared_error_judge
-from skuq.neural._training.spec import Recipe, counted
+from skuq.neural._base import BaseNeuralRegressor
+from skuq.neural._losses import Loss, SquaredErrorLoss, resolve_selection_score
+from skuq.neural._predictive.calibration import Calibration, FixedTails
+from skuq.neural._predictive.ensemble import BootstrapPosterior
+from skuq.neural._training.plan import TrainingSpec, plan_pairs
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
-from skuq.regressors._progress import Progress
 
 __all__ = ["BootstrapNetRegressor"]
 
@@ -66,8 +65,6 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
     clip_norm : float or None, default=5.0
         Limit of the norm of each member's gradient.
-    cv : int, splitter or iterable, default=5
-        Not used: `fit_transform` asks for each row the members that left it out.
     device : {"auto", "cpu", "cuda"}, default="auto"
         "auto" trains on a GPU where there is one and at least 32 members.
     dtype : {"float32", "float64"}, default="float32"
@@ -169,7 +166,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         module: Callable[[int, int], Any] | None = None,
         ci_scale: str = "member",
         noise_estimation: str = "oob",
-        keep_best: bool = False,
+        keep_best: str | Loss | bool = False,
         calibration: str | None = "oob",
         calibration_coverage: float = 0.95,
         validation_size: Any = 0.2,
@@ -178,7 +175,6 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         batch_size: int = 32,
         max_epochs: int | str = 80,
         clip_norm: float | None = 5.0,
-        cv: Any = 5,
         device: str = "auto",
         dtype: str = "float32",
         callbacks: Any = None,
@@ -201,7 +197,6 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.clip_norm = clip_norm
-        self.cv = cv
         self.device = device
         self.dtype = dtype
         self.callbacks = callbacks
@@ -212,18 +207,18 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
 
     # ------------------------------------------------------------------------------- fitting
 
-    def _recipe(self) -> Recipe:
-        return Recipe(
+    def _training_spec(self) -> TrainingSpec:
+        return TrainingSpec(
             SquaredErrorLoss(),
             self.learning_rate,
-            judge=squared_error_judge(self.keep_best),
+            selection_score=resolve_selection_score(self.keep_best, of_mean=True),
             n_members=self._check_settings(),
             bootstrap=True,
-            draw=plan_pairs if self.ci_scale == "mean" else None,
+            draw_rows=plan_pairs if self.ci_scale == "mean" else None,
         )
 
-    def _holds_out(self, recipe: Recipe) -> bool:
-        return bool(self.noise_estimation == "split") or super()._holds_out(recipe)
+    def _holds_out(self, spec: TrainingSpec) -> bool:
+        return bool(self.noise_estimation == "split") or super()._holds_out(spec)
 
     def _check_settings(self) -> int:
         """Return the number of members, all parameters of this class being checked."""
@@ -239,74 +234,22 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
             )
         return n_members
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        self.noise_std_, self.df_ = 0.0, float(self.n_estimators)
-        if self.scaler_.y_scale == 0:
-            return
-        asked = self._rows_for("noise_estimation", data, fit)
-        residual, spread = self._residuals(data, fit, asked)
-        noise = np.maximum(np.square(residual) - spread, 0.0)  # equation 9
-        self.noise_std_ = float(np.sqrt(np.average(noise, weights=_weight_of(data, asked))))
-        if self.calibration is not None:
-            asked = self._rows_for("calibration", data, fit)
-            residual, spread = self._residuals(data, fit, asked)
-            self._calibrate(residual / np.sqrt(spread + self.noise_std_**2), _weight_of(data, asked))
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> BootstrapPosterior:
+        posterior = BootstrapPosterior(
+            self.scaler_, fit.net.module_, self.device, n_outputs=1, ci_scale=self.ci_scale
+        )
+        self.noise_std_ = 0.0
+        if self.scaler_.y_scale > 0:
+            self.noise_std_ = self._noise_of(posterior, fit, data)
+        return replace(posterior, noise_std=self.noise_std_)
 
-    def _rows_for(self, parameter: str, data: TrainingData, fit: TrainedFit) -> IntArray:
-        """Return the rows that a parameter, "noise_estimation" or "calibration", asks for."""
-        split = bool(getattr(self, parameter) == "split")
-        rows = counted(fit.plan.unseen().any(axis=1) & (fit.plan.held_out == split), data)
-        if not len(rows):
-            raise ValueError(
-                f"no row was left out by any of the {self.n_estimators} members, but `{parameter}` is 'oob'. "
-                f"Use more members or rows, or {parameter}='split'."
-            )
-        return rows
+    def _noise_of(self, posterior: BootstrapPosterior, fit: TrainedFit, data: TrainingData) -> float:
+        """Return the standard deviation of the noise by equation 9, on rows that members left out."""
+        rows, oob_mask = self._oob_rows("noise_estimation", fit, data)
+        unseen = data.take(rows)
+        mean, spread = posterior.mean_and_spread(posterior.predictions(unseen.X, oob_mask))
+        noise = np.maximum(np.square(unseen.y - mean) - spread, 0.0)
+        return float(np.sqrt(np.average(noise, weights=unseen.sample_weight)))
 
-    def _residuals(
-        self, data: TrainingData, fit: TrainedFit, rows: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return residuals of rows by the members that have not seen them, and epistemic variances."""
-        loc, _ = self._moments_of(data.X[rows])
-        mean, spread = bagged_mean_and_spread(loc, fit.plan.unseen()[rows], self.ci_scale)
-        return data.y[rows] - mean, spread
-
-    def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        fit = fit_together([(self, data)], progress)[0]
-        loc, _, asked = unseen_moments(self, fit, data)
-        return self._distribution(loc, asked)
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def predict_members(self, X: Any) -> FloatArray:
-        """Return what each member predicts.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-
-        Returns
-        -------
-        members : ndarray of shape (n, M)
-            In the units of y.
-        """
-        self._check_new(X)
-        return self._moments(X)[0]
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        loc, _ = self._moments(X)
-        return self._distribution(loc, np.ones(loc.shape, dtype=bool))
-
-    def _distribution(self, loc: FloatArray, asked: BoolArray) -> Distribution:
-        """Return the distribution of rows that ask the given members."""
-        mean, spread = bagged_mean_and_spread(loc, asked, self.ci_scale)
-        epistemic = np.sqrt(spread)
-        scale = np.hypot(epistemic, self.noise_std_)
-        if self.calibration is None:
-            return StudentT(mean, scale, self.df_, epistemic)
-        return self._calibration.apply(mean, scale, epistemic)
-
-
-def _weight_of(data: TrainingData, rows: IntArray) -> FloatArray | None:
-    return None if data.sample_weight is None else data.sample_weight[rows]
+    def _uncalibrated(self) -> Calibration:
+        return Calibration() if self.calibration is not None else FixedTails(df=float(self.n_estimators))

@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import FloatArray
-from skuq._validation import check_number
-from skuq.distributions import Distribution
+from skuq._validation import check_integer, check_number
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._losses import Loss
+from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.concrete import ConcreteArchitecture
-from skuq.neural._modules.user_module import own_module
-from skuq.neural._predictive.sampled import learn_from_draws, recipe_of_draws, sample_members, sample_moments
-from skuq.neural._training.plan import LONG_TRAINING
-from skuq.neural._training.spec import Recipe
+from skuq.neural._modules.user_module import check_module
+from skuq.neural._predictive.sampled import DropoutPosterior
+from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
@@ -166,7 +163,7 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         module: Callable[[int, int], Any] | None = None,
         length_scale: float = 1e-2,
         n_draws: int = 200,
-        keep_best: bool | str | Loss = True,
+        keep_best: str | Loss | bool = "crps",
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
         validation_size: Any = 0.2,
@@ -211,49 +208,14 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     def _architecture(self) -> Architecture:
         length_scale = check_number(self.length_scale, "length_scale", positive=True)
         hidden = self._hidden_sizes(at_least=1)
-        return ConcreteArchitecture(hidden, length_scale, own_module(self.module))
+        return ConcreteArchitecture(hidden, length_scale, check_module(self.module))
 
-    def _recipe(self) -> Recipe:
-        return recipe_of_draws(self, counts_rows=True)
+    def _training_spec(self) -> TrainingSpec:
+        check_integer(self.n_draws, "n_draws", minimum=2)
+        score = resolve_selection_score(self.keep_best)
+        return TrainingSpec(NLLLoss(), self.learning_rate, score, counts_rows=True)
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        self.dropout_ = fit.net.module_.rates()
-        learn_from_draws(self, fit, data)
-
-    def _calibrate_draws(
-        self, residual: FloatArray, epistemic: FloatArray, noise: FloatArray, weight: FloatArray | None
-    ) -> None:
-        """Learn from the residuals and standard deviations of unseen rows."""
-        self._calibrate(residual / np.hypot(epistemic, noise), weight)
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def _moments_of(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return sample_members(self, features)
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        mean, epistemic, noise = sample_moments(self, self._features(X))
-        return self._calibration.apply(mean, np.hypot(epistemic, noise), epistemic)
-
-    def predict_members(self, X: Any, return_std: bool = False) -> Any:
-        """Return what each drawn network predicts, before calibration.
-
-        The networks are the same for all rows and all calls.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-        return_std : bool, default=False
-            Whether to return the networks' standard deviations of the noise too.
-
-        Returns
-        -------
-        members : ndarray of shape (n, n_draws)
-            Means, in the units of y.
-        members_std : ndarray of shape (n, n_draws)
-            Only with `return_std`; in the units of y.
-        """
-        self._check_new(X)
-        loc, scale = self._moments(X)
-        return (loc, scale) if return_std else loc
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> DropoutPosterior:
+        module, seed = fit.net.module_, fit.plan.seed
+        self.dropout_ = module.rates()
+        return DropoutPosterior(self.scaler_, module, self.device, self.n_draws, seed)

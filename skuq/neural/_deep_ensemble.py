@@ -6,19 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
-from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_integer, check_option
-from skuq.distributions import Distribution, Empirical, NormalMixture
-from skuq.neural._bags import ensemble_moments, unseen_moments
-from skuq.neural._base import BaseNeuralRegressor, fit_together
-from skuq.neural._losses import Loss, NLLLoss, read_judge, read_loss
-from skuq.neural._predictive.calibration import Calibration
-from skuq.neural._training.spec import Recipe, counted
+from skuq.neural._base import BaseNeuralRegressor
+from skuq.neural._losses import Loss, NLLLoss, read_loss, resolve_selection_score
+from skuq.neural._predictive.ensemble import EnsemblePosterior
+from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
-from skuq.regressors._progress import Progress
 
 __all__ = ["DeepEnsembleRegressor"]
 
@@ -169,7 +164,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         module: Callable[[int, int], Any] | None = None,
         loss: str | Loss = "beta_nll",
         bootstrap: bool = True,
-        keep_best: bool | str | Loss = True,
+        keep_best: str | Loss | bool = "auto",
         calibration: str | None = "oob",
         calibration_coverage: float = 0.95,
         output: str = "moments",
@@ -214,13 +209,16 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
 
     # ------------------------------------------------------------------------------- fitting
 
-    def _recipe(self) -> Recipe:
+    def _training_spec(self) -> TrainingSpec:
         n_members = check_integer(self.n_estimators, "n_estimators")
         loss = self._check_settings(n_members)
-        return Recipe(
+        keep_best = self.keep_best
+        if isinstance(keep_best, str) and keep_best == "auto":
+            keep_best = loss if loss.n_outputs == 1 else NLLLoss()
+        return TrainingSpec(
             loss,
             self.learning_rate,
-            judge=read_judge(self.keep_best, loss if loss.n_outputs == 1 else NLLLoss()),
+            selection_score=resolve_selection_score(keep_best),
             n_members=n_members,
             bootstrap=check_option(self.bootstrap, "bootstrap", (True, False)),
         )
@@ -236,99 +234,26 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
             )
         if self.output == "mixture" and loss.n_outputs == 1:
             raise ValueError(
-                f"`output` is 'mixture', but with the loss {self.loss!r} members know no noise to mix. Use "
-                "output='moments' or 'members', or a loss with a variance."
+                f"`output` is 'mixture', but with the loss {self.loss!r} members predict no noise to mix. "
+                "Use output='moments' or 'members', or a loss with a variance."
             )
-        if self.calibration is not None and self._asked_at_least() > n_members:
+        if self.calibration is not None and self._min_oob_members() > n_members:
             raise ValueError(
                 f"`n_estimators` must be at least 2 to calibrate by the spread of the members alone, got "
                 f"{n_members}. Use a loss with a variance and output='moments', or calibration=None."
             )
         return loss
 
-    def _asked_at_least(self) -> int:
-        """Return how many members must have left a row out to calibrate by it: one has no spread."""
+    def _min_oob_members(self) -> int:
+        """Return how many members must not be trained on a row to calibrate by it: one has no spread."""
         return 2 if self.output == "members" or read_loss(self.loss).n_outputs == 1 else 1
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        if not self._calibrates():
-            return
-        asked = fit.plan.unseen()
-        if self.calibration == "split":
-            asked &= fit.plan.held_out[:, np.newaxis]
-        at_least = self._asked_at_least()
-        known = counted(np.asarray(asked.sum(axis=1) >= at_least), data)
-        if not len(known):
-            whom = "any" if at_least == 1 else "two"
-            raise ValueError(
-                f"no row was left out by {whom} of the {self.n_estimators} members, so there is nothing to "
-                "calibrate by. Use more members or rows, or calibration=None."
-            )
-        unseen = data.take(known)
-        z = self._residuals(unseen.y, *self._moments_of(unseen.X), asked[known])
-        learn = Calibration.of_scale_and_tails if self.output == "moments" else Calibration.of_scale
-        self._calibrate(z, unseen.sample_weight, learn)
-
-    def _residuals(self, y: FloatArray, loc: FloatArray, scale: FloatArray, asked: BoolArray) -> FloatArray:
-        """Return the residuals of rows by the members that have not seen them, in units of their spread.
-
-        The spread of "members" is without noise, and their interval, between two of them, has another
-        width than that of a normal distribution of the same variance: it is narrower the fewer they are.
-        """
-        mean, noise, epistemic = ensemble_moments(loc, scale, asked)
-        spread = np.sqrt(epistemic if self.output == "members" else noise + epistemic)
-        if not spread.min() > 0:
-            raise ValueError(
-                "the members must differ to calibrate by their spread, but on some unseen rows they agree. "
-                "Use a loss with a variance and output='moments', or calibration=None."
-            )
-        if self.output == "members":
-            coverage = self.calibration_coverage
-            lower, upper = Empirical(loc).interval(coverage).T
-            spread *= (upper - lower) / (2 * ndtri((1 + coverage) / 2) * loc.std(axis=1))
-        z: FloatArray = (y - mean) / spread
-        return z
-
-    def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        if not self.bootstrap:
-            return super()._fit_transform(data, progress)
-        fit = fit_together([(self, data)], progress)[0]
-        return self._distribution(*unseen_moments(self, fit, data))
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def predict_members(self, X: Any, return_std: bool = False) -> Any:
-        """Return what each member predicts, before calibration.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-        return_std : bool, default=False
-            Whether to return the members' standard deviations of the noise too.
-
-        Returns
-        -------
-        members : ndarray of shape (n, M)
-            Means, in the units of y.
-        members_std : ndarray of shape (n, M)
-            Only with `return_std`; in the units of y.
-        """
-        self._check_new(X)
-        loc, scale = self._moments(X)
-        return (loc, scale) if return_std else loc
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        loc, scale = self._moments(X)
-        return self._distribution(loc, scale, np.ones(loc.shape, dtype=bool))
-
-    def _distribution(self, loc: FloatArray, scale: FloatArray, asked: BoolArray) -> Distribution:
-        """Return the calibrated distribution of rows that ask the given members."""
-        mean, noise, epistemic = ensemble_moments(loc, scale, asked)
-        if self.output == "moments":
-            return self._calibration.apply(mean, np.sqrt(noise + epistemic), np.sqrt(epistemic))
-        weights = None if asked.all() else asked.astype(np.float64)
-        moved = mean[:, np.newaxis] + self.factor_ * (loc - mean[:, np.newaxis])
-        if self.output == "members":
-            return Empirical(moved, weights)
-        return NormalMixture(moved, self.factor_ * scale, weights, ensemble=True)
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> EnsemblePosterior:
+        return EnsemblePosterior(
+            self.scaler_,
+            fit.net.module_,
+            self.device,
+            n_outputs=fit.plan.loss.n_outputs,
+            output=self.output,
+            coverage=self.calibration_coverage,
+        )

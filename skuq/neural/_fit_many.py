@@ -17,13 +17,13 @@ __all__ = ["fit_many"]
 
 
 def fit_many(
-    estimators: Sequence[Any],
+    estimators: Sequence[BaseNeuralRegressor],
     X: Any,
     y: Any,
     rows: Sequence[IntArray] | None = None,
     *,
     sample_weight: ArrayLike | None = None,
-) -> list[Any]:
+) -> list[BaseNeuralRegressor]:
     """Fit many neural estimators, each on its own rows, in as few stacked trainings as there can be.
 
     For studies: folds, candidates of a search, seeds, losses and simulations become one training,

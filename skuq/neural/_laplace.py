@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import FloatArray
+from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_integer
-from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._losses import SquaredErrorLoss, squared_error_judge
+from skuq.neural._losses import Loss, SquaredErrorLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.device import read_device
 from skuq.neural._modules.last_layer import Evidence, FeatureArchitecture, features_of
-from skuq.neural._predictive.constant_noise import keep_noise, rows_of, with_noise
-from skuq.neural._training.plan import LONG_TRAINING
-from skuq.neural._training.spec import Recipe
+from skuq.neural._modules.user_module import check_module
+from skuq.neural._predictive.last_linear import LastLinearPosterior
+from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
@@ -153,7 +152,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         *,
         module: Callable[[int, int], Any] | None = None,
-        keep_best: bool = False,
+        keep_best: str | Loss | bool = False,
         n_draws: int = 100,
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
@@ -196,45 +195,32 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
-        return FeatureArchitecture.of(super()._architecture())
+        return FeatureArchitecture.of(self._hidden_sizes(), check_module(self.module))
 
-    def _recipe(self) -> Recipe:
+    def _training_spec(self) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws")
-        judge = squared_error_judge(self.keep_best)
-        return Recipe(SquaredErrorLoss(), self.learning_rate, judge, counts_rows=True)
+        score = resolve_selection_score(self.keep_best, of_mean=True)
+        return TrainingSpec(SquaredErrorLoss(), self.learning_rate, score, counts_rows=True)
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        X, y, weight = rows_of(fit.plan, data, unseen=False)
-        evidence = Evidence.maximise(self._features_of(X), y, weight)
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> LastLinearPosterior:
+        plan, module = fit.plan, fit.net.module_
+
+        def rows_of(mask: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+            rows = rows_with_weight(mask, data)
+            features = features_of(module, plan.X[rows], read_device(self.device, 1))
+            return features, plan.y[rows], None if data.sample_weight is None else data.sample_weight[rows]
+
+        evidence = Evidence.maximise(*rows_of(~plan.held_out))
         if self.calibration is not None:
-            X, y, weight = rows_of(fit.plan, data, unseen=True)
-            evidence = evidence.with_likely_noise(self._features_of(X), y, weight)
-        self._posterior, self._seed = evidence.posterior(), fit.plan.seed
-        self.prior_precision_ = evidence.precision
-        loc, epistemic = self._posterior.moments(self._features_of(X))
-        keep_noise(self, evidence.noise, y - loc, epistemic, weight)
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def _features_of(self, X: FloatArray) -> FloatArray:
-        return features_of(self.net_.module_, X, read_device(self.device, 1))
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        return with_noise(self, *self._posterior.moments(self._features_of(self._standardised(X))))
-
-    def predict_members(self, X: Any) -> FloatArray:
-        """Return functions drawn from the posterior, before calibration.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-
-        Returns
-        -------
-        members : ndarray of shape (n, n_draws)
-            Values of the same functions for any X, in the units of y.
-        """
-        self._check_new(X)
-        features = self._features_of(self._standardised(X))
-        return self.scaler_.loc(self._posterior.draws(features, self.n_draws, self._seed))
+            evidence = evidence.with_likely_noise(*rows_of(plan.held_out))
+        posterior = LastLinearPosterior(
+            self.scaler_,
+            module,
+            self.device,
+            noise=evidence.noise,
+            weights=evidence.posterior(),
+            n_draws=self.n_draws,
+            seed=plan.seed,
+        )
+        self.prior_precision_, self.noise_std_ = evidence.precision, posterior.noise_std
+        return posterior

@@ -7,18 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import FloatArray
-from skuq._validation import check_number, check_option
-from skuq.distributions import Distribution, Empirical
+from skuq._validation import check_integer, check_number, check_option
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._losses import Loss
+from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.dropout import DropoutArchitecture
-from skuq.neural._modules.user_module import own_module
-from skuq.neural._predictive.calibration import Calibration
-from skuq.neural._predictive.sampled import learn_from_draws, recipe_of_draws, sample_members, sample_moments
-from skuq.neural._training.plan import LONG_TRAINING
-from skuq.neural._training.spec import Recipe
+from skuq.neural._modules.user_module import check_module
+from skuq.neural._predictive.sampled import DropoutPosterior
+from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
@@ -171,7 +167,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         last_layer: bool = False,
         n_draws: int = 200,
         output: str = "gaussian",
-        keep_best: bool | str | Loss = False,
+        keep_best: str | Loss | bool = False,
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
         validation_size: Any = 0.2,
@@ -216,7 +212,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
-        module = own_module(self.module)
+        module = check_module(self.module)
         check_option(self.output, "output", ("gaussian", "samples"))
         last_layer = check_option(self.last_layer, "last_layer", (True, False))
         if module is not None:
@@ -226,59 +222,12 @@ class MCDropoutRegressor(BaseNeuralRegressor):
             raise ValueError(f"`dropout` must lie strictly between 0 and 1, got {rate}.")
         return DropoutArchitecture(self._hidden_sizes(at_least=1), rate, last_layer)
 
-    def _recipe(self) -> Recipe:
-        return recipe_of_draws(self, counts_rows=False)
+    def _training_spec(self) -> TrainingSpec:
+        check_integer(self.n_draws, "n_draws", minimum=2)
+        score = resolve_selection_score(self.keep_best)
+        return TrainingSpec(NLLLoss(), self.learning_rate, score)
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        self.noise_std_ = float(self.scaler_.scale(np.array(fit.net.module_.noise_variance())))
-        learn_from_draws(self, fit, data)
-
-    def _calibrate_draws(
-        self, residual: FloatArray, epistemic: FloatArray, noise: FloatArray, weight: FloatArray | None
-    ) -> None:
-        """Learn from the residuals and standard deviations of unseen rows."""
-        if self.output == "gaussian":
-            self._calibrate(residual / np.hypot(epistemic, noise), weight)
-            return
-        if not epistemic.min() > 0:
-            raise ValueError(
-                "the draws must differ to be spread about their mean, but on some held-out rows they are all "
-                "the same. Use a higher `dropout`, output='gaussian', or calibration=None."
-            )
-        self._calibrate(residual / epistemic, weight, Calibration.of_scale)
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def _moments_of(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return sample_members(self, features)
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        if self.output == "gaussian":
-            mean, epistemic, noise = sample_moments(self, self._features(X))
-            return self._calibration.apply(mean, np.hypot(epistemic, noise), epistemic)
-        loc, _ = self._moments(X)
-        mean = loc.mean(axis=1, keepdims=True)
-        return Empirical(mean + self.factor_ * (loc - mean))
-
-    def predict_members(self, X: Any, return_std: bool = False) -> Any:
-        """Return what each drawn network predicts, before calibration.
-
-        The networks are the same for all rows and all calls.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-        return_std : bool, default=False
-            Whether to return the networks' standard deviations of the noise too.
-
-        Returns
-        -------
-        members : ndarray of shape (n, n_draws)
-            Means, in the units of y.
-        members_std : ndarray of shape (n, n_draws)
-            Only with `return_std`; in the units of y.
-        """
-        self._check_new(X)
-        loc, scale = self._moments(X)
-        return (loc, scale) if return_std else loc
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> DropoutPosterior:
+        module, seed = fit.net.module_, fit.plan.seed
+        self.noise_std_ = float(self.scaler_.scale(np.array(module.noise_variance())))
+        return DropoutPosterior(self.scaler_, module, self.device, self.n_draws, seed, self.output)

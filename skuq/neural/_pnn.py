@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import FloatArray
-from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._losses import CRPSLoss, Loss, read_judge, read_loss
-from skuq.neural._training.spec import Recipe, counted
+from skuq.neural._losses import Loss, read_loss, resolve_selection_score
+from skuq.neural._predictive.ensemble import NetworkPosterior
+from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
@@ -136,7 +135,7 @@ class PNNRegressor(BaseNeuralRegressor):
         *,
         module: Callable[[int, int], Any] | None = None,
         loss: str | Loss = "nll",
-        keep_best: bool | str | Loss = True,
+        keep_best: str | Loss | bool = "crps",
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
         validation_size: Any = 0.2,
@@ -177,39 +176,14 @@ class PNNRegressor(BaseNeuralRegressor):
 
     # ------------------------------------------------------------------------------- fitting
 
-    def _recipe(self) -> Recipe:
+    def _training_spec(self) -> TrainingSpec:
         loss = read_loss(self.loss)
         if loss.n_outputs != 2:
             raise ValueError(
                 f"`loss` must learn a variance, and {self.loss!r} learns none: one network without it has no "
                 "distribution. Use 'nll', or UncertaintyRegressor around a plain regressor."
             )
-        return Recipe(loss, self.learning_rate, read_judge(self.keep_best, CRPSLoss()))
+        return TrainingSpec(loss, self.learning_rate, resolve_selection_score(self.keep_best))
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        if self._calibrates():
-            unseen = data.take(counted(fit.plan.held_out, data))
-            loc, scale = self._moments_of(unseen.X)
-            self._calibrate((unseen.y - loc[:, 0]) / scale[:, 0], unseen.sample_weight)
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        loc, scale = self._moments(X)
-        return self._calibration.apply(loc[:, 0], scale[:, 0])
-
-    def predict_members(self, X: Any) -> FloatArray:
-        """Return what the one member predicts, as ensembles do for many.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-
-        Returns
-        -------
-        members : ndarray of shape (n, 1)
-            Means, in the units of y.
-        """
-        self._check_new(X)
-        return self._moments(X)[0]
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> NetworkPosterior:
+        return NetworkPosterior(self.scaler_, fit.net.module_, self.device, fit.plan.loss.n_outputs)

@@ -10,19 +10,14 @@ import numpy as np
 import torch
 from skorch.callbacks import Callback
 
-from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_number
-from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._losses import SquaredErrorLoss
 from skuq.neural._modules.architecture import Architecture
-from skuq.neural._modules.device import read_device
-from skuq.neural._modules.evaluate import member_moments
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedModule
-from skuq.neural._predictive.constant_noise import keep_noise, likely_noise, rows_of, with_noise
-from skuq.neural._training.plan import LONG_TRAINING, TrainingOptions
-from skuq.neural._training.spec import Recipe
+from skuq.neural._predictive.sampled import SampledPosterior
+from skuq.neural._training.plan import LONG_TRAINING, TrainingOptions, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
@@ -31,7 +26,7 @@ __all__ = ["SWARegressor"]
 
 @dataclass(frozen=True)
 class SnapshotArchitecture:
-    """Builds the networks of another architecture, with room for snapshots of their weights."""
+    """Builds the networks of another architecture, with memory for snapshots of their weights."""
 
     base: Architecture
     n_snapshots: int
@@ -41,9 +36,17 @@ class SnapshotArchitecture:
     ) -> StackedModule:
         """Return a module with one member a seed."""
         module = self.base(seeds, n_features, n_outputs, dtype)
-        room = torch.zeros(len(seeds), self.n_snapshots, module.flat.shape[1], dtype=dtype)
-        module.register_buffer("snapshots", room)
+        memory = torch.zeros(len(seeds), self.n_snapshots, module.flat.shape[1], dtype=dtype)
+        module.register_buffer("snapshots", memory)
         return module
+
+
+def snapshots_of(module: StackedModule) -> StackedModule:
+    """Return the snapshots of the one member, as the members of a module of their own."""
+    network = module.take(slice(0, 1))
+    weights = network.get_buffer("snapshots")[0]
+    del network.snapshots
+    return network.with_weights(weights)
 
 
 class TakeSnapshots(Callback):
@@ -258,46 +261,18 @@ class SWARegressor(BaseNeuralRegressor):
             further_epochs=n_snapshots,
         )
 
-    def _recipe(self) -> Recipe:
-        return Recipe(SquaredErrorLoss(), self.learning_rate)
+    def _training_spec(self) -> TrainingSpec:
+        return TrainingSpec(SquaredErrorLoss(), self.learning_rate)
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        if not fit.net.module_.get_buffer("snapshots").any(dim=2).all():
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> SampledPosterior:
+        module: StackedModule = fit.net.module_
+        if not module.get_buffer("snapshots").any(dim=2).all():
             raise ValueError(
                 "`callbacks` must let the training run to its end, where the snapshots are taken, but it was "
                 f"stopped after {len(fit.net.history)} epochs. Lower `max_epochs` instead."
             )
-        X, y, weight = rows_of(fit.plan, data, unseen=self.calibration is not None)
-        members = self._members_of(X)
-        residual, epistemic = y - members.mean(axis=1), members.var(axis=1)
-        keep_noise(self, likely_noise(residual, epistemic, weight), residual, epistemic, weight)
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def _members_of(self, X: FloatArray) -> FloatArray:
-        """Return the snapshots' predictions (n, n_snapshots) of the standardised target."""
-        module = self.net_.module_.take(slice(0, 1))
-        weights = module.get_buffer("snapshots")[0]
-        del module.snapshots
-        snapshots = module.with_weights(weights)
-        return member_moments(snapshots, X, read_device(self.device, snapshots.n_members), 1)[0]
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        members = self._members_of(self._standardised(X))
-        return with_noise(self, members.mean(axis=1), members.var(axis=1))
-
-    def predict_members(self, X: Any) -> FloatArray:
-        """Return what each snapshot predicts, before calibration.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-
-        Returns
-        -------
-        members : ndarray of shape (n, n_snapshots)
-            Means, in the units of y.
-        """
-        self._check_new(X)
-        return self.scaler_.loc(self._members_of(self._standardised(X)))
+        posterior = SampledPosterior(self.scaler_, module, self.device, 0.0, snapshots_of)
+        rows = fit.plan.held_out if self.calibration is not None else ~fit.plan.held_out
+        posterior = posterior.with_likely_noise(data.take(rows_with_weight(rows, data)))
+        self.noise_std_ = posterior.noise_std
+        return posterior

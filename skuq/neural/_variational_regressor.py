@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,20 @@ from sklearn.exceptions import ConvergenceWarning
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_number, check_option
 from skuq._warnings import warn_user
-from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._losses import Loss, NLLLoss, read_judge
+from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.device import read_device
 from skuq.neural._modules.evaluate import member_moments
-from skuq.neural._modules.last_layer import FeatureArchitecture, LastLayerPosterior, features_of
-from skuq.neural._modules.variational import Divergence
+from skuq.neural._modules.last_layer import FeatureArchitecture
+from skuq.neural._modules.stacked import StackedModule
+from skuq.neural._modules.user_module import check_module
+from skuq.neural._modules.variational import Divergence, VariationalModule, drawn_networks
 from skuq.neural._modules.variational_architecture import VariationalArchitecture
-from skuq.neural._predictive.constant_noise import keep_noise, likely_noise, rows_of, with_noise
-from skuq.neural._training.plan import LONG_TRAINING
-from skuq.neural._training.spec import Recipe
+from skuq.neural._predictive.constant_noise import ConstantNoisePosterior
+from skuq.neural._predictive.last_linear import LastLinearPosterior
+from skuq.neural._predictive.sampled import SampledPosterior
+from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
@@ -182,7 +185,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         module: Callable[[int, int], Any] | None = None,
         kl_weight: float = 1.0,
         warm_up: float = 0.3,
-        keep_best: bool | str | Loss = False,
+        keep_best: str | Loss | bool = False,
         output: str = "auto",
         n_draws: int = 200,
         calibration: str | None = "split",
@@ -230,7 +233,7 @@ class VariationalRegressor(BaseNeuralRegressor):
     # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
-        plain = FeatureArchitecture.of(super()._architecture())
+        plain = FeatureArchitecture.of(self._hidden_sizes(), check_module(self.module))
         last_layer = check_option(self.last_layer, "last_layer", (True, False))
         if plain.module is not None and not last_layer:
             raise ValueError(
@@ -243,7 +246,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         divergence = Divergence(check_number(self.kl_weight, "kl_weight", positive=True), warm_up)
         return VariationalArchitecture(plain.hidden, plain.module, last_layer, divergence)
 
-    def _recipe(self) -> Recipe:
+    def _training_spec(self) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
         check_option(self.output, "output", ("auto", "analytic", "sampled"))
         if self.output == "analytic" and not self.last_layer:
@@ -255,63 +258,36 @@ class VariationalRegressor(BaseNeuralRegressor):
         if isinstance(rate, str):
             check_option(rate, "learning_rate", ("auto",))
             rate = _RATES[self.last_layer]
-        return Recipe(NLLLoss(), rate, read_judge(self.keep_best, NLLLoss()), counts_rows=True)
+        score = resolve_selection_score(self.keep_best)
+        return TrainingSpec(NLLLoss(), rate, score, counts_rows=True)
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        self._seed = fit.plan.seed
-        self._last_layer: LastLayerPosterior = self.net_.module_.posterior()
-        X, y, weight = rows_of(fit.plan, data, unseen=self.calibration is not None)
-        loc, epistemic = self._posterior_moments(X)
-        noise = self.net_.module_.noise_variance()
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> ConstantNoisePosterior:
+        module: VariationalModule = fit.net.module_
+        posterior = self._with_learnt_noise(module, fit.plan.seed)
         if self.calibration is not None:
-            noise = likely_noise(y - loc, epistemic, weight)
-        keep_noise(self, noise, y - loc, epistemic, weight)
+            unseen = data.take(rows_with_weight(fit.plan.held_out, data))
+            posterior = posterior.with_likely_noise(unseen)
+        self.noise_std_ = posterior.noise_std
         if self.scaler_.y_scale > 0 and fit.plan.X.any():
-            self._warn_of_a_constant(fit.plan.X)
+            self._warn_of_a_constant(module, fit.plan.X)
+        return posterior
 
-    def _warn_of_a_constant(self, X: FloatArray) -> None:
+    def _with_learnt_noise(self, module: VariationalModule, seed: int) -> ConstantNoisePosterior:
+        """Return the posterior of the last layer, or of all, with the noise of the training."""
+        common = self.scaler_, module, self.device, module.noise_variance()
+        if self.last_layer:
+            weights, closed_form = module.last_layer_weights(), bool(self.output != "sampled")
+            return LastLinearPosterior(*common, weights, self.n_draws, seed, closed_form)
+        return SampledPosterior(*common, partial(drawn_networks, n_draws=self.n_draws, seed=seed))
+
+    def _warn_of_a_constant(self, module: StackedModule, X: FloatArray) -> None:
         """Warn where the prediction at the mean of the weights hardly depends on x."""
-        loc, _ = member_moments(self.net_.module_, X, read_device(self.device, 1))
+        loc, _ = member_moments(module, X, read_device(self.device, 1))
         share = float(loc.std())
         if share < _CONSTANT:
             warn_user(
                 f"the prediction is nearly constant, its standard deviation {share:.2g} times that of y: if "
-                "X says anything of y, the prior has outweighed the data. Use more rows, fewer or smaller "
-                "hidden layers, `kl_weight` below 1, or more epochs.",
+                "X is informative about y, the prior has outweighed the data. Use more rows, fewer or "
+                "smaller hidden layers, `kl_weight` below 1, or more epochs.",
                 ConvergenceWarning,
             )
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def _posterior_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and epistemic variance of the standardised target for standardised rows."""
-        if self.last_layer and self.output != "sampled":
-            return self._last_layer.moments(features_of(self.net_.module_, X, read_device(self.device, 1)))
-        members = self._draws(X)
-        return members.mean(axis=1), members.var(axis=1)
-
-    def _draws(self, X: FloatArray) -> FloatArray:
-        """Return what networks drawn from the posterior predict, shape (n, n_draws)."""
-        module, device = self.net_.module_, read_device(self.device, self.n_draws)
-        if self.last_layer:
-            return self._last_layer.draws(features_of(module, X, device), self.n_draws, self._seed)
-        return member_moments(module.drawn(self.n_draws, self._seed), X, device, 1)[0]
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        return with_noise(self, *self._posterior_moments(self._standardised(X)))
-
-    def predict_members(self, X: Any) -> FloatArray:
-        """Return what networks drawn from the posterior predict, before calibration.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-
-        Returns
-        -------
-        members : ndarray of shape (n, n_draws)
-            Values of the same networks for any X, in the units of y.
-        """
-        self._check_new(X)
-        return self.scaler_.loc(self._draws(self._standardised(X)))

@@ -31,7 +31,7 @@ class Progress:
             self._context.call_on_fit_task_begin(estimator=estimator)
         self._listened_to = bool(getattr(self._context, "_callbacks", ()))
 
-    def teller(self, name: str) -> Callable[..., None] | None:
+    def reporter(self, name: str) -> Callable[..., None] | None:
         """Return a function that reports one task as done, or None where nobody listens.
 
         Without it, results need not come one by one, which not every parallel backend can do.

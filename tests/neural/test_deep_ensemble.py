@@ -176,7 +176,7 @@ def test_split_calibrates_by_the_rows_held_out(sine):
     ("params", "message"),
     [
         ({"bootstrap": False}, "no member leaves a row out"),
-        ({"output": "mixture", "loss": "squared_error"}, "members know no noise to mix"),
+        ({"output": "mixture", "loss": "squared_error"}, "members predict no noise to mix"),
         ({"output": "samples"}, "`output` must be one of"),
         ({"bootstrap": "no"}, "`bootstrap` must be one of True, False, got 'no'"),
         ({"n_estimators": 0}, "`n_estimators` must be at least 1"),
@@ -185,7 +185,7 @@ def test_split_calibrates_by_the_rows_held_out(sine):
             {"calibration": "split", "validation_size": 1.5},
             "`validation_size` must lie strictly between 0 and 1",
         ),
-        ({"calibration": "split", "validation_size": 5}, "`validation_size` must be a share of the rows"),
+        ({"calibration": "split", "validation_size": "5"}, "`validation_size` must be a share of the rows"),
     ],
 )
 def test_settings_that_make_no_sense_raise(sine, params, message):
@@ -193,7 +193,7 @@ def test_settings_that_make_no_sense_raise(sine, params, message):
         ensemble().set_params(**params).fit(*sine)
 
 
-def test_epochs_may_be_judged_by_another_score(sine):
+def test_another_score_may_select_the_epoch(sine):
     model = ensemble(keep_best="crps").fit(*sine)
     assert 0 < min(row["valid_loss"] for row in model.history_ if "valid_loss" in row) < 1
 

@@ -184,9 +184,9 @@ def test_heavy_rows_count_in_the_prior():
     assert np.median(four.epistemic().std()) < 0.8 * np.median(once.epistemic().std())
 
 
-@pytest.mark.parametrize("stop", [True, "crps"])
-def test_early_stopping_keeps_the_best_epoch(stop):
-    model = VariationalRegressor(keep_best=stop, **SMALL).fit(*world(100, 0))
+@pytest.mark.parametrize("score", ["nll", "crps"])
+def test_the_epoch_of_the_best_held_out_score_is_kept(score):
+    model = VariationalRegressor(keep_best=score, **SMALL).fit(*world(100, 0))
     scores = [row.get("valid_loss", np.inf) for row in model.history_]
     assert model.best_epoch_ == 1 + int(np.argmin(scores))
 

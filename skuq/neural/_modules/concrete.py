@@ -81,9 +81,9 @@ class ConcreteDropoutMLP(LearntRates, StackedDropout):
     n_outputs : int
         Number of outputs k.
     length_scale : float
-        Prior length scale: what weights of the first layer are measured by.
+        Prior length scale of the function.
     dtype : torch.dtype
-        Of the weights.
+        Type of the weights.
     """
 
     def __init__(
@@ -121,9 +121,9 @@ class ConcreteUserModule(FeatureUserModule, LearntRates):
     n_features : int
         Number of columns d of X.
     length_scale : float
-        What weights of the last layer are measured by.
+        Prior length scale of the function.
     dtype : torch.dtype
-        Of the weights.
+        Type of the weights.
     """
 
     def __init__(
