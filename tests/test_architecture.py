@@ -546,14 +546,14 @@ def test_a_room_with_too_many_private_files_is_found(tmp_path):
 def test_two_sub_packages_that_import_each_other_are_found(tmp_path):
     files = {
         "neural/_modules/__init__.py": "",
-        "neural/_modules/a.py": "from skuq.neural._training.trainer.b import f",
+        "neural/_modules/a.py": "from skuq.neural._training.b import f",
         "neural/_modules/c.py": "",
         "neural/_training/__init__.py": "",
         "neural/_training/b.py": "",
         "neural/_training/d.py": "from skuq.neural._modules.c import f",
     }
     assert violations(grow(tmp_path, files)) == [
-        "cycle: skuq.neural._modules -> skuq.neural._training.trainer -> skuq.neural._modules"
+        "cycle: skuq.neural._modules -> skuq.neural._training -> skuq.neural._modules"
     ]
 
 

@@ -1,4 +1,4 @@
-"""What every neural estimator shares: from data to one stacked training, and on to a distribution."""
+"""Base of every neural estimator: from data to one stacked training, and on to a distribution."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
         Returns
         -------
         estimators : list of estimator
-            One a set of rows, as `fit` on these rows would give but for rounding.
+            Fitted estimators, one a set of rows, each as `fit` on these rows would give but for rounding.
         """
         return fit_clones([self] * len(rows), X, y, rows, **params)
 
@@ -324,7 +324,7 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
         return self._current_posterior().distribution(self._features(X), self._calibration)
 
     def predict_members(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return what each member predicts, before calibration.
+        """Return the prediction of each member, before calibration.
 
         Members are the networks of an ensemble or the snapshots of a training; else `n_draws` networks or
         functions drawn from the posterior, the same for all rows and all calls.

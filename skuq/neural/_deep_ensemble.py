@@ -1,4 +1,4 @@
-"""Deep ensembles: networks on bootstrap rows, judged and calibrated by the rows they left out."""
+"""Deep ensembles: networks on bootstrap rows, selected and calibrated on out-of-bag rows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     r"""Networks that predict mean and variance, trained together on bootstrap rows, and calibrated.
 
     It answers how far off a prediction may be where the noise varies with x and the mean is no straight
-    line, and how much of that more data would cure (`epistemic`). Prefer `PNNRegressor` where one
-    network must do, and `BootstrapRegressor` for any other regressor.
+    line, and how much of that is epistemic, i.e. reducible by more data. Prefer `PNNRegressor` where only one
+    network can be afforded, and `BootstrapRegressor` for any other regressor.
 
     Parameters
     ----------
@@ -34,69 +34,75 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers, with rectified linear units.
     module : callable or None, default=None
-        A class or function that is called as ``module(n_features, n_outputs)`` for each member and returns
-        a torch module that maps (n, n_features) to (n, n_outputs); it replaces ``hidden_layer_sizes``. The
-        outputs are mean and raw variance of the standardised target.
+        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
+        maps (n, n_features) to (n, n_outputs). The outputs are mean and raw variance of the standardised
+        target; it replaces ``hidden_layer_sizes``.
     loss : {"beta_nll", "nll", "crps", "check", "interval", "squared_error"} or Loss, default="beta_nll"
-        What each member is trained by. With "squared_error" members know no noise.
+        Training loss of the networks. With "squared_error" members predict no noise.
     bootstrap : bool, default=True
         Whether each member is trained on rows drawn with replacement, or on all.
-    keep_best : bool, str or Loss, default=True
-        The score of the ensemble by which the weights of the best epoch are kept, as for `loss`, on rows
-        that the members left out; without `bootstrap` on rows held out of training. True is the negative
-        log-likelihood (for "squared_error" the squared error). False keeps the last epoch.
+    keep_best : str, Loss or False, default="auto"
+        Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
+        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
+        "nll", "beta_nll", "crps", "check", "interval", "squared_error" or a Loss; False keeps the last epoch.
+        "auto" is the negative log-likelihood, or the squared error where members predict no noise.
     calibration : {"oob", "split", None}, default="oob"
-        "oob" gives the spread the scale and tails of the rows that members left out, "split" of rows that
-        are held out of training. None is the raw ensemble, over-confident on small data.
+        Rows that calibrate scale and tails of the distribution. "oob" are those that members left out,
+        "split" are rows held out of training. None is the raw distribution, over-confident on small data.
     calibration_coverage : float, default=0.95
-        Of the central intervals whose width is that of conformal prediction; at other coverages the tails say
-        how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a `SmallSampleWarning`.
+        Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
+        follows from the tails. Fewer calibration rows than its rank needs, 19 at 95 %, give a
+        `SmallSampleWarning`.
     output : {"moments", "mixture", "members"}, default="moments"
         "moments" has mean and variance of the ensemble, normal or, calibrated, Student t; "mixture" is the
-        mixture of the members' normal distributions, "members" the means of the members, whose intervals
-        hold no noise. Calibrated, the last two are scaled about their mean until they cover.
-    validation_size : float, splitter or iterable, default=0.2
-        Rows that "split", or early stopping without `bootstrap`, holds out: a share of them, or a
-        splitter whose first test rows are taken, such as PredefinedSplit.
+        mixture of the members' normal distributions, "members" the means of the members, whose intervals hold
+        no noise. Calibrated, the last two are scaled about their mean until they cover.
+    validation_size : float, int, splitter or iterable, default=0.2
+        Rows held out of training where calibration, the noise or the best epoch need them: a share or a
+        number of rows, drawn at random, or a splitter whose first test rows are taken, such as
+        PredefinedSplit.
     learning_rate : float, default=0.003
-        Of Adam, at the first epoch.
+        Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Whether the learning rate falls to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
     batch_size : int, default=32
-        Rows a batch; an epoch's batches are made equally large.
+        Number of rows of a batch; the batches of an epoch are made equally large.
     max_epochs : int or "auto", default="auto"
-        "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
+        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
     clip_norm : float or None, default=5.0
-        Limit of the norm of each member's gradient.
+        Limit of the norm of each network's gradient.
     cv : int, splitter or iterable, default=5
-        Folds of `fit_transform` where there is no `bootstrap`.
+        Folds of `fit_transform`. Not used with `bootstrap`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        "auto" trains on a GPU where there is one and at least 32 members.
+        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
+        trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Of the networks in training; X and y are standardised in float64 either way.
+        Floating type of the networks in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
-        Further skorch callbacks, but for those that score data, as EpochScoring does.
+        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Further parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Processes, where there are more members than are trained at once; never changes a number.
+        Number of processes, where there are more networks than are trained at once; results do not depend on
+        it.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible.
+        Seed of initial weights, rows and draws; an integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        Holds the members as one module, and the history.
+        Trained skorch net; ``net_.module_`` holds the networks.
     history_ : skorch.history.History
-        Mean loss of the members and score of the ensemble, by epoch.
+        Mean training loss of each epoch. With `keep_best`, every second epoch has its score too.
     best_epoch_ : int
-        The epoch, from 1, whose weights were kept.
+        Epoch, from 1, whose weights were kept.
     factor_ : float
-        What standard deviations are multiplied by; above 1 the raw ensemble was over-confident.
+        Factor by which calibration multiplies standard deviations; above 1 the raw distribution was
+        over-confident, 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite where there is none.
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -115,10 +121,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     rows choose the most likely.
 
     Over-confident where: ``calibration=None`` on fewer than some thousand rows, or with many epochs and
-    no early stopping; ``output="members"`` with ``calibration=None``, always, as there is no noise in it;
-    far from the training rows, where the members agree more than they know. With "oob" early stopping has
-    seen the rows that the factor comes from, so that coverage has no guarantee, though it holds in practice;
-    "split" has one for exchangeable rows, with `bootstrap` and ``output="moments"``.
+    ``keep_best=False``; ``output="members"`` with ``calibration=None``, always, as there is no noise in it;
+    far from the training rows, where the members differ less than their errors. With "oob" the same rows
+    select the epoch and calibrate, so that coverage has no guarantee, though it holds in practice; "split"
+    has one for exchangeable rows, with `bootstrap` and ``output="moments"``.
 
     Settings of the literature: ``n_estimators=5, loss="nll", keep_best=False, calibration=None,
     max_epochs=50, learning_rate=1e-3, lr_schedule="constant"`` is the ensemble of Wibbeke et al. [2]_; 40

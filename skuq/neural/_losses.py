@@ -1,4 +1,4 @@
-"""What networks are trained to make small: proper scores of a normal distribution, in torch.
+"""Training losses of networks: proper scores of a normal distribution, in torch.
 
 A loss is called with the outputs of the network and the target, and returns one value a row and member.
 The network gives the mean and, where the loss needs it, a raw variance that `variance_of` makes
@@ -74,7 +74,7 @@ class Loss(ABC):
     Attributes
     ----------
     n_outputs : int
-        How many outputs of the network it needs: 2, mean and raw variance, or 1 where it has no
+        Number of outputs of the network that it needs: 2, mean and raw variance, or 1 where it has no
         variance.
 
     See Also
@@ -110,7 +110,7 @@ class Loss(ABC):
         Returns
         -------
         score : Tensor
-            Of the same shape; smaller is better.
+            Scores of the same shape; smaller is better.
         """
 
     def __call__(self, output: Tensor, y: Tensor) -> Tensor:
@@ -159,7 +159,7 @@ class NLLLoss(Loss):
     """Negative log-likelihood of the normal distribution.
 
     The sharpest score near a good fit. On targets that are not standardised, or trained for long, it
-    learns to be over-confident; the estimators of this module standardise and stop early.
+    it becomes over-confident; the estimators of this module standardise and keep the best epoch.
 
     See Also
     --------
@@ -192,7 +192,7 @@ class BetaNLLLoss(Loss):
     Parameters
     ----------
     beta : float, default=0.5
-        Between 0 and 1.
+        Exponent of the variance, between 0 and 1.
 
     See Also
     --------

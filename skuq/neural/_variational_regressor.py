@@ -32,18 +32,18 @@ from skuq.regressors._fit_inputs import TrainingData
 __all__ = ["VariationalRegressor"]
 
 _CONSTANT = 0.05
-"""In standard deviations of the target, what is no prediction of it."""
+"""Standard deviation of the prediction, in those of the target, below which it counts as constant."""
 _RATES = {False: 1e-2, True: 3e-3}
 """The standard deviations of all layers are far from where they start; those of the last layer less."""
 
 
 class VariationalRegressor(BaseNeuralRegressor):
-    r"""A network whose weights are normal variables, with a noise that it learns (variational inference).
+    r"""A network whose weights are normal variables, and a learnt noise (variational inference).
 
-    It answers how far off a prediction may be and how much of that more data would cure, with one
-    network whose prediction intervals are hardly over-confident on few rows; the noise is the same for all
-    x. Prefer `DeepEnsembleRegressor` where the noise varies or there are rows enough: its intervals are
-    narrower.
+    It answers how far off a prediction may be and how much of that is epistemic, i.e. reducible by more
+    data, with one network whose prediction intervals are hardly over-confident on few rows; the noise is the
+    same for all x. Prefer `DeepEnsembleRegressor` where the noise varies or there are enough rows: its
+    intervals are narrower.
 
     Parameters
     ----------
@@ -52,76 +52,81 @@ class VariationalRegressor(BaseNeuralRegressor):
     last_layer : bool, default=False
         Whether only the weights of the last layer are uncertain; faster, and over-confident.
     module : callable or None, default=None
-        With `last_layer`, a class or function that is called as ``module(n_features, n_outputs)``, where
-        ``n_outputs`` is the last of ``hidden_layer_sizes``, and returns a torch module that maps
-        (n, n_features) to (n, n_outputs): the features, behind which the last layer is put.
+        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
+        maps (n, n_features) to (n, n_outputs). ``n_outputs`` is the last of ``hidden_layer_sizes``: the
+        outputs are the features of the last layer, which is put behind them. Only with `last_layer`.
     kl_weight : float, default=1.0
-        What the divergence from the prior is multiplied by; 1 is Bayes' rule. It is divided by the number
-        of rows inside.
+        Factor of the divergence from the prior; 1 is Bayes' rule. The number of rows, by which the divergence
+        is divided, is not part of it.
     warm_up : float, default=0.3
-        Share of the epochs over which that weight grows from 0; without, the prior often wins before
-        anything has been learnt, and the prediction is constant.
-    keep_best : bool, str or Loss, default=False
-        Whether, and by which score, the weights of the best epoch on the held-out rows are kept; names as
-        for ``PNNRegressor.loss``, True is the likelihood. Epochs are judged at the mean of the weights.
-        False keeps the last epoch, as the prior makes stopping needless.
+        Share of the epochs over which that factor grows from 0; without, the prior often dominates before the
+        mean is learnt, and the prediction is constant.
+    keep_best : str, Loss or False, default=False
+        Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
+        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
+        "nll", "beta_nll", "crps", "check", "interval", "squared_error" or a Loss; False keeps the last epoch.
     output : {"auto", "analytic", "sampled"}, default="auto"
-        Mean and epistemic variance in closed form, which is possible with `last_layer` only, or of
-        `n_draws` networks drawn from the posterior; "auto" is in closed form where possible.
+        Origin of mean and epistemic variance: "analytic" is a closed form, which there is with `last_layer`
+        only, "sampled" are `n_draws` networks drawn from the posterior, "auto" is the closed form where
+        possible.
     n_draws : int, default=200
-        Networks that are drawn; at least 2. With 200 the epistemic standard deviation is right to 5 %.
+        Number of networks or functions that are drawn from the posterior. At least 2. With 200 the epistemic
+        standard deviation is right to 5 %.
     calibration : {"split", None}, default="split"
-        "split" gives a Student t distribution whose scale and tails are those of the held-out rows. None
-        is the raw normal distribution, trained on all rows.
+        Rows that calibrate scale and tails of the distribution. "split" are rows held out of training. None
+        is the raw distribution, over-confident on small data.
     calibration_coverage : float, default=0.95
-        Of the central intervals whose width is that of split conformal prediction; at other coverages the
-        tails say how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a
+        Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
+        follows from the tails. Fewer calibration rows than its rank needs, 19 at 95 %, give a
         `SmallSampleWarning`.
-    validation_size : float, splitter or iterable, default=0.2
-        Rows held out for early stopping and calibration: a share of them, or a splitter whose first test
-        rows are taken, such as PredefinedSplit. Not used where neither is wanted.
+    validation_size : float, int, splitter or iterable, default=0.2
+        Rows held out of training where calibration, the noise or the best epoch need them: a share or a
+        number of rows, drawn at random, or a splitter whose first test rows are taken, such as
+        PredefinedSplit.
     learning_rate : float or "auto", default="auto"
-        Of Adam, at the first epoch; "auto" is 0.01, with `last_layer` 0.003.
+        Initial learning rate of Adam. "auto" is 0.01, with `last_layer` 0.003.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Whether the learning rate falls to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
     batch_size : int, default=32
-        Rows a batch; an epoch's batches are made equally large.
+        Number of rows of a batch; the batches of an epoch are made equally large.
     max_epochs : int or "auto", default="auto"
-        "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
+        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Limit of the norm of the gradient.
+        Limit of the norm of each network's gradient.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        "auto" trains on a GPU where there is one and at least 32 networks, and predicts on it where at
-        least as many are drawn.
+        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
+        trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Of the network in training; X and y are standardised in float64 either way.
+        Floating type of the networks in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
-        Further skorch callbacks, but for those that score data, as EpochScoring does.
+        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Further parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Processes, where there are more networks than are trained at once; never changes a number.
+        Number of processes, where there are more networks than are trained at once; results do not depend on
+        it.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible.
+        Seed of initial weights, rows and draws; an integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        The trained skorch net.
+        Trained skorch net; ``net_.module_`` holds the networks.
     history_ : skorch.history.History
-        Loss on the training rows with the divergence, by epoch.
+        Mean training loss of each epoch. With `keep_best`, every second epoch has its score too.
     best_epoch_ : int
-        The epoch, from 1, whose weights were kept.
+        Epoch, from 1, whose weights were kept.
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        What standard deviations are multiplied by; above 1 the raw model was over-confident.
+        Factor by which calibration multiplies standard deviations; above 1 the raw distribution was
+        over-confident, 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite where not calibrated.
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -133,22 +138,23 @@ class VariationalRegressor(BaseNeuralRegressor):
     Notes
     -----
     Weights have a normal posterior without correlations (mean field), which minimises the mean negative
-    log-likelihood of the rows plus the divergence from the prior over n. Each row of a batch sees weights
+    log-likelihood of the rows plus the divergence from the prior over n. Each row of a batch has weights
     of its own, by local reparameterisation [1]_. The prior of a layer's weights is normal about 0 with the
     variance of most evidence, the mean of their squares, found in closed form in every step; biases have a
     standard normal prior. The standard deviations start at 0.05 over the root of the number of inputs.
     A noise is learnt with the weights; calibrated, it is replaced by the one that makes the held-out rows
-    most likely beside the epistemic variance, so that what was fitted too closely counts as noise.
+    most likely beside the epistemic variance, so that overfitting counts as noise. With
+    `keep_best`, epochs are scored at the mean of the weights.
 
-    Over-confident where: ``calibration=None`` with ``last_layer=True`` (a coverage of 40 to 93 % where
-    95 % was asked has been measured on 300 to 1000 rows), because the other layers and the noise are
-    fitted to the training rows; ``kl_weight`` below 1; far from the training rows, calibrated or not, as
-    the mean-field posterior forgets how weights belong together; and in confidence intervals, `epistemic`,
-    on some 100 rows or fewer, where the prior wins all the same: of a sine in three columns the prediction
-    was constant on five data sets of five, and intervals of 90 % covered the function in about 10 %.
-    Prediction intervals cover there, and are rather too wide, as what has not been learnt counts as noise.
-    A ``ConvergenceWarning`` says so. The held-out rows choose noise, scale and tails, so that coverage has no
-    strict guarantee.
+    Over-confident where: ``calibration=None`` with ``last_layer=True`` (a coverage of 40 to 93 % where 95 %
+    is nominal has been measured on 300 to 1000 rows), because the other layers and the noise are fitted to
+    the training rows; ``kl_weight`` below 1; far from the training rows, calibrated or not, as the
+    mean-field posterior leaves out the correlations of the weights; and in confidence intervals,
+    `epistemic`, on some 100 rows or fewer, where the prior dominates all the same: of a sine in three
+    columns the prediction was constant on five data sets of five, and intervals of 90 % covered the function
+    in about 10 %. Prediction intervals cover there, and are rather too wide, as what has not been learnt
+    counts as noise. A ``ConvergenceWarning`` is issued. The held-out rows choose noise, scale and tails, so
+    that coverage has no strict guarantee.
 
     ``sample_weight`` counts repetitions: losses are weighted by it, and n is its sum.
 

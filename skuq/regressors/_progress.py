@@ -10,7 +10,7 @@ __all__ = ["NO_PROGRESS", "Progress"]
 
 
 class Progress:
-    """The tasks of one ``fit``, told to the callbacks set on the estimator.
+    """The tasks of one ``fit``, reported to the callbacks set on the estimator.
 
     Tasks are reported from the process that called ``fit``, as each is done, so that any parallel
     backend will do and no callback has to travel.
@@ -29,18 +29,18 @@ class Progress:
         if hasattr(estimator, "_init_callback_context"):
             self._context = estimator._init_callback_context(max_subtasks=n_tasks)
             self._context.call_on_fit_task_begin(estimator=estimator)
-        self._listened_to = bool(getattr(self._context, "_callbacks", ()))
+        self._has_callbacks = bool(getattr(self._context, "_callbacks", ()))
 
     def reporter(self, name: str) -> Callable[..., None] | None:
-        """Return a function that reports one task as done, or None where nobody listens.
+        """Return a function that reports one task as done, or None without callbacks.
 
         Without it, results need not come one by one, which not every parallel backend can do.
         """
-        return (lambda *_: self.done(name)) if self._listened_to else None
+        return (lambda *_: self.done(name)) if self._has_callbacks else None
 
     def done(self, name: str) -> None:
         """Report one task as done."""
-        if self._listened_to:
+        if self._has_callbacks:
             with self.task(name):
                 pass
 
@@ -63,4 +63,4 @@ class Progress:
 
 
 NO_PROGRESS = Progress(None, None)
-"""For a fit inside a fit, of which nothing is told."""
+"""For a fit inside a fit, which is not reported."""

@@ -125,7 +125,7 @@ def test_cross_fitting_trains_all_folds_at_once(model, sine, monkeypatch):
 
 
 def test_estimators_of_other_losses_are_fitted_together(sine):
-    """As in paper 000: the seeds of every loss in one training."""
+    """As Chung et al. (2021) compare losses: the seeds of every loss in one training."""
     X, y = sine
     models = [
         PNNRegressor(loss=loss, dtype="float64", **{**SMALL, "random_state": seed})
@@ -340,14 +340,14 @@ def test_progress_is_reported_by_epoch(model, sine):
     assert hasattr(callbacks, "ProgressBar")
     from skuq.regressors._progress import Progress
 
-    told = []
+    reported = []
 
-    class Listening(Progress):
+    class Recorded(Progress):
         def reporter(self, name):
-            return lambda *_: told.append(name)
+            return lambda *_: reported.append(name)
 
-    model._fit(model._read(*sine, None, {}, "fit"), Listening(None, None))
-    assert told == ["epoch"] * 20
+    model._fit(model._read(*sine, None, {}, "fit"), Recorded(None, None))
+    assert reported == ["epoch"] * 20
 
 
 # ----------------------------------------------------------------------------------------- parameters
@@ -390,7 +390,7 @@ def without_dropout(n_features, n_outputs):
 @pytest.mark.parametrize(
     "model", [name for name in WITH_MODULE if not isinstance(MODELS[name], MCDropoutRegressor)], indirect=True
 )
-def test_networks_of_ones_own_that_draw_nothing_are_the_same_in_any_company(model, sine, monkeypatch):
+def test_networks_of_ones_own_without_draws_are_the_same_in_any_training(model, sine, monkeypatch):
     X, y = sine
     with_own_network(model, without_dropout).set_params(dtype="float64")
     rows = [np.arange(100), np.arange(50, 150)]

@@ -54,13 +54,13 @@ def test_the_noise_comes_from_rows_that_members_left_out(sine):
     model = net(calibration=None)
     fit = fit_together([(model, model._read(X, y, None, {}, "fit"))], NO_PROGRESS)[0]
     unseen = fit.plan.out_of_bag()
-    asked = unseen.sum(axis=1) > 1
-    members = np.where(unseen, model.predict_members(X), np.nan)[asked]
-    residual = y[asked] - np.nanmean(members, axis=1)
+    many = unseen.sum(axis=1) > 1
+    members = np.where(unseen, model.predict_members(X), np.nan)[many]
+    residual = y[many] - np.nanmean(members, axis=1)
     terms = np.maximum(residual**2 - np.nanvar(members, axis=1, ddof=1), 0)
-    assert asked.sum() > 100
+    assert many.sum() > 100
     rows = np.flatnonzero(unseen.any(axis=1))
-    one = np.isin(rows, np.flatnonzero(asked))
+    one = np.isin(rows, np.flatnonzero(many))
     mean, spread = bagged_mean_and_spread(model.predict_members(X[rows]), unseen[rows], "member")
     residual = y[rows] - mean
     np.testing.assert_allclose(np.maximum(residual**2 - spread, 0)[one], terms, rtol=1e-6)
@@ -71,17 +71,17 @@ def test_the_spread_of_the_mean_is_the_data_part_of_pairs():
     rng = np.random.default_rng(0)
     n, pairs, data, chance = 4000, 10, 2.0, 3.0
     loc = 1e6 + np.repeat(data * rng.normal(size=(n, pairs)), 2, axis=1) + chance * rng.normal(size=(n, 20))
-    everyone = np.ones(loc.shape, dtype=bool)
-    mean, spread = bagged_mean_and_spread(loc, everyone, "mean")
+    every = np.ones(loc.shape, dtype=bool)
+    mean, spread = bagged_mean_and_spread(loc, every, "mean")
     np.testing.assert_allclose(mean, loc.mean(axis=1))
     expected = data**2 + data**2 / pairs + chance**2 / 20
     assert spread.mean() == pytest.approx(expected, rel=0.05)
-    _, member = bagged_mean_and_spread(loc, everyone, "member")
+    _, member = bagged_mean_and_spread(loc, every, "member")
     np.testing.assert_allclose(member, loc.var(axis=1, ddof=1), rtol=1e-6)
-    asked = np.repeat(rng.random((n, pairs)) < 0.5, 2, axis=1)
-    asked[:, :2] = True
-    mean, spread = bagged_mean_and_spread(loc, asked, "mean")
-    np.testing.assert_allclose(mean, [row[known].mean() for row, known in zip(loc, asked, strict=True)])
+    used = np.repeat(rng.random((n, pairs)) < 0.5, 2, axis=1)
+    used[:, :2] = True
+    mean, spread = bagged_mean_and_spread(loc, used, "mean")
+    np.testing.assert_allclose(mean, [row[known].mean() for row, known in zip(loc, used, strict=True)])
     assert spread.mean() == pytest.approx(expected, rel=0.5)
 
 

@@ -1,4 +1,4 @@
-"""What is special to ensembles: parts of their uncertainty, honesty of unseen rows, settings of papers."""
+"""Deep ensembles alone: parts of their uncertainty, out-of-bag rows, settings of the literature."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_rows_that_no_member_left_out_get_other_members(sine, n_members):
     far[:20] += 50.0
     dist = ensemble(n_members, calibration=None, max_epochs=100).fit_transform(X, far)
     assert len(dist) == 150
-    assert np.abs(dist.mean()[:20]).mean() < 45  # nobody who has learnt the row is asked
+    assert np.abs(dist.mean()[:20]).mean() < 45  # by members that are not trained on the row
 
 
 @pytest.mark.parametrize("loss", ["beta_nll", "squared_error"])

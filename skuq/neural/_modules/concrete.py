@@ -73,7 +73,7 @@ class ConcreteDropoutMLP(LearntRates, StackedDropout):
     Parameters
     ----------
     seeds : sequence of MemberSeed
-        One for each member; ``n_rows`` divides the penalty.
+        Generators of each member; ``n_rows`` divides the penalty.
     n_features : int
         Number of columns d of X.
     hidden : tuple of int
@@ -117,7 +117,7 @@ class ConcreteUserModule(FeatureUserModule, LearntRates):
     build : callable
         As `body_of` returns it.
     seeds : sequence of MemberSeed
-        One for each member; ``n_rows`` divides the penalty, which is that of the last layer.
+        Generators of each member; ``n_rows`` divides the penalty, which is that of the last layer.
     n_features : int
         Number of columns d of X.
     length_scale : float

@@ -136,7 +136,7 @@ class DropoutMLP(StackedDropout, ConstantNoiseModule):
     Parameters
     ----------
     seeds : sequence of MemberSeed
-        One for each member.
+        Generators of each member.
     n_features : int
         Number of columns d of X.
     hidden : tuple of int
@@ -178,7 +178,7 @@ class DropoutUserModule(StackedUserModule, ConstantNoiseModule):
     build : callable
         ``build(n_features, 1)`` returns a module that maps (B, d) to (B, 1).
     seeds : sequence of MemberSeed
-        One for each member.
+        Generators of each member.
     n_features : int
         Number of columns d of X.
     dtype : torch.dtype

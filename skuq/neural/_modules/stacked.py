@@ -227,7 +227,7 @@ class StackedMLP(StackedModule):
     Parameters
     ----------
     rngs : sequence of numpy.random.Generator
-        One for each member, which draws its initial weights.
+        Generators of the initial weights, one for each member.
     n_features : int
         Number of columns d of X.
     hidden : sequence of int

@@ -28,8 +28,8 @@ class StackedUserModule(StackedModule):
     build : callable
         ``build(n_features, n_outputs)`` returns a module that maps (B, d) to (B, k).
     rngs : sequence of numpy.random.Generator
-        One for each member; seeds torch while that member is built, and torch's own generator is
-        left as it was.
+        Generators, one for each member; each seeds torch while that member is built, and torch's own
+        generator is left as it was.
     n_features, n_outputs : int
         Arguments of ``build``.
     dtype : torch.dtype

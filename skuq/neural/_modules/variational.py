@@ -112,7 +112,7 @@ class VariationalMLP(VariationalModule):
     Parameters
     ----------
     seeds : sequence of MemberSeed
-        One for each member.
+        Generators of each member.
     sizes : sequence of int
         Columns of X, sizes of the hidden layers, and 1.
     last_layer : bool

@@ -1,4 +1,4 @@
-"""Scale and tails of a predictive distribution, from rows that the model has not seen."""
+"""Scale and tails of a predictive distribution, from rows that the model is not trained on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Calibration:
         coverage : float
             Coverage of the intervals that the factor is chosen by.
         weight : ndarray of shape (n,) or None
-            How many rows each stands for.
+            Number of rows that each stands for.
         """
         score = conformal_score(z, coverage, weight)
         return cls(score / float(ndtri((1 + coverage) / 2))) if score > 0 else cls()

@@ -141,7 +141,7 @@ class BootstrapPosterior(EnsemblePosterior):
     Attributes
     ----------
     ci_scale : {"member", "mean"}
-        Whose variance the epistemic part is; see `bagged_mean_and_spread`.
+        Variance that is the epistemic part; see `bagged_mean_and_spread`.
     noise_std : float
         Standard deviation of the noise, in the units of y.
     """

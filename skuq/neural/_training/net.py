@@ -80,7 +80,9 @@ class StackedNet(ProbabilisticNet):
     Attributes
     ----------
     member_losses_ : list of ndarray of shape (M,)
-        The members' mean losses in each epoch.
+        Mean losses of the members in each epoch.
+    base_lrs_ : list of float
+        Initial learning rate of each parameter group.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class StackedNet(ProbabilisticNet):
         if self.optimizer is torch.optim.Adam and _TORCH_VERSION >= (2, 4) and not one_way:
             options["fused"] = True
         self.optimizer_ = self.optimizer(self._parameter_groups(), lr=self.lr, **options)
-        self._base_lrs = [group["lr"] for group in self.optimizer_.param_groups]
+        self.base_lrs_ = [group["lr"] for group in self.optimizer_.param_groups]
         return self
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
@@ -165,7 +167,7 @@ class StackedNet(ProbabilisticNet):
         self.module_.begin_epoch(fraction)
         if self.lr_schedule == "cosine":
             factor = 0.5 * (1 + math.cos(math.pi * fraction))
-            for group, lr in zip(self.optimizer_.param_groups, self._base_lrs, strict=True):
+            for group, lr in zip(self.optimizer_.param_groups, self.base_lrs_, strict=True):
                 group["lr"] = factor * lr
 
     def run_single_epoch(

@@ -133,13 +133,13 @@ class FitPlan:
     y : ndarray of shape (n,)
         Standardised target.
     seeds : list of MemberSeed
-        One a member.
+        Generators of each member.
     rows : list of MemberRows
-        One a member, all with equally many rows.
+        Training rows of each member, equally many.
     held_out : ndarray of bool of shape (n,)
         Which rows no member is trained on by design.
     seed : int
-        What ``seeds`` were spawned from.
+        Seed that ``seeds`` were spawned from.
     loss : Loss
         Training loss of the members.
     learning_rate : float

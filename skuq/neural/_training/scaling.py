@@ -23,7 +23,7 @@ class Standardiser:
         A column without variance has an infinite scale, so that it is 0 everywhere: it was not used in
         training, so it does not change predictions of new rows.
     y_mean, y_scale : float
-        A constant target has the scale 0: what is predicted is that constant, for certain.
+        A constant target has the scale 0: the prediction is that constant, with certainty.
     """
 
     X_mean: FloatArray

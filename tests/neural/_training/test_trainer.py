@@ -1,4 +1,4 @@
-"""The engine: members trained together are the members trained one by one, whatever the company."""
+"""The engine: members trained together are the members trained one by one, whatever else is trained."""
 
 from __future__ import annotations
 
