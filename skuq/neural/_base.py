@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
+from skorch.history import History
 
 from skuq._sklearn_compat import safe_indexing, slice_fit_params
 from skuq._typing import BoolArray, FloatArray, IntArray
@@ -302,7 +303,7 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
     # ---------------------------------------------------------------------------- prediction
 
     @property
-    def history_(self) -> Any:
+    def history_(self) -> History:
         """Skorch's history of the training: the mean loss of the members, and the score of the epochs."""
         check_is_fitted(self)
         return self.net_.history

@@ -167,7 +167,7 @@ def test_fit_many_refuses_what_it_cannot_train(sine):
         model._fit_many(X, y, [np.arange(10)], epochs=3)
 
 
-def test_fit_transform_is_honest_and_then_fits_all_rows(model, sine):
+def test_fit_transform_is_out_of_sample_and_then_fits_all_rows(model, sine):
     X, y = sine
     dist = clone(model).fit_transform(X, y)
     assert len(dist) == len(y)
@@ -495,7 +495,7 @@ def test_epochs_are_printed_where_asked(model, sine, capsys):
 
 
 def test_a_training_that_diverges_says_so(model, sine):
-    """Whether calibrated or not: else it is predict_dist that finds numbers which nobody has given."""
+    """Whether calibrated or not: else predict_dist would fail, with numbers that are not the user's."""
     options = {"optimizer": torch.optim.SGD}
     model.set_params(learning_rate=1e30, clip_norm=None, net_params=options)
     if "snapshot_learning_rate" in model.get_params():
@@ -688,7 +688,7 @@ def test_an_unknown_loss_lists_the_known(model, sine):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_a_missing_gpu_is_said(model, sine):
+def test_a_missing_gpu_raises(model, sine):
     with pytest.raises(ValueError, match="`device` is 'cuda', but torch finds no GPU"):
         model.set_params(device="cuda").fit(*sine)
 

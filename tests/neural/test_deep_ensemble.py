@@ -79,12 +79,12 @@ def test_the_default_covers_and_the_raw_ensemble_does_not():
 def test_fit_transform_gives_each_row_the_members_that_left_it_out():
     X, y = world(150, 1)
     raw = DeepEnsembleRegressor(10, calibration=None, keep_best=False, max_epochs=200, random_state=0)
-    honest = raw.fit_transform(X, y)
-    seen = raw.predict_dist(X)
+    out_of_bag = raw.fit_transform(X, y)
+    in_sample = raw.predict_dist(X)
     X_new, y_new = world(4000, 2)
     error_new = np.abs(y_new - raw.predict(X_new)).mean()
-    assert np.abs(y - honest.mean()).mean() == pytest.approx(error_new, rel=0.2)
-    assert np.abs(y - seen.mean()).mean() < 0.8 * error_new
+    assert np.abs(y - out_of_bag.mean()).mean() == pytest.approx(error_new, rel=0.2)
+    assert np.abs(y - in_sample.mean()).mean() < 0.8 * error_new
 
 
 @pytest.mark.parametrize("n_members", [1, 2, 5])

@@ -103,7 +103,7 @@ def test_the_last_layer_on_the_features_is_the_network(module):
 
 
 @pytest.mark.parametrize("keep_best", [False, "squared_error"])
-def test_it_learns_mean_noise_and_where_it_knows_nothing(keep_best):
+def test_it_learns_mean_noise_and_where_it_is_uncertain(keep_best):
     X, y = world(400, 0)
     model = LastLayerLaplaceRegressor((32, 32), keep_best=keep_best, max_epochs=100, random_state=0).fit(X, y)
     X_new, y_new = world(4000, 1)
@@ -115,7 +115,7 @@ def test_it_learns_mean_noise_and_where_it_knows_nothing(keep_best):
 
 
 def test_held_out_rows_say_how_large_the_noise_is():
-    """A network with many weights fits few rows by far too closely; only calibrated does it say so."""
+    """A network with many weights fits few rows by far too closely; only calibration shows it."""
     X, y = np.random.default_rng(0).normal(size=(100, 10)), np.random.default_rng(1).normal(size=100)
     settings = {"hidden_layer_sizes": (64, 64), "max_epochs": 200, "random_state": 0}
     raw = LastLayerLaplaceRegressor(calibration=None, **settings).fit(X, y)

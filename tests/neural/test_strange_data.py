@@ -1,6 +1,6 @@
 """Data that a careless author forgets: what `test_base` leaves out, for every neural estimator.
 
-Either there is an error that says what is wrong, or the answer is right.
+Either there is an error that names what is wrong, or the result is right.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def net():
 
 @pytest.mark.parametrize(("shift", "unit"), UNITS)
 def test_behind_standardisation_the_net_is_right_in_all_units(net, line, shift, unit):
-    """It standardises nothing itself, as it says; this is how it is used."""
+    """It standardises nothing itself, as documented; this is how it is used."""
     X, y, X_new, y_new = line
     chain = TransformedTargetRegressor(make_pipeline(StandardScaler(), net), transformer=StandardScaler())
     dist = predict_dist(chain.fit(X, shift + unit * y), X_new)

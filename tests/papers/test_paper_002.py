@@ -83,18 +83,18 @@ def test_gal_has_five_splits_of_protein(study):
 def test_networks_are_those_of_the_paper(study, method):
     candidate = study.Candidate(0.25, (16, 16), 0.01)
     model = study.network(method, candidate, 3, final=True)
-    asked = model.get_params()
-    assert asked["calibration"] is None
-    assert (asked["hidden_layer_sizes"], asked["learning_rate"]) == ((16, 16), 0.01)
-    assert (asked["batch_size"], asked["max_epochs"]) == (32, 50)
+    params = model.get_params()
+    assert params["calibration"] is None
+    assert (params["hidden_layer_sizes"], params["learning_rate"]) == ((16, 16), 0.01)
+    assert (params["batch_size"], params["max_epochs"]) == (32, 50)
     if method == "ensemble":
-        assert (asked["n_estimators"], asked["output"]) == (40, "members")
+        assert (params["n_estimators"], params["output"]) == (40, "members")
         assert study.network(method, candidate, 3, final=False).n_estimators == 1
     else:
-        assert asked["n_draws"] == 200
-        assert asked["last_layer"] == method.startswith("LL")
+        assert params["n_draws"] == 200
+        assert params["last_layer"] == method.startswith("LL")
     if "dropout" in method:
-        assert (asked["dropout"], asked["interval"]) == (0.25, "samples")
+        assert (params["dropout"], params["output"]) == (0.25, "samples")
 
 
 def test_all_candidates_train_together_on_all_folds_and_the_chosen_too(study, monkeypatch):
