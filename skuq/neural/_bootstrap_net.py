@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_option
-from skuq.distributions import Distribution, StudentT
-from skuq.neural._bags import bagged_mean_and_spread, plan_pairs, unseen_moments
-from skuq.neural._base import BaseNeuralRegressor, fit_together
-from skuq.neural._losses import SquaredErrorLoss, squared_error_judge
-from skuq.neural._training.spec import Recipe, counted
+from skuq.neural._base import BaseNeuralRegressor
+from skuq.neural._losses import Loss, SquaredErrorLoss, resolve_selection_score
+from skuq.neural._predictive.calibration import Calibration, FixedTails
+from skuq.neural._predictive.ensemble import BootstrapPosterior
+from skuq.neural._training.plan import TrainingSpec, plan_pairs
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
-from skuq.regressors._progress import Progress
 
 __all__ = ["BootstrapNetRegressor"]
 
@@ -31,79 +30,85 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     Parameters
     ----------
     n_estimators : int, default=50
-        Number of members M, at least 2; with ``ci_scale="mean"`` an even number of at least 4.
+        Number of members M. At least 2; with ``ci_scale="mean"`` an even number of at least 4.
     hidden_layer_sizes : tuple of int, default=(40, 30, 20)
         Sizes of the hidden layers, with rectified linear units.
     module : callable or None, default=None
-        A class or function that is called as ``module(n_features, 1)`` for each member and returns a torch
-        module that maps (n, n_features) to (n, 1); it replaces ``hidden_layer_sizes``.
+        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
+        maps (n, n_features) to (n, n_outputs). The output is the mean of the standardised target; it replaces
+        ``hidden_layer_sizes``.
     ci_scale : {"member", "mean"}, default="member"
-        Whose variance the epistemic part is. "member" is that of a single member, as Heskes has it: wider
-        than the error of the mean of all. "mean" estimates the variance of the mean; for this, members
-        share their rows two by two, which tells the chance of training from that of the data.
+        Variance that is the epistemic part. "member" is that of a single member, as by Heskes (1996): wider
+        than the error of the mean of all. "mean" estimates the variance of the mean; for this, members share
+        their rows two by two, which separates the randomness of training from that of the data.
     noise_estimation : {"oob", "split"}, default="oob"
-        Rows from which the variance of the noise is estimated: those that members left out, or rows that
-        are held out of training.
-    keep_best : bool, default=False
-        Whether the weights of the epoch are kept at which the mean of the members is nearest to the rows
-        they left out.
+        Rows from which the variance of the noise is estimated: "oob" are those that members left out, "split"
+        are rows held out of training.
+    keep_best : str, Loss or False, default=False
+        Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
+        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
+        "squared_error" or a Loss with ``n_outputs = 1``; False keeps the last epoch.
     calibration : {"oob", "split", None}, default="oob"
-        "oob" gives the distribution the scale and tails of the rows that members left out, "split" of rows
-        that are held out of training. None is Heskes' Student t distribution with M degrees of freedom.
+        Rows that calibrate scale and tails of the distribution. "oob" are those that members left out,
+        "split" are rows held out of training. None is the Student t distribution of Heskes (1996), with M
+        degrees of freedom.
     calibration_coverage : float, default=0.95
-        Of the central intervals whose width is that of conformal prediction; at other coverages the tails say
-        how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a `SmallSampleWarning`.
-    validation_size : float, splitter or iterable, default=0.2
-        Rows that "split" holds out: a share of them, or a splitter whose first test rows are taken, such as
+        Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
+        follows from the tails. Fewer calibration rows than its rank needs, 19 at 95 %, give a
+        `SmallSampleWarning`.
+    validation_size : float, int, splitter or iterable, default=0.2
+        Rows held out of training where calibration, the noise or the best epoch need them: a share or a
+        number of rows, drawn at random, or a splitter whose first test rows are taken, such as
         PredefinedSplit.
     learning_rate : float, default=0.001
-        Of Adam, at the first epoch.
+        Initial learning rate of Adam.
     lr_schedule : {"constant", "cosine"}, default="constant"
-        Whether the learning rate falls to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
     batch_size : int, default=32
-        Rows a batch; an epoch's batches are made equally large.
+        Number of rows of a batch; the batches of an epoch are made equally large.
     max_epochs : int or "auto", default=80
-        "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
+        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
     clip_norm : float or None, default=5.0
-        Limit of the norm of each member's gradient.
-    cv : int, splitter or iterable, default=5
-        Not used: `fit_transform` asks for each row the members that left it out.
+        Limit of the norm of each network's gradient.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        "auto" trains on a GPU where there is one and at least 32 members.
+        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
+        trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Of the networks in training; X and y are standardised in float64 either way.
+        Floating type of the networks in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
-        Further skorch callbacks, but for those that score data, as EpochScoring does.
+        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Further parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Processes, where there are more members than are trained at once; never changes a number.
+        Number of processes, where there are more networks than are trained at once; results do not depend on
+        it.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible.
+        Seed of initial weights, rows and draws; an integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        Holds the members as one module, and the history.
+        Trained skorch net; ``net_.module_`` holds the networks.
     history_ : skorch.history.History
-        Mean loss of the members and, with early stopping, score of the ensemble, by epoch.
+        Mean training loss of each epoch. With `keep_best`, every second epoch has its score too.
     best_epoch_ : int
-        The epoch, from 1, whose weights were kept.
+        Epoch, from 1, whose weights were kept.
     noise_std_ : float
-        Standard deviation of the noise by equation 9, in the units of y, before calibration.
+        Standard deviation of the noise before calibration, in the units of y. From equation 9 of [2]_.
     factor_ : float
-        What the roots of the variances are multiplied by to be standard deviations; 1 where not
-        calibrated.
+        Factor by which calibration multiplies standard deviations; above 1 the raw distribution was
+        over-confident, 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution; M where not calibrated.
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions. M
+        with ``calibration=None``.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    DeepEnsembleRegressor : Members that know the noise at each x.
+    DeepEnsembleRegressor : Members that predict the noise at each x.
     BootstrapRegressor : The same idea for regressors of any kind.
 
     Notes
@@ -114,8 +119,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     .. math:: \hat\sigma^2 = \frac{1}{N} \sum_j
        \max\left((y_j - \hat f(x_j))^2 - \sigma_\omega^2(x_j), 0\right)
 
-    over rows j that the members have not seen. Intervals are :math:`\hat f \pm t_M \sigma_\omega` for the
-    regression function (`epistemic`), and with :math:`\sqrt{\sigma_\omega^2 + \hat\sigma^2}` for y.
+    over rows j that the members are not trained on. Intervals are :math:`\hat f \pm t_M \sigma_\omega` for
+    the regression function (`epistemic`), and with :math:`\sqrt{\sigma_\omega^2 + \hat\sigma^2}` for y.
 
     With ``ci_scale="mean"``, let :math:`V_p` be the variance between the means of pairs with the same rows,
     and :math:`V_w` the variance within pairs. Training varies by :math:`V_w`, and resampling by
@@ -127,8 +132,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     0.007 and 37 %.
 
     Over-confident where: the noise varies with x, there where it is large, calibrated or not; far from
-    the training rows, where members agree more than they know; in confidence intervals with
-    ``ci_scale="mean"``, which know nothing of the networks' bias. With ``calibration=None`` equation 9
+    the training rows, where members differ less than their errors; in confidence intervals with
+    ``ci_scale="mean"``, which leave out the networks' bias. With ``calibration=None`` equation 9
     makes prediction intervals right on average where the noise is normal, not else. With "oob" coverage has
     no guarantee, though it holds in practice; "split" has one for exchangeable rows, unless
     ``noise_estimation="split"`` takes the noise from the same rows.
@@ -169,7 +174,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         module: Callable[[int, int], Any] | None = None,
         ci_scale: str = "member",
         noise_estimation: str = "oob",
-        keep_best: bool = False,
+        keep_best: str | Loss | bool = False,
         calibration: str | None = "oob",
         calibration_coverage: float = 0.95,
         validation_size: Any = 0.2,
@@ -178,7 +183,6 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         batch_size: int = 32,
         max_epochs: int | str = 80,
         clip_norm: float | None = 5.0,
-        cv: Any = 5,
         device: str = "auto",
         dtype: str = "float32",
         callbacks: Any = None,
@@ -201,7 +205,6 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.clip_norm = clip_norm
-        self.cv = cv
         self.device = device
         self.dtype = dtype
         self.callbacks = callbacks
@@ -212,18 +215,18 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
 
     # ------------------------------------------------------------------------------- fitting
 
-    def _recipe(self) -> Recipe:
-        return Recipe(
+    def _training_spec(self) -> TrainingSpec:
+        return TrainingSpec(
             SquaredErrorLoss(),
             self.learning_rate,
-            judge=squared_error_judge(self.keep_best),
+            selection_score=resolve_selection_score(self.keep_best, of_mean=True),
             n_members=self._check_settings(),
             bootstrap=True,
-            draw=plan_pairs if self.ci_scale == "mean" else None,
+            draw_rows=plan_pairs if self.ci_scale == "mean" else None,
         )
 
-    def _holds_out(self, recipe: Recipe) -> bool:
-        return bool(self.noise_estimation == "split") or super()._holds_out(recipe)
+    def _holds_out(self, spec: TrainingSpec) -> bool:
+        return bool(self.noise_estimation == "split") or super()._holds_out(spec)
 
     def _check_settings(self) -> int:
         """Return the number of members, all parameters of this class being checked."""
@@ -239,74 +242,22 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
             )
         return n_members
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        self.noise_std_, self.df_ = 0.0, float(self.n_estimators)
-        if self.scaler_.y_scale == 0:
-            return
-        asked = self._rows_for("noise_estimation", data, fit)
-        residual, spread = self._residuals(data, fit, asked)
-        noise = np.maximum(np.square(residual) - spread, 0.0)  # equation 9
-        self.noise_std_ = float(np.sqrt(np.average(noise, weights=_weight_of(data, asked))))
-        if self.calibration is not None:
-            asked = self._rows_for("calibration", data, fit)
-            residual, spread = self._residuals(data, fit, asked)
-            self._calibrate(residual / np.sqrt(spread + self.noise_std_**2), _weight_of(data, asked))
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> BootstrapPosterior:
+        posterior = BootstrapPosterior(
+            self.scaler_, fit.net.module_, self.device, n_outputs=1, ci_scale=self.ci_scale
+        )
+        self.noise_std_ = 0.0
+        if self.scaler_.y_scale > 0:
+            self.noise_std_ = self._noise_of(posterior, fit, data)
+        return replace(posterior, noise_std=self.noise_std_)
 
-    def _rows_for(self, parameter: str, data: TrainingData, fit: TrainedFit) -> IntArray:
-        """Return the rows that a parameter, "noise_estimation" or "calibration", asks for."""
-        split = bool(getattr(self, parameter) == "split")
-        rows = counted(fit.plan.unseen().any(axis=1) & (fit.plan.held_out == split), data)
-        if not len(rows):
-            raise ValueError(
-                f"no row was left out by any of the {self.n_estimators} members, but `{parameter}` is 'oob'. "
-                f"Use more members or rows, or {parameter}='split'."
-            )
-        return rows
+    def _noise_of(self, posterior: BootstrapPosterior, fit: TrainedFit, data: TrainingData) -> float:
+        """Return the standard deviation of the noise by equation 9, on rows that members left out."""
+        rows, oob_mask = self._oob_rows("noise_estimation", fit, data)
+        unseen = data.take(rows)
+        mean, spread = posterior.mean_and_spread(posterior.predictions(unseen.X, oob_mask))
+        noise = np.maximum(np.square(unseen.y - mean) - spread, 0.0)
+        return float(np.sqrt(np.average(noise, weights=unseen.sample_weight)))
 
-    def _residuals(
-        self, data: TrainingData, fit: TrainedFit, rows: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return residuals of rows by the members that have not seen them, and epistemic variances."""
-        loc, _ = self._moments_of(data.X[rows])
-        mean, spread = bagged_mean_and_spread(loc, fit.plan.unseen()[rows], self.ci_scale)
-        return data.y[rows] - mean, spread
-
-    def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        fit = fit_together([(self, data)], progress)[0]
-        loc, _, asked = unseen_moments(self, fit, data)
-        return self._distribution(loc, asked)
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def predict_members(self, X: Any) -> FloatArray:
-        """Return what each member predicts.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-
-        Returns
-        -------
-        members : ndarray of shape (n, M)
-            In the units of y.
-        """
-        self._check_new(X)
-        return self._moments(X)[0]
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        loc, _ = self._moments(X)
-        return self._distribution(loc, np.ones(loc.shape, dtype=bool))
-
-    def _distribution(self, loc: FloatArray, asked: BoolArray) -> Distribution:
-        """Return the distribution of rows that ask the given members."""
-        mean, spread = bagged_mean_and_spread(loc, asked, self.ci_scale)
-        epistemic = np.sqrt(spread)
-        scale = np.hypot(epistemic, self.noise_std_)
-        if self.calibration is None:
-            return StudentT(mean, scale, self.df_, epistemic)
-        return self._calibration.apply(mean, scale, epistemic)
-
-
-def _weight_of(data: TrainingData, rows: IntArray) -> FloatArray | None:
-    return None if data.sample_weight is None else data.sample_weight[rows]
+    def _uncalibrated(self) -> Calibration:
+        return Calibration() if self.calibration is not None else FixedTails(df=float(self.n_estimators))

@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import FloatArray
-from skuq._validation import check_number
-from skuq.distributions import Distribution
+from skuq._validation import check_integer, check_number
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._losses import Loss
+from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.concrete import ConcreteArchitecture
-from skuq.neural._modules.user_module import own_module
-from skuq.neural._predictive.sampled import learn_from_draws, recipe_of_draws, sample_members, sample_moments
-from skuq.neural._training.plan import LONG_TRAINING
-from skuq.neural._training.spec import Recipe
+from skuq.neural._modules.user_module import check_module
+from skuq.neural._predictive.sampled import DropoutPosterior
+from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
@@ -28,78 +25,82 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     r"""One network that predicts mean and variance, with dropout whose rates are learnt.
 
     It answers how far off a prediction may be where the noise varies with x, and how much of that is
-    ignorance, at the cost of one network. Prefer `DeepEnsembleRegressor` wherever it can be afforded: its
-    spread knows more. Where the noise is the same everywhere, `MCDropoutRegressor` has less to learn.
+    epistemic, at the cost of one network. Prefer `DeepEnsembleRegressor` wherever it can be afforded: its
+    epistemic part is better. Where the noise is the same everywhere, `MCDropoutRegressor` has fewer weights.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers, with rectified linear units; at least one.
+        Sizes of the hidden layers, with rectified linear units.
     module : callable or None, default=None
-        A class or function that is called as ``module(n_features, n_outputs)``, where ``n_outputs`` is the
-        last of ``hidden_layer_sizes``, and returns a torch module that maps (n, n_features) to
-        (n, n_outputs): the features, behind which dropout with one learnt rate and the last layer are put.
+        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
+        maps (n, n_features) to (n, n_outputs). ``n_outputs`` is the last of ``hidden_layer_sizes``: the
+        outputs are the features of the last layer, which is put behind them. They have dropout with one
+        learnt rate.
     length_scale : float, default=0.01
         Prior length scale of the function, in standard deviations of the features: weights are shrunk, and
         rates are lower, the larger it is.
     n_draws : int, default=200
-        Number of networks that predictions draw; at least 2.
-    keep_best : bool, str or Loss, default=True
-        Whether, and by which score, the weights of the best epoch on the held-out rows are kept; names as
-        for ``PNNRegressor.loss``, True is the CRPS. Epochs are judged by the network with all units. False
-        keeps the last epoch.
+        Number of networks or functions that are drawn from the posterior. At least 2.
+    keep_best : str, Loss or False, default="crps"
+        Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
+        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
+        "nll", "beta_nll", "crps", "check", "interval", "squared_error" or a Loss; False keeps the last epoch.
     calibration : {"split", None}, default="split"
-        "split" gives a Student t distribution whose scale and tails are those of the held-out rows. None
-        is the raw normal distribution of the network, over-confident on small data.
+        Rows that calibrate scale and tails of the distribution. "split" are rows held out of training. None
+        is the raw distribution, over-confident on small data.
     calibration_coverage : float, default=0.95
-        Of the central intervals whose width is that of split conformal prediction; at other coverages the
-        tails say how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a
+        Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
+        follows from the tails. Fewer calibration rows than its rank needs, 19 at 95 %, give a
         `SmallSampleWarning`.
-    validation_size : float, splitter or iterable, default=0.2
-        Rows held out for early stopping and calibration: a share of them, or a splitter whose first test
-        rows are taken, such as PredefinedSplit. Not used where neither is wanted.
+    validation_size : float, int, splitter or iterable, default=0.2
+        Rows held out of training where calibration, the noise or the best epoch need them: a share or a
+        number of rows, drawn at random, or a splitter whose first test rows are taken, such as
+        PredefinedSplit.
     learning_rate : float, default=0.003
-        Of Adam, at the first epoch.
+        Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Whether the learning rate falls to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
     batch_size : int, default=32
-        Rows a batch; an epoch's batches are made equally large.
+        Number of rows of a batch; the batches of an epoch are made equally large.
     max_epochs : int or "auto", default="auto"
-        "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
+        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Limit of the norm of the gradient.
+        Limit of the norm of each network's gradient.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        "auto" trains on a GPU where there is one and at least 32 networks, and predicts on it where at
-        least as many are drawn.
+        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
+        trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Of the network in training; X and y are standardised in float64 either way.
+        Floating type of the networks in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
-        Further skorch callbacks, but for those that score data, as EpochScoring does.
+        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Further parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Processes, where there are more networks than are trained at once; never changes a number.
+        Number of processes, where there are more networks than are trained at once; results do not depend on
+        it.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible.
+        Seed of initial weights, rows and draws; an integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        The trained skorch net and its history.
+        Trained skorch net; ``net_.module_`` holds the networks.
     history_ : skorch.history.History
-        Loss on the training rows and, with early stopping, score on the held-out ones, by epoch.
+        Mean training loss of each epoch. With `keep_best`, every second epoch has its score too.
     best_epoch_ : int
-        The epoch, from 1, whose weights were kept.
+        Epoch, from 1, whose weights were kept.
     dropout_ : ndarray of shape (n_hidden_layers,) or (1,)
-        Learnt probabilities of being left out; one with `module`.
+        Learnt probabilities that a unit of each hidden layer is left out; one with `module`.
     factor_ : float
-        What standard deviations are multiplied by; above 1 the raw network was over-confident.
+        Factor by which calibration multiplies standard deviations; above 1 the raw distribution was
+        over-confident, 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite where not calibrated.
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -116,22 +117,23 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     .. math:: \frac{1}{N} \sum_k \left( \frac{l^2 \lVert W_k \rVert^2}{2 (1 - p_k)}
        - K_k H(p_k) \right),
 
-    where l is the length scale and :math:`H(p) = -p \log p - (1 - p) \log(1 - p)`: half of what the
-    authors [1]_ minimise, whose likelihood is doubled. So ignorance goes, and rates fall, with more rows.
-    Draws have the temperature 0.1, rates begin at 0.1, their logits learn ten times as fast as weights
-    (else they are still falling when training stops, and intervals are too wide), and features are never
-    left out: on few of them that makes the noise look large. With `module` the penalty is that of the last
-    layer; dropout layers of the module's own leave units out in training only.
+    where l is the length scale and :math:`H(p) = -p \log p - (1 - p) \log(1 - p)`: half of what the authors
+    [1]_ minimise, whose likelihood is doubled. So the epistemic part, and the rates, fall with more rows.
+    Draws have the temperature 0.1, rates begin at 0.1, their logits learn ten times as fast as weights (else
+    they are still falling when training stops, and intervals are too wide), and features are never left out:
+    on few of them that makes the noise look large. With `module` the penalty is that of the last layer;
+    dropout layers of the module's own leave units out in training only.
 
     A draw is one network for all rows and for all calls. Mean and epistemic variance are those of the
     draws' means, the variance of the noise is the mean of theirs (algorithm 2 of [2]_).
 
-    Over-confident where: ``calibration=None`` on fewer than some thousand rows or without early stopping,
-    when it follows its training rows (without, 24 to 83 % have been measured on 300 to 1000 rows where 95 %
-    is nominal); its confidence intervals, `epistemic`, everywhere: in the simulation of [2]_, section 5.3,
-    they covered 72 % after 80 epochs and 22 % after 190 where 90 % is nominal, as the rates went on falling;
-    far from the training rows. Early stopping has seen the rows that the factor comes from, so that coverage
-    has no guarantee; ``keep_best=False`` gives one for exchangeable rows.
+    Over-confident where: ``calibration=None`` on fewer than some thousand rows or with ``keep_best=False``,
+    when it follows its training rows (with the latter, 24 to 83 % have been measured on 300 to 1000 rows
+    where 95 % is nominal); its confidence intervals, `epistemic`, everywhere: in the simulation of [2]_,
+    section 5.3, they covered 72 % after 80 epochs and 22 % after 190 where 90 % is nominal, as the rates
+    went on falling; far from the training rows. The rows that select the epoch, which are scored by the
+    network with all units, also calibrate, so that coverage has no guarantee; ``keep_best=False`` gives one
+    for exchangeable rows.
 
     ``sample_weight`` counts repetitions: losses are weighted by it, and N is its sum.
 
@@ -166,7 +168,7 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         module: Callable[[int, int], Any] | None = None,
         length_scale: float = 1e-2,
         n_draws: int = 200,
-        keep_best: bool | str | Loss = True,
+        keep_best: str | Loss | bool = "crps",
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
         validation_size: Any = 0.2,
@@ -211,49 +213,14 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     def _architecture(self) -> Architecture:
         length_scale = check_number(self.length_scale, "length_scale", positive=True)
         hidden = self._hidden_sizes(at_least=1)
-        return ConcreteArchitecture(hidden, length_scale, own_module(self.module))
+        return ConcreteArchitecture(hidden, length_scale, check_module(self.module))
 
-    def _recipe(self) -> Recipe:
-        return recipe_of_draws(self, counts_rows=True)
+    def _training_spec(self) -> TrainingSpec:
+        check_integer(self.n_draws, "n_draws", minimum=2)
+        score = resolve_selection_score(self.keep_best)
+        return TrainingSpec(NLLLoss(), self.learning_rate, score, counts_rows=True)
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        self.dropout_ = fit.net.module_.rates()
-        learn_from_draws(self, fit, data)
-
-    def _calibrate_draws(
-        self, residual: FloatArray, epistemic: FloatArray, noise: FloatArray, weight: FloatArray | None
-    ) -> None:
-        """Learn from the residuals and standard deviations of unseen rows."""
-        self._calibrate(residual / np.hypot(epistemic, noise), weight)
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def _moments_of(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return sample_members(self, features)
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        mean, epistemic, noise = sample_moments(self, self._features(X))
-        return self._calibration.apply(mean, np.hypot(epistemic, noise), epistemic)
-
-    def predict_members(self, X: Any, return_std: bool = False) -> Any:
-        """Return what each drawn network predicts, before calibration.
-
-        The networks are the same for all rows and all calls.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-        return_std : bool, default=False
-            Whether to return the networks' standard deviations of the noise too.
-
-        Returns
-        -------
-        members : ndarray of shape (n, n_draws)
-            Means, in the units of y.
-        members_std : ndarray of shape (n, n_draws)
-            Only with `return_std`; in the units of y.
-        """
-        self._check_new(X)
-        loc, scale = self._moments(X)
-        return (loc, scale) if return_std else loc
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> DropoutPosterior:
+        module, seed = fit.net.module_, fit.plan.seed
+        self.dropout_ = module.rates()
+        return DropoutPosterior(self.scaler_, module, self.device, self.n_draws, seed)

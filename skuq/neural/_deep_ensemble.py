@@ -1,4 +1,4 @@
-"""Deep ensembles: networks on bootstrap rows, judged and calibrated by the rows they left out."""
+"""Deep ensembles: networks on bootstrap rows, selected and calibrated on out-of-bag rows."""
 
 from __future__ import annotations
 
@@ -6,19 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
-from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_integer, check_option
-from skuq.distributions import Distribution, Empirical, NormalMixture
-from skuq.neural._bags import ensemble_moments, unseen_moments
-from skuq.neural._base import BaseNeuralRegressor, fit_together
-from skuq.neural._losses import Loss, NLLLoss, read_judge, read_loss
-from skuq.neural._predictive.calibration import Calibration
-from skuq.neural._training.spec import Recipe, counted
+from skuq.neural._base import BaseNeuralRegressor
+from skuq.neural._losses import Loss, NLLLoss, read_loss, resolve_selection_score
+from skuq.neural._predictive.ensemble import EnsemblePosterior
+from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
-from skuq.regressors._progress import Progress
 
 __all__ = ["DeepEnsembleRegressor"]
 
@@ -29,8 +24,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     r"""Networks that predict mean and variance, trained together on bootstrap rows, and calibrated.
 
     It answers how far off a prediction may be where the noise varies with x and the mean is no straight
-    line, and how much of that more data would cure (`epistemic`). Prefer `PNNRegressor` where one
-    network must do, and `BootstrapRegressor` for any other regressor.
+    line, and how much of that is epistemic, i.e. reducible by more data. Prefer `PNNRegressor` where only one
+    network can be afforded, and `BootstrapRegressor` for any other regressor.
 
     Parameters
     ----------
@@ -39,69 +34,75 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers, with rectified linear units.
     module : callable or None, default=None
-        A class or function that is called as ``module(n_features, n_outputs)`` for each member and returns
-        a torch module that maps (n, n_features) to (n, n_outputs); it replaces ``hidden_layer_sizes``. The
-        outputs are mean and raw variance of the standardised target.
+        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
+        maps (n, n_features) to (n, n_outputs). The outputs are mean and raw variance of the standardised
+        target; it replaces ``hidden_layer_sizes``.
     loss : {"beta_nll", "nll", "crps", "check", "interval", "squared_error"} or Loss, default="beta_nll"
-        What each member is trained by. With "squared_error" members know no noise.
+        Training loss of the networks. With "squared_error" members predict no noise.
     bootstrap : bool, default=True
         Whether each member is trained on rows drawn with replacement, or on all.
-    keep_best : bool, str or Loss, default=True
-        The score of the ensemble by which the weights of the best epoch are kept, as for `loss`, on rows
-        that the members left out; without `bootstrap` on rows held out of training. True is the negative
-        log-likelihood (for "squared_error" the squared error). False keeps the last epoch.
+    keep_best : str, Loss or False, default="auto"
+        Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
+        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
+        "nll", "beta_nll", "crps", "check", "interval", "squared_error" or a Loss; False keeps the last epoch.
+        "auto" is the negative log-likelihood, or the squared error where members predict no noise.
     calibration : {"oob", "split", None}, default="oob"
-        "oob" gives the spread the scale and tails of the rows that members left out, "split" of rows that
-        are held out of training. None is the raw ensemble, over-confident on small data.
+        Rows that calibrate scale and tails of the distribution. "oob" are those that members left out,
+        "split" are rows held out of training. None is the raw distribution, over-confident on small data.
     calibration_coverage : float, default=0.95
-        Of the central intervals whose width is that of conformal prediction; at other coverages the tails say
-        how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a `SmallSampleWarning`.
+        Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
+        follows from the tails. Fewer calibration rows than its rank needs, 19 at 95 %, give a
+        `SmallSampleWarning`.
     output : {"moments", "mixture", "members"}, default="moments"
         "moments" has mean and variance of the ensemble, normal or, calibrated, Student t; "mixture" is the
-        mixture of the members' normal distributions, "members" the means of the members, whose intervals
-        hold no noise. Calibrated, the last two are scaled about their mean until they cover.
-    validation_size : float, splitter or iterable, default=0.2
-        Rows that "split", or early stopping without `bootstrap`, holds out: a share of them, or a
-        splitter whose first test rows are taken, such as PredefinedSplit.
+        mixture of the members' normal distributions, "members" the means of the members, whose intervals hold
+        no noise. Calibrated, the last two are scaled about their mean until they cover.
+    validation_size : float, int, splitter or iterable, default=0.2
+        Rows held out of training where calibration, the noise or the best epoch need them: a share or a
+        number of rows, drawn at random, or a splitter whose first test rows are taken, such as
+        PredefinedSplit.
     learning_rate : float, default=0.003
-        Of Adam, at the first epoch.
+        Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Whether the learning rate falls to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
     batch_size : int, default=32
-        Rows a batch; an epoch's batches are made equally large.
+        Number of rows of a batch; the batches of an epoch are made equally large.
     max_epochs : int or "auto", default="auto"
-        "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
+        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
     clip_norm : float or None, default=5.0
-        Limit of the norm of each member's gradient.
+        Limit of the norm of each network's gradient.
     cv : int, splitter or iterable, default=5
-        Folds of `fit_transform` where there is no `bootstrap`.
+        Folds of `fit_transform`. Not used with `bootstrap`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        "auto" trains on a GPU where there is one and at least 32 members.
+        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
+        trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Of the networks in training; X and y are standardised in float64 either way.
+        Floating type of the networks in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
-        Further skorch callbacks, but for those that score data, as EpochScoring does.
+        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Further parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Processes, where there are more members than are trained at once; never changes a number.
+        Number of processes, where there are more networks than are trained at once; results do not depend on
+        it.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible.
+        Seed of initial weights, rows and draws; an integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        Holds the members as one module, and the history.
+        Trained skorch net; ``net_.module_`` holds the networks.
     history_ : skorch.history.History
-        Mean loss of the members and score of the ensemble, by epoch.
+        Mean training loss of each epoch. With `keep_best`, every second epoch has its score too.
     best_epoch_ : int
-        The epoch, from 1, whose weights were kept.
+        Epoch, from 1, whose weights were kept.
     factor_ : float
-        What standard deviations are multiplied by; above 1 the raw ensemble was over-confident.
+        Factor by which calibration multiplies standard deviations; above 1 the raw distribution was
+        over-confident, 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite where there is none.
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -120,10 +121,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     rows choose the most likely.
 
     Over-confident where: ``calibration=None`` on fewer than some thousand rows, or with many epochs and
-    no early stopping; ``output="members"`` with ``calibration=None``, always, as there is no noise in it;
-    far from the training rows, where the members agree more than they know. With "oob" early stopping has
-    seen the rows that the factor comes from, so that coverage has no guarantee, though it holds in practice;
-    "split" has one for exchangeable rows, with `bootstrap` and ``output="moments"``.
+    ``keep_best=False``; ``output="members"`` with ``calibration=None``, always, as there is no noise in it;
+    far from the training rows, where the members differ less than their errors. With "oob" the same rows
+    select the epoch and calibrate, so that coverage has no guarantee, though it holds in practice; "split"
+    has one for exchangeable rows, with `bootstrap` and ``output="moments"``.
 
     Settings of the literature: ``n_estimators=5, loss="nll", keep_best=False, calibration=None,
     max_epochs=50, learning_rate=1e-3, lr_schedule="constant"`` is the ensemble of Wibbeke et al. [2]_; 40
@@ -169,7 +170,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         module: Callable[[int, int], Any] | None = None,
         loss: str | Loss = "beta_nll",
         bootstrap: bool = True,
-        keep_best: bool | str | Loss = True,
+        keep_best: str | Loss | bool = "auto",
         calibration: str | None = "oob",
         calibration_coverage: float = 0.95,
         output: str = "moments",
@@ -214,13 +215,16 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
 
     # ------------------------------------------------------------------------------- fitting
 
-    def _recipe(self) -> Recipe:
+    def _training_spec(self) -> TrainingSpec:
         n_members = check_integer(self.n_estimators, "n_estimators")
         loss = self._check_settings(n_members)
-        return Recipe(
+        keep_best = self.keep_best
+        if isinstance(keep_best, str) and keep_best == "auto":
+            keep_best = loss if loss.n_outputs == 1 else NLLLoss()
+        return TrainingSpec(
             loss,
             self.learning_rate,
-            judge=read_judge(self.keep_best, loss if loss.n_outputs == 1 else NLLLoss()),
+            selection_score=resolve_selection_score(keep_best),
             n_members=n_members,
             bootstrap=check_option(self.bootstrap, "bootstrap", (True, False)),
         )
@@ -236,99 +240,26 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
             )
         if self.output == "mixture" and loss.n_outputs == 1:
             raise ValueError(
-                f"`output` is 'mixture', but with the loss {self.loss!r} members know no noise to mix. Use "
-                "output='moments' or 'members', or a loss with a variance."
+                f"`output` is 'mixture', but with the loss {self.loss!r} members predict no noise to mix. "
+                "Use output='moments' or 'members', or a loss with a variance."
             )
-        if self.calibration is not None and self._asked_at_least() > n_members:
+        if self.calibration is not None and self._min_oob_members() > n_members:
             raise ValueError(
                 f"`n_estimators` must be at least 2 to calibrate by the spread of the members alone, got "
                 f"{n_members}. Use a loss with a variance and output='moments', or calibration=None."
             )
         return loss
 
-    def _asked_at_least(self) -> int:
-        """Return how many members must have left a row out to calibrate by it: one has no spread."""
+    def _min_oob_members(self) -> int:
+        """Return how many members must not be trained on a row to calibrate by it: one has no spread."""
         return 2 if self.output == "members" or read_loss(self.loss).n_outputs == 1 else 1
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        if not self._calibrates():
-            return
-        asked = fit.plan.unseen()
-        if self.calibration == "split":
-            asked &= fit.plan.held_out[:, np.newaxis]
-        at_least = self._asked_at_least()
-        known = counted(np.asarray(asked.sum(axis=1) >= at_least), data)
-        if not len(known):
-            whom = "any" if at_least == 1 else "two"
-            raise ValueError(
-                f"no row was left out by {whom} of the {self.n_estimators} members, so there is nothing to "
-                "calibrate by. Use more members or rows, or calibration=None."
-            )
-        unseen = data.take(known)
-        z = self._residuals(unseen.y, *self._moments_of(unseen.X), asked[known])
-        learn = Calibration.of_scale_and_tails if self.output == "moments" else Calibration.of_scale
-        self._calibrate(z, unseen.sample_weight, learn)
-
-    def _residuals(self, y: FloatArray, loc: FloatArray, scale: FloatArray, asked: BoolArray) -> FloatArray:
-        """Return the residuals of rows by the members that have not seen them, in units of their spread.
-
-        The spread of "members" is without noise, and their interval, between two of them, has another
-        width than that of a normal distribution of the same variance: it is narrower the fewer they are.
-        """
-        mean, noise, epistemic = ensemble_moments(loc, scale, asked)
-        spread = np.sqrt(epistemic if self.output == "members" else noise + epistemic)
-        if not spread.min() > 0:
-            raise ValueError(
-                "the members must differ to calibrate by their spread, but on some unseen rows they agree. "
-                "Use a loss with a variance and output='moments', or calibration=None."
-            )
-        if self.output == "members":
-            coverage = self.calibration_coverage
-            lower, upper = Empirical(loc).interval(coverage).T
-            spread *= (upper - lower) / (2 * ndtri((1 + coverage) / 2) * loc.std(axis=1))
-        z: FloatArray = (y - mean) / spread
-        return z
-
-    def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        if not self.bootstrap:
-            return super()._fit_transform(data, progress)
-        fit = fit_together([(self, data)], progress)[0]
-        return self._distribution(*unseen_moments(self, fit, data))
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def predict_members(self, X: Any, return_std: bool = False) -> Any:
-        """Return what each member predicts, before calibration.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-        return_std : bool, default=False
-            Whether to return the members' standard deviations of the noise too.
-
-        Returns
-        -------
-        members : ndarray of shape (n, M)
-            Means, in the units of y.
-        members_std : ndarray of shape (n, M)
-            Only with `return_std`; in the units of y.
-        """
-        self._check_new(X)
-        loc, scale = self._moments(X)
-        return (loc, scale) if return_std else loc
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        loc, scale = self._moments(X)
-        return self._distribution(loc, scale, np.ones(loc.shape, dtype=bool))
-
-    def _distribution(self, loc: FloatArray, scale: FloatArray, asked: BoolArray) -> Distribution:
-        """Return the calibrated distribution of rows that ask the given members."""
-        mean, noise, epistemic = ensemble_moments(loc, scale, asked)
-        if self.output == "moments":
-            return self._calibration.apply(mean, np.sqrt(noise + epistemic), np.sqrt(epistemic))
-        weights = None if asked.all() else asked.astype(np.float64)
-        moved = mean[:, np.newaxis] + self.factor_ * (loc - mean[:, np.newaxis])
-        if self.output == "members":
-            return Empirical(moved, weights)
-        return NormalMixture(moved, self.factor_ * scale, weights, ensemble=True)
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> EnsemblePosterior:
+        return EnsemblePosterior(
+            self.scaler_,
+            fit.net.module_,
+            self.device,
+            n_outputs=fit.plan.loss.n_outputs,
+            output=self.output,
+            coverage=self.calibration_coverage,
+        )

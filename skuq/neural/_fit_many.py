@@ -17,13 +17,13 @@ __all__ = ["fit_many"]
 
 
 def fit_many(
-    estimators: Sequence[Any],
+    estimators: Sequence[BaseNeuralRegressor],
     X: Any,
     y: Any,
     rows: Sequence[IntArray] | None = None,
     *,
     sample_weight: ArrayLike | None = None,
-) -> list[Any]:
+) -> list[BaseNeuralRegressor]:
     """Fit many neural estimators, each on its own rows, in as few stacked trainings as there can be.
 
     For studies: folds, candidates of a search, seeds, losses and simulations become one training,
@@ -33,7 +33,7 @@ def fit_many(
     Parameters
     ----------
     estimators : sequence of K neural estimators
-        Of any classes of `skuq.neural`; they are cloned, not fitted themselves.
+        Estimators of any classes of `skuq.neural`; they are cloned, not fitted themselves.
     X : array-like or DataFrame of n rows
         Features of all fits.
     y : array-like of shape (n,)
@@ -41,7 +41,7 @@ def fit_many(
     rows : sequence of K ndarrays, or None, default=None
         The row numbers that each estimator is fitted to, or boolean masks; None is all rows for each.
     sample_weight : array-like of shape (n,) or None, default=None
-        How many repetitions each row counts for.
+        Number of repetitions that each row counts for.
 
     Returns
     -------

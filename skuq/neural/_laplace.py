@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import FloatArray
+from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_integer
-from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._losses import SquaredErrorLoss, squared_error_judge
+from skuq.neural._losses import Loss, SquaredErrorLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.device import read_device
 from skuq.neural._modules.last_layer import Evidence, FeatureArchitecture, features_of
-from skuq.neural._predictive.constant_noise import keep_noise, rows_of, with_noise
-from skuq.neural._training.plan import LONG_TRAINING
-from skuq.neural._training.spec import Recipe
+from skuq.neural._modules.user_module import check_module
+from skuq.neural._predictive.last_linear import LastLinearPosterior
+from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
@@ -29,73 +28,79 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
 
     It answers how far off a prediction may be at the cost of one plain network: the posterior, the prior
     and the noise are in closed form. The noise is the same for all x. Prefer `DeepEnsembleRegressor` where
-    it varies, or where what the hidden layers do not know matters.
+    it varies, or where the uncertainty of the hidden layers matters.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers, with rectified linear units; the last is the number of features.
+        Sizes of the hidden layers, with rectified linear units.
     module : callable or None, default=None
-        A class or function that is called as ``module(n_features, n_outputs)``, where ``n_outputs`` is the
-        last of ``hidden_layer_sizes``, and returns a torch module that maps (n, n_features) to
-        (n, n_outputs): the features, behind which the last layer is put.
-    keep_best : bool, default=False
-        Whether the weights of the epoch with the smallest squared error on the held-out rows are kept.
+        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
+        maps (n, n_features) to (n, n_outputs). ``n_outputs`` is the last of ``hidden_layer_sizes``: the
+        outputs are the features of the last layer, which is put behind them.
+    keep_best : str, Loss or False, default=False
+        Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
+        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
+        "squared_error" or a Loss with ``n_outputs = 1``; False keeps the last epoch.
     n_draws : int, default=100
-        Functions that `predict_members` draws; predictive distributions need none.
+        Number of networks or functions that are drawn from the posterior. Only `predict_members` needs them.
     calibration : {"split", None}, default="split"
-        "split" gives a Student t distribution whose scale and tails are those of the held-out rows. None
-        is the raw normal distribution, trained on all rows.
+        Rows that calibrate scale and tails of the distribution. "split" are rows held out of training. None
+        is the raw distribution, over-confident on small data.
     calibration_coverage : float, default=0.95
-        Of the central intervals whose width is that of split conformal prediction; at other coverages the
-        tails say how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a
+        Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
+        follows from the tails. Fewer calibration rows than its rank needs, 19 at 95 %, give a
         `SmallSampleWarning`.
-    validation_size : float, splitter or iterable, default=0.2
-        Rows held out for the noise, calibration and early stopping: a share of them, or a splitter whose
-        first test rows are taken, such as PredefinedSplit. Not used where neither of the last two is wanted.
+    validation_size : float, int, splitter or iterable, default=0.2
+        Rows held out of training where calibration, the noise or the best epoch need them: a share or a
+        number of rows, drawn at random, or a splitter whose first test rows are taken, such as
+        PredefinedSplit.
     learning_rate : float, default=0.003
-        Of Adam, at the first epoch.
+        Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Whether the learning rate falls to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
     batch_size : int, default=32
-        Rows a batch; an epoch's batches are made equally large.
+        Number of rows of a batch; the batches of an epoch are made equally large.
     max_epochs : int or "auto", default="auto"
-        "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
+        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Limit of the norm of the gradient.
+        Limit of the norm of each network's gradient.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        "auto" trains on a GPU where there is one and at least 32 networks.
+        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
+        trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Of the network in training; X and y are standardised in float64 either way.
+        Floating type of the networks in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
-        Further skorch callbacks, but for those that score data, as EpochScoring does.
+        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Further parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Processes, where there are more networks than are trained at once; never changes a number.
+        Number of processes, where there are more networks than are trained at once; results do not depend on
+        it.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible.
+        Seed of initial weights, rows and draws; an integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        The trained skorch net.
+        Trained skorch net; ``net_.module_`` holds the networks.
     history_ : skorch.history.History
-        Loss on the training rows, by epoch, and on the held-out ones with `keep_best`.
+        Mean training loss of each epoch. With `keep_best`, every second epoch has its score too.
     best_epoch_ : int
-        The epoch, from 1, whose weights were kept.
+        Epoch, from 1, whose weights were kept.
     prior_precision_ : float
-        Of each weight of the last layer, for the standardised target; that of most evidence.
+        Prior precision of each weight of the last layer, for the standardised target, of maximum evidence.
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        What standard deviations are multiplied by; above 1 the raw model was over-confident.
+        Factor by which calibration multiplies standard deviations; above 1 the raw distribution was
+        over-confident, 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite where not calibrated.
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -112,14 +117,14 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     takes the place of what was trained; a new row has the variance :math:`\sigma^2 + \phi^T S \phi`.
     As the likelihood is normal and the layer linear, Laplace's approximation is exact, given the
     features. :math:`\alpha` and :math:`\sigma^2` are those of most evidence (MacKay's fixed point).
-    The evidence takes the features for given, though they were fitted to the same rows, so that the
+    The evidence takes the features as given, though they were fitted to the same rows, so that the
     noise comes out too small; with ``calibration="split"`` it is therefore the one, at least as
     large, that makes the held-out rows most likely, and the posterior follows.
 
-    Over-confident where: ``calibration=None``, by far (a coverage of 29 to 77 % where 95 % was asked has
+    Over-confident where: ``calibration=None``, by far (a coverage of 29 to 77 % where 95 % is nominal has
     been measured on 300 to 1000 rows); and far from the training rows, calibrated or not, because the
-    features are taken for certain. `epistemic` is the part of the last layer only. With
-    ``keep_best=True`` the held-out rows have been seen; without it too they have chosen the noise,
+    features are taken as certain. `epistemic` is the part of the last layer only. With
+    `keep_best` the held-out rows select the epoch; without it too they choose the noise,
     so that coverage has no strict guarantee.
 
     ``sample_weight`` counts repetitions: losses and evidence are weighted by it.
@@ -153,7 +158,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         *,
         module: Callable[[int, int], Any] | None = None,
-        keep_best: bool = False,
+        keep_best: str | Loss | bool = False,
         n_draws: int = 100,
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
@@ -196,45 +201,32 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
-        return FeatureArchitecture.of(super()._architecture())
+        return FeatureArchitecture.of(self._hidden_sizes(), check_module(self.module))
 
-    def _recipe(self) -> Recipe:
+    def _training_spec(self) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws")
-        judge = squared_error_judge(self.keep_best)
-        return Recipe(SquaredErrorLoss(), self.learning_rate, judge, counts_rows=True)
+        score = resolve_selection_score(self.keep_best, of_mean=True)
+        return TrainingSpec(SquaredErrorLoss(), self.learning_rate, score, counts_rows=True)
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        X, y, weight = rows_of(fit.plan, data, unseen=False)
-        evidence = Evidence.maximise(self._features_of(X), y, weight)
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> LastLinearPosterior:
+        plan, module = fit.plan, fit.net.module_
+
+        def rows_of(mask: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+            rows = rows_with_weight(mask, data)
+            features = features_of(module, plan.X[rows], read_device(self.device, 1))
+            return features, plan.y[rows], None if data.sample_weight is None else data.sample_weight[rows]
+
+        evidence = Evidence.maximise(*rows_of(~plan.held_out))
         if self.calibration is not None:
-            X, y, weight = rows_of(fit.plan, data, unseen=True)
-            evidence = evidence.with_likely_noise(self._features_of(X), y, weight)
-        self._posterior, self._seed = evidence.posterior(), fit.plan.seed
-        self.prior_precision_ = evidence.precision
-        loc, epistemic = self._posterior.moments(self._features_of(X))
-        keep_noise(self, evidence.noise, y - loc, epistemic, weight)
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def _features_of(self, X: FloatArray) -> FloatArray:
-        return features_of(self.net_.module_, X, read_device(self.device, 1))
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        return with_noise(self, *self._posterior.moments(self._features_of(self._standardised(X))))
-
-    def predict_members(self, X: Any) -> FloatArray:
-        """Return functions drawn from the posterior, before calibration.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-
-        Returns
-        -------
-        members : ndarray of shape (n, n_draws)
-            Values of the same functions for any X, in the units of y.
-        """
-        self._check_new(X)
-        features = self._features_of(self._standardised(X))
-        return self.scaler_.loc(self._posterior.draws(features, self.n_draws, self._seed))
+            evidence = evidence.with_likely_noise(*rows_of(plan.held_out))
+        posterior = LastLinearPosterior(
+            self.scaler_,
+            module,
+            self.device,
+            noise=evidence.noise,
+            weights=evidence.posterior(),
+            n_draws=self.n_draws,
+            seed=plan.seed,
+        )
+        self.prior_precision_, self.noise_std_ = evidence.precision, posterior.noise_std
+        return posterior

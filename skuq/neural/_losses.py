@@ -1,4 +1,4 @@
-"""What networks are trained to make small: proper scores of a normal distribution, in torch.
+"""Training losses of networks: proper scores of a normal distribution, in torch.
 
 A loss is called with the outputs of the network and the target, and returns one value a row and member.
 The network gives the mean and, where the loss needs it, a raw variance that `variance_of` makes
@@ -29,15 +29,14 @@ __all__ = [
     "Loss",
     "NLLLoss",
     "SquaredErrorLoss",
-    "one_each",
-    "read_judge",
+    "check_per_row",
     "read_loss",
-    "squared_error_judge",
+    "resolve_selection_score",
     "variance_of",
 ]
 
 MIN_VARIANCE = 1e-4
-"""In units of the variance of the target: no network claims to know y to a hundredth of its spread."""
+"""In units of the variance of the target: no network predicts a noise below a hundredth of its spread."""
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _SQRT_2 = math.sqrt(2.0)
@@ -75,7 +74,7 @@ class Loss(ABC):
     Attributes
     ----------
     n_outputs : int
-        How many outputs of the network it needs: 2, mean and raw variance, or 1 where it knows no
+        Number of outputs of the network that it needs: 2, mean and raw variance, or 1 where it has no
         variance.
 
     See Also
@@ -111,7 +110,7 @@ class Loss(ABC):
         Returns
         -------
         score : Tensor
-            Of the same shape; smaller is better.
+            Scores of the same shape; smaller is better.
         """
 
     def __call__(self, output: Tensor, y: Tensor) -> Tensor:
@@ -140,17 +139,17 @@ class Loss(ABC):
             Derivative of each loss with respect to the outputs.
         """
         leaf = output.detach().requires_grad_()
-        loss = one_each(self, self(leaf, y), y)
+        loss = check_per_row(self, self(leaf, y), y)
         (gradient,) = torch.autograd.grad(loss.sum(), leaf)
         return loss.detach(), gradient
 
-    def judge(self) -> Loss:
+    def selection_score(self) -> Loss:
         """Return the score by which epochs are compared.
 
         Returns
         -------
         loss : Loss
-            This one, unless it is no score but only a way to train.
+            This one, unless it is a training loss but no proper score.
         """
         return self
 
@@ -160,7 +159,7 @@ class NLLLoss(Loss):
     """Negative log-likelihood of the normal distribution.
 
     The sharpest score near a good fit. On targets that are not standardised, or trained for long, it
-    learns to be over-confident; the estimators of this module standardise and stop early.
+    it becomes over-confident; the estimators of this module standardise and keep the best epoch.
 
     See Also
     --------
@@ -187,13 +186,13 @@ class NLLLoss(Loss):
 class BetaNLLLoss(Loss):
     r"""Negative log-likelihood weighted by :math:`\sigma^{2\beta}`, through which no gradient flows.
 
-    The plain likelihood hardly learns the mean where it believes in much noise. With ``beta=1`` the mean
-    is learnt as by squared errors, with ``beta=0`` as by the likelihood.
+    By the plain likelihood, the mean is hardly learnt where the predicted noise is large. With ``beta=1``
+    the mean is learnt as by squared errors, with ``beta=0`` as by the likelihood.
 
     Parameters
     ----------
     beta : float, default=0.5
-        Between 0 and 1.
+        Exponent of the variance, between 0 and 1.
 
     See Also
     --------
@@ -227,12 +226,12 @@ class BetaNLLLoss(Loss):
     def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return _likelihood(output.detach(), y, self.beta)
 
-    def judge(self) -> Loss:
+    def selection_score(self) -> Loss:
         return NLLLoss()
 
 
 class _ScaleLoss(Loss):
-    """A score that grows in proportion to the units of y: it is known by its slopes alone.
+    """A score that grows in proportion to the units of y, so that it follows from its slopes alone.
 
     By Euler's theorem it is ``scale`` times its derivative by the scale less the residual times that by
     the mean; both depend on ``z = residual / scale`` only. So one function gives the score, and its
@@ -309,7 +308,7 @@ class _LevelLoss(_ScaleLoss):
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"n_levels": self.n_levels}  # tables may lie on a device that the reader has not
+        return {"n_levels": self.n_levels}  # tables may lie on a device that is not there when loaded
 
     def _at(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return both mean slopes where the standardised residual is ``z``."""
@@ -389,7 +388,7 @@ class IntervalLoss(_LevelLoss):
 
 @dataclass(frozen=True)
 class SquaredErrorLoss(Loss):
-    """Squared error of the mean; the network knows no noise.
+    """Squared error of the mean; the network predicts no noise.
 
     For ensembles of plain networks, whose only spread is that of their means.
 
@@ -411,8 +410,8 @@ class SquaredErrorLoss(Loss):
         return (y - loc) ** 2
 
 
-def one_each(loss: Loss, values: Tensor, y: Tensor) -> Tensor:
-    """Return the values of a loss, one for each target; the mean over rows is not its to take."""
+def check_per_row(loss: Loss, values: Tensor, y: Tensor) -> Tensor:
+    """Return the values of a loss, if there is one for each target and no mean over rows."""
     if values.shape == y.shape:
         return values
     raise ValueError(
@@ -441,18 +440,26 @@ def read_loss(loss: Any, name: str = "loss") -> Loss:
     raise ValueError(f"`{name}` must be one of {listing} or an instance of skuq.neural.Loss, got {loss!r}.")
 
 
-def read_judge(keep_best: Any, default: Loss) -> Loss | None:
-    """Return the score that a parameter ``keep_best`` stands for; None where it is False."""
-    if isinstance(keep_best, bool | np.bool_):
-        return default.judge() if keep_best else None
-    return read_loss(keep_best, "keep_best").judge()
+def resolve_selection_score(keep_best: Any, *, of_mean: bool = False) -> Loss | None:
+    """Return the score that a parameter ``keep_best`` stands for; None where it is False.
 
-
-def squared_error_judge(keep_best: Any) -> Loss | None:
-    """Return the same where networks know no noise, and ``keep_best`` says only whether."""
-    if isinstance(keep_best, bool | np.bool_):
-        return SquaredErrorLoss() if keep_best else None
-    raise ValueError(
-        f"`keep_best` must be True or False, got {keep_best!r}: epochs are judged by the squared "
-        "error, as the network knows no noise."
-    )
+    Parameters
+    ----------
+    keep_best : str, Loss or False
+        The parameter.
+    of_mean : bool, default=False
+        Whether networks predict no variance, so that only a score of the mean can select an epoch.
+    """
+    if isinstance(keep_best, bool | np.bool_) and not keep_best:
+        return None
+    known = isinstance(keep_best, Loss) or (isinstance(keep_best, str) and keep_best in LOSSES)
+    score = read_loss(keep_best) if known else None
+    if score is None or (of_mean and score.n_outputs > 1):
+        names = ["squared_error"] if of_mean else list(LOSSES)
+        listing = ", ".join(repr(name) for name in names)
+        which = " of the mean alone, as the network predicts no variance" if of_mean else ""
+        raise ValueError(
+            f"`keep_best` must be one of {listing}, an instance of skuq.neural.Loss{which}, or False, got "
+            f"{keep_best!r}."
+        )
+    return score.selection_score()

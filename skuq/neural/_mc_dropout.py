@@ -7,18 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import FloatArray
-from skuq._validation import check_number, check_option
-from skuq.distributions import Distribution, Empirical
+from skuq._validation import check_integer, check_number, check_option
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._losses import Loss
+from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.dropout import DropoutArchitecture
-from skuq.neural._modules.user_module import own_module
-from skuq.neural._predictive.calibration import Calibration
-from skuq.neural._predictive.sampled import learn_from_draws, recipe_of_draws, sample_members, sample_moments
-from skuq.neural._training.plan import LONG_TRAINING
-from skuq.neural._training.spec import Recipe
+from skuq.neural._modules.user_module import check_module
+from skuq.neural._predictive.sampled import DropoutPosterior
+from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
@@ -28,86 +24,91 @@ __all__ = ["MCDropoutRegressor"]
 class MCDropoutRegressor(BaseNeuralRegressor):
     """One network with dropout, also when it predicts, and one learnt variance of the noise.
 
-    It answers how far off a prediction may be, and how much of that is ignorance, at the cost of one
+    It answers how far off a prediction may be, and how much of that is epistemic, at the cost of one
     network, where the noise is about the same everywhere. Prefer `ConcreteDropoutRegressor` where the noise
-    varies with x, and `DeepEnsembleRegressor` wherever it can be afforded: its spread knows more.
+    varies with x, and `DeepEnsembleRegressor` wherever it can be afforded: its epistemic
+    part is better.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers, with rectified linear units; at least one.
+        Sizes of the hidden layers, with rectified linear units.
     module : callable or None, default=None
-        A class or function that is called as ``module(n_features, 1)`` and returns a torch module that maps
-        (n, n_features) to (n, 1), with dropout layers of any rates; it replaces ``hidden_layer_sizes``,
-        `dropout` and `last_layer`. Its dropout layers, `torch.nn.Dropout` and its relatives, go on leaving
-        out units in prediction, alike for all rows; so `torch.func.vmap` must be able to run it.
+        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
+        maps (n, n_features) to (n, n_outputs). The output is the mean of the standardised target; it replaces
+        ``hidden_layer_sizes``, `dropout` and `last_layer`. Its dropout layers, `torch.nn.Dropout` and its
+        relatives, of any rates, leave out units in prediction too, alike for all rows; so `torch.func.vmap`
+        must be able to run it.
     dropout : float, default=0.2
         Probability that a hidden unit is left out, strictly between 0 and 1; not used with `module`.
     last_layer : bool, default=False
-        Whether units of the last hidden layer only are left out: faster, and far less spread; not used with
+        Whether units of the last hidden layer only are left out: faster, with far less spread; not used with
         `module`.
     n_draws : int, default=200
-        Number of networks that predictions draw; at least 2.
+        Number of networks or functions that are drawn from the posterior. At least 2.
     output : {"gaussian", "samples"}, default="gaussian"
         "gaussian" has mean and variance of the draws and the noise, normal or, calibrated, Student t.
-        "samples" are the means of the draws, whose quantiles hold no noise; calibrated, they are
-        spread about their mean until they cover.
-    keep_best : bool, str or Loss, default=False
-        Whether, and by which score, the weights of the best epoch on the held-out rows are kept; names as
-        for ``PNNRegressor.loss``, True is the CRPS. Epochs are judged by the network with all units. False
-        keeps the last epoch.
+        "samples" are the means of the draws, whose quantiles hold no noise; calibrated, they are spread about
+        their mean until they cover.
+    keep_best : str, Loss or False, default=False
+        Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
+        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
+        "nll", "beta_nll", "crps", "check", "interval", "squared_error" or a Loss; False keeps the last epoch.
     calibration : {"split", None}, default="split"
-        "split" gives the distribution the scale, and the tails, of the held-out rows. None is what the
-        network says, over-confident on small data.
+        Rows that calibrate scale and tails of the distribution. "split" are rows held out of training. None
+        is the raw distribution, over-confident on small data.
     calibration_coverage : float, default=0.95
-        Of the central intervals whose width is that of split conformal prediction; at other coverages the
-        tails say how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a
+        Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
+        follows from the tails. Fewer calibration rows than its rank needs, 19 at 95 %, give a
         `SmallSampleWarning`.
-    validation_size : float, splitter or iterable, default=0.2
-        Rows held out for early stopping and calibration: a share of them, or a splitter whose first test
-        rows are taken, such as PredefinedSplit. Not used where neither is wanted.
+    validation_size : float, int, splitter or iterable, default=0.2
+        Rows held out of training where calibration, the noise or the best epoch need them: a share or a
+        number of rows, drawn at random, or a splitter whose first test rows are taken, such as
+        PredefinedSplit.
     learning_rate : float, default=0.003
-        Of Adam, at the first epoch.
+        Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Whether the learning rate falls to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
     batch_size : int, default=32
-        Rows a batch; an epoch's batches are made equally large.
+        Number of rows of a batch; the batches of an epoch are made equally large.
     max_epochs : int or "auto", default="auto"
-        "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
+        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Limit of the norm of the gradient.
+        Limit of the norm of each network's gradient.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        "auto" trains on a GPU where there is one and at least 32 networks, and predicts on it where at
-        least as many are drawn.
+        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
+        trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Of the network in training; X and y are standardised in float64 either way.
+        Floating type of the networks in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
-        Further skorch callbacks, but for those that score data, as EpochScoring does.
+        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Further parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Processes, where there are more networks than are trained at once; never changes a number.
+        Number of processes, where there are more networks than are trained at once; results do not depend on
+        it.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible.
+        Seed of initial weights, rows and draws; an integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        The trained skorch net and its history.
+        Trained skorch net; ``net_.module_`` holds the networks.
     history_ : skorch.history.History
-        Loss on the training rows and, with early stopping, score on the held-out ones, by epoch.
+        Mean training loss of each epoch. With `keep_best`, every second epoch has its score too.
     best_epoch_ : int
-        The epoch, from 1, whose weights were kept.
+        Epoch, from 1, whose weights were kept.
     noise_std_ : float
-        Standard deviation of the noise that the network has learnt, in the units of y, before calibration.
+        Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        What standard deviations are multiplied by; above 1 the raw network was over-confident.
+        Factor by which calibration multiplies standard deviations; above 1 the raw distribution was
+        over-confident, 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite where there is none.
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -124,12 +125,13 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     that of the draws' means plus that of the noise, which is learnt by the likelihood.
 
     Over-confident where: ``output="samples"`` with ``calibration=None``, always, as it holds no noise
-    (the dropout of Kompa et al. [2]_ covered 36 to 92 %, and 9 to 27 % with `last_layer`, where 95 % was
-    asked); ``calibration=None`` with low rates, with `last_layer`, or on small data, as the noise is
+    (the dropout of Kompa et al. [2]_ covered 36 to 92 %, and 9 to 27 % with `last_layer`, where 95 % is
+    nominal); ``calibration=None`` with low rates, with `last_layer`, or on small data, as the noise is
     learnt from residuals of training rows; where the noise varies with x, there where it is large; far
     from the training rows. Its confidence intervals are no better than the rate happens to make them: they
-    do not become narrower with more rows. Rows held out for calibration were not trained on, so that
-    without early stopping coverage is guaranteed for exchangeable rows.
+    do not become narrower with more rows. Rows held out for calibration are not trained on, so that
+    with ``keep_best=False`` coverage is guaranteed for exchangeable rows. With a score, epochs are scored by
+    the network with all units.
 
     Settings of the literature: ``output="samples", calibration=None`` is the dropout of Kompa et
     al. [2]_, with ``last_layer=True`` their last-layer dropout.
@@ -171,7 +173,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         last_layer: bool = False,
         n_draws: int = 200,
         output: str = "gaussian",
-        keep_best: bool | str | Loss = False,
+        keep_best: str | Loss | bool = False,
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
         validation_size: Any = 0.2,
@@ -216,7 +218,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
-        module = own_module(self.module)
+        module = check_module(self.module)
         check_option(self.output, "output", ("gaussian", "samples"))
         last_layer = check_option(self.last_layer, "last_layer", (True, False))
         if module is not None:
@@ -226,59 +228,12 @@ class MCDropoutRegressor(BaseNeuralRegressor):
             raise ValueError(f"`dropout` must lie strictly between 0 and 1, got {rate}.")
         return DropoutArchitecture(self._hidden_sizes(at_least=1), rate, last_layer)
 
-    def _recipe(self) -> Recipe:
-        return recipe_of_draws(self, counts_rows=False)
+    def _training_spec(self) -> TrainingSpec:
+        check_integer(self.n_draws, "n_draws", minimum=2)
+        score = resolve_selection_score(self.keep_best)
+        return TrainingSpec(NLLLoss(), self.learning_rate, score)
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        self.noise_std_ = float(self.scaler_.scale(np.array(fit.net.module_.noise_variance())))
-        learn_from_draws(self, fit, data)
-
-    def _calibrate_draws(
-        self, residual: FloatArray, epistemic: FloatArray, noise: FloatArray, weight: FloatArray | None
-    ) -> None:
-        """Learn from the residuals and standard deviations of unseen rows."""
-        if self.output == "gaussian":
-            self._calibrate(residual / np.hypot(epistemic, noise), weight)
-            return
-        if not epistemic.min() > 0:
-            raise ValueError(
-                "the draws must differ to be spread about their mean, but on some held-out rows they are all "
-                "the same. Use a higher `dropout`, output='gaussian', or calibration=None."
-            )
-        self._calibrate(residual / epistemic, weight, Calibration.of_scale)
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def _moments_of(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return sample_members(self, features)
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        if self.output == "gaussian":
-            mean, epistemic, noise = sample_moments(self, self._features(X))
-            return self._calibration.apply(mean, np.hypot(epistemic, noise), epistemic)
-        loc, _ = self._moments(X)
-        mean = loc.mean(axis=1, keepdims=True)
-        return Empirical(mean + self.factor_ * (loc - mean))
-
-    def predict_members(self, X: Any, return_std: bool = False) -> Any:
-        """Return what each drawn network predicts, before calibration.
-
-        The networks are the same for all rows and all calls.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-        return_std : bool, default=False
-            Whether to return the networks' standard deviations of the noise too.
-
-        Returns
-        -------
-        members : ndarray of shape (n, n_draws)
-            Means, in the units of y.
-        members_std : ndarray of shape (n, n_draws)
-            Only with `return_std`; in the units of y.
-        """
-        self._check_new(X)
-        loc, scale = self._moments(X)
-        return (loc, scale) if return_std else loc
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> DropoutPosterior:
+        module, seed = fit.net.module_, fit.plan.seed
+        self.noise_std_ = float(self.scaler_.scale(np.array(module.noise_variance())))
+        return DropoutPosterior(self.scaler_, module, self.device, self.n_draws, seed, self.output)

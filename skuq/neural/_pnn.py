@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import FloatArray
-from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._losses import CRPSLoss, Loss, read_judge, read_loss
-from skuq.neural._training.spec import Recipe, counted
+from skuq.neural._losses import Loss, read_loss, resolve_selection_score
+from skuq.neural._predictive.ensemble import NetworkPosterior
+from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
@@ -19,75 +18,79 @@ __all__ = ["PNNRegressor"]
 
 
 class PNNRegressor(BaseNeuralRegressor):
-    """One network that predicts mean and variance, stopped early and calibrated by held-out rows.
+    """One network that predicts mean and variance, of the best epoch and calibrated by held-out rows.
 
     It answers how far off a prediction may be where the noise varies with x, at the cost of one network.
-    Prefer `DeepEnsembleRegressor`, whose members make each other better and hold out no row, unless many
-    are too many.
+    Prefer `DeepEnsembleRegressor`, whose mean has a smaller error than that of one network and which holds
+    out no row, unless one network is all that can be afforded.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers, with rectified linear units.
     module : callable or None, default=None
-        A class or function that is called as ``module(n_features, 2)`` and returns a torch module that maps
-        (n, n_features) to (n, 2), mean and raw variance of the standardised target; it replaces
-        ``hidden_layer_sizes``.
+        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
+        maps (n, n_features) to (n, n_outputs). The outputs are mean and raw variance of the standardised
+        target; it replaces ``hidden_layer_sizes``.
     loss : {"nll", "beta_nll", "crps", "check", "interval"} or Loss, default="nll"
-        What the network is trained by.
-    keep_best : bool, str or Loss, default=True
-        The score by which the weights of the best epoch on the held-out rows are kept, as for `loss`; True
-        is the CRPS, as the likelihood is best before a single network has learnt the mean. False keeps the
-        last epoch.
+        Training loss of the networks.
+    keep_best : str, Loss or False, default="crps"
+        Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
+        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
+        "nll", "beta_nll", "crps", "check", "interval", "squared_error" or a Loss; False keeps the last epoch.
     calibration : {"split", None}, default="split"
-        "split" gives a Student t distribution whose scale and tails are those of the held-out rows. None
-        is the raw normal distribution of the network, over-confident on small data.
+        Rows that calibrate scale and tails of the distribution. "split" are rows held out of training. None
+        is the raw distribution, over-confident on small data.
     calibration_coverage : float, default=0.95
-        Of the central intervals whose width is that of split conformal prediction; at other coverages the
-        tails say how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a
+        Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
+        follows from the tails. Fewer calibration rows than its rank needs, 19 at 95 %, give a
         `SmallSampleWarning`.
-    validation_size : float, splitter or iterable, default=0.2
-        Rows held out for early stopping and calibration: a share of them, or a splitter whose first test
-        rows are taken, such as PredefinedSplit. Not used where neither is wanted.
+    validation_size : float, int, splitter or iterable, default=0.2
+        Rows held out of training where calibration, the noise or the best epoch need them: a share or a
+        number of rows, drawn at random, or a splitter whose first test rows are taken, such as
+        PredefinedSplit.
     learning_rate : float, default=0.003
-        Of Adam, at the first epoch.
+        Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Whether the learning rate falls to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
     batch_size : int, default=32
-        Rows a batch; an epoch's batches are made equally large.
+        Number of rows of a batch; the batches of an epoch are made equally large.
     max_epochs : int or "auto", default="auto"
-        "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
+        Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
     clip_norm : float or None, default=5.0
-        Limit of the norm of the gradient.
+        Limit of the norm of each network's gradient.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        "auto" trains on a GPU where there is one and at least 32 networks.
+        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
+        trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Of the network in training; X and y are standardised in float64 either way.
+        Floating type of the networks in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
-        Further skorch callbacks, but for those that score data, as EpochScoring does.
+        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Further parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Processes, where there are more networks than are trained at once; never changes a number.
+        Number of processes, where there are more networks than are trained at once; results do not depend on
+        it.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible.
+        Seed of initial weights, rows and draws; an integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
     Attributes
     ----------
-    net_ : ProbabilisticNet
-        The trained skorch net and its history.
+    net_ : skorch.NeuralNet
+        Trained skorch net; ``net_.module_`` holds the networks.
     history_ : skorch.history.History
-        Loss on the training rows and score on the held-out ones, by epoch.
+        Mean training loss of each epoch. With `keep_best`, every second epoch has its score too.
     best_epoch_ : int
-        The epoch, from 1, whose weights were kept.
+        Epoch, from 1, whose weights were kept.
     factor_ : float
-        What standard deviations are multiplied by; above 1 the raw network was over-confident.
+        Factor by which calibration multiplies standard deviations; above 1 the raw distribution was
+        over-confident, 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite where not calibrated.
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -98,13 +101,16 @@ class PNNRegressor(BaseNeuralRegressor):
 
     Notes
     -----
-    One network cannot tell what it does not know from noise: `epistemic` raises.
+    One network cannot separate epistemic uncertainty from noise: `epistemic` raises.
 
-    Over-confident where: ``calibration=None`` with few rows or without early stopping, when it fits its
-    training rows more closely than new ones (without early stopping a coverage of 43 to 79 % where 95 % was
-    asked has been measured on 300 to 1000 rows); and far from the training rows, calibrated or not. Early
-    stopping has seen the rows that the factor comes from, so that coverage has no guarantee;
-    ``keep_best=False`` gives one for exchangeable rows.
+    The default of `keep_best` is the CRPS, as the likelihood of a single network is best before it has learnt
+    the mean.
+
+    Over-confident where: ``calibration=None`` with few rows or with ``keep_best=False``, when it fits its
+    training rows more closely than new ones (with the latter, a coverage of 43 to 79 % where 95 % is nominal
+    has been measured on 300 to 1000 rows); and far from the training rows, calibrated or not. The rows that
+    select the epoch also calibrate, so that coverage has no guarantee; ``keep_best=False`` gives one for
+    exchangeable rows.
 
     ``sample_weight`` counts repetitions: losses are weighted by it.
 
@@ -136,7 +142,7 @@ class PNNRegressor(BaseNeuralRegressor):
         *,
         module: Callable[[int, int], Any] | None = None,
         loss: str | Loss = "nll",
-        keep_best: bool | str | Loss = True,
+        keep_best: str | Loss | bool = "crps",
         calibration: str | None = "split",
         calibration_coverage: float = 0.95,
         validation_size: Any = 0.2,
@@ -177,39 +183,14 @@ class PNNRegressor(BaseNeuralRegressor):
 
     # ------------------------------------------------------------------------------- fitting
 
-    def _recipe(self) -> Recipe:
+    def _training_spec(self) -> TrainingSpec:
         loss = read_loss(self.loss)
         if loss.n_outputs != 2:
             raise ValueError(
                 f"`loss` must learn a variance, and {self.loss!r} learns none: one network without it has no "
                 "distribution. Use 'nll', or UncertaintyRegressor around a plain regressor."
             )
-        return Recipe(loss, self.learning_rate, read_judge(self.keep_best, CRPSLoss()))
+        return TrainingSpec(loss, self.learning_rate, resolve_selection_score(self.keep_best))
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        if self._calibrates():
-            unseen = data.take(counted(fit.plan.held_out, data))
-            loc, scale = self._moments_of(unseen.X)
-            self._calibrate((unseen.y - loc[:, 0]) / scale[:, 0], unseen.sample_weight)
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        loc, scale = self._moments(X)
-        return self._calibration.apply(loc[:, 0], scale[:, 0])
-
-    def predict_members(self, X: Any) -> FloatArray:
-        """Return what the one member predicts, as ensembles do for many.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-
-        Returns
-        -------
-        members : ndarray of shape (n, 1)
-            Means, in the units of y.
-        """
-        self._check_new(X)
-        return self._moments(X)[0]
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> NetworkPosterior:
+        return NetworkPosterior(self.scaler_, fit.net.module_, self.device, fit.plan.loss.n_outputs)

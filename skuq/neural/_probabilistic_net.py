@@ -88,10 +88,10 @@ def _tensors_of(dataset: Any) -> tuple[Tensor, Tensor] | None:
 class ProbabilisticNet(NeuralNetRegressor):
     """A skorch net that predicts a normal distribution: for users of skorch with a module of their own.
 
-    It takes float64 features and a one-dimensional target as they come, trains by any of our losses,
-    and works wherever skuq takes an estimator. Prefer `PNNRegressor` where there is no need of
-    skorch: that one standardises X and y, stops early and passes scikit-learn's checks. This one does
-    neither; put it behind a StandardScaler and in a TransformedTargetRegressor.
+    It takes float64 features and a one-dimensional target as they come, trains by any of our losses, and
+    works wherever skuq takes an estimator. Prefer `PNNRegressor` where there is no need of skorch: that one
+    standardises X and y, keeps the best epoch and passes scikit-learn's checks. This one does neither; put
+    it behind a StandardScaler and in a TransformedTargetRegressor.
 
     Parameters
     ----------
@@ -115,13 +115,13 @@ class ProbabilisticNet(NeuralNetRegressor):
 
     See Also
     --------
-    PNNRegressor : The same as a scikit-learn estimator, with standardisation and early stopping.
+    PNNRegressor : The same as a scikit-learn estimator, with standardisation and calibration.
     DeepEnsembleRegressor : Many such networks in one training.
 
     Notes
     -----
     Over-confident when trained for long: the likelihood can always be raised by fitting training rows
-    more closely and believing it. Give `train_split` and skorch's EarlyStopping, and recalibrate.
+    more closely with a smaller variance. Give `train_split` and skorch's EarlyStopping, and recalibrate.
 
     Examples
     --------
@@ -197,12 +197,12 @@ class ProbabilisticNet(NeuralNetRegressor):
         x : array-like or Tensor of shape (B, d)
             Features.
         **fit_params : dict
-            Given to the module.
+            Keyword arguments of the module.
 
         Returns
         -------
         output : Tensor
-            Of the module.
+            Outputs of the module.
         """
         if isinstance(x, np.ndarray):
             x = torch.from_numpy(x)
@@ -247,7 +247,7 @@ class ProbabilisticNet(NeuralNetRegressor):
         Returns
         -------
         dist : Normal of n rows
-            In the units of y.
+            Predictive distributions, in the units of y.
         """
         output = self._outputs(X)
         if output.shape[1] != 2:

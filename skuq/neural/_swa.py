@@ -10,19 +10,14 @@ import numpy as np
 import torch
 from skorch.callbacks import Callback
 
-from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_number
-from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._losses import SquaredErrorLoss
 from skuq.neural._modules.architecture import Architecture
-from skuq.neural._modules.device import read_device
-from skuq.neural._modules.evaluate import member_moments
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedModule
-from skuq.neural._predictive.constant_noise import keep_noise, likely_noise, rows_of, with_noise
-from skuq.neural._training.plan import LONG_TRAINING, TrainingOptions
-from skuq.neural._training.spec import Recipe
+from skuq.neural._predictive.sampled import SampledPosterior
+from skuq.neural._training.plan import LONG_TRAINING, TrainingOptions, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
@@ -31,7 +26,7 @@ __all__ = ["SWARegressor"]
 
 @dataclass(frozen=True)
 class SnapshotArchitecture:
-    """Builds the networks of another architecture, with room for snapshots of their weights."""
+    """Builds the networks of another architecture, with memory for snapshots of their weights."""
 
     base: Architecture
     n_snapshots: int
@@ -41,9 +36,17 @@ class SnapshotArchitecture:
     ) -> StackedModule:
         """Return a module with one member a seed."""
         module = self.base(seeds, n_features, n_outputs, dtype)
-        room = torch.zeros(len(seeds), self.n_snapshots, module.flat.shape[1], dtype=dtype)
-        module.register_buffer("snapshots", room)
+        memory = torch.zeros(len(seeds), self.n_snapshots, module.flat.shape[1], dtype=dtype)
+        module.register_buffer("snapshots", memory)
         return module
+
+
+def snapshots_of(module: StackedModule) -> StackedModule:
+    """Return the snapshots of the one member, as the members of a module of their own."""
+    network = module.take(slice(0, 1))
+    weights = network.get_buffer("snapshots")[0]
+    del network.snapshots
+    return network.with_weights(weights)
 
 
 class TakeSnapshots(Callback):
@@ -53,7 +56,7 @@ class TakeSnapshots(Callback):
         self.n_snapshots, self.learning_rate, self.lr_schedule = n_snapshots, learning_rate, lr_schedule
 
     def __eq__(self, other: object) -> bool:
-        """Compare what it does, so that fits which do the same are trained together."""
+        """Compare the settings, so that fits with equal ones are trained together."""
         return isinstance(other, TakeSnapshots) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -61,13 +64,13 @@ class TakeSnapshots(Callback):
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
         """Set the learning rate.
 
-        Before the first snapshot the optimiser forgets the gradients it has seen: by the small ones of a
-        converged network, it would take the first steps much too long.
+        Before the first snapshot the optimiser's state is cleared: scaled by the small gradients of a
+        converged network, its first steps would be much too long.
         """
         epoch, n_before = len(net.history) - 1, net.max_epochs - self.n_snapshots
         if epoch == n_before:
             net.optimizer_.state.clear()
-        for group, base_lr in zip(net.optimizer_.param_groups, net._base_lrs, strict=True):
+        for group, base_lr in zip(net.optimizer_.param_groups, net.base_lrs_, strict=True):
             if epoch >= n_before:
                 group["lr"] = self.learning_rate
             elif self.lr_schedule == "cosine":
@@ -87,72 +90,78 @@ class SWARegressor(BaseNeuralRegressor):
 
     It answers how far off a prediction may be for little more than the training of one plain network, as
     stochastic weight averaging (SWA) explores the weights that fit about equally well. The noise is the
-    same for all x. Prefer `DeepEnsembleRegressor` where it varies, or where several networks are
-    not too many: snapshots of one training agree more than independent networks do.
+    same for all x. Prefer `DeepEnsembleRegressor` where it varies, or where several networks
+    can be afforded: snapshots of one training differ less than independent networks.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers, with rectified linear units.
     module : callable or None, default=None
-        A class or function that is called as ``module(n_features, 1)`` and returns a torch module that maps
-        (n, n_features) to (n, 1); it replaces ``hidden_layer_sizes``.
+        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
+        maps (n, n_features) to (n, n_outputs). The output is the mean of the standardised target; it replaces
+        ``hidden_layer_sizes``.
     n_snapshots : int, default=20
-        Epochs of further training, after each of which the weights are kept; at least 2.
+        Number of epochs of further training, after each of which the weights are kept; at least 2.
     snapshot_learning_rate : float, default=0.006
-        The constant learning rate of these epochs; the higher, the farther apart the snapshots.
+        Constant learning rate of these epochs; the higher, the farther apart the snapshots.
     calibration : {"split", None}, default="split"
-        "split" gives a Student t distribution whose scale and tails are those of the held-out rows. None
-        is the raw normal distribution, trained on all rows.
+        Rows that calibrate scale and tails of the distribution. "split" are rows held out of training. None
+        is the raw distribution, over-confident on small data.
     calibration_coverage : float, default=0.95
-        Of the central intervals whose width is that of split conformal prediction; at other coverages the
-        tails say how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a
+        Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
+        follows from the tails. Fewer calibration rows than its rank needs, 19 at 95 %, give a
         `SmallSampleWarning`.
-    validation_size : float, splitter or iterable, default=0.2
-        Rows held out for the noise and for calibration: a share of them, or a splitter whose first test
-        rows are taken, such as PredefinedSplit. Not used where there is no calibration.
+    validation_size : float, int, splitter or iterable, default=0.2
+        Rows held out of training where calibration, the noise or the best epoch need them: a share or a
+        number of rows, drawn at random, or a splitter whose first test rows are taken, such as
+        PredefinedSplit.
     learning_rate : float, default=0.003
-        Of Adam, at the first epoch.
+        Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Whether the learning rate falls to 0 by the last epoch before the snapshots.
+        Schedule of the learning rate. "cosine" falls to 0 by the last epoch before the snapshots.
     batch_size : int, default=32
-        Rows a batch; an epoch's batches are made equally large.
+        Number of rows of a batch; the batches of an epoch are made equally large.
     max_epochs : int or "auto", default="auto"
-        Before the snapshots; "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
+        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs. The snapshots come
+        after them.
     clip_norm : float or None, default=5.0
-        Limit of the norm of the gradient.
+        Limit of the norm of each network's gradient.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        "auto" trains on a GPU where there is one and at least 32 networks, and predicts on it where at
-        least as many snapshots are kept.
+        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
+        trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Of the network in training; X and y are standardised in float64 either way.
+        Floating type of the networks in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
-        Further skorch callbacks, but for those that score data, as EpochScoring does.
+        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Further parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Processes, where there are more networks than are trained at once; never changes a number.
+        Number of processes, where there are more networks than are trained at once; results do not depend on
+        it.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible.
+        Seed of initial weights, rows and draws; an integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        The trained skorch net; ``net_.module_.snapshots`` are the weights kept.
+        Trained skorch net; ``net_.module_`` holds the networks. Its buffer ``snapshots`` holds the weights
+        kept.
     history_ : skorch.history.History
-        Loss on the training rows, by epoch.
+        Mean training loss of each epoch.
     best_epoch_ : int
-        The number of epochs; all snapshots count.
+        Epoch, from 1, whose weights were kept. Always the last.
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        What standard deviations are multiplied by; above 1 the raw model was over-confident.
+        Factor by which calibration multiplies standard deviations; above 1 the raw distribution was
+        over-confident, 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite where not calibrated.
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -169,10 +178,10 @@ class SWARegressor(BaseNeuralRegressor):
 
     Unlike SWA-Gaussian [2]_, no normal distribution is fitted to the snapshots and sampled from.
 
-    Over-confident where: ``calibration=None`` (a coverage of 58 to 79 % where 95 % was asked has been
+    Over-confident where: ``calibration=None`` (a coverage of 58 to 79 % where 95 % is nominal has been
     measured on 500 to 1000 rows); and far from the training rows, calibrated or not, where the
-    snapshots agree more than they know. The held-out rows choose noise, scale and tails, so that
-    coverage has no strict guarantee, though nothing else has seen them.
+    snapshots differ less than their errors. The held-out rows choose noise, scale and tails, so that
+    coverage has no strict guarantee, though they are used for nothing else.
 
     ``sample_weight`` counts repetitions: losses are weighted by it.
 
@@ -258,46 +267,18 @@ class SWARegressor(BaseNeuralRegressor):
             further_epochs=n_snapshots,
         )
 
-    def _recipe(self) -> Recipe:
-        return Recipe(SquaredErrorLoss(), self.learning_rate)
+    def _training_spec(self) -> TrainingSpec:
+        return TrainingSpec(SquaredErrorLoss(), self.learning_rate)
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        if not fit.net.module_.get_buffer("snapshots").any(dim=2).all():
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> SampledPosterior:
+        module: StackedModule = fit.net.module_
+        if not module.get_buffer("snapshots").any(dim=2).all():
             raise ValueError(
                 "`callbacks` must let the training run to its end, where the snapshots are taken, but it was "
                 f"stopped after {len(fit.net.history)} epochs. Lower `max_epochs` instead."
             )
-        X, y, weight = rows_of(fit.plan, data, unseen=self.calibration is not None)
-        members = self._members_of(X)
-        residual, epistemic = y - members.mean(axis=1), members.var(axis=1)
-        keep_noise(self, likely_noise(residual, epistemic, weight), residual, epistemic, weight)
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def _members_of(self, X: FloatArray) -> FloatArray:
-        """Return the snapshots' predictions (n, n_snapshots) of the standardised target."""
-        module = self.net_.module_.take(slice(0, 1))
-        weights = module.get_buffer("snapshots")[0]
-        del module.snapshots
-        snapshots = module.with_weights(weights)
-        return member_moments(snapshots, X, read_device(self.device, snapshots.n_members), 1)[0]
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        members = self._members_of(self._standardised(X))
-        return with_noise(self, members.mean(axis=1), members.var(axis=1))
-
-    def predict_members(self, X: Any) -> FloatArray:
-        """Return what each snapshot predicts, before calibration.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-
-        Returns
-        -------
-        members : ndarray of shape (n, n_snapshots)
-            Means, in the units of y.
-        """
-        self._check_new(X)
-        return self.scaler_.loc(self._members_of(self._standardised(X)))
+        posterior = SampledPosterior(self.scaler_, module, self.device, 0.0, snapshots_of)
+        rows = fit.plan.held_out if self.calibration is not None else ~fit.plan.held_out
+        posterior = posterior.with_likely_noise(data.take(rows_with_weight(rows, data)))
+        self.noise_std_ = posterior.noise_std
+        return posterior

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,36 +12,38 @@ from sklearn.exceptions import ConvergenceWarning
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_number, check_option
 from skuq._warnings import warn_user
-from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralRegressor
-from skuq.neural._losses import Loss, NLLLoss, read_judge
+from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.device import read_device
 from skuq.neural._modules.evaluate import member_moments
-from skuq.neural._modules.last_layer import FeatureArchitecture, LastLayerPosterior, features_of
-from skuq.neural._modules.variational import Divergence
+from skuq.neural._modules.last_layer import FeatureArchitecture
+from skuq.neural._modules.stacked import StackedModule
+from skuq.neural._modules.user_module import check_module
+from skuq.neural._modules.variational import Divergence, VariationalModule, drawn_networks
 from skuq.neural._modules.variational_architecture import VariationalArchitecture
-from skuq.neural._predictive.constant_noise import keep_noise, likely_noise, rows_of, with_noise
-from skuq.neural._training.plan import LONG_TRAINING
-from skuq.neural._training.spec import Recipe
+from skuq.neural._predictive.constant_noise import ConstantNoisePosterior
+from skuq.neural._predictive.last_linear import LastLinearPosterior
+from skuq.neural._predictive.sampled import SampledPosterior
+from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["VariationalRegressor"]
 
 _CONSTANT = 0.05
-"""In standard deviations of the target, what is no prediction of it."""
+"""Standard deviation of the prediction, in those of the target, below which it counts as constant."""
 _RATES = {False: 1e-2, True: 3e-3}
 """The standard deviations of all layers are far from where they start; those of the last layer less."""
 
 
 class VariationalRegressor(BaseNeuralRegressor):
-    r"""A network whose weights are normal variables, with a noise that it learns (variational inference).
+    r"""A network whose weights are normal variables, and a learnt noise (variational inference).
 
-    It answers how far off a prediction may be and how much of that more data would cure, with one
-    network whose prediction intervals are hardly over-confident on few rows; the noise is the same for all
-    x. Prefer `DeepEnsembleRegressor` where the noise varies or there are rows enough: its intervals are
-    narrower.
+    It answers how far off a prediction may be and how much of that is epistemic, i.e. reducible by more
+    data, with one network whose prediction intervals are hardly over-confident on few rows; the noise is the
+    same for all x. Prefer `DeepEnsembleRegressor` where the noise varies or there are enough rows: its
+    intervals are narrower.
 
     Parameters
     ----------
@@ -49,76 +52,81 @@ class VariationalRegressor(BaseNeuralRegressor):
     last_layer : bool, default=False
         Whether only the weights of the last layer are uncertain; faster, and over-confident.
     module : callable or None, default=None
-        With `last_layer`, a class or function that is called as ``module(n_features, n_outputs)``, where
-        ``n_outputs`` is the last of ``hidden_layer_sizes``, and returns a torch module that maps
-        (n, n_features) to (n, n_outputs): the features, behind which the last layer is put.
+        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
+        maps (n, n_features) to (n, n_outputs). ``n_outputs`` is the last of ``hidden_layer_sizes``: the
+        outputs are the features of the last layer, which is put behind them. Only with `last_layer`.
     kl_weight : float, default=1.0
-        What the divergence from the prior is multiplied by; 1 is Bayes' rule. It is divided by the number
-        of rows inside.
+        Factor of the divergence from the prior; 1 is Bayes' rule. The number of rows, by which the divergence
+        is divided, is not part of it.
     warm_up : float, default=0.3
-        Share of the epochs over which that weight grows from 0; without, the prior often wins before
-        anything has been learnt, and the prediction is constant.
-    keep_best : bool, str or Loss, default=False
-        Whether, and by which score, the weights of the best epoch on the held-out rows are kept; names as
-        for ``PNNRegressor.loss``, True is the likelihood. Epochs are judged at the mean of the weights.
-        False keeps the last epoch, as the prior makes stopping needless.
+        Share of the epochs over which that factor grows from 0; without, the prior often dominates before the
+        mean is learnt, and the prediction is constant.
+    keep_best : str, Loss or False, default=False
+        Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
+        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
+        "nll", "beta_nll", "crps", "check", "interval", "squared_error" or a Loss; False keeps the last epoch.
     output : {"auto", "analytic", "sampled"}, default="auto"
-        Mean and epistemic variance in closed form, which is possible with `last_layer` only, or of
-        `n_draws` networks drawn from the posterior; "auto" is in closed form where possible.
+        Origin of mean and epistemic variance: "analytic" is a closed form, which there is with `last_layer`
+        only, "sampled" are `n_draws` networks drawn from the posterior, "auto" is the closed form where
+        possible.
     n_draws : int, default=200
-        Networks that are drawn; at least 2. With 200 the epistemic standard deviation is right to 5 %.
+        Number of networks or functions that are drawn from the posterior. At least 2. With 200 the epistemic
+        standard deviation is right to 5 %.
     calibration : {"split", None}, default="split"
-        "split" gives a Student t distribution whose scale and tails are those of the held-out rows. None
-        is the raw normal distribution, trained on all rows.
+        Rows that calibrate scale and tails of the distribution. "split" are rows held out of training. None
+        is the raw distribution, over-confident on small data.
     calibration_coverage : float, default=0.95
-        Of the central intervals whose width is that of split conformal prediction; at other coverages the
-        tails say how wide they are. Fewer unseen rows than its rank needs, 19 at 95 %, give a
+        Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
+        follows from the tails. Fewer calibration rows than its rank needs, 19 at 95 %, give a
         `SmallSampleWarning`.
-    validation_size : float, splitter or iterable, default=0.2
-        Rows held out for early stopping and calibration: a share of them, or a splitter whose first test
-        rows are taken, such as PredefinedSplit. Not used where neither is wanted.
+    validation_size : float, int, splitter or iterable, default=0.2
+        Rows held out of training where calibration, the noise or the best epoch need them: a share or a
+        number of rows, drawn at random, or a splitter whose first test rows are taken, such as
+        PredefinedSplit.
     learning_rate : float or "auto", default="auto"
-        Of Adam, at the first epoch; "auto" is 0.01, with `last_layer` 0.003.
+        Initial learning rate of Adam. "auto" is 0.01, with `last_layer` 0.003.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Whether the learning rate falls to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
     batch_size : int, default=32
-        Rows a batch; an epoch's batches are made equally large.
+        Number of rows of a batch; the batches of an epoch are made equally large.
     max_epochs : int or "auto", default="auto"
-        "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
+        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Limit of the norm of the gradient.
+        Limit of the norm of each network's gradient.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        "auto" trains on a GPU where there is one and at least 32 networks, and predicts on it where at
-        least as many are drawn.
+        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
+        trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
-        Of the network in training; X and y are standardised in float64 either way.
+        Floating type of the networks in training; X and y are standardised in float64 either way.
     callbacks : list or None, default=None
-        Further skorch callbacks, but for those that score data, as EpochScoring does.
+        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
         Further parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Processes, where there are more networks than are trained at once; never changes a number.
+        Number of processes, where there are more networks than are trained at once; results do not depend on
+        it.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible.
+        Seed of initial weights, rows and draws; an integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        The trained skorch net.
+        Trained skorch net; ``net_.module_`` holds the networks.
     history_ : skorch.history.History
-        Loss on the training rows with the divergence, by epoch.
+        Mean training loss of each epoch. With `keep_best`, every second epoch has its score too.
     best_epoch_ : int
-        The epoch, from 1, whose weights were kept.
+        Epoch, from 1, whose weights were kept.
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        What standard deviations are multiplied by; above 1 the raw model was over-confident.
+        Factor by which calibration multiplies standard deviations; above 1 the raw distribution was
+        over-confident, 1 without calibration.
     df_ : float
-        Degrees of freedom of the Student t distribution, from 3 to 100; infinite where not calibrated.
+        Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -130,22 +138,23 @@ class VariationalRegressor(BaseNeuralRegressor):
     Notes
     -----
     Weights have a normal posterior without correlations (mean field), which minimises the mean negative
-    log-likelihood of the rows plus the divergence from the prior over n. Each row of a batch sees weights
+    log-likelihood of the rows plus the divergence from the prior over n. Each row of a batch has weights
     of its own, by local reparameterisation [1]_. The prior of a layer's weights is normal about 0 with the
     variance of most evidence, the mean of their squares, found in closed form in every step; biases have a
     standard normal prior. The standard deviations start at 0.05 over the root of the number of inputs.
     A noise is learnt with the weights; calibrated, it is replaced by the one that makes the held-out rows
-    most likely beside the epistemic variance, so that what was fitted too closely counts as noise.
+    most likely beside the epistemic variance, so that overfitting counts as noise. With
+    `keep_best`, epochs are scored at the mean of the weights.
 
-    Over-confident where: ``calibration=None`` with ``last_layer=True`` (a coverage of 40 to 93 % where
-    95 % was asked has been measured on 300 to 1000 rows), because the other layers and the noise are
-    fitted to the training rows; ``kl_weight`` below 1; far from the training rows, calibrated or not, as
-    the mean-field posterior forgets how weights belong together; and in confidence intervals, `epistemic`,
-    on some 100 rows or fewer, where the prior wins all the same: of a sine in three columns the prediction
-    was constant on five data sets of five, and intervals of 90 % covered the function in about 10 %.
-    Prediction intervals cover there, and are rather too wide, as what has not been learnt counts as noise.
-    A ``ConvergenceWarning`` says so. The held-out rows choose noise, scale and tails, so that coverage has no
-    strict guarantee.
+    Over-confident where: ``calibration=None`` with ``last_layer=True`` (a coverage of 40 to 93 % where 95 %
+    is nominal has been measured on 300 to 1000 rows), because the other layers and the noise are fitted to
+    the training rows; ``kl_weight`` below 1; far from the training rows, calibrated or not, as the
+    mean-field posterior leaves out the correlations of the weights; and in confidence intervals,
+    `epistemic`, on some 100 rows or fewer, where the prior dominates all the same: of a sine in three
+    columns the prediction was constant on five data sets of five, and intervals of 90 % covered the function
+    in about 10 %. Prediction intervals cover there, and are rather too wide, as what has not been learnt
+    counts as noise. A ``ConvergenceWarning`` is issued. The held-out rows choose noise, scale and tails, so
+    that coverage has no strict guarantee.
 
     ``sample_weight`` counts repetitions: losses are weighted by it, and n is its sum.
 
@@ -182,7 +191,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         module: Callable[[int, int], Any] | None = None,
         kl_weight: float = 1.0,
         warm_up: float = 0.3,
-        keep_best: bool | str | Loss = False,
+        keep_best: str | Loss | bool = False,
         output: str = "auto",
         n_draws: int = 200,
         calibration: str | None = "split",
@@ -230,7 +239,7 @@ class VariationalRegressor(BaseNeuralRegressor):
     # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
-        plain = FeatureArchitecture.of(super()._architecture())
+        plain = FeatureArchitecture.of(self._hidden_sizes(), check_module(self.module))
         last_layer = check_option(self.last_layer, "last_layer", (True, False))
         if plain.module is not None and not last_layer:
             raise ValueError(
@@ -243,7 +252,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         divergence = Divergence(check_number(self.kl_weight, "kl_weight", positive=True), warm_up)
         return VariationalArchitecture(plain.hidden, plain.module, last_layer, divergence)
 
-    def _recipe(self) -> Recipe:
+    def _training_spec(self) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
         check_option(self.output, "output", ("auto", "analytic", "sampled"))
         if self.output == "analytic" and not self.last_layer:
@@ -255,63 +264,36 @@ class VariationalRegressor(BaseNeuralRegressor):
         if isinstance(rate, str):
             check_option(rate, "learning_rate", ("auto",))
             rate = _RATES[self.last_layer]
-        return Recipe(NLLLoss(), rate, read_judge(self.keep_best, NLLLoss()), counts_rows=True)
+        score = resolve_selection_score(self.keep_best)
+        return TrainingSpec(NLLLoss(), rate, score, counts_rows=True)
 
-    def _accept(self, fit: TrainedFit, data: TrainingData) -> None:
-        self._seed = fit.plan.seed
-        self._last_layer: LastLayerPosterior = self.net_.module_.posterior()
-        X, y, weight = rows_of(fit.plan, data, unseen=self.calibration is not None)
-        loc, epistemic = self._posterior_moments(X)
-        noise = self.net_.module_.noise_variance()
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> ConstantNoisePosterior:
+        module: VariationalModule = fit.net.module_
+        posterior = self._with_learnt_noise(module, fit.plan.seed)
         if self.calibration is not None:
-            noise = likely_noise(y - loc, epistemic, weight)
-        keep_noise(self, noise, y - loc, epistemic, weight)
+            unseen = data.take(rows_with_weight(fit.plan.held_out, data))
+            posterior = posterior.with_likely_noise(unseen)
+        self.noise_std_ = posterior.noise_std
         if self.scaler_.y_scale > 0 and fit.plan.X.any():
-            self._warn_of_a_constant(fit.plan.X)
+            self._warn_of_a_constant(module, fit.plan.X)
+        return posterior
 
-    def _warn_of_a_constant(self, X: FloatArray) -> None:
+    def _with_learnt_noise(self, module: VariationalModule, seed: int) -> ConstantNoisePosterior:
+        """Return the posterior of the last layer, or of all, with the noise of the training."""
+        common = self.scaler_, module, self.device, module.noise_variance()
+        if self.last_layer:
+            weights, closed_form = module.last_layer_weights(), bool(self.output != "sampled")
+            return LastLinearPosterior(*common, weights, self.n_draws, seed, closed_form)
+        return SampledPosterior(*common, partial(drawn_networks, n_draws=self.n_draws, seed=seed))
+
+    def _warn_of_a_constant(self, module: StackedModule, X: FloatArray) -> None:
         """Warn where the prediction at the mean of the weights hardly depends on x."""
-        loc, _ = member_moments(self.net_.module_, X, read_device(self.device, 1))
+        loc, _ = member_moments(module, X, read_device(self.device, 1))
         share = float(loc.std())
         if share < _CONSTANT:
             warn_user(
                 f"the prediction is nearly constant, its standard deviation {share:.2g} times that of y: if "
-                "X says anything of y, the prior has outweighed the data. Use more rows, fewer or smaller "
-                "hidden layers, `kl_weight` below 1, or more epochs.",
+                "X is informative about y, the prior has outweighed the data. Use more rows, fewer or "
+                "smaller hidden layers, `kl_weight` below 1, or more epochs.",
                 ConvergenceWarning,
             )
-
-    # ---------------------------------------------------------------------------- prediction
-
-    def _posterior_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and epistemic variance of the standardised target for standardised rows."""
-        if self.last_layer and self.output != "sampled":
-            return self._last_layer.moments(features_of(self.net_.module_, X, read_device(self.device, 1)))
-        members = self._draws(X)
-        return members.mean(axis=1), members.var(axis=1)
-
-    def _draws(self, X: FloatArray) -> FloatArray:
-        """Return what networks drawn from the posterior predict, shape (n, n_draws)."""
-        module, device = self.net_.module_, read_device(self.device, self.n_draws)
-        if self.last_layer:
-            return self._last_layer.draws(features_of(module, X, device), self.n_draws, self._seed)
-        return member_moments(module.drawn(self.n_draws, self._seed), X, device, 1)[0]
-
-    def _predict_dist(self, X: Any) -> Distribution:
-        return with_noise(self, *self._posterior_moments(self._standardised(X)))
-
-    def predict_members(self, X: Any) -> FloatArray:
-        """Return what networks drawn from the posterior predict, before calibration.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features, with the columns of the training data.
-
-        Returns
-        -------
-        members : ndarray of shape (n, n_draws)
-            Values of the same networks for any X, in the units of y.
-        """
-        self._check_new(X)
-        return self.scaler_.loc(self._draws(self._standardised(X)))

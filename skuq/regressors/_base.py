@@ -176,7 +176,7 @@ class BaseUncertaintyRegressor(
             params=data.metadata,
             n_jobs=getattr(self, "n_jobs", None),
             verbose=getattr(self, "verbose", 0),
-            on_fold=progress.teller("fold"),
+            on_fold=progress.reporter("fold"),
         )
         dist: Distribution = result.in_row_order(len(data))
         return dist

@@ -220,7 +220,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             rng.randint(MAX_SEED, size=n_members).tolist(),
             n_jobs=self.n_jobs,
             verbose=self.verbose,
-            on_member=progress.teller("member"),
+            on_member=progress.reporter("member"),
         )
         return unseen
 

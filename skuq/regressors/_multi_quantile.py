@@ -150,7 +150,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
             )
             for setting, place in zip(settings, places, strict=True)
         )
-        report = progress.teller("level")
+        report = progress.reporter("level")
         results = run_parallel(tasks, n_jobs=self.n_jobs, one_by_one=report is not None, verbose=self.verbose)
         self.estimators_ = []
         for fitted in results:

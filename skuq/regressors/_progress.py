@@ -29,18 +29,18 @@ class Progress:
         if hasattr(estimator, "_init_callback_context"):
             self._context = estimator._init_callback_context(max_subtasks=n_tasks)
             self._context.call_on_fit_task_begin(estimator=estimator)
-        self._listened_to = bool(getattr(self._context, "_callbacks", ()))
+        self._has_callbacks = bool(getattr(self._context, "_callbacks", ()))
 
-    def teller(self, name: str) -> Callable[..., None] | None:
-        """Return a function that reports one task as done, or None where nobody listens.
+    def reporter(self, name: str) -> Callable[..., None] | None:
+        """Return a function that reports one task as done, or None without callbacks.
 
         Without it, results need not come one by one, which not every parallel backend can do.
         """
-        return (lambda *_: self.done(name)) if self._listened_to else None
+        return (lambda *_: self.done(name)) if self._has_callbacks else None
 
     def done(self, name: str) -> None:
         """Report one task as done."""
-        if self._listened_to:
+        if self._has_callbacks:
             with self.task(name):
                 pass
 

@@ -152,7 +152,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             params=data.fit_params,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
-            on_fold=progress.teller("fold"),
+            on_fold=progress.reporter("fold"),
         )
         if self.ensemble:
             self.estimators_ = list(folds.estimators)

@@ -187,7 +187,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
             predict=point_predict,
-            on_fold=progress.teller("mean fold"),
+            on_fold=progress.reporter("mean fold"),
         )
         self.estimator_ = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
         progress.done("mean model")
@@ -222,7 +222,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
                 self._scale_model(data, seed)[1],
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
-                on_fold=progress.teller("mean of two folds"),
+                on_fold=progress.reporter("mean of two folds"),
             )
         if not len(tested):  # one fold, or a finished model: no mean model knows any of the pairs
             tested, predicted = cross_fit(
@@ -233,7 +233,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
                 params=params,
                 n_jobs=self.n_jobs,
                 predict=point_predict,
-                on_fold=progress.teller("scale fold"),
+                on_fold=progress.reporter("scale fold"),
                 name="the model of the scale, fold",
             ).tested()
         weight = None if pairs.sample_weight is None else pairs.sample_weight[tested]

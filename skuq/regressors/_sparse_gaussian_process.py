@@ -219,7 +219,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
                 jitter=self.jitter,
                 max_iter=self.max_iter if self._y_scale > 0 else 0,
                 tol=self.tol,
-                report=progress.teller("evaluation"),
+                report=progress.reporter("evaluation"),
             )
             self._posterior = collapsed_posterior(self.kernel_, X, y, weight, optimum, self.jitter)
         self.n_iter_ = optimum.n_iter

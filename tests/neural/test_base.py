@@ -51,12 +51,12 @@ MODELS = {
         4, ci_scale="mean", noise_estimation="split", calibration="split", **SMALL
     ),
     "dropout": MCDropoutRegressor(n_draws=20, **SMALL),
-    "dropout, samples": MCDropoutRegressor(n_draws=20, output="samples", keep_best=True, **SMALL),
+    "dropout, samples": MCDropoutRegressor(n_draws=20, output="samples", keep_best="crps", **SMALL),
     "concrete dropout": ConcreteDropoutRegressor(n_draws=20, **SMALL),
     "variational": VariationalRegressor(n_draws=20, **SMALL),
     "variational, last layer": VariationalRegressor(last_layer=True, **SMALL),
     "laplace": LastLayerLaplaceRegressor(**SMALL),
-    "laplace, stopped": LastLayerLaplaceRegressor(keep_best=True, **SMALL),
+    "laplace, stopped": LastLayerLaplaceRegressor(keep_best="squared_error", **SMALL),
     "swa": SWARegressor(n_snapshots=8, **{**SMALL, "max_epochs": 12}),
 }
 # A network of the user ends before the last layer of these.
@@ -125,7 +125,7 @@ def test_cross_fitting_trains_all_folds_at_once(model, sine, monkeypatch):
 
 
 def test_estimators_of_other_losses_are_fitted_together(sine):
-    """As in paper 000: the seeds of every loss in one training."""
+    """As Chung et al. (2021) compare losses: the seeds of every loss in one training."""
     X, y = sine
     models = [
         PNNRegressor(loss=loss, dtype="float64", **{**SMALL, "random_state": seed})
@@ -167,7 +167,7 @@ def test_fit_many_refuses_what_it_cannot_train(sine):
         model._fit_many(X, y, [np.arange(10)], epochs=3)
 
 
-def test_fit_transform_is_honest_and_then_fits_all_rows(model, sine):
+def test_fit_transform_is_out_of_sample_and_then_fits_all_rows(model, sine):
     X, y = sine
     dist = clone(model).fit_transform(X, y)
     assert len(dist) == len(y)
@@ -340,14 +340,14 @@ def test_progress_is_reported_by_epoch(model, sine):
     assert hasattr(callbacks, "ProgressBar")
     from skuq.regressors._progress import Progress
 
-    told = []
+    reported = []
 
-    class Listening(Progress):
-        def teller(self, name):
-            return lambda *_: told.append(name)
+    class Recorded(Progress):
+        def reporter(self, name):
+            return lambda *_: reported.append(name)
 
-    model._fit(model._read(*sine, None, {}, "fit"), Listening(None, None))
-    assert told == ["epoch"] * 20
+    model._fit(model._read(*sine, None, {}, "fit"), Recorded(None, None))
+    assert reported == ["epoch"] * 20
 
 
 # ----------------------------------------------------------------------------------------- parameters
@@ -390,12 +390,12 @@ def without_dropout(n_features, n_outputs):
 @pytest.mark.parametrize(
     "model", [name for name in WITH_MODULE if not isinstance(MODELS[name], MCDropoutRegressor)], indirect=True
 )
-def test_networks_of_ones_own_that_draw_nothing_are_the_same_in_any_company(model, sine, monkeypatch):
+def test_networks_of_ones_own_without_draws_are_the_same_in_any_training(model, sine, monkeypatch):
     X, y = sine
     with_own_network(model, without_dropout).set_params(dtype="float64")
     rows = [np.arange(100), np.arange(50, 150)]
     together = model._fit_many(X, y, rows)
-    if not model.get_params().get("keep_best"):  # members that are judged together stay together
+    if not model.get_params().get("keep_best"):  # members that are scored together stay together
         monkeypatch.setattr("skuq.neural._training.trainer._members_at_once", lambda *_: 1)
     for part, one in zip(rows, together, strict=True):
         same(one.predict_dist(X), clone(model).fit(X[part], y[part]).predict_dist(X), 1e-7)
@@ -486,7 +486,7 @@ def test_skorchs_early_stopping_and_checkpoints_work(model, sine, tmp_path):
 
 @pytest.mark.parametrize("model", ["pnn", "bootstrap"], indirect=True)
 def test_epochs_are_printed_where_asked(model, sine, capsys):
-    """Every second epoch is judged; the latest score stands in its column in those between."""
+    """Every second epoch is scored; the latest score stands in its column in those between."""
     model.set_params(verbose=1, max_epochs=4).fit(*sine)
     head, _, *rows = capsys.readouterr().out.splitlines()
     names = ["epoch", "train_loss", "valid_loss", "dur"]
@@ -495,7 +495,7 @@ def test_epochs_are_printed_where_asked(model, sine, capsys):
 
 
 def test_a_training_that_diverges_says_so(model, sine):
-    """Whether calibrated or not: else it is predict_dist that finds numbers which nobody has given."""
+    """Whether calibrated or not: else predict_dist would fail, with numbers that are not the user's."""
     options = {"optimizer": torch.optim.SGD}
     model.set_params(learning_rate=1e30, clip_norm=None, net_params=options)
     if "snapshot_learning_rate" in model.get_params():
@@ -514,12 +514,21 @@ class AbsoluteError(Loss):
         return self.weight * ((y - loc).abs() + 0.1 * (variance - 0.1) ** 2)
 
 
+class CubicError(Loss):
+    """A score of the mean alone."""
+
+    n_outputs = 1
+
+    def score(self, loc, variance, y):
+        return (y - loc).abs() ** 3
+
+
 class Averaging(Loss):
     def score(self, loc, variance, y):
         return ((y - loc) ** 2 + variance).mean()
 
 
-def test_losses_of_ones_own_judge_too(sine):
+def test_losses_of_ones_own_select_epochs_too(sine):
     own = AbsoluteError(2.0)
     models = [PNNRegressor(keep_best=stop, **SMALL) for stop in (own, "nll", False)]
     for one, model in zip(fit_many(models, *sine), models, strict=True):
@@ -539,11 +548,24 @@ def test_a_loss_that_averages_over_rows_says_so(sine, params):
 
 
 @pytest.mark.parametrize("model", ["bootstrap", "laplace"], indirect=True)
-def test_where_no_noise_is_known_early_stopping_is_yes_or_no(model, sine):
-    with pytest.raises(ValueError, match="`keep_best` must be True or False, got 'crps'"):
-        model.set_params(keep_best="crps").fit(*sine)
-    model.set_params(keep_best=np.True_).fit(*sine)
+def test_where_no_noise_is_predicted_a_score_of_the_mean_selects_the_epoch(model, sine):
+    for score in ("crps", AbsoluteError()):
+        with pytest.raises(ValueError, match=r"must be one of 'squared_error', .*Loss of the mean"):
+            clone(model).set_params(keep_best=score).fit(*sine)
+    model.set_params(keep_best="squared_error").fit(*sine)
     assert "valid_loss" in model.history_[1]
+    other = clone(model).set_params(keep_best=CubicError()).fit(*sine)
+    assert other.history_[1]["valid_loss"] != model.history_[1]["valid_loss"]
+
+
+@pytest.mark.parametrize("keep_best", [True, np.True_, "accuracy", None, 1])
+def test_keep_best_names_a_score_or_is_false(model, sine, keep_best):
+    if "keep_best" not in model.get_params():
+        pytest.skip("all epochs of the snapshots count")
+    with pytest.raises(ValueError, match=r"`keep_best` must be one of .*, or False, got "):
+        model.set_params(keep_best=keep_best).fit(*sine)
+    model.set_params(keep_best=np.False_).fit(*sine)
+    assert "valid_loss" not in model.history_[1]
 
 
 @pytest.mark.parametrize(
@@ -552,14 +574,25 @@ def test_where_no_noise_is_known_early_stopping_is_yes_or_no(model, sine):
         (PredefinedSplit(np.arange(160) % 2), "`validation_size` must give row numbers from 0 to 149"),
         ([], "`validation_size` must give at least one fold"),
         (GroupKFold(3), "`validation_size` must be a splitter that needs no groups, got GroupKFold"),
-        ("last", "`validation_size` must be a share of the rows such as 0.2, or a splitter, got 'last'"),
-        (5, "`validation_size` must be a share of the rows such as 0.2, or a splitter, got 5"),
+        (
+            "last",
+            "`validation_size` must be a share of the rows such as 0.2, a number of rows, or a splitter",
+        ),
+        (True, "`validation_size` must be a share of the rows such as 0.2, .* got True"),
+        (0, "`validation_size` must lie between 1 and 149 as a number of rows"),
+        (150, "`validation_size` must lie between 1 and 149 as a number of rows, .* got 150"),
         (1.0, "`validation_size` must lie strictly between 0 and 1"),
     ],
 )
 def test_a_bad_validation_is_called_by_its_name(sine, validation_size, message):
     with pytest.raises(ValueError, match=message):
         PNNRegressor(validation_size=validation_size, **SMALL).fit(*sine)
+
+
+def test_a_number_of_rows_is_held_out_as_its_share_is(model, sine):
+    X, y = sine
+    by_share = clone(model).set_params(validation_size=0.2).fit(X, y).predict_dist(X)
+    same(clone(model).set_params(validation_size=30).fit(X, y).predict_dist(X), by_share)
 
 
 def test_another_optimiser(model, sine):
@@ -655,7 +688,7 @@ def test_an_unknown_loss_lists_the_known(model, sine):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_a_missing_gpu_is_said(model, sine):
+def test_a_missing_gpu_raises(model, sine):
     with pytest.raises(ValueError, match="`device` is 'cuda', but torch finds no GPU"):
         model.set_params(device="cuda").fit(*sine)
 

@@ -15,8 +15,8 @@ from sklearn.model_selection import PredefinedSplit
 from skuq.distributions import StudentT
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import BootstrapNetRegressor
-from skuq.neural._bags import bagged_mean_and_spread
 from skuq.neural._base import fit_together
+from skuq.neural._predictive.ensemble import bagged_mean_and_spread
 from skuq.regressors._progress import NO_PROGRESS
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}
@@ -53,15 +53,16 @@ def test_the_noise_comes_from_rows_that_members_left_out(sine):
     X, y = sine
     model = net(calibration=None)
     fit = fit_together([(model, model._read(X, y, None, {}, "fit"))], NO_PROGRESS)[0]
-    unseen = fit.plan.unseen()
-    asked = unseen.sum(axis=1) > 1
-    members = np.where(unseen, model._moments_of(X)[0], np.nan)[asked]
-    residual = y[asked] - np.nanmean(members, axis=1)
+    unseen = fit.plan.out_of_bag()
+    many = unseen.sum(axis=1) > 1
+    members = np.where(unseen, model.predict_members(X), np.nan)[many]
+    residual = y[many] - np.nanmean(members, axis=1)
     terms = np.maximum(residual**2 - np.nanvar(members, axis=1, ddof=1), 0)
-    assert asked.sum() > 100
+    assert many.sum() > 100
     rows = np.flatnonzero(unseen.any(axis=1))
-    one = np.isin(rows, np.flatnonzero(asked))
-    residual, spread = model._residuals(model._read(X, y, None, {}, "fit"), fit, rows)
+    one = np.isin(rows, np.flatnonzero(many))
+    mean, spread = bagged_mean_and_spread(model.predict_members(X[rows]), unseen[rows], "member")
+    residual = y[rows] - mean
     np.testing.assert_allclose(np.maximum(residual**2 - spread, 0)[one], terms, rtol=1e-6)
     assert model.noise_std_ == pytest.approx(np.sqrt(np.maximum(residual**2 - spread, 0).mean()))
 
@@ -70,17 +71,17 @@ def test_the_spread_of_the_mean_is_the_data_part_of_pairs():
     rng = np.random.default_rng(0)
     n, pairs, data, chance = 4000, 10, 2.0, 3.0
     loc = 1e6 + np.repeat(data * rng.normal(size=(n, pairs)), 2, axis=1) + chance * rng.normal(size=(n, 20))
-    everyone = np.ones(loc.shape, dtype=bool)
-    mean, spread = bagged_mean_and_spread(loc, everyone, "mean")
+    every = np.ones(loc.shape, dtype=bool)
+    mean, spread = bagged_mean_and_spread(loc, every, "mean")
     np.testing.assert_allclose(mean, loc.mean(axis=1))
     expected = data**2 + data**2 / pairs + chance**2 / 20
     assert spread.mean() == pytest.approx(expected, rel=0.05)
-    _, member = bagged_mean_and_spread(loc, everyone, "member")
+    _, member = bagged_mean_and_spread(loc, every, "member")
     np.testing.assert_allclose(member, loc.var(axis=1, ddof=1), rtol=1e-6)
-    asked = np.repeat(rng.random((n, pairs)) < 0.5, 2, axis=1)
-    asked[:, :2] = True
-    mean, spread = bagged_mean_and_spread(loc, asked, "mean")
-    np.testing.assert_allclose(mean, [row[known].mean() for row, known in zip(loc, asked, strict=True)])
+    used = np.repeat(rng.random((n, pairs)) < 0.5, 2, axis=1)
+    used[:, :2] = True
+    mean, spread = bagged_mean_and_spread(loc, used, "mean")
+    np.testing.assert_allclose(mean, [row[known].mean() for row, known in zip(loc, used, strict=True)])
     assert spread.mean() == pytest.approx(expected, rel=0.5)
 
 
@@ -88,7 +89,7 @@ def test_members_share_rows_two_by_two_only_for_the_mean(sine):
     for ci_scale, n_bags in (("member", 6), ("mean", 3)):
         model = net(ci_scale=ci_scale)
         fit = fit_together([(model, model._read(*sine, None, {}, "fit"))], NO_PROGRESS)[0]
-        unseen = fit.plan.unseen()
+        unseen = fit.plan.out_of_bag()
         assert len(np.unique(unseen, axis=1).T) == n_bags
         members = model.predict_members(sine[0])
         assert len(np.unique(members[0])) == 6
@@ -136,13 +137,13 @@ def test_rows_held_out_for_the_noise_do_not_calibrate_by_others(sine):
     assert moved.factor_ < 0.1  # the others calibrate
 
 
-def test_early_stopping_keeps_the_epoch_of_the_smallest_unseen_error(sine):
-    model = net(keep_best=True, max_epochs=200, learning_rate=0.02).fit(*sine)
+def test_the_epoch_of_the_smallest_out_of_bag_error_is_kept(sine):
+    model = net(keep_best="squared_error", max_epochs=200, learning_rate=0.02).fit(*sine)
     scores = {row["epoch"]: row["valid_loss"] for row in model.history_ if "valid_loss" in row}
     assert model.best_epoch_ == min(scores, key=scores.get) < 200
 
 
-def test_fit_transform_asks_those_who_left_the_row_out(sine):
+def test_fit_transform_predicts_by_the_members_that_left_the_row_out(sine):
     X, y = sine
     far = y.copy()
     far[:20] += 50.0

@@ -1,4 +1,4 @@
-"""What is special to ensembles: parts of their uncertainty, honesty of unseen rows, settings of papers."""
+"""Deep ensembles alone: parts of their uncertainty, out-of-bag rows, settings of the literature."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def test_the_default_covers_and_the_raw_ensemble_does_not():
 def test_fit_transform_gives_each_row_the_members_that_left_it_out():
     X, y = world(150, 1)
     raw = DeepEnsembleRegressor(10, calibration=None, keep_best=False, max_epochs=200, random_state=0)
-    honest = raw.fit_transform(X, y)
-    seen = raw.predict_dist(X)
+    out_of_bag = raw.fit_transform(X, y)
+    in_sample = raw.predict_dist(X)
     X_new, y_new = world(4000, 2)
     error_new = np.abs(y_new - raw.predict(X_new)).mean()
-    assert np.abs(y - honest.mean()).mean() == pytest.approx(error_new, rel=0.2)
-    assert np.abs(y - seen.mean()).mean() < 0.8 * error_new
+    assert np.abs(y - out_of_bag.mean()).mean() == pytest.approx(error_new, rel=0.2)
+    assert np.abs(y - in_sample.mean()).mean() < 0.8 * error_new
 
 
 @pytest.mark.parametrize("n_members", [1, 2, 5])
@@ -94,7 +94,7 @@ def test_rows_that_no_member_left_out_get_other_members(sine, n_members):
     far[:20] += 50.0
     dist = ensemble(n_members, calibration=None, max_epochs=100).fit_transform(X, far)
     assert len(dist) == 150
-    assert np.abs(dist.mean()[:20]).mean() < 45  # nobody who has learnt the row is asked
+    assert np.abs(dist.mean()[:20]).mean() < 45  # by members that are not trained on the row
 
 
 @pytest.mark.parametrize("loss", ["beta_nll", "squared_error"])
@@ -176,7 +176,7 @@ def test_split_calibrates_by_the_rows_held_out(sine):
     ("params", "message"),
     [
         ({"bootstrap": False}, "no member leaves a row out"),
-        ({"output": "mixture", "loss": "squared_error"}, "members know no noise to mix"),
+        ({"output": "mixture", "loss": "squared_error"}, "members predict no noise to mix"),
         ({"output": "samples"}, "`output` must be one of"),
         ({"bootstrap": "no"}, "`bootstrap` must be one of True, False, got 'no'"),
         ({"n_estimators": 0}, "`n_estimators` must be at least 1"),
@@ -185,7 +185,7 @@ def test_split_calibrates_by_the_rows_held_out(sine):
             {"calibration": "split", "validation_size": 1.5},
             "`validation_size` must lie strictly between 0 and 1",
         ),
-        ({"calibration": "split", "validation_size": 5}, "`validation_size` must be a share of the rows"),
+        ({"calibration": "split", "validation_size": "5"}, "`validation_size` must be a share of the rows"),
     ],
 )
 def test_settings_that_make_no_sense_raise(sine, params, message):
@@ -193,7 +193,7 @@ def test_settings_that_make_no_sense_raise(sine, params, message):
         ensemble().set_params(**params).fit(*sine)
 
 
-def test_epochs_may_be_judged_by_another_score(sine):
+def test_another_score_may_select_the_epoch(sine):
     model = ensemble(keep_best="crps").fit(*sine)
     assert 0 < min(row["valid_loss"] for row in model.history_ if "valid_loss" in row) < 1
 

@@ -1,4 +1,4 @@
-"""Without torch or skorch, skuq works and skuq.neural says what to install."""
+"""Without torch or skorch, skuq works and skuq.neural raises with what to install."""
 
 from __future__ import annotations
 

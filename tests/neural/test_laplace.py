@@ -102,8 +102,8 @@ def test_the_last_layer_on_the_features_is_the_network(module):
     np.testing.assert_allclose(features @ last, output, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("keep_best", [False, True])
-def test_it_learns_mean_noise_and_where_it_knows_nothing(keep_best):
+@pytest.mark.parametrize("keep_best", [False, "squared_error"])
+def test_it_learns_mean_noise_and_where_it_is_uncertain(keep_best):
     X, y = world(400, 0)
     model = LastLayerLaplaceRegressor((32, 32), keep_best=keep_best, max_epochs=100, random_state=0).fit(X, y)
     X_new, y_new = world(4000, 1)
@@ -115,7 +115,7 @@ def test_it_learns_mean_noise_and_where_it_knows_nothing(keep_best):
 
 
 def test_held_out_rows_say_how_large_the_noise_is():
-    """A network with many weights fits few rows by far too closely; only calibrated does it say so."""
+    """A network with many weights fits few rows by far too closely; only calibration shows it."""
     X, y = np.random.default_rng(0).normal(size=(100, 10)), np.random.default_rng(1).normal(size=100)
     settings = {"hidden_layer_sizes": (64, 64), "max_epochs": 200, "random_state": 0}
     raw = LastLayerLaplaceRegressor(calibration=None, **settings).fit(X, y)
@@ -144,8 +144,8 @@ def test_without_hidden_layers_it_is_bayesian_ridge():
     np.testing.assert_allclose(dist.std(), std, rtol=0.05)
 
 
-def test_early_stopping_keeps_the_best_epoch():
-    model = LastLayerLaplaceRegressor(keep_best=True, **SMALL).fit(*world(100, 0))
+def test_the_epoch_of_the_smallest_held_out_error_is_kept():
+    model = LastLayerLaplaceRegressor(keep_best="squared_error", **SMALL).fit(*world(100, 0))
     scores = [row.get("valid_loss", np.inf) for row in model.history_]
     assert model.best_epoch_ == 1 + int(np.argmin(scores))
 
@@ -156,7 +156,7 @@ def test_early_stopping_keeps_the_best_epoch():
         ({"n_draws": 0}, ValueError, "`n_draws` must be at least 1"),
         ({"calibration": "oob"}, ValueError, "`calibration` must be one of"),
         ({"calibration_coverage": 95}, ValueError, "`calibration_coverage` must lie strictly between"),
-        ({"validation_size": 3}, ValueError, "`validation_size` must be a share"),
+        ({"validation_size": None}, ValueError, "`validation_size` must be a share"),
         ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
         ({"module": lambda d, k: nn.Linear(d, k + 1)}, ValueError, r"maps \(n, 1\) to \(n, 16\)"),
         ({"module": nn.Linear, "hidden_layer_sizes": ()}, ValueError, "must end with the number of features"),

@@ -70,19 +70,19 @@ def test_beta_nll_is_the_weighted_likelihood_and_leaves_its_weight_alone(case):
         torch.testing.assert_close(free.grad, scale.detach() ** (2 * beta) * plain.grad)
 
 
-def test_beta_nll_is_judged_by_the_likelihood():
-    assert BetaNLLLoss().judge() == NLLLoss()
-    assert CRPSLoss().judge() == CRPSLoss()
+def test_epochs_of_beta_nll_are_scored_by_the_likelihood():
+    assert BetaNLLLoss().selection_score() == NLLLoss()
+    assert CRPSLoss().selection_score() == CRPSLoss()
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_a_loss_is_least_at_the_truth(loss):
     """Propriety: no other mean or variance scores better on average than those of the data."""
     y = torch.as_tensor(Normal(0.0, 1.0).quantile((np.arange(4000) + 0.5) / 4000)[0])
-    judge = loss.judge()
+    proper = loss.selection_score()
 
     def score(loc, variance):
-        return float(judge.score(torch.full_like(y, loc), torch.full_like(y, variance), y).mean())
+        return float(proper.score(torch.full_like(y, loc), torch.full_like(y, variance), y).mean())
 
     best = score(0.0, 1.0)
     others = [score(0.2, 1.0), score(-0.2, 1.0)]

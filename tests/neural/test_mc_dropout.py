@@ -1,4 +1,4 @@
-"""What is special to dropout: draws that are networks, parts of the uncertainty, settings of papers."""
+"""Dropout alone: draws that are networks, parts of the uncertainty, settings of the literature."""
 
 from __future__ import annotations
 

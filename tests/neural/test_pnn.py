@@ -38,14 +38,14 @@ def test_the_net_is_a_probabilistic_net():
     assert model.predict_members(np.zeros((2, 1))).shape == (2, 1)
 
 
-def test_one_network_does_not_tell_noise_from_ignorance():
+def test_one_network_does_not_separate_noise_from_epistemic_uncertainty():
     dist = PNNRegressor((8,), max_epochs=3, random_state=0).fit(*world(100, 0)).predict_dist([[0.0]])
     assert isinstance(dist, StudentT)
     with pytest.raises(NoDecompositionError):
         dist.epistemic()
 
 
-def test_without_stopping_and_calibration_all_rows_are_trained_on():
+def test_without_a_score_and_calibration_all_rows_are_trained_on():
     X, y = world(60, 0)
     settings = {"keep_best": False, "calibration": None, "max_epochs": 3, "random_state": 0}
     plain = PNNRegressor((8,), **settings)

@@ -1,6 +1,6 @@
 """Data that a careless author forgets: what `test_base` leaves out, for every neural estimator.
 
-Either there is an error that says what is wrong, or the answer is right.
+Either there is an error that names what is wrong, or the result is right.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def model(request):
 
 
 @pytest.fixture(scope="session")
-def known():
-    """Rows of a line with normal noise, 300 to fit and 500 to judge; the target in [0, 1] or so."""
+def line():
+    """Rows of a line with normal noise, 300 to fit and 500 to score; the target in [0, 1] or so."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(800, 1))
     y = 0.5 + 0.3 * X[:, 0] + 0.1 * rng.normal(size=800)
@@ -48,9 +48,9 @@ def finite(dist):
 # -------------------------------------------------------------------------------- units of the target
 
 
-def test_coverage_and_width_are_the_same_in_all_units(model, known):
+def test_coverage_and_width_are_the_same_in_all_units(model, line):
     """In float32, as by default: targets at ten million that differ by one, and of the order 1e-9."""
-    X, y, X_new, y_new = known
+    X, y, X_new, y_new = line
     coverage, width, crps = [], [], []
     for shift, unit in UNITS:
         dist = clone(model).fit(X, shift + unit * y).predict_dist(X_new)
@@ -65,8 +65,8 @@ def test_coverage_and_width_are_the_same_in_all_units(model, known):
     np.testing.assert_allclose(crps, crps[0], rtol=0.02)
 
 
-def test_out_of_fold_distributions_are_right_at_any_offset(known):
-    X, y, _, _ = known
+def test_out_of_fold_distributions_are_right_at_any_offset(line):
+    X, y, _, _ = line
     plain, moved = (
         DeepEnsembleRegressor(4, hidden_layer_sizes=(16,), max_epochs=20, random_state=0).fit_transform(
             X, target
@@ -91,8 +91,8 @@ def test_a_constant_fold_among_others_is_certain(sine):
 
 
 @pytest.mark.parametrize("kind", [int, bool, "float32", object, "Series", "list"])
-def test_targets_of_other_types(model, known, kind):
-    X, y = known[0][:100], np.round(3 * known[1][:100])
+def test_targets_of_other_types(model, line, kind):
+    X, y = line[0][:100], np.round(3 * line[1][:100])
     y = y > 1 if kind is bool else y
     given = {"Series": pd.Series(y, index=range(5, 105)), "list": y.tolist()}
     given = given[kind] if isinstance(kind, str) and kind in given else y.astype(kind)
@@ -139,8 +139,8 @@ def test_the_units_of_the_features_do_not_matter(model, sine, unit):
     )
 
 
-def test_one_column_and_columns_that_say_nothing(model, known):
-    X, y = known[:2]
+def test_one_column_and_columns_without_information(model, line):
+    X, y = line[:2]
     model.set_params(max_epochs=3)
     assert finite(clone(model).fit(X, y).predict_dist(X[:1]))
     with np.errstate(all="raise"):
@@ -149,11 +149,11 @@ def test_one_column_and_columns_that_say_nothing(model, known):
     np.testing.assert_allclose(nothing.std(), y.std(), rtol=0.3)
 
 
-def test_integers_and_booleans_are_features(model, known):
-    X = (known[0][:100] > 0) + 2 * (known[0][:100] > 0.5)
+def test_integers_and_booleans_are_features(model, line):
+    X = (line[0][:100] > 0) + 2 * (line[0][:100] > 0.5)
     model.set_params(max_epochs=2)
-    expected = np.asarray(clone(model).fit(X.astype(float), known[1][:100]).predict_dist(X.astype(float)))
-    np.testing.assert_array_equal(np.asarray(model.fit(X, known[1][:100]).predict_dist(X)), expected)
+    expected = np.asarray(clone(model).fit(X.astype(float), line[1][:100]).predict_dist(X.astype(float)))
+    np.testing.assert_array_equal(np.asarray(model.fit(X, line[1][:100]).predict_dist(X)), expected)
 
 
 def test_a_row_far_from_all_others_is_predicted_without_nan(model, sine):
@@ -211,9 +211,9 @@ def net():
 
 
 @pytest.mark.parametrize(("shift", "unit"), UNITS)
-def test_behind_standardisation_the_net_is_right_in_all_units(net, known, shift, unit):
-    """It standardises nothing itself, as it says; this is how it is used."""
-    X, y, X_new, y_new = known
+def test_behind_standardisation_the_net_is_right_in_all_units(net, line, shift, unit):
+    """It standardises nothing itself, as documented; this is how it is used."""
+    X, y, X_new, y_new = line
     chain = TransformedTargetRegressor(make_pipeline(StandardScaler(), net), transformer=StandardScaler())
     dist = predict_dist(chain.fit(X, shift + unit * y), X_new)
     assert 0.83 < prediction_interval_coverage(shift + unit * y_new, dist) < 0.99
@@ -221,15 +221,15 @@ def test_behind_standardisation_the_net_is_right_in_all_units(net, known, shift,
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_the_net_takes_few_rows_and_a_constant_target(net, known, n):
-    X = known[0]
+def test_the_net_takes_few_rows_and_a_constant_target(net, line, n):
+    X = line[0]
     dist = net.fit(X[:n], np.full(n, 3.0)).predict_dist(X)
     assert finite(dist)
     assert (dist.std() > 0).all()
 
 
-def test_the_net_never_gives_a_distribution_of_nan(net, known):
-    X, y = known[:2]
+def test_the_net_never_gives_a_distribution_of_nan(net, line):
+    X, y = line[:2]
     net.fit(X, y)
     with pytest.raises(ValueError, match="must be finite"):
         net.predict_dist(np.full((2, 1), np.nan))

@@ -176,7 +176,7 @@ def test_a_lighter_prior_leaves_less_uncertainty():
 
 
 def test_heavy_rows_count_in_the_prior():
-    """Weights of 4 say four times as many rows, so that less is unknown."""
+    """Weights of 4 stand for four times as many rows, so that the epistemic part is smaller."""
     X, y = world(100, 0)
     settings = {"hidden_layer_sizes": (16,), "max_epochs": 100, "random_state": 0, "calibration": None}
     once = VariationalRegressor(**settings).fit(X, y).predict_dist(X)
@@ -184,9 +184,9 @@ def test_heavy_rows_count_in_the_prior():
     assert np.median(four.epistemic().std()) < 0.8 * np.median(once.epistemic().std())
 
 
-@pytest.mark.parametrize("stop", [True, "crps"])
-def test_early_stopping_keeps_the_best_epoch(stop):
-    model = VariationalRegressor(keep_best=stop, **SMALL).fit(*world(100, 0))
+@pytest.mark.parametrize("score", ["nll", "crps"])
+def test_the_epoch_of_the_best_held_out_score_is_kept(score):
+    model = VariationalRegressor(keep_best=score, **SMALL).fit(*world(100, 0))
     scores = [row.get("valid_loss", np.inf) for row in model.history_]
     assert model.best_epoch_ == 1 + int(np.argmin(scores))
 
@@ -236,11 +236,11 @@ def test_without_hidden_layers_it_is_bayesian_linear_regression():
 
 
 @pytest.mark.parametrize("last_layer", [False, True])
-def test_a_prior_that_outweighs_the_data_is_said(sine, last_layer):
+def test_a_prior_that_outweighs_the_data_warns(sine, last_layer):
     model = VariationalRegressor((16,), last_layer=last_layer, max_epochs=40, random_state=0)
     model.fit(*sine)
     model.set_params(kl_weight=1e3, warm_up=0.0)
     with pytest.warns(ConvergenceWarning, match="the prediction is nearly constant") as caught:
         model.fit(*sine)
     assert caught[0].filename == __file__
-    model.fit(np.ones((150, 2)), sine[1])  # nothing to predict by, so nothing to say
+    model.fit(np.ones((150, 2)), sine[1])  # nothing to predict by, so no warning

@@ -97,7 +97,7 @@ def test_without_callbacks_nothing_is_told():
 
     progress = Progress(Plain(), 2)
     progress.done("task")
-    assert progress.teller("task") is None
+    assert progress.reporter("task") is None
     with progress.task("task", Plain()):
         pass
     progress.close()

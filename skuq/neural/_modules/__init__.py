@@ -1,1 +1,1 @@
-"""The stacked modules: the networks of all members as one, and what they stand on."""
+"""The stacked modules: the networks of all members as one, and their foundations."""

@@ -1,4 +1,4 @@
-"""What builds a stacked module, compared by what it builds."""
+"""Architectures: they build stacked modules, and are equal where they build the same."""
 
 from __future__ import annotations
 

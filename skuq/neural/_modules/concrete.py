@@ -73,7 +73,7 @@ class ConcreteDropoutMLP(LearntRates, StackedDropout):
     Parameters
     ----------
     seeds : sequence of MemberSeed
-        One for each member; ``n_rows`` divides the penalty.
+        Generators of each member; ``n_rows`` divides the penalty.
     n_features : int
         Number of columns d of X.
     hidden : tuple of int
@@ -81,9 +81,9 @@ class ConcreteDropoutMLP(LearntRates, StackedDropout):
     n_outputs : int
         Number of outputs k.
     length_scale : float
-        Prior length scale: what weights of the first layer are measured by.
+        Prior length scale of the function.
     dtype : torch.dtype
-        Of the weights.
+        Type of the weights.
     """
 
     def __init__(
@@ -117,13 +117,13 @@ class ConcreteUserModule(FeatureUserModule, LearntRates):
     build : callable
         As `body_of` returns it.
     seeds : sequence of MemberSeed
-        One for each member; ``n_rows`` divides the penalty, which is that of the last layer.
+        Generators of each member; ``n_rows`` divides the penalty, which is that of the last layer.
     n_features : int
         Number of columns d of X.
     length_scale : float
-        What weights of the last layer are measured by.
+        Prior length scale of the function.
     dtype : torch.dtype
-        Of the weights.
+        Type of the weights.
     """
 
     def __init__(

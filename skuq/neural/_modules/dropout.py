@@ -37,18 +37,18 @@ _DROPOUT_LAYERS = (
 
 
 class StackedDropout(RandomisedModule):
-    """M perceptrons with dropout after hidden layers; a subclass says with which factors.
+    """M perceptrons with dropout after hidden layers; a subclass writes the factors.
 
     Parameters
     ----------
     blocks : mapping of str to ndarray of shape (M, ...)
-        Dense blocks, and whatever else is learnt.
+        Dense blocks, and further weights.
     seeds : sequence of MemberSeed
-        Whose ``noise`` draws in training.
+        Generators of the members; ``noise`` draws in training.
     dropped : tuple of bool
         For each hidden layer, whether units of it are left out.
     dtype : torch.dtype
-        Of the weights.
+        Type of the weights.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class StackedDropout(RandomisedModule):
         n_draws : int
             Number S of networks.
         rng : numpy.random.Generator
-            Draws which units they have.
+            Generator of the units left out.
 
         Returns
         -------
@@ -136,7 +136,7 @@ class DropoutMLP(StackedDropout, ConstantNoiseModule):
     Parameters
     ----------
     seeds : sequence of MemberSeed
-        One for each member.
+        Generators of each member.
     n_features : int
         Number of columns d of X.
     hidden : tuple of int
@@ -144,9 +144,9 @@ class DropoutMLP(StackedDropout, ConstantNoiseModule):
     dropped : tuple of bool
         For each of them, whether units are left out.
     rate : float
-        Probability of being left out.
+        Probability that a unit is left out.
     dtype : torch.dtype
-        Of the weights.
+        Type of the weights.
     """
 
     def __init__(
@@ -178,11 +178,11 @@ class DropoutUserModule(StackedUserModule, ConstantNoiseModule):
     build : callable
         ``build(n_features, 1)`` returns a module that maps (B, d) to (B, 1).
     seeds : sequence of MemberSeed
-        One for each member.
+        Generators of each member.
     n_features : int
         Number of columns d of X.
     dtype : torch.dtype
-        Of the weights.
+        Type of the weights.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class DropoutUserModule(StackedUserModule, ConstantNoiseModule):
         try:
             with torch.no_grad():
                 self.networks(2, np.random.default_rng(0))(x)
-        except Exception as error:  # vmap gives up with errors of many kinds
+        except Exception as error:  # vmap fails with errors of many kinds
             raise ValueError(
                 "`module` must build a network that torch.func.vmap can run, without control flow that "
                 f"depends on values, so that one draw of its dropout layers serves all rows; got: {error}"

@@ -1,4 +1,4 @@
-"""What trained networks give for new rows, block by block, so that memory does not grow with their number."""
+"""Outputs of trained networks for new rows, in blocks, so that memory does not grow with their number."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def member_moments(
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance that each member predicts for each row, both of shape (n, M).
 
-    A network with one output knows no variance; it is 0 then.
+    A network with one output has no variance; it is 0 then.
     """
     outputs = member_outputs(module, X, device)
     if n_outputs == 1:

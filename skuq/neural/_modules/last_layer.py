@@ -16,13 +16,13 @@ from skuq.neural._modules.evaluate import blocks_of, to_predict
 from skuq.neural._modules.noise import MIN_NOISE, minimum
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedMLP, StackedModule
-from skuq.neural._modules.user_module import StackedUserModule, check_outputs, checked_network
+from skuq.neural._modules.user_module import StackedUserModule, check_network, check_outputs
 
 __all__ = [
     "FeatureArchitecture",
     "FeatureUserModule",
     "HeadedNetwork",
-    "LastLayerPosterior",
+    "LastLayerWeights",
     "body_of",
     "features_of",
 ]
@@ -39,7 +39,7 @@ class _HasFeatures(Protocol):
 
 
 class FeatureMLP(StackedMLP):
-    """A multilayer perceptron whose last layer's input can be had."""
+    """A multilayer perceptron that returns the input of its last layer."""
 
     def features(self, x: Tensor) -> Tensor:
         """Return the input of the last layer, (M, k, B), for features (M, d, B)."""
@@ -85,7 +85,7 @@ def body_of(
     """Return what builds the user's network, of so many outputs, with a linear layer behind it."""
 
     def build(_: int, __: int) -> HeadedNetwork:
-        body = checked_network(module(n_features, width))
+        body = check_network(module(n_features, width))
         which = ", the features of the last layer, as many as `hidden_layer_sizes` ends with"
         check_outputs(body, n_features, width, which)
         return HeadedNetwork(body, width, n_outputs)
@@ -95,19 +95,19 @@ def body_of(
 
 @dataclass(frozen=True)
 class FeatureArchitecture:
-    """Builds networks whose last layer is linear, and whose features can be had."""
+    """Builds networks whose last layer is linear, and that return its features."""
 
     hidden: tuple[int, ...]
     module: Callable[[int, int], Any] | None = None
 
     @classmethod
-    def of(cls, plain: Any) -> Self:
-        """Return that of an MLPArchitecture, whose module is then the body only."""
-        if plain.module is not None and not plain.hidden:
+    def of(cls, hidden: tuple[int, ...], module: Callable[[int, int], Any] | None) -> Self:
+        """Return the architecture of checked parameters; ``module`` is the network before the last layer."""
+        if module is not None and not hidden:
             raise ValueError(
                 "`hidden_layer_sizes` must end with the number of features that `module` gives, got ()."
             )
-        return cls(plain.hidden, plain.module)
+        return cls(hidden, module)
 
     def __call__(
         self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
@@ -134,23 +134,20 @@ def features_of(module: StackedModule, X: FloatArray, device: torch.device) -> F
 
 
 @dataclass(frozen=True, eq=False)
-class LastLayerPosterior:
-    """Independent normal weights in a rotated basis, and a noise; in units of the standardised target.
+class LastLayerWeights:
+    """Independent normal weights in a rotated basis; in units of the standardised target.
 
     Attributes
     ----------
     rotation : ndarray of shape (k, k) or None
         Its columns are the basis; None is the basis of the features.
     mean, variance : ndarray of shape (k,)
-        Of the weights.
-    noise : float
-        Variance of the noise.
+        Means and variances of the weights.
     """
 
     rotation: FloatArray | None
     mean: FloatArray
     variance: FloatArray
-    noise: float
 
     def moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and epistemic variance of each row, both of shape (n,)."""
@@ -173,13 +170,13 @@ class Evidence:
     Attributes
     ----------
     rotation, eigenvalues : ndarray of shape (k, k), (k,)
-        Of the features' second moments, summed over rows.
+        Eigenvectors and eigenvalues of the features' second moments, summed over rows.
     projected : ndarray of shape (k,)
         Products of features and target, in the rotated basis.
     precision : float
-        Of the prior of each weight.
+        Prior precision of each weight.
     noise : float
-        Its variance.
+        Variance of the noise.
     """
 
     rotation: FloatArray
@@ -207,10 +204,10 @@ class Evidence:
             noise = max(squared_error / max(n - determined, 1e-3 * n), MIN_NOISE)
         return cls(rotation, eigenvalues, projected, precision, noise)
 
-    def posterior(self) -> LastLayerPosterior:
+    def posterior(self) -> LastLayerWeights:
         """Return the normal posterior of the weights."""
         shrunk = self.eigenvalues + self.precision * self.noise
-        return LastLayerPosterior(self.rotation, self.projected / shrunk, self.noise / shrunk, self.noise)
+        return LastLayerWeights(self.rotation, self.projected / shrunk, self.noise / shrunk)
 
     def with_likely_noise(self, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
         """Return the same prior with the noise that makes unseen rows most likely, at least the present.

@@ -1,9 +1,9 @@
-"""What some stacked networks have: random numbers in training, and a variance of the noise that is learnt."""
+"""Parts of some stacked networks: random numbers in training, and a learnt variance of the noise."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -19,11 +19,11 @@ from skuq.neural._modules.stacked import StackedModule
 __all__ = ["MIN_NOISE", "ConstantNoiseModule", "RandomisedModule", "first_raw_noise", "minimum"]
 
 MIN_NOISE = 1e-8
-"""In units of the variance of the target."""
+"""Smallest variance of the noise, in units of the variance of the target."""
 
 
 class RandomisedModule(StackedModule):
-    """Networks that draw in training, each from a generator of its own, and so the same in any company.
+    """Networks that draw in training, each from a generator of its own, and so the same in any ensemble.
 
     The generators go with the training: a copy, a part or what is left after it can only predict.
     """
@@ -31,7 +31,7 @@ class RandomisedModule(StackedModule):
     _generators: Sequence[np.random.Generator] = ()
 
     def set_seeds(self, seeds: Sequence[MemberSeed]) -> None:
-        """Note whose generators draw, and how many rows each member learns from."""
+        """Set the generators, and the number of rows that each member learns from."""
         self._generators = [seed.noise for seed in seeds]
         n_rows = torch.tensor([seed.n_rows for seed in seeds], dtype=self.flat.dtype)
         self.register_buffer("n_rows", n_rows)
@@ -53,7 +53,7 @@ class RandomisedModule(StackedModule):
         return self._generators
 
     def end_training(self) -> None:
-        """Forget the generators too."""
+        """Delete the generators too."""
         super().end_training()
         self._generators = ()
 
@@ -84,7 +84,7 @@ class ConstantNoiseModule(StackedModule):
         return float(variance_of(self.weights["raw_noise"].detach().double()).flatten()[0])
 
 
-def minimum(cost: Any, lowest: float, highest: float) -> float:
+def minimum(cost: Callable[[float], float], lowest: float, highest: float) -> float:
     """Return where a function of a positive number is smallest, found on a grid of logarithms first."""
     if highest <= lowest:
         return lowest

@@ -34,7 +34,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
     blocks : mapping of str to ndarray of shape (M, ...)
         Initial values of the weights, by name; see `weights`.
     dtype : torch.dtype
-        Of the weights and of everything computed with them.
+        Type of the weights and of everything computed with them.
 
     Notes
     -----
@@ -53,7 +53,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         self.flat = nn.Parameter(torch.as_tensor(np.concatenate(rows, axis=1), dtype=dtype))
         self._leaves: dict[str, Tensor] | None = None
         self._gradients: dict[str, Tensor] = {}
-        self._rooms: dict[tuple[str, int, int], Tensor] = {}
+        self._workspaces: dict[tuple[str, int, int], Tensor] = {}
 
     # ---------------------------------------------------------------------- what a subclass writes
 
@@ -66,7 +66,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return None
 
     def begin_epoch(self, fraction: float) -> None:
-        """Take notice of the share of the epochs that is done, 0 at the first; for warm-ups."""
+        """Set the share of the epochs that is done, 0 at the first; for warm-ups."""
 
     # ----------------------------------------------------------------------------------- weights
 
@@ -123,7 +123,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     def end_training(self) -> None:
         """Undo `begin_training`."""
-        self._leaves, self._gradients, self._rooms, self.flat.grad = None, {}, {}, None
+        self._leaves, self._gradients, self._workspaces, self.flat.grad = None, {}, {}, None
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
         """Write the gradient of the loss into ``flat.grad``.
@@ -131,11 +131,11 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         Parameters
         ----------
         output : Tensor of shape (B, M, k)
-            What `forward` gave.
+            Result of `forward`.
         gradient : Tensor of shape (B, M, k)
-            Of the loss with respect to it.
+            Gradient of the loss with respect to it.
         penalty : Tensor of shape (M,) or None, default=None
-            What is added to the loss.
+            Terms added to the losses.
         """
         sources, directions = [output], [gradient]
         if penalty is not None:
@@ -149,16 +149,16 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         if gradient is None:
             raise RuntimeError("there are no gradients to clip; call `begin_training` and `backward` first.")
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-        # A factor of 1 changes nothing, so that asking first changes no number; on a GPU it would wait.
+        # A factor of 1 changes nothing, so that the comparison changes no number; on a GPU it would wait.
         if gradient.is_cuda or norm.max() > limit:
             gradient.mul_(limit / norm.clamp_(min=limit))
 
-    def _room(self, name: str, rows: int, columns: int) -> Tensor:
+    def _workspace(self, name: str, rows: int, columns: int) -> Tensor:
         """Return memory (M, rows, columns) for a result: the same in each step, so that it stays cached."""
         key = name, rows, columns
-        if key not in self._rooms:
-            self._rooms[key] = self.flat.new_empty(self.n_members, rows, columns)
-        return self._rooms[key]
+        if key not in self._workspaces:
+            self._workspaces[key] = self.flat.new_empty(self.n_members, rows, columns)
+        return self._workspaces[key]
 
     # ----------------------------------------------------------------------------------- members
 
@@ -167,12 +167,12 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         taken = copy.copy(self)
         taken._parameters = dict(self._parameters)
         taken._buffers = {name: self._take_buffer(value, members) for name, value in self._buffers.items()}
-        taken._leaves, taken._gradients, taken._rooms = None, {}, {}
+        taken._leaves, taken._gradients, taken._workspaces = None, {}, {}
         taken.flat = nn.Parameter(self.flat.detach()[members].clone())
         return taken
 
     def with_weights(self, flat: Tensor) -> Self:
-        """Return a module of its own, one member for each row of weights, otherwise like the first here."""
+        """Return a module of its own, one member for each row of weights, otherwise a copy of the first."""
         made = self.take(slice(0, 1))
         made._buffers = {
             name: None if value is None else value.expand(len(flat), *value.shape[1:]).clone()
@@ -183,7 +183,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     @staticmethod
     def join(modules: Sequence[ModuleT]) -> ModuleT:
-        """Return one module with the members of all, of which the first says the rest."""
+        """Return one module with the members of all, and everything else of the first."""
         if len(modules) == 1:
             return modules[0]
         joined = modules[0].take(slice(None))
@@ -196,7 +196,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return None if value is None else value[members].clone()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_leaves": None, "_gradients": {}, "_rooms": {}}
+        return {**self.__dict__, "_leaves": None, "_gradients": {}, "_workspaces": {}}
 
 
 def dense_blocks(
@@ -227,7 +227,7 @@ class StackedMLP(StackedModule):
     Parameters
     ----------
     rngs : sequence of numpy.random.Generator
-        One for each member, which draws its initial weights.
+        Generators of the initial weights, one for each member.
     n_features : int
         Number of columns d of X.
     hidden : sequence of int
@@ -235,7 +235,7 @@ class StackedMLP(StackedModule):
     n_outputs : int
         Number of outputs k.
     dtype : torch.dtype
-        Of the weights.
+        Type of the weights.
     """
 
     def __init__(
@@ -259,12 +259,12 @@ class StackedMLP(StackedModule):
             return self._run(x, self._inputs, keep=True)
 
     def _run(self, x: Tensor, inputs: list[Tensor], *, keep: bool = False) -> Tensor:
-        """Run the layers, and note the input of each; ``keep`` has them in memory that is used again."""
+        """Run the layers, and record the input of each; ``keep`` has them in memory that is used again."""
         weights = self.weights
         for k in range(self.n_layers):
             inputs.append(x)
             weight, hidden = weights[f"weight_{k}"], k < self.n_layers - 1
-            out = self._room(f"hidden {k}", weight.shape[1], x.shape[2]) if keep and hidden else None
+            out = self._workspace(f"hidden {k}", weight.shape[1], x.shape[2]) if keep and hidden else None
             x = torch.baddbmm(weights[f"bias_{k}"], weight, x, out=out)
             if hidden:
                 x = torch.relu_(x)
@@ -279,8 +279,8 @@ class StackedMLP(StackedModule):
                 self._weight_gradient(k, slope, x)
                 torch.sum(slope, dim=2, keepdim=True, out=self._gradients[f"bias_{k}"])
                 if k:
-                    room = self._room(f"slope {k % 2}", weight.shape[2], x.shape[2])
-                    slope = torch.bmm(weight.transpose(1, 2), slope, out=room)
+                    workspace = self._workspace(f"slope {k % 2}", weight.shape[2], x.shape[2])
+                    slope = torch.bmm(weight.transpose(1, 2), slope, out=workspace)
                     torch.ops.aten.threshold_backward.grad_input(slope, x, 0, grad_input=slope)
         self._inputs = []
 
@@ -288,7 +288,7 @@ class StackedMLP(StackedModule):
         """Write one; a small one through memory of its own, as products into a view run one by one."""
         into = self._gradients[f"weight_{k}"]
         small = math.prod(into.shape[1:]) <= _SMALL
-        out = self._room("gradient", into.shape[1], into.shape[2]) if small else into
+        out = self._workspace("gradient", into.shape[1], into.shape[2]) if small else into
         torch.bmm(slope, x.transpose(1, 2), out=out)
         if small:
             into.copy_(out)

@@ -15,7 +15,7 @@ from skuq._typing import FloatArray
 from skuq.neural._modules.device import seeded_torch
 from skuq.neural._modules.stacked import StackedModule
 
-__all__ = ["StackedUserModule", "check_outputs", "checked_network", "own_module"]
+__all__ = ["StackedUserModule", "check_module", "check_network", "check_outputs"]
 
 _MAX_TORCH_SEED = 2**63
 
@@ -28,14 +28,14 @@ class StackedUserModule(StackedModule):
     build : callable
         ``build(n_features, n_outputs)`` returns a module that maps (B, d) to (B, k).
     rngs : sequence of numpy.random.Generator
-        One for each member; seeds torch while that member is built, and torch's own generator is
-        left as it was.
+        Generators, one for each member; each seeds torch while that member is built, and torch's own
+        generator is left as it was.
     n_features, n_outputs : int
-        What ``build`` is given.
+        Arguments of ``build``.
     dtype : torch.dtype
-        Of the weights.
+        Type of the weights.
     extra : mapping of str to ndarray of shape (M, ...) or None, default=None
-        What a subclass learns besides the networks' weights.
+        Weights of a subclass besides those of the networks.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class StackedUserModule(StackedModule):
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             try:
                 self._run_whole(x)
-            except Exception:  # vmap gives up with errors of many kinds; what is wrong fails in the loop too
+            except Exception:  # vmap fails with errors of many kinds; a wrong network fails in the loop too
                 self.vectorised = False
                 self._run_whole(x)
         for name, value in before.items():
@@ -127,10 +127,10 @@ def _built(
     """Build one member's network under its own seed."""
     with seeded_torch(int(rng.integers(_MAX_TORCH_SEED)), torch.device("cpu")):
         network = build(n_features, n_outputs)
-    return checked_network(network).to(dtype)
+    return check_network(network).to(dtype)
 
 
-def own_module(module: Any) -> Callable[[int, int], Any] | None:
+def check_module(module: Any) -> Callable[[int, int], Any] | None:
     """Return a checked parameter ``module``."""
     if module is not None and not callable(module):
         raise TypeError(
@@ -147,7 +147,7 @@ def own_module(module: Any) -> Callable[[int, int], Any] | None:
     return checked
 
 
-def checked_network(network: Any) -> nn.Module:
+def check_network(network: Any) -> nn.Module:
     """Return what ``module`` has built, where that is a network."""
     if isinstance(network, nn.Module):
         return network

@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from skuq._typing import FloatArray
-from skuq.neural._modules.last_layer import LastLayerPosterior
+from skuq.neural._modules.last_layer import LastLayerWeights
 from skuq.neural._modules.noise import ConstantNoiseModule, RandomisedModule, first_raw_noise
 from skuq.neural._modules.seeds import MemberSeed
-from skuq.neural._modules.stacked import StackedMLP, dense_blocks
+from skuq.neural._modules.stacked import StackedMLP, StackedModule, dense_blocks
 
 __all__ = [
     "Divergence",
     "UncertainLayer",
     "VariationalMLP",
     "VariationalModule",
+    "drawn_networks",
     "initial_log_scale",
 ]
 
@@ -51,7 +52,7 @@ class Divergence:
 class VariationalModule(RandomisedModule, ConstantNoiseModule):
     """M networks of which some layers have normal weights; a subclass writes their order.
 
-    In training each row sees weights of its own, through the mean and variance that they give each unit
+    In training each row has weights of its own, through the mean and variance that they give each unit
     (local reparameterisation). Otherwise the network runs at the mean of the weights. The outputs
     are the mean and, the same for all rows, the raw variance of the noise.
     """
@@ -62,12 +63,12 @@ class VariationalModule(RandomisedModule, ConstantNoiseModule):
     def set_up(
         self, seeds: Sequence[MemberSeed], uncertain: Sequence[UncertainLayer], divergence: Divergence
     ) -> None:
-        """Note what is uncertain, and whose generators draw the noise."""
+        """Set which layers are uncertain, and the generators of the noise."""
         self.uncertain, self.divergence, self._warmth = tuple(uncertain), divergence, 1.0
         self.set_seeds(seeds)
 
     def begin_epoch(self, fraction: float) -> None:
-        """Let the prior in little by little; at once, it would win before anything has been learnt."""
+        """Increase the weight of the prior gradually: at once, it dominates before the mean is learnt."""
         warm_up = self.divergence.warm_up
         self._warmth = 1.0 if fraction >= warm_up else fraction / warm_up
 
@@ -94,11 +95,11 @@ class VariationalModule(RandomisedModule, ConstantNoiseModule):
 
     # ------------------------------------------------------------------------------- the posterior
 
-    def posterior(self) -> LastLayerPosterior:
-        """Return that of the first member's last layer, for features with a column of ones."""
+    def last_layer_weights(self) -> LastLayerWeights:
+        """Return the posterior of the first member's last layer, for features with a column of ones."""
         weight, bias, weight_log_scale, bias_log_scale = (self._first(name) for name in self.uncertain[-1])
         mean, log_scale = np.append(weight, bias), np.append(weight_log_scale, bias_log_scale)
-        return LastLayerPosterior(None, mean, np.exp(2 * log_scale), self.noise_variance())
+        return LastLayerWeights(None, mean, np.exp(2 * log_scale))
 
     def _first(self, name: str) -> FloatArray:
         values: FloatArray = self.weights[name][0].detach().double().cpu().numpy().ravel()
@@ -111,15 +112,15 @@ class VariationalMLP(VariationalModule):
     Parameters
     ----------
     seeds : sequence of MemberSeed
-        One for each member.
+        Generators of each member.
     sizes : sequence of int
         Columns of X, sizes of the hidden layers, and 1.
     last_layer : bool
-        Whether the weights of the last layer only are uncertain.
+        Whether only the weights of the last layer are uncertain.
     divergence : Divergence
-        How the prior enters.
+        Weight and warm-up of the divergence from the prior.
     dtype : torch.dtype
-        Of the weights.
+        Type of the weights.
     """
 
     def __init__(
@@ -162,19 +163,19 @@ class VariationalMLP(VariationalModule):
         return x
 
     def _run_training(self, x: Tensor) -> Tensor:
-        """Run the layers with noise, and note of each what its gradient needs."""
-        weights, n_sure = self.weights, len(self.layers) - len(self.uncertain)
-        units = list(self.sizes[n_sure + 1 :])
+        """Run the layers with noise, and record of each what its gradient needs."""
+        weights, n_certain = self.weights, len(self.layers) - len(self.uncertain)
+        units = list(self.sizes[n_certain + 1 :])
         noises = torch.split(self.draw_normal(sum(units), x), units, dim=1)
         self._inputs, self._deviations = [], []
         for k, layer in enumerate(self.layers):
             self._inputs.append(x)
             loc = torch.baddbmm(weights[layer.bias], weights[layer.weight], x)
-            if k >= n_sure:
+            if k >= n_certain:
                 weight_variance = weights[layer.weight_log_scale].mul(2).exp_()
                 bias_variance = weights[layer.bias_log_scale].mul(2).exp_()
                 std = torch.baddbmm(bias_variance, weight_variance, x.square()).sqrt_()
-                noise = noises[k - n_sure]
+                noise = noises[k - n_certain]
                 loc.addcmul_(std, noise)
                 self._deviations.append((weight_variance, bias_variance, noise / std))
             x = torch.relu_(loc) if k < len(self.layers) - 1 else loc
@@ -187,7 +188,7 @@ class VariationalMLP(VariationalModule):
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
         """Write the gradient of the loss into ``flat.grad``, from the last layer to the first."""
-        into, n_sure = self._gradients, len(self.layers) - len(self.uncertain)
+        into, n_certain = self._gradients, len(self.layers) - len(self.uncertain)
         with torch.no_grad():
             slope = gradient.permute(1, 2, 0)
             torch.sum(slope[:, 1:], dim=2, keepdim=True, out=into["raw_noise"])
@@ -197,8 +198,8 @@ class VariationalMLP(VariationalModule):
                 torch.bmm(slope, x.transpose(1, 2), out=into[layer.weight])
                 torch.sum(slope, dim=2, keepdim=True, out=into[layer.bias])
                 below = torch.bmm(self.weights[layer.weight].transpose(1, 2), slope) if k else None
-                if k >= n_sure:
-                    weight_variance, _, relative_noise = self._deviations[k - n_sure]
+                if k >= n_certain:
+                    weight_variance, _, relative_noise = self._deviations[k - n_certain]
                     slope = slope * relative_noise  # twice the derivative by the variance of the unit
                     self._backward_scales(k, slope)
                     if below is not None:
@@ -241,3 +242,8 @@ class VariationalMLP(VariationalModule):
                 parts.append(values)
         pattern = StackedMLP([rng], self.sizes[0], self.sizes[1:-1], self.sizes[-1], torch.float64)
         return pattern.with_weights(torch.from_numpy(np.concatenate(parts, axis=1)))
+
+
+def drawn_networks(module: StackedModule, n_draws: int, seed: int) -> StackedMLP:
+    """Return as many networks with weights drawn from the first member's posterior."""
+    return cast(VariationalMLP, module).drawn(n_draws, seed)

@@ -1,4 +1,4 @@
-"""What builds networks with normal weights: all layers of skuq's own, or the last behind the user's."""
+"""Architecture of networks with normal weights: all layers of skuq's own, or the last behind the user's."""
 
 from __future__ import annotations
 

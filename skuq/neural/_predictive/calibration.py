@@ -1,4 +1,4 @@
-"""Scale and tails of a predictive distribution, from rows that the model has not seen."""
+"""Scale and tails of a predictive distribution, from rows that the model is not trained on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skuq._typing import FloatArray
 from skuq.distributions import Distribution, Normal, StudentT
 from skuq.distributions._numerics.ranks import WeightedRanks
 
-__all__ = ["Calibration", "conformal_score"]
+__all__ = ["Calibration", "FixedTails", "conformal_score"]
 
 _DEGREES_OF_FREEDOM = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0])
 """From the heaviest tails whose variance can be estimated to those of a normal distribution."""
@@ -19,7 +19,7 @@ _DEGREES_OF_FREEDOM = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
 
 @dataclass(frozen=True)
 class Calibration:
-    """What standard deviations are multiplied by, and the tails; the default changes nothing.
+    """Factor of the standard deviations, and tails; the default changes nothing.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class Calibration:
         z : ndarray of shape (n,)
             Residuals of unseen rows, in standard deviations.
         coverage : float
-            Of the intervals that the factor is chosen by.
+            Coverage of the intervals that the factor is chosen by.
         weight : ndarray of shape (n,) or None
-            How many rows each stands for.
+            Number of rows that each stands for.
         """
         score = conformal_score(z, coverage, weight)
         return cls(score / float(ndtri((1 + coverage) / 2))) if score > 0 else cls()
@@ -72,6 +72,14 @@ class Calibration:
             return Normal(loc, self.factor * scale, None if epistemic is None else self.factor * epistemic)
         width = self.factor * np.sqrt(1 - 2 / self.df)
         return StudentT(loc, width * scale, self.df, None if epistemic is None else width * epistemic)
+
+
+@dataclass(frozen=True)
+class FixedTails(Calibration):
+    """Student t distributions of given degrees of freedom, whose scales are the predicted ones."""
+
+    def apply(self, loc: FloatArray, scale: FloatArray, epistemic: FloatArray | None = None) -> Distribution:
+        return StudentT(loc, scale, self.df, epistemic)
 
 
 def conformal_score(z: FloatArray, coverage: float, weight: FloatArray | None) -> float:

@@ -1,48 +1,65 @@
-"""One noise for all rows, beside a mean and an epistemic variance that networks give: finding and adding it.
-
-All numbers are of the standardised target, but for what a model notes or returns to its user.
-"""
+"""One noise for all rows, beside the mean and the epistemic variance of networks without a variance."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
-from skuq._typing import FloatArray
-from skuq.distributions import Distribution
+from skuq._typing import BoolArray, FloatArray
 from skuq.neural._modules.noise import MIN_NOISE, minimum
-from skuq.neural._training.plan import FitPlan
-from skuq.neural._training.spec import counted
+from skuq.neural._predictive.posterior import Moments, Posterior
 from skuq.regressors._fit_inputs import TrainingData
 
-__all__ = ["keep_noise", "likely_noise", "rows_of", "with_noise"]
+__all__ = ["ConstantNoisePosterior", "likely_noise"]
 
 
-def rows_of(
-    plan: FitPlan, data: TrainingData, *, unseen: bool
-) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Return standardised features and target, and weights, of the rows held out or trained on."""
-    rows = counted(plan.held_out if unseen else ~plan.held_out, data)
-    return plan.X[rows], plan.y[rows], None if data.sample_weight is None else data.sample_weight[rows]
+@dataclass(frozen=True, eq=False)
+class ConstantNoisePosterior(Posterior):
+    """Functions with the same noise everywhere; a subclass writes their moments and draws.
 
+    Attributes
+    ----------
+    noise : float
+        Variance of the noise of the standardised target.
+    """
 
-def keep_noise(
-    model: Any, noise: float, residual: FloatArray, epistemic: FloatArray, weight: FloatArray | None
-) -> None:
-    """Note the variance of the noise, and learn scale and tails from residuals beside both variances."""
-    model._noise = noise
-    model.noise_std_ = model.scaler_.y_scale * float(np.sqrt(noise))
-    if model._calibrates():
-        model._calibrate(residual / np.sqrt(noise + epistemic), weight)
+    noise: float
 
+    @abstractmethod
+    def latent_moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and epistemic variance of the standardised target, for standardised features."""
 
-def with_noise(model: Any, loc: FloatArray, epistemic: FloatArray) -> Distribution:
-    """Return the calibrated distribution, in the units of y, for means and epistemic variances."""
-    scaler = model.scaler_
-    total = scaler.scale(model._noise + epistemic)
-    dist: Distribution = model._calibration.apply(scaler.loc(loc), total, scaler.scale(epistemic))
-    return dist
+    @abstractmethod
+    def draw_latent(self, features: FloatArray) -> FloatArray:
+        """Return functions (n, S) of the standardised target, for standardised features."""
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise, in the units of y."""
+        return self.scaler.y_scale * float(np.sqrt(self.noise))
+
+    def with_likely_noise(self, rows: TrainingData) -> Self:
+        """Return the same functions with the noise by which some rows are most likely."""
+        mean, epistemic = self.latent_moments(self.scaler.features(rows.X))
+        residual = self.scaler.target(rows.y) - mean
+        return replace(self, noise=likely_noise(residual, epistemic, rows.sample_weight))
+
+    def moments(self, X: FloatArray) -> Moments:
+        mean, epistemic = self.latent_moments(self.scaler.features(X))
+        total = self.scaler.scale(self.noise + epistemic)
+        return Moments(self.scaler.loc(mean), self.scaler.scale(epistemic), total)
+
+    def draw(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        loc = self.scaler.loc(self.draw_latent(self.scaler.features(X)))
+        return loc, np.full(loc.shape, self.noise_std)
+
+    def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
+        mean, epistemic = self.latent_moments(self.scaler.features(X))
+        z: FloatArray = (self.scaler.target(y) - mean) / np.sqrt(self.noise + epistemic)
+        return z
 
 
 def likely_noise(residual: FloatArray, epistemic: FloatArray, weight: FloatArray | None) -> float:

@@ -1,24 +1,26 @@
-"""Predictions by many networks that are drawn from the one trained; the same for all rows and all calls."""
+"""Networks that are drawn from the one trained: the same for all rows and all calls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, cast
+from dataclasses import dataclass
+from typing import Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from skuq._typing import FloatArray
-from skuq._validation import check_integer
-from skuq.neural._losses import CRPSLoss, NLLLoss, read_judge, variance_of
+from skuq._typing import BoolArray, FloatArray
+from skuq.distributions import Distribution, Empirical
+from skuq.neural._losses import variance_of
 from skuq.neural._modules.device import read_device
-from skuq.neural._modules.evaluate import blocks_of, to_predict
-from skuq.neural._training.spec import Recipe, counted
-from skuq.neural._training.trainer import TrainedFit
-from skuq.regressors._fit_inputs import TrainingData
+from skuq.neural._modules.evaluate import blocks_of, member_moments, to_predict
+from skuq.neural._modules.stacked import StackedModule
+from skuq.neural._predictive.calibration import Calibration
+from skuq.neural._predictive.constant_noise import ConstantNoisePosterior
+from skuq.neural._predictive.posterior import Moments, Posterior
 
-__all__ = ["learn_from_draws", "recipe_of_draws", "sample_members", "sample_moments"]
+__all__ = ["DropoutPosterior", "SampledPosterior"]
 
 _SAMPLING = 5
 """Number of the child of the member's seed that draws networks; the first five are for training."""
@@ -33,46 +35,87 @@ class _DrawsNetworks(Protocol):
         """Draw networks, and return what gives their mean and raw variance (S, 2, B) for rows (B, d)."""
 
 
-def recipe_of_draws(model: Any, *, counts_rows: bool) -> Recipe:
-    """Return what is trained: one network, by the likelihood."""
-    check_integer(model.n_draws, "n_draws", minimum=2)
-    judge = read_judge(model.keep_best, CRPSLoss())
-    return Recipe(NLLLoss(), model.learning_rate, judge, counts_rows=counts_rows)
+@dataclass(frozen=True, eq=False)
+class DropoutPosterior(Posterior):
+    """One network, of which each draw leaves out some units, with a noise of its own.
+
+    Attributes
+    ----------
+    n_draws : int
+        Number of networks drawn.
+    seed : int
+        Seed of the fit.
+    output : {"gaussian", "samples"}
+        Form of the distribution: mean and variance, or the means of the draws.
+    """
+
+    n_draws: int
+    seed: int
+    output: str = "gaussian"
+
+    @property
+    def calibrates_tails(self) -> bool:
+        return self.output == "gaussian"
+
+    def draw(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        loc, variance = (np.concatenate(parts) for parts in zip(*self._blocks(X), strict=True))
+        return self.scaler.loc(loc), self.scaler.scale(variance)
+
+    def moments(self, X: FloatArray) -> Moments:
+        parts = [
+            (loc.mean(axis=1), loc.var(axis=1, ddof=1), variance.mean(axis=1))
+            for loc, variance in self._blocks(X)
+        ]
+        mean, variance, noise = (np.concatenate(part) for part in zip(*parts, strict=True))
+        epistemic = self.scaler.scale(variance)
+        return Moments(self.scaler.loc(mean), epistemic, np.hypot(epistemic, self.scaler.scale(noise)))
+
+    def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
+        moments = self.moments(X)
+        spread = moments.total if self.output == "gaussian" else moments.epistemic
+        if spread is None or (self.output == "samples" and not spread.min() > 0):
+            raise ValueError(
+                "the draws must differ to be spread about their mean, but on some held-out rows they are all "
+                "the same. Use a higher `dropout`, output='gaussian', or calibration=None."
+            )
+        return (y - moments.mean) / spread
+
+    def distribution(self, X: FloatArray, calibration: Calibration) -> Distribution:
+        if self.output == "gaussian":
+            return super().distribution(X, calibration)
+        loc, _ = self.draw(X)
+        mean = loc.mean(axis=1, keepdims=True)
+        return Empirical(mean + calibration.factor * (loc - mean))
+
+    def _blocks(self, X: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield means and variances by the drawn networks for blocks of rows, (b, S), standardised."""
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(0, _SAMPLING)))
+        module = to_predict(self.module, read_device(self.device, self.n_draws))
+        drawing = cast(_DrawsNetworks, module)
+        with torch.no_grad():
+            run = drawing.networks(self.n_draws, rng)
+            values_a_row = drawing.values_a_draw * self.n_draws
+            for block in blocks_of(self.scaler.features(X), values_a_row, module.flat):
+                output = run(block).to("cpu", torch.float64)
+                yield output[:, 0].T.numpy(), variance_of(output[:, 1]).T.numpy()
 
 
-def learn_from_draws(model: Any, fit: TrainedFit, data: TrainingData) -> None:
-    """Note what the networks are drawn by, and calibrate by the rows held out."""
-    model._sampling_seed = fit.plan.seed
-    if model._calibrates():
-        unseen = data.take(counted(fit.plan.held_out, data))
-        mean, epistemic, noise = sample_moments(model, unseen.X)
-        model._calibrate_draws(unseen.y - mean, epistemic, noise, unseen.sample_weight)
+@dataclass(frozen=True, eq=False)
+class SampledPosterior(ConstantNoisePosterior):
+    """Networks drawn from normal weights, or kept along the training.
 
+    Attributes
+    ----------
+    sample : callable
+        ``sample(module)`` returns the networks as one module; the same in each call.
+    """
 
-def sample_members(model: Any, features: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean and standard deviation of the noise by each network, shape (n, S), in the units of y."""
-    loc, variance = (np.concatenate(parts) for parts in zip(*_blocks(model, features), strict=True))
-    return model.scaler_.loc(loc), model.scaler_.scale(variance)
+    sample: Callable[[StackedModule], StackedModule]
 
+    def latent_moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+        members = self.draw_latent(features)
+        return members.mean(axis=1), members.var(axis=1)
 
-def sample_moments(model: Any, features: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return mean, epistemic and noise standard deviation of each row, in the units of y."""
-    moments = [
-        (loc.mean(axis=1), loc.var(axis=1, ddof=1), variance.mean(axis=1))
-        for loc, variance in _blocks(model, features)
-    ]
-    mean, epistemic, noise = (np.concatenate(parts) for parts in zip(*moments, strict=True))
-    return model.scaler_.loc(mean), model.scaler_.scale(epistemic), model.scaler_.scale(noise)
-
-
-def _blocks(model: Any, features: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield means and variances by the drawn networks for blocks of rows, (b, S), standardised."""
-    rng = np.random.default_rng(np.random.SeedSequence(model._sampling_seed, spawn_key=(0, _SAMPLING)))
-    module = to_predict(model.net_.module_, read_device(model.device, model.n_draws))
-    drawing = cast(_DrawsNetworks, module)
-    with torch.no_grad():
-        run = drawing.networks(model.n_draws, rng)
-        values_a_row = drawing.values_a_draw * model.n_draws
-        for block in blocks_of(model.scaler_.features(features), values_a_row, module.flat):
-            output = run(block).to("cpu", torch.float64)
-            yield output[:, 0].T.numpy(), variance_of(output[:, 1]).T.numpy()
+    def draw_latent(self, features: FloatArray) -> FloatArray:
+        networks = self.sample(self.module)
+        return member_moments(networks, features, read_device(self.device, networks.n_members), 1)[0]

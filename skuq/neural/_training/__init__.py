@@ -1,1 +1,1 @@
-"""Training: what is to be trained, and the loop that trains many fits at once."""
+"""Training: plans of fits, and the loop that trains many fits at once."""

@@ -1,6 +1,6 @@
-"""Who is trained on which rows, and in which order: each member's own, gathered by index.
+"""The rows that each member is trained on, and their order, gathered by index.
 
-Nothing here knows how many other members there are, so that member k is the same in any company.
+Nothing here depends on how many other members there are, so that member k is the same in any ensemble.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class MemberRows:
     drawn: IntArray
     order: np.random.Generator
 
-    def unseen(self, n: int) -> BoolArray:
-        """Say which of the fit's n rows the member is not trained on."""
+    def out_of_bag(self, n: int) -> BoolArray:
+        """Return which of the fit's n rows the member is not trained on."""
         mask = np.ones(n, dtype=bool)
         mask[self.drawn] = False
         return mask
@@ -55,7 +55,7 @@ def batch_shape(n_rows: int, batch_size: int) -> tuple[int, int]:
     """Return how many batches an epoch has and how many rows each.
 
     All batches are equally large, so that none of one or two rows takes a wild step; the few rows that
-    are left over sit an epoch out, others in each.
+    are left over are not used in the epoch, others in each.
     """
     n_batches = max(1, round(n_rows / batch_size))
     return n_batches, n_rows // n_batches
@@ -73,7 +73,7 @@ class MemberBatches:
     weight : Tensor of shape (N,) or None
         Weights in the loss.
     members : sequence of MemberRows
-        Of all members, with row numbers into X.
+        Rows of all members, as row numbers of X.
     shape : (int, int)
         Number of batches and rows a batch; see `batch_shape`.
     """
@@ -113,7 +113,7 @@ class MemberBatches:
             by_batch[:, member] = used.reshape(self.n_batches, self.batch_size)
         plan = torch.from_numpy(by_batch).to(self.X.device)
         for flat in plan.view(self.n_batches, -1):
-            # Members first in memory, as the matrix products have it; rows first to the eye.
+            # Members first in memory, as the matrix products need it; rows first in the shape.
             x = self.X.index_select(0, flat).view(n_members, self.batch_size, d)
             y = self.y.index_select(0, flat).view(n_members, self.batch_size)
             weight = None if self.weight is None else self.weight.index_select(0, flat).view_as(y).T

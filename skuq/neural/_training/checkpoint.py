@@ -1,4 +1,4 @@
-"""Which epoch was the best, judged on rows that the members have not seen."""
+"""Keeping the weights of the best epoch, by a score on rows that the members are not trained on."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from skorch.callbacks import Callback
 from torch import Tensor
 
-from skuq._typing import FloatArray, IntArray
-from skuq.neural._losses import Loss, one_each, variance_of
+from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq.neural._losses import Loss, check_per_row, variance_of
 from skuq.neural._modules.evaluate import rows_at_once
 from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._training.plan import FitPlan
@@ -20,10 +20,10 @@ from skuq.neural._training.plan import FitPlan
 __all__ = ["KeepBestEpoch"]
 
 
-class _Hearing(NamedTuple):
-    """The rows of all fits that are judged by one score: their numbers, fits, targets and weights."""
+class ScoringRows(NamedTuple):
+    """The rows of all fits with the same score: their numbers, fits, targets and weights."""
 
-    judge: Loss
+    score: Loss
     rows: Tensor
     fits: Tensor
     y: Tensor
@@ -31,10 +31,10 @@ class _Hearing(NamedTuple):
 
 
 class KeepBestEpoch(Callback):
-    """Judge the ensembles every few epochs, and keep the weights of the best.
+    """Score the ensembles every few epochs, and keep the weights of the best.
 
-    Each fit is judged by itself: for each row, mean and variance of the members that have not seen it,
-    scored by the fit's own score. Judging each member by itself stops before the mean has been learnt.
+    Each fit is scored by itself: for each row, mean and variance of the members that are not trained on it,
+    by the fit's own score. Scores of single members are best before the mean has been learnt.
 
     Parameters
     ----------
@@ -43,124 +43,136 @@ class KeepBestEpoch(Callback):
     data : (Tensor, Tensor)
         Features and targets of all fits, one below the other.
     every : int
-        Epochs between two judgements.
+        Epochs between two scores.
     """
 
     def __init__(self, plans: Sequence[FitPlan], data: tuple[Tensor, Tensor], every: int) -> None:
         self.plans, self.data, self.every = plans, data, every
 
     def initialize(self) -> KeepBestEpoch:
-        """Find out, for each member, which rows it has not seen."""
-        device = self.data[0].device
-        n_rows = [len(plan.y) for plan in self.plans]
-        offsets = np.cumsum([0, *n_rows])
-        columns = [
-            np.flatnonzero(mask) + offset
-            for plan, offset in zip(self.plans, offsets, strict=False)
-            for mask in plan.judged().T
-        ]
-        longest = max(len(column) for column in columns)
-        nobody = int(offsets[-1])  # a row below the data takes what is asked for no row
-        asked = np.full((len(columns), longest), nobody)
-        for member, column in enumerate(columns):
-            asked[member, : len(column)] = column
-        self._asked = torch.from_numpy(asked).to(device)
-        weights = [np.ones(len(p.y)) if p.judge_weight is None else p.judge_weight for p in self.plans]
-        voices = np.bincount(asked.ravel(), minlength=nobody + 1)[:-1]
-        self._n_voices = torch.as_tensor(voices, dtype=self.data[1].dtype, device=device).clamp(min=1)
-        weight = torch.as_tensor(np.concatenate(weights), dtype=self.data[1].dtype, device=device)
-        self._hearings = self._who_hears_whom(np.unique(np.concatenate(columns)), n_rows, weight)
-        self._total = weight.new_zeros(len(self.plans))
-        for hearing in self._hearings:
-            self._total.index_add_(0, hearing.fits, hearing.weight)
+        """Number the rows that each member scores, and those that each score needs."""
+        y = self.data[1]
         sizes = [len(plan.seeds) for plan in self.plans]
-        self._owner = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes)).to(device)
+        rows_of_members = self._rows_of_members()
+        self._member_rows = self._as_matrix(rows_of_members)
+        weights = [np.ones(len(p.y)) if p.score_weight is None else p.score_weight for p in self.plans]
+        weight = torch.as_tensor(np.concatenate(weights), dtype=y.dtype, device=y.device)
+        self._scoring_rows = self._rows_by_score(np.unique(np.concatenate(rows_of_members)), weight)
+        self._total_weight = weight.new_zeros(len(self.plans))
+        for group in self._scoring_rows:
+            self._total_weight.index_add_(0, group.fits, group.weight)
+        # the fit of each member, by which the weights of some fits are selected among those of all members
+        self._fit_of_member = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+        self._fit_of_member = self._fit_of_member.to(y.device)
         self.scores_: list[FloatArray] = []
         self.best_epochs_ = np.zeros(len(sizes), dtype=int)
         self._best_scores = np.full(len(sizes), np.inf)
-        self._best: Tensor | None = None
+        self._best_state: dict[str, Tensor] = {}
         self._latest = math.nan
         return self
 
-    def _who_hears_whom(self, known: IntArray, n_rows: list[int], weight: Tensor) -> list[_Hearing]:
-        """Return, for each score, the rows it is asked for."""
-        fit_of_row = np.repeat(np.arange(len(n_rows)), n_rows)[known]
+    def _rows_of_members(self) -> list[IntArray]:
+        """Return the numbers of the rows that each member scores, counted through the data of all fits."""
+        offsets = np.cumsum([0, *(len(plan.y) for plan in self.plans)])
+        return [
+            np.flatnonzero(mask) + offset
+            for plan, offset in zip(self.plans, offsets, strict=False)
+            for mask in plan.scored_rows().T
+        ]
+
+    def _as_matrix(self, rows_of_members: list[IntArray]) -> Tensor:
+        """Return the same as one matrix, so that all members run in one pass; and count members per row."""
+        y = self.data[1]
+        padding_row = len(y)  # one row below the data: where members with fewer rows add up to nothing
+        longest = max(len(rows) for rows in rows_of_members)
+        matrix = np.full((len(rows_of_members), longest), padding_row)
+        for member, rows in enumerate(rows_of_members):
+            matrix[member, : len(rows)] = rows
+        counts = np.bincount(matrix.ravel(), minlength=padding_row + 1)[:-1]
+        # at least 1, as rows that no member scores are divided by it too
+        self._n_members_per_row = torch.as_tensor(counts, dtype=y.dtype, device=y.device).clamp(min=1)
+        return torch.from_numpy(matrix).to(y.device)
+
+    def _rows_by_score(self, scored: IntArray, weight: Tensor) -> list[ScoringRows]:
+        """Return the scored rows of each score."""
+        fit_of_row = np.repeat(np.arange(len(self.plans)), [len(plan.y) for plan in self.plans])[scored]
         device = self.data[0].device
-        hearings = []
-        judges: list[Loss] = []  # no set: a loss of the user's own need not be hashable
+        scores: list[Loss] = []  # no set: a loss of the user's own need not be hashable
         for plan in self.plans:
-            if plan.judge is not None and plan.judge not in judges:
-                judges.append(plan.judge)
-        for judge in judges:
-            mine = np.array([plan.judge == judge for plan in self.plans])[fit_of_row]
-            rows, fits = (torch.from_numpy(numbers[mine]).to(device) for numbers in (known, fit_of_row))
-            hearings.append(_Hearing(judge, rows, fits, self.data[1][rows], weight[rows]))
-        return hearings
+            if plan.selection_score is not None and plan.selection_score not in scores:
+                scores.append(plan.selection_score)
+        groups = []
+        for score in scores:
+            mine = np.array([plan.selection_score == score for plan in self.plans])[fit_of_row]
+            rows, fits = (torch.from_numpy(numbers[mine]).to(device) for numbers in (scored, fit_of_row))
+            groups.append(ScoringRows(score, rows, fits, self.data[1][rows], weight[rows]))
+        return groups
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
-        """Judge, and remember the weights of the fits that are better than ever."""
+        """Score the fits, and copy the weights of those that are better than in any epoch before."""
         epoch = len(net.history)
         scores, better = np.full(len(self.plans), np.nan), np.zeros(len(self.plans), dtype=bool)
         if epoch % self.every == 0 or epoch == net.max_epochs:
-            scores = self._judge(net.module_)
+            scores = self._score(net.module_)
             better = scores < self._best_scores
             self._best_scores = np.where(better, scores, self._best_scores)
             self.best_epochs_ = np.where(better, epoch, self.best_epochs_)
-            self._remember(net.module_, better)
-            known = scores[np.isfinite(scores)]
-            self._latest = float(known.mean()) if len(known) else math.inf
+            self._copy_state(net.module_, better)
+            finite = scores[np.isfinite(scores)]
+            self._latest = float(finite.mean()) if len(finite) else math.inf
         self.scores_.append(scores)
         # In every epoch, for callbacks that read it, such as skorch's EarlyStopping.
         net.history.record("valid_loss", self._latest)
         net.history.record("valid_loss_best", bool(better.any()))
 
-    def _remember(self, module: StackedModule, better: Any) -> None:
-        """Copy the weights, and buffers, of the fits that are better."""
+    def _copy_state(self, module: StackedModule, fits: BoolArray) -> None:
+        """Copy the weights, and buffers, of some fits."""
         tensors = module.state_dict()
-        if self._best is None:
+        if not self._best_state:
+            # the first copy is of all fits, whichever are better: later ones are written into it
             self._best_state = {name: value.detach().clone() for name, value in tensors.items()}
-            self._best = self._best_state["flat"]
             return
-        if not better.any():
+        if not fits.any():
             return
-        members = torch.as_tensor(better, device=self._owner.device)[self._owner]
+        members = torch.as_tensor(fits, device=self._fit_of_member.device)[self._fit_of_member]
         for name, value in tensors.items():
             self._best_state[name][members] = value.detach()[members]
 
     def on_train_end(self, net: Any, **kwargs: Any) -> None:
-        """Put the best weights back; a fit that was not judged, or could not be, keeps the last."""
-        unjudged = np.isinf(self._best_scores)
-        self.best_epochs_[unjudged] = len(self.scores_)
-        if self._best is not None:
-            self._remember(net.module_, unjudged)
+        """Put the best weights back; a fit without a score, or without a finite one, keeps the last."""
+        unscored = np.isinf(self._best_scores)
+        self.best_epochs_[unscored] = len(self.scores_)
+        if self._best_state:
+            self._copy_state(net.module_, unscored)
             with torch.no_grad():
                 for name, value in net.module_.state_dict().items():
                     value.copy_(self._best_state[name])
 
-    def _judge(self, module: StackedModule) -> FloatArray:
+    def _score(self, module: StackedModule) -> FloatArray:
         """Return the score of each fit, infinite where it is no number."""
         X, y = self.data
         module.eval()
+        # first and second moments of the members, added up row by row, with the padding row at the end
         first, second = (y.new_zeros(len(y) + 1) for _ in range(2))
         step = rows_at_once(module.values_a_row * module.n_members)
         with torch.no_grad():
-            for asked in torch.split(self._asked, step, dim=1):
-                rows = asked.clamp(max=len(y) - 1)
+            for member_rows in torch.split(self._member_rows, step, dim=1):
+                rows = member_rows.clamp(max=len(y) - 1)  # the padding row has no features: any do
                 output = module.forward_members(X[rows].transpose(1, 2))
                 loc = output[:, 0]
                 square = loc * loc + variance_of(output[:, 1]) if output.shape[1] == 2 else loc * loc
                 for total, value in ((first, loc), (second, square)):
-                    total.index_add_(0, asked.flatten(), value.flatten())
-            loc = first[:-1] / self._n_voices
-            variance = (second[:-1] / self._n_voices - loc * loc).clamp(min=1e-8)
-            scores = self._scores(loc, variance)
+                    total.index_add_(0, member_rows.flatten(), value.flatten())
+            loc = first[:-1] / self._n_members_per_row
+            variance = (second[:-1] / self._n_members_per_row - loc * loc).clamp(min=1e-8)
+            scores = self._mean_scores(loc, variance)
         return np.where(np.isnan(scores), np.inf, scores)
 
-    def _scores(self, loc: Tensor, variance: Tensor) -> FloatArray:
-        """Return the mean score of each fit over its known rows, NaN where it is not judged."""
-        value = torch.zeros_like(self._total)
-        for judge, rows, fits, y, weight in self._hearings:
-            score = judge.score(loc[rows], variance[rows], y)
-            value.index_add_(0, fits, weight * one_each(judge, score, y))
-        scores: FloatArray = (value / self._total).cpu().to(torch.float64).numpy()
+    def _mean_scores(self, loc: Tensor, variance: Tensor) -> FloatArray:
+        """Return the mean score of each fit over its scored rows, NaN where it has none."""
+        value = torch.zeros_like(self._total_weight)
+        for score, rows, fits, y, weight in self._scoring_rows:
+            row_scores = score.score(loc[rows], variance[rows], y)
+            value.index_add_(0, fits, weight * check_per_row(score, row_scores, y))
+        scores: FloatArray = (value / self._total_weight).cpu().to(torch.float64).numpy()
         return scores

@@ -1,4 +1,4 @@
-"""The skorch net that trains a stacked module: all members in one pass, each as if it were alone."""
+"""The skorch net that trains a stacked module: all members in one pass, each as if it were trained alone."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _BATCH_EVENTS = ("on_batch_begin", "on_batch_end", "on_grad_computed")
 class MemberObjective(nn.Module):
     """The loss of each member: the mean over its rows of its own loss.
 
-    The members' losses are added up, not averaged, so that each sees the gradient that it would see
+    The members' losses are added up, not averaged, so that each has the gradient that it would have
     alone.
 
     Parameters
     ----------
     losses : sequence of (Loss, int)
-        A loss and how many members in succession are trained by it.
+        Each loss, and how many members in succession are trained by it.
     """
 
     def __init__(self, losses: Sequence[tuple[Loss, int]]) -> None:
@@ -59,19 +59,19 @@ class MemberObjective(nn.Module):
 class StackedNet(ProbabilisticNet):
     """A skorch net of many members; ``fit`` takes `MemberBatches`.
 
-    Callbacks and history are skorch's. Events of single batches are told only where a callback listens,
-    and losses are brought from the device once an epoch: both cost more than training a few members.
+    Callbacks and history are skorch's. Events of single batches are sent only where a callback handles
+    them, and losses are brought from the device once an epoch: both cost more than training a few members.
 
     Parameters
     ----------
     module : StackedModule
-        What is trained, in place.
+        Networks, which are trained in place.
     criterion : MemberObjective
-        The members' losses.
+        Losses of the members.
     learning_rates : sequence of float
-        One for each member.
+        Initial learning rate of each member.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        How the learning rates fall from epoch to epoch.
+        Schedule of the learning rates.
     clip_norm : float or None, default=5.0
         Limit of the norm of each member's gradient.
     **kwargs : dict
@@ -80,7 +80,9 @@ class StackedNet(ProbabilisticNet):
     Attributes
     ----------
     member_losses_ : list of ndarray of shape (M,)
-        The members' mean losses in each epoch.
+        Mean losses of the members in each epoch.
+    base_lrs_ : list of float
+        Initial learning rate of each parameter group.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class StackedNet(ProbabilisticNet):
         if self.optimizer is torch.optim.Adam and _TORCH_VERSION >= (2, 4) and not one_way:
             options["fused"] = True
         self.optimizer_ = self.optimizer(self._parameter_groups(), lr=self.lr, **options)
-        self._base_lrs = [group["lr"] for group in self.optimizer_.param_groups]
+        self.base_lrs_ = [group["lr"] for group in self.optimizer_.param_groups]
         return self
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
@@ -131,24 +133,24 @@ class StackedNet(ProbabilisticNet):
     # ------------------------------------------------------------------------- the training loop
 
     def check_data(self, X: Any, y: Any) -> None:
-        """Take batches as they are; the estimator has checked what they are made of."""
+        """Accept batches unchecked; the estimator has checked their data."""
 
     def get_split_datasets(self, X: Any, y: Any = None, **fit_params: Any) -> tuple[Any, None]:
-        """Return the batches as they are; rows for judging are another matter."""
+        """Return the batches as they are; rows that score epochs are not split off here."""
         return X, None
 
     def get_iterator(self, dataset: Any, training: bool = False) -> Any:
-        """Return the batches as they are, or what skorch makes of rows to predict for."""
+        """Return the batches as they are, or skorch's iterator over rows to predict."""
         return dataset if isinstance(dataset, MemberBatches) else super().get_iterator(dataset, training)
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        """Begin to count, and find out whether anybody listens to single batches."""
+        """Reset the losses, and find out whether any callback handles single batches."""
         self.member_losses_: list[FloatArray] = []
         self.stopped_ = False
-        self._heard = any(self._listened_to(event) for event in _BATCH_EVENTS)
+        self._sends_batch_events = any(self._is_handled(event) for event in _BATCH_EVENTS)
 
     def notify(self, method_name: str, **cb_kwargs: Any) -> None:
-        """Tell the callbacks, and note whether one of them stops the training.
+        """Call the callbacks, and record whether one of them stops the training.
 
         They stop it as a user does who interrupts it, and skorch ends both alike.
         """
@@ -159,13 +161,13 @@ class StackedNet(ProbabilisticNet):
             raise
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
-        """Set the learning rate, and tell the module how far it is."""
+        """Set the learning rate, and pass the module the share of epochs done."""
         super().on_epoch_begin(net, **kwargs)
         fraction = len(self.member_losses_) / self.max_epochs
         self.module_.begin_epoch(fraction)
         if self.lr_schedule == "cosine":
             factor = 0.5 * (1 + math.cos(math.pi * fraction))
-            for group, lr in zip(self.optimizer_.param_groups, self._base_lrs, strict=True):
+            for group, lr in zip(self.optimizer_.param_groups, self.base_lrs_, strict=True):
                 group["lr"] = factor * lr
 
     def run_single_epoch(
@@ -177,23 +179,23 @@ class StackedNet(ProbabilisticNet):
         self._set_training(training)
         total: Tensor | float = 0.0
         for batch in iterator:
-            if self._heard:
+            if self._sends_batch_events:
                 self.notify("on_batch_begin", batch=batch, training=training)
             step = step_fn(batch, **fit_params)
             total = total + step["loss"]
-            if self._heard:
+            if self._sends_batch_events:
                 step["loss"] = step["loss"].mean()
                 self.history.record_batch(f"{prefix}_loss", step["loss"].item())
                 self.history.record_batch(f"{prefix}_batch_size", len(batch))
                 self.notify("on_batch_end", batch=batch, training=training, **step)
-        if not self._heard:
-            self.history.new_batch()  # skorch's Checkpoint asks for the last one
+        if not self._sends_batch_events:
+            self.history.new_batch()  # skorch's Checkpoint reads the last one
         losses = (torch.as_tensor(total) / len(iterator)).cpu().to(torch.float64).numpy()
         self.member_losses_.append(losses)
         self.history.record(f"{prefix}_loss", float(losses.mean()))
         self.history.record(f"{prefix}_batch_count", len(iterator))
 
-    def _listened_to(self, event: str) -> bool:
+    def _is_handled(self, event: str) -> bool:
         return any(getattr(type(each), event) is not getattr(Callback, event) for _, each in self.callbacks_)
 
     def train_step(self, batch: Batch, **fit_params: Any) -> dict[str, Tensor]:
@@ -207,7 +209,7 @@ class StackedNet(ProbabilisticNet):
         module.backward(output, gradient, penalty)
         if penalty is not None:
             losses = losses + penalty.detach()
-        if self._heard:
+        if self._sends_batch_events:
             parameters = [("flat", module.flat)]
             self.notify("on_grad_computed", named_parameters=parameters, batch=batch, training=True)
         if self.clip_norm is not None:

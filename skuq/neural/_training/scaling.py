@@ -20,10 +20,10 @@ class Standardiser:
     Attributes
     ----------
     X_mean, X_scale : ndarray of shape (d,)
-        A column without variance has an infinite scale, so that it is 0 everywhere: it has told nothing
-        in training, so it says nothing about new rows.
+        A column without variance has an infinite scale, so that it is 0 everywhere: it was not used in
+        training, so it does not change predictions of new rows.
     y_mean, y_scale : float
-        A constant target has the scale 0: what is predicted is that constant, for certain.
+        A constant target has the scale 0: the prediction is that constant, with certainty.
     """
 
     X_mean: FloatArray

@@ -33,14 +33,14 @@ _GPU_WEIGHTS = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class TrainedFit:
-    """What training leaves of one fit.
+    """Result of the training of one fit.
 
     Attributes
     ----------
     net : StackedNet
         With the members in ``module_``, on the CPU, and the fit's own history.
     plan : FitPlan
-        What was to be trained.
+        Plan of the fit.
     best_epoch : int
         The epoch, from 1, whose weights were kept.
     """
@@ -62,9 +62,9 @@ def train(
     Parameters
     ----------
     plans : sequence of FitPlan
-        What to train.
+        Data and members of each fit.
     options : TrainingOptions
-        How.
+        Options of the training, the same for all.
     n_jobs : int or None, default=None
         Chunks trained at the same time, in processes; never changes a number.
     on_epoch : callable or None, default=None
@@ -81,7 +81,7 @@ def train(
     return _collect(plans, chunks, parts, options)
 
 
-# ------------------------------------------------------------------------------------ who goes together
+# ------------------------------------------------------------------------------------ groups and chunks
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class _Chunk:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """What one chunk gives back, fit by fit: losses (epochs, members) and scores (epochs,), NaN if none."""
+    """Results of one chunk, fit by fit: losses (epochs, members) and scores (epochs,), NaN if none."""
 
     modules: list[StackedModule]
     losses: list[FloatArray]
@@ -117,7 +117,7 @@ def _groups(plans: Sequence[FitPlan], options: TrainingOptions) -> list[list[int
 def _chunks(
     plans: Sequence[FitPlan], group: list[int], options: TrainingOptions, device: torch.device
 ) -> list[_Chunk]:
-    """Divide the members of a group; those judged together stay together."""
+    """Divide the members of a group; those scored together stay together."""
     first = plans[group[0]]
     shape = first.batch_shape(options.batch_size)
     dtype = read_dtype(options.dtype)
@@ -126,7 +126,7 @@ def _chunks(
     units = [
         (k, start, stop)
         for k in group
-        for start, stop in _spans(len(plans[k].seeds), limit, plans[k].judge is not None)
+        for start, stop in _spans(len(plans[k].seeds), limit, plans[k].selection_score is not None)
     ]
     chunks: list[list[tuple[int, int, int]]] = [[]]
     for unit in units:
@@ -138,7 +138,7 @@ def _chunks(
 
 
 def _spans(n_members: int, limit: int, together: bool) -> list[tuple[int, int]]:
-    """Return equal parts of a fit's members, one where they are judged together."""
+    """Return equal parts of a fit's members, one where they are scored together."""
     n_parts = 1 if together else -(-n_members // limit)
     edges = np.linspace(0, n_members, n_parts + 1).round().astype(int).tolist()
     return list(pairwise(edges))
@@ -172,11 +172,11 @@ def _train_chunk(
         batches = _batches(plans, chunk.shape, dtype, device)
         keeper = None
         callbacks = list(options.callbacks or ())
-        if any(plan.judge is not None for plan in plans):
-            keeper = KeepBestEpoch(plans, (batches.X, batches.y), options.judge_every)
+        if any(plan.selection_score is not None for plan in plans):
+            keeper = KeepBestEpoch(plans, (batches.X, batches.y), options.score_every)
             callbacks = [keeper, *callbacks]
         if on_epoch is not None:
-            callbacks.append(_TellEpoch(on_epoch))
+            callbacks.append(_ReportEpoch(on_epoch))
         net = _net(module, plans, options, callbacks, device, options.epochs(chunk.shape[0]))
         net.fit(batches, None)
         _check_trained(net)
@@ -226,7 +226,7 @@ def _net(
 
 
 def _check_trained(net: StackedNet) -> None:
-    """Raise where a training has left nothing of use, or was interrupted by the user and not a callback."""
+    """Raise where a training has left no finite weights, or was interrupted by the user, not a callback."""
     n_epochs = len(net.member_losses_)
     if n_epochs < net.max_epochs and not net.stopped_:
         raise KeyboardInterrupt
@@ -235,12 +235,12 @@ def _check_trained(net: StackedNet) -> None:
     if not torch.isfinite(net.module_.flat).all():
         raise ValueError(
             "the training diverged: weights are no longer finite. Use a lower `learning_rate`, a "
-            "`clip_norm`, or early stopping, which keeps the weights of an earlier epoch."
+            "`clip_norm`, or `keep_best`, which keeps the weights of an earlier epoch."
         )
 
 
 def _part(net: StackedNet, keeper: KeepBestEpoch | None, plans: Sequence[FitPlan]) -> _Part:
-    """Divide what a net has learnt among its fits."""
+    """Divide the members and scores of a net among its fits."""
     module = net.module_.to("cpu").eval()
     edges = np.cumsum([0, *(len(plan.seeds) for plan in plans)]).tolist()
     spans = [slice(a, b) for a, b in pairwise(edges)]
@@ -255,14 +255,14 @@ def _part(net: StackedNet, keeper: KeepBestEpoch | None, plans: Sequence[FitPlan
     )
 
 
-class _TellEpoch(Callback):
+class _ReportEpoch(Callback):
     """Reports each epoch as done."""
 
-    def __init__(self, tell: Callable[..., object]) -> None:
-        self.tell = tell
+    def __init__(self, report: Callable[..., object]) -> None:
+        self.report = report
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
-        self.tell()
+        self.report()
 
 
 # -------------------------------------------------------------------------------- back to the fits
@@ -291,7 +291,7 @@ def _collect(
 def _history(pieces: list[tuple[_Part, int]], n_epochs: int) -> History:
     """Return the history of one fit: the mean loss of its own members, and its own score.
 
-    Callbacks may stop one chunk before another; told are the epochs that all members have had.
+    Callbacks may stop one chunk before another; the history is truncated to the shortest chunk.
     """
     losses = np.concatenate([part.losses[position][:n_epochs] for part, position in pieces], axis=1)
     losses = losses.mean(axis=1)
@@ -302,6 +302,6 @@ def _history(pieces: list[tuple[_Part, int]], n_epochs: int) -> History:
         zip(losses.tolist(), scores[:n_epochs].tolist(), durations.tolist(), strict=True)
     ):
         loss, score, duration = values
-        judged = {"valid_loss": score} if math.isfinite(score) else {}
-        history.append({"batches": [], "epoch": epoch + 1, "train_loss": loss, **judged, "dur": duration})
+        scored = {"valid_loss": score} if math.isfinite(score) else {}
+        history.append({"batches": [], "epoch": epoch + 1, "train_loss": loss, **scored, "dur": duration})
     return history

@@ -68,7 +68,7 @@ def fit_cross(data: TrainingData, settings: ConformalSettings, progress: Progres
         verbose=settings.verbose,
         predict=point_predict,
         name=_fold_name(settings),
-        on_fold=progress.teller("fold"),
+        on_fold=progress.reporter("fold"),
     )
     bounds, n_calibration = (_bagged_bounds if settings.method == "jackknife+ab" else _fold_bounds)(
         folds, data, settings

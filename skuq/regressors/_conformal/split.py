@@ -68,7 +68,7 @@ def fit_split(data: TrainingData, settings: ConformalSettings, progress: Progres
             params=data.fit_params,
             verbose=settings.verbose,
             predict=_raw_prediction(settings),
-            on_fold=progress.teller("model"),
+            on_fold=progress.reporter("model"),
         )
         fitted, predicted = result.estimators[0], result.predictions[0]
     held_out = data.take(calibrating)

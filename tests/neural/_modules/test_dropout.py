@@ -48,7 +48,7 @@ def test_without_training_every_unit_counts(make):
 
 
 @pytest.mark.parametrize("make", [dropout, concrete])
-def test_a_member_draws_alike_in_any_company(make):
+def test_a_member_draws_alike_in_any_ensemble(make):
     x = torch.randn(7, 3, dtype=torch.float64)
     many, one = make(3).train(), make(1).train()
     assert torch.equal(many(x)[:, 0], one(x)[:, 0])

@@ -96,7 +96,7 @@ def net(request):
 
 @pytest.fixture(scope="module")
 def rows():
-    """Return features of skorch's type and a target: 300 rows to fit, 600 to judge."""
+    """Return features of skorch's type and a target: 300 rows to fit, 600 to score."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, size=(900, 2)).astype(np.float32)
     y = (np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=900)).astype(np.float32)

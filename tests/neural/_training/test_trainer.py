@@ -1,4 +1,4 @@
-"""The engine: members trained together are the members trained one by one, whatever the company."""
+"""The engine: members trained together are the members trained one by one, whatever else is trained."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_member_does_not_depend_on_the_chunks(plan, sine, monkeypatch):
 
 
 def test_chunks_may_stop_apart(plan, sine, monkeypatch):
-    """Each chunk has the callback for itself; told are the epochs that all members have had."""
+    """Each chunk has the callback for itself; the history is truncated to the shortest chunk."""
 
     class StopAt(skorch.callbacks.Callback):
         epochs = iter((4, 3))
@@ -120,8 +120,8 @@ def test_fits_of_other_rows_losses_and_rates_train_together(plan, sine):
     kinds = [
         {"n_members": 3},
         {"n_members": 2, "seed": 3, "rows": slice(1, None), "loss": CRPSLoss()},
-        {"n_members": 1, "learning_rate": 1e-2, "judge": NLLLoss()},
-        {"n_members": 2, "rows": slice(0, 60), "loss": BetaNLLLoss(0.5), "judge": NLLLoss()},
+        {"n_members": 1, "learning_rate": 1e-2, "selection_score": NLLLoss()},
+        {"n_members": 2, "rows": slice(0, 60), "loss": BetaNLLLoss(0.5), "selection_score": NLLLoss()},
     ]
     together = train([plan(**kind) for kind in kinds], EXACT)
     for kind, fit in zip(kinds, together, strict=True):
@@ -147,7 +147,7 @@ def test_weights_in_the_loss_are_repetitions(plan, sine):
 def test_the_best_epoch_is_kept(plan, sine):
     """The weights kept are those that an equal training has at that epoch."""
     options = TrainingOptions(ARCHITECTURE, max_epochs=60, lr_schedule="constant", dtype="float64")
-    fit = train([plan(6, judge=NLLLoss(), learning_rate=1e-2)], options)[0]
+    fit = train([plan(6, selection_score=NLLLoss(), learning_rate=1e-2)], options)[0]
     scores = [row["valid_loss"] for row in fit.net.history if "valid_loss" in row]
     assert 1 < fit.best_epoch < 60
     assert fit.net.history[fit.best_epoch - 1]["valid_loss"] == min(scores)
@@ -160,12 +160,12 @@ def test_the_best_epoch_is_kept(plan, sine):
 
 def test_the_score_is_that_of_the_members_that_left_the_row_out(plan):
     options = TrainingOptions(ARCHITECTURE, max_epochs=1, dtype="float64")
-    mine = plan(6, judge=NLLLoss())
+    mine = plan(6, selection_score=NLLLoss())
     fit = train([mine], options)[0]
     loc, variance = member_moments(fit.net.module_, mine.X, CPU)
-    asked = mine.unseen()
-    rows = asked.any(axis=1)
-    share = asked[rows] / asked[rows].sum(axis=1, keepdims=True)
+    oob_mask = mine.out_of_bag()
+    rows = oob_mask.any(axis=1)
+    share = oob_mask[rows] / oob_mask[rows].sum(axis=1, keepdims=True)
     mean = (share * loc[rows]).sum(axis=1)
     total = (share * (variance[rows] + loc[rows] ** 2)).sum(axis=1) - mean**2
     expected = NLLLoss().score(*(torch.as_tensor(part) for part in (mean, total, mine.y[rows]))).mean()

@@ -1,0 +1,201 @@
+"""Ensembles: the predictive distribution of networks that are trained side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from skuq._typing import BoolArray, FloatArray
+from skuq.distributions import Distribution, Empirical, NormalMixture
+from skuq.neural._modules.device import read_device
+from skuq.neural._modules.evaluate import member_moments
+from skuq.neural._predictive.calibration import Calibration
+from skuq.neural._predictive.posterior import Moments, Posterior
+
+__all__ = [
+    "BootstrapPosterior",
+    "EnsemblePosterior",
+    "MemberPredictions",
+    "NetworkPosterior",
+    "bagged_mean_and_spread",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class MemberPredictions:
+    """Predictions of n rows by M members, in the units of y.
+
+    Attributes
+    ----------
+    loc, scale : ndarray of shape (n, M)
+        Means and noise standard deviations of the members.
+    used : ndarray of bool of shape (n, M)
+        Which members count for the row, at least one.
+    """
+
+    loc: FloatArray
+    scale: FloatArray
+    used: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class EnsemblePosterior(Posterior):
+    """Networks with mean and variance, all with the same weight.
+
+    Attributes
+    ----------
+    n_outputs : int
+        Outputs of a network: 2, or 1 where it predicts no variance.
+    output : {"moments", "mixture", "members"}
+        Form of the distribution.
+    coverage : float
+        Coverage at which intervals of "members" are calibrated.
+    """
+
+    n_outputs: int
+    output: str = "moments"
+    coverage: float = 0.95
+
+    @property
+    def calibrates_tails(self) -> bool:
+        return self.output == "moments"
+
+    def draw(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        device = read_device(self.device, self.module.n_members)
+        loc, variance = member_moments(self.module, self.scaler.features(X), device, self.n_outputs)
+        return self.scaler.loc(loc), self.scaler.scale(variance)
+
+    def predictions(self, X: FloatArray, used: BoolArray | None = None) -> MemberPredictions:
+        """Return the predictions of the members, of which all count if ``used`` is None."""
+        loc, scale = self.draw(X)
+        return MemberPredictions(loc, scale, np.ones(loc.shape, dtype=bool) if used is None else used)
+
+    def moments(self, X: FloatArray) -> Moments:
+        return self.moments_of(self.predictions(X))
+
+    def moments_of(self, members: MemberPredictions) -> Moments:
+        """Return the moments of rows over the members that count for them.
+
+        A mean of k members is less certain than that of all M, by a share 1/k - 1/M of the epistemic
+        variance.
+        """
+        loc, used = members.loc, members.used
+        count = used.sum(axis=1)
+        share = used / count[:, np.newaxis]
+        mean = loc[:, 0] + (share * (loc - loc[:, :1])).sum(axis=1)
+        epistemic = (share * np.square(loc - mean[:, np.newaxis])).sum(axis=1)
+        epistemic = (1 + 1 / count - 1 / used.shape[1]) * epistemic
+        noise = (share * np.square(members.scale)).sum(axis=1)
+        return Moments(mean, np.sqrt(epistemic), np.sqrt(noise + epistemic))
+
+    def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
+        """Return the residuals by the members that are not trained on the row, in units of their spread.
+
+        The spread of "members" is without noise, and their interval, between two of them, has another
+        width than that of a normal distribution of the same variance: it is narrower the fewer they are.
+        """
+        members = self.predictions(X, oob_mask)
+        moments = self.moments_of(members)
+        spread = moments.epistemic if self.output == "members" else moments.total
+        if spread is None or not spread.min() > 0:
+            raise ValueError(
+                "the members must differ to calibrate by their spread, but on some unseen rows they agree. "
+                "Use a loss with a variance and output='moments', or calibration=None."
+            )
+        if self.output == "members":
+            lower, upper = Empirical(members.loc).interval(self.coverage).T
+            width = (upper - lower) / (2 * ndtri((1 + self.coverage) / 2) * members.loc.std(axis=1))
+            spread = spread * width
+        z: FloatArray = (y - moments.mean) / spread
+        return z
+
+    def distribution(self, X: FloatArray, calibration: Calibration) -> Distribution:
+        return self.distribution_of(self.predictions(X), calibration)
+
+    def distribution_of(self, members: MemberPredictions, calibration: Calibration) -> Distribution:
+        """Return the calibrated distribution of rows over the members that count for them."""
+        moments = self.moments_of(members)
+        if self.output == "moments":
+            return calibration.apply(moments.mean, moments.total, moments.epistemic)
+        weights = None if members.used.all() else members.used.astype(np.float64)
+        mean = moments.mean[:, np.newaxis]
+        moved = mean + calibration.factor * (members.loc - mean)
+        if self.output == "members":
+            return Empirical(moved, weights)
+        return NormalMixture(moved, calibration.factor * members.scale, weights, ensemble=True)
+
+
+class NetworkPosterior(EnsemblePosterior):
+    """One network, which cannot separate epistemic uncertainty from noise."""
+
+    def moments_of(self, members: MemberPredictions) -> Moments:
+        return Moments(members.loc[:, 0], None, members.scale[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class BootstrapPosterior(EnsemblePosterior):
+    """Networks without a variance, and one noise for all rows, by T. Heskes (1996).
+
+    Attributes
+    ----------
+    ci_scale : {"member", "mean"}
+        Variance that is the epistemic part; see `bagged_mean_and_spread`.
+    noise_std : float
+        Standard deviation of the noise, in the units of y.
+    """
+
+    ci_scale: str = "member"
+    noise_std: float = 0.0
+
+    def draw(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        loc, _ = super().draw(X)
+        return loc, np.full(loc.shape, self.noise_std)
+
+    def mean_and_spread(self, members: MemberPredictions) -> tuple[FloatArray, FloatArray]:
+        """Return mean and epistemic variance of rows."""
+        return bagged_mean_and_spread(members.loc, members.used, self.ci_scale)
+
+    def moments_of(self, members: MemberPredictions) -> Moments:
+        mean, spread = self.mean_and_spread(members)
+        epistemic = np.sqrt(spread)
+        return Moments(mean, epistemic, np.hypot(epistemic, self.noise_std))
+
+    def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
+        mean, spread = self.mean_and_spread(self.predictions(X, oob_mask))
+        z: FloatArray = (y - mean) / np.sqrt(spread + self.noise_std**2)
+        return z
+
+
+def bagged_mean_and_spread(loc: FloatArray, used: BoolArray, ci_scale: str) -> tuple[FloatArray, FloatArray]:
+    """Return the mean of the members that count for each row, and the epistemic variance.
+
+    Parameters
+    ----------
+    loc : ndarray of shape (n, M)
+        Means of the members.
+    used : ndarray of bool of shape (n, M)
+        Which members count for each row, at least one.
+    ci_scale : {"member", "mean"}
+        The variance of one member; or that of the mean of all, from members that share their rows two by
+        two: half the variance within pairs is in the means of pairs as well, and is no variance of data.
+    """
+    if ci_scale == "member":
+        return _mean_and_variance(loc, used)
+    pairs = loc.reshape(len(loc), -1, 2)
+    used = used[:, ::2]  # both members of a pair have the same rows
+    mean, between = _mean_and_variance(pairs.mean(axis=2), used)
+    count = used.sum(axis=1)
+    within = (used * pairs.var(axis=2, ddof=1)).sum(axis=1) / count
+    return mean, np.maximum(between - within / 2, 0.0) + between / count
+
+
+def _mean_and_variance(values: FloatArray, used: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of each row's used values; the variance of all where one is used."""
+    count = used.sum(axis=1)
+    start = values[:, :1]  # subtracted first, so that no digit is lost where the mean is large
+    mean = start[:, 0] + (used * (values - start)).sum(axis=1) / count
+    square = np.square(values - mean[:, np.newaxis])
+    variance = (used * square).sum(axis=1) / np.maximum(count - 1, 1)
+    return mean, np.where(count > 1, variance, values.var(axis=1, ddof=1))

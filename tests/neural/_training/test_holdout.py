@@ -1,0 +1,49 @@
+"""Which rows are held out: shares, numbers of rows, splitters, and weights of 0."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold
+
+pytest.importorskip("torch")
+pytest.importorskip("skorch")
+
+from skuq.neural._training.holdout import hold_out
+from skuq.regressors._fit_inputs import TrainingData
+
+
+def rows(n=20, weight=None):
+    return TrainingData(np.zeros((n, 1)), np.arange(float(n)), weight)
+
+
+@pytest.mark.parametrize("size", [1, 7, np.int64(7), 19])
+def test_so_many_rows_are_held_out(size):
+    assert hold_out(size, rows(), 0).sum() == size
+
+
+def test_a_number_and_a_share_hold_out_the_same_rows():
+    for seed in range(5):
+        np.testing.assert_array_equal(hold_out(5, rows(), seed), hold_out(0.25, rows(), seed))
+    assert (hold_out(5, rows(), 0) != hold_out(5, rows(), 1)).any()
+
+
+def test_more_rows_hold_out_the_fewer_as_well():
+    assert hold_out(9, rows(), 3)[hold_out(4, rows(), 3)].all()
+
+
+def test_only_rows_with_weight_are_drawn():
+    weight = np.repeat([0.0, 1.0], 10)
+    assert not hold_out(9, rows(weight=weight), 0)[:10].any()
+    with pytest.raises(ValueError, match="must lie between 1 and 9 as a number of rows"):
+        hold_out(10, rows(weight=weight), 0)
+
+
+def test_a_splitter_holds_out_its_first_test_rows():
+    np.testing.assert_array_equal(np.flatnonzero(hold_out(KFold(5), rows(), 0)), np.arange(4))
+
+
+@pytest.mark.parametrize("size", [0, -1, 20])
+def test_no_row_or_all_cannot_be_held_out(size):
+    with pytest.raises(ValueError, match=f"must lie between 1 and 19 as a number of rows, .* got {size}"):
+        hold_out(size, rows(), 0)
