@@ -92,7 +92,7 @@ def average_calibration(big: Data) -> Iterator[Line]:
         yield Line(
             f"calibration curve, 100 levels, {kind}",
             n,
-            lambda options=options: regression_calibration_curve(y, dist, **options)[1],
+            lambda options=options: regression_calibration_curve(y, dist, **options).observed,
             name,
             lambda kind=kind: toolbox.get_proportion_lists_vectorized(mu, s, y, prop_type=kind)[1],
             target=10,

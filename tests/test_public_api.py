@@ -68,7 +68,10 @@ PUBLIC = {
         "SmallSampleWarning",
     ],
     "skuq.metrics": [
+        "AdversarialGroupCalibrationCurve",
         "BootstrapInterval",
+        "CalibrationCurve",
+        "CharacteristicsComparison",
         "CostOptimum",
         "OperatingPoint",
         "PermutationTest",

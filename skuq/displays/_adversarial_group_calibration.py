@@ -214,7 +214,7 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
         **kwargs: Any,
     ) -> Self:
         keywords = {**(options or {}), "error": error}
-        found = [
+        curves = [
             adversarial_group_calibration_curve(
                 fold.y_true, fold.y_pred, sample_weight=fold.sample_weight, **keywords
             )
@@ -222,8 +222,8 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
         ]
         rows = [_rows(fold) for fold in folds]
         return cls(
-            fractions=found[0][0],
-            worst=one_or_list([worst for _, worst in found]),
+            fractions=curves[0].fractions,
+            worst=one_or_list([curve.worst for curve in curves]),
             reference=perfect_curve(round(float(np.mean(rows))), keywords),
             error=error,
             name=name,
@@ -247,7 +247,7 @@ def perfect_curve(n: int, keywords: dict[str, Any], n_simulations: int = 10) -> 
     curves = [
         adversarial_group_calibration_curve(
             rng.standard_normal(n), forecast, **{**keywords, "n_trials": 1, "random_state": seed}
-        )[1]
+        ).worst
         for seed in range(n_simulations)
     ]
     return np.asarray(np.mean(curves, axis=(0, 2)))

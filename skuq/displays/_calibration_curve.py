@@ -239,15 +239,19 @@ class CalibrationCurveDisplay(CurveDisplay):
     ) -> Self:
         proportions, n_rows = [], []
         for fold in folds:
-            nominal, observed = regression_calibration_curve(
+            curve = regression_calibration_curve(
                 fold.y_true, fold.y_pred, levels=levels, kind=kind, sample_weight=fold.sample_weight
             )
             n = len(np.asarray(fold.y_true))
             weight = check_sample_weight(fold.sample_weight, n)
-            proportions.append(observed)
+            proportions.append(curve.observed)
             n_rows.append(float(n) if band is None else effective_rows(weight, n))
         return cls(
-            levels=nominal, proportions=one_or_list(proportions), n_rows=min(n_rows), kind=kind, name=name
+            levels=curve.levels,
+            proportions=one_or_list(proportions),
+            n_rows=min(n_rows),
+            kind=kind,
+            name=name,
         ).plot(ax, band=band, **kwargs)
 
 

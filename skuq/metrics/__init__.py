@@ -1,7 +1,12 @@
 """Metrics of predictive distributions and the scorers built on them."""
 
-from skuq.metrics._adversarial import adversarial_group_calibration_curve, adversarial_group_calibration_error
+from skuq.metrics._adversarial import (
+    AdversarialGroupCalibrationCurve,
+    adversarial_group_calibration_curve,
+    adversarial_group_calibration_error,
+)
 from skuq.metrics._average_calibration import (
+    CalibrationCurve,
     mean_absolute_calibration_error,
     regression_calibration_curve,
     root_mean_squared_calibration_error,
@@ -29,7 +34,7 @@ from skuq.metrics._significance import (
     paired_permutation_test,
 )
 from skuq.metrics._skill import crps_skill_score, mean_standardized_log_loss
-from skuq.metrics._ucc.compare import compare_characteristics_curves
+from skuq.metrics._ucc.compare import CharacteristicsComparison, compare_characteristics_curves
 from skuq.metrics._ucc.coordinates import (
     interval_bandwidth,
     interval_deficit,
@@ -45,7 +50,10 @@ from skuq.metrics._ucc.curve import (
 from skuq.metrics._ucc.scores import auucc_gain_score, auucc_loss
 
 __all__ = [
+    "AdversarialGroupCalibrationCurve",
     "BootstrapInterval",
+    "CalibrationCurve",
+    "CharacteristicsComparison",
     "CostOptimum",
     "OperatingPoint",
     "PermutationTest",

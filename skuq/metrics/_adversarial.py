@@ -26,6 +26,32 @@ ROWS_A_PLACE = 50
 GROUP_ERRORS = {"mace": calibration_error, "rmsce": root_calibration_error}
 
 
+@dataclass(frozen=True, eq=False)
+class AdversarialGroupCalibrationCurve:
+    """Calibration error of the worst random groups; made by `adversarial_group_calibration_curve`.
+
+    Parameters
+    ----------
+    fractions : ndarray of shape (k,)
+        Sizes of the groups as shares of all rows.
+    worst : ndarray of shape (k, n_trials)
+        Error of the worst group in each trial.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import adversarial_group_calibration_curve
+    >>> y = np.random.default_rng(0).normal(size=1000)
+    >>> dist = (np.zeros(1000), np.ones(1000))
+    >>> curve = adversarial_group_calibration_curve(y, dist, fractions=[0.1, 1.0], random_state=0)
+    >>> curve.fractions, curve.worst.shape
+    (array([0.1, 1. ]), (2, 10))
+    """
+
+    fractions: FloatArray
+    worst: FloatArray
+
+
 def adversarial_group_calibration_curve(
     y_true: ArrayLike,
     y_pred: Any,
@@ -40,7 +66,7 @@ def adversarial_group_calibration_curve(
     min_group_size: int = 2,
     replace: bool = False,
     random_state: int | np.random.RandomState | None = None,
-) -> tuple[FloatArray, FloatArray]:
+) -> AdversarialGroupCalibrationCurve:
     r"""Calibration error of the worst of many random groups of rows, by the size of the group.
 
     Is the forecast calibrated in subsets too, or does one part make up for another? At the right end the
@@ -81,10 +107,9 @@ def adversarial_group_calibration_curve(
 
     Returns
     -------
-    fractions : ndarray of shape (k,)
-        The group sizes.
-    worst : ndarray of shape (k, n_trials)
-        Error of the worst group in each trial. Its mean over the trials is the curve of [1]_, and
+    curve : AdversarialGroupCalibrationCurve
+        With ``fractions``, the group sizes, of shape (k,), and ``worst``, the error of the worst group in
+        each trial, of shape (k, n_trials). Its mean over the trials is the curve of [1]_, and
         ``worst.std(axis=1, ddof=1) / np.sqrt(n_trials)`` the standard error; Uncertainty Toolbox calls the
         standard deviation itself ``score_stderr``.
 
@@ -111,10 +136,9 @@ def adversarial_group_calibration_curve(
     >>> rng = np.random.default_rng(0)
     >>> scale = np.repeat([0.5, 2.0], 1000)
     >>> y = scale * rng.normal(size=2000)
-    >>> fractions, worst = adversarial_group_calibration_curve(
-    ...     y, (0 * y, scale), fractions=[0.05, 0.5, 1], random_state=0
-    ... )
-    >>> worst.mean(axis=1).round(2)
+    >>> dist = (0 * y, scale)
+    >>> curve = adversarial_group_calibration_curve(y, dist, fractions=[0.05, 0.5, 1], random_state=0)
+    >>> curve.worst.mean(axis=1).round(2)
     array([0.06, 0.02, 0.01])
     """
     groups = check_groups(
@@ -129,7 +153,7 @@ def adversarial_group_calibration_curve(
         random_state=random_state,
     )
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return groups.fractions, worst_of_weights(groups, y, dist)(weight)
+    return AdversarialGroupCalibrationCurve(groups.fractions, worst_of_weights(groups, y, dist)(weight))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,29 @@ from skuq.metrics._levels import (
 from skuq.metrics._spec import metric
 
 
+@dataclass(frozen=True, eq=False)
+class CalibrationCurve:
+    """Observed shares of targets by nominal level; made by `regression_calibration_curve`.
+
+    Parameters
+    ----------
+    levels : ndarray of shape (k,)
+        Nominal probabilities.
+    observed : ndarray of shape (k,)
+        Observed shares, in [0, 1].
+
+    Examples
+    --------
+    >>> from skuq.metrics import regression_calibration_curve
+    >>> curve = regression_calibration_curve([-0.5, 0.1, 3.0], ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]), levels=1)
+    >>> curve.levels, curve.observed.round(2)
+    (array([0.5]), array([0.33]))
+    """
+
+    levels: FloatArray
+    observed: FloatArray
+
+
 def regression_calibration_curve(
     y_true: ArrayLike,
     y_pred: Any,
@@ -28,7 +52,7 @@ def regression_calibration_curve(
     sample_weight: ArrayLike | None = None,
     levels: int | ArrayLike = 99,
     kind: str = "quantile",
-) -> tuple[FloatArray, FloatArray]:
+) -> CalibrationCurve:
     r"""Levels and the shares of targets observed at them: the calibration curve of a regressor.
 
     Where on the scale of probabilities do the forecasts err? The diagonal is perfect. With
@@ -52,10 +76,9 @@ def regression_calibration_curve(
 
     Returns
     -------
-    levels : ndarray of shape (k,)
-        The nominal probabilities.
-    observed : ndarray of shape (k,)
-        The observed shares, in [0, 1].
+    curve : CalibrationCurve
+        With ``levels``, the nominal probabilities, and ``observed``, the observed shares in [0, 1], both of
+        shape (k,).
 
     See Also
     --------
@@ -84,13 +107,16 @@ def regression_calibration_curve(
     --------
     >>> from skuq.metrics import regression_calibration_curve
     >>> dist = ([0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0])
-    >>> regression_calibration_curve([-0.5, 0.1, 0.2, 3.0], dist, levels=3)
-    (array([0.25, 0.5 , 0.75]), array([0.  , 0.25, 0.75]))
+    >>> curve = regression_calibration_curve([-0.5, 0.1, 0.2, 3.0], dist, levels=3)
+    >>> curve.levels
+    array([0.25, 0.5 , 0.75])
+    >>> curve.observed
+    array([0.  , 0.25, 0.75])
     """
     check_option(kind, "kind", KINDS)
     grid = level_grid(levels, closed=True)
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return grid, observed_proportions(y, dist, grid, kind, weight)
+    return CalibrationCurve(grid, observed_proportions(y, dist, grid, kind, weight))
 
 
 def of_curve(
@@ -232,10 +258,10 @@ def mean_absolute_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    grid, observed = regression_calibration_curve(
+    curve = regression_calibration_curve(
         y_true, y_pred, sample_weight=sample_weight, levels=levels, kind=kind
     )
-    return float(calibration_error(grid, observed))
+    return float(calibration_error(curve.levels, curve.observed))
 
 
 @metric(
@@ -326,7 +352,7 @@ def root_mean_squared_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    grid, observed = regression_calibration_curve(
+    curve = regression_calibration_curve(
         y_true, y_pred, sample_weight=sample_weight, levels=levels, kind=kind
     )
-    return float(root_calibration_error(grid, observed))
+    return float(root_calibration_error(curve.levels, curve.observed))

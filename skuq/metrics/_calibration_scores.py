@@ -125,10 +125,11 @@ def calibration_score_loss(
     [0.17, 0.59]
     """
     check_option(reduction, "reduction", REDUCTIONS)
-    grid, observed = regression_calibration_curve(
+    curve = regression_calibration_curve(
         y_true, y_pred, sample_weight=sample_weight, levels=levels, kind=kind
     )
-    return float(calibration_score(grid, observed, level_weights=level_weights, reduction=reduction))
+    score = calibration_score(curve.levels, curve.observed, level_weights=level_weights, reduction=reduction)
+    return float(score)
 
 
 def _check_level_weights(level_weights: ArrayLike, k: int) -> FloatArray:
@@ -224,7 +225,7 @@ def expected_coverage_probability_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    grid, observed = regression_calibration_curve(
+    curve = regression_calibration_curve(
         y_true, y_pred, sample_weight=sample_weight, levels=levels, kind="interval"
     )
-    return float(calibration_error(grid, observed))
+    return float(calibration_error(curve.levels, curve.observed))

@@ -12,7 +12,8 @@ draw = AdversarialGroupCalibrationDisplay.from_predictions
 def test_the_curve_is_that_of_the_metric(rows):
     loc, scale, y = rows
     options = {"fractions": [0.1, 0.5, 1.0], "n_trials": 6, "random_state": 0}
-    fractions, worst = adversarial_group_calibration_curve(y, (loc, scale), error="rmsce", **options)
+    curve = adversarial_group_calibration_curve(y, (loc, scale), error="rmsce", **options)
+    fractions, worst = curve.fractions, curve.worst
     display = draw(y, (loc, scale), error="rmsce", options=options, name="model")
     assert_array_equal(display.line_.get_xdata(), 100 * fractions)
     assert_allclose(display.line_.get_ydata(), 100 * worst.mean(axis=1))

@@ -41,7 +41,7 @@ def test_drawing_counts_is_drawing_rows(forecast, family, kind, replace):
     rng = np.random.default_rng(0)
     expected = by_definition(y, dist, 16, kind, 5, 150, rng, replace)
     options = {"kind": kind, "n_groups": 5, "n_trials": 150, "replace": replace}
-    worst = curve(y, dist, fractions=[0.2], **options)[1][0]
+    worst = curve(y, dist, fractions=[0.2], **options).worst[0]
     spread = np.sqrt((worst.var(ddof=1) + expected.var(ddof=1)) / 150)
     assert abs(worst.mean() - expected.mean()) < 4 * spread
     assert worst.std() == pytest.approx(expected.std(), rel=0.35)
@@ -57,17 +57,18 @@ def test_the_group_of_all_rows_has_the_average_error(forecast, kind, error, metr
     weight = np.random.default_rng(0).integers(0, 4, size=y.size)
     for options in ({}, {"sample_weight": weight}):
         expected = metric(y, dist, kind=kind, **options)
-        _, worst = curve(y, dist, fractions=[1.0], kind=kind, error=error, n_trials=3, **options)
+        worst = curve(y, dist, fractions=[1.0], kind=kind, error=error, n_trials=3, **options).worst
         np.testing.assert_allclose(worst, np.full((1, 3), expected), rtol=1e-12)
         assert agce(y, dist, fraction=1.0, kind=kind, error=error, **options) == pytest.approx(expected)
 
 
 def test_defaults_are_the_papers(forecast):
     y, dist = forecast
-    fractions, worst = curve(y, dist)
+    groups = curve(y, dist)
+    fractions, worst = groups.fractions, groups.worst
     np.testing.assert_allclose(fractions, np.linspace(0.01, 1, 10))
     assert worst.shape == (10, 10)
-    same = curve(y, dist, n_groups=20, n_trials=10, levels=99, kind="quantile", random_state=0)[1]
+    same = curve(y, dist, n_groups=20, n_trials=10, levels=99, kind="quantile", random_state=0).worst
     np.testing.assert_array_equal(worst, same)
     assert (np.diff(worst.mean(axis=1)) < 0.01).all()  # smaller groups are worse
     assert worst[0].mean() > 3 * worst[-1].mean()

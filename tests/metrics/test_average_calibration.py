@@ -28,13 +28,13 @@ def test_three_row_values_of_uncertainty_toolbox(few_rows):
     assert mace(y, dist, kind="interval", levels=UT_LEVELS) == pytest.approx(0.3733333333333335, abs=1e-12)
     assert mace(y, dist, levels=UT_LEVELS) == pytest.approx(0.23757575757575758, abs=1e-12)
     levels = [0, 0.25, 0.5, 0.75, 1]
-    _, inside = regression_calibration_curve(y, dist, kind="interval", levels=levels)
+    inside = regression_calibration_curve(y, dist, kind="interval", levels=levels).observed
     np.testing.assert_allclose(inside, [0, 0, 0, 1 / 3, 1])
 
 
 def test_curve_is_not_mirrored_as_uncertainty_toolbox_has_it():
     y, dist = [1.5, 3.0, 2.0], ([1.0, 2.0, 3.0], [0.1, 0.5, 1.0])
-    _, below = regression_calibration_curve(y, dist, levels=[0, 0.25, 0.5, 0.75, 1])
+    below = regression_calibration_curve(y, dist, levels=[0, 0.25, 0.5, 0.75, 1]).observed
     np.testing.assert_allclose(
         below, [0, 1 / 3, 1 / 3, 1 / 3, 1]
     )  # the peer's test fixes 0, 2/3, 2/3, 2/3, 1
@@ -42,8 +42,8 @@ def test_curve_is_not_mirrored_as_uncertainty_toolbox_has_it():
 
 def test_forecast_too_high_puts_the_curve_above_the_diagonal():
     rng = np.random.default_rng(0)
-    levels, observed = regression_calibration_curve(rng.normal(size=1000), (np.ones(1000), np.ones(1000)))
-    assert (observed > levels).all()
+    curve = regression_calibration_curve(rng.normal(size=1000), (np.ones(1000), np.ones(1000)))
+    assert (curve.observed > curve.levels).all()
 
 
 def share_of_pit_between(dist, y, low, high):
@@ -79,9 +79,8 @@ def test_curve_equals_its_definition(forecast, family, kind, weighted):
     }[family]
     weight = np.random.default_rng(0).integers(1, 5, size=y.size) if weighted else None
     levels = np.array([0.7, 0.01, 0.1, 0.2, 0.3, 0.5, 0.99, 0.3])
-    for p, share in zip(
-        *regression_calibration_curve(y, dist, levels=levels, kind=kind, sample_weight=weight), strict=True
-    ):
+    curve = regression_calibration_curve(y, dist, levels=levels, kind=kind, sample_weight=weight)
+    for p, share in zip(curve.levels, curve.observed, strict=True):
         low, high = (0.0, p) if kind == "quantile" else ((1 - p) / 2, (1 + p) / 2)
         inside = share_of_pit_between(dist, y, low, high)
         assert share == pytest.approx(np.average(inside, weights=weight), abs=1e-9)
@@ -89,18 +88,18 @@ def test_curve_equals_its_definition(forecast, family, kind, weighted):
 
 def test_levels_come_back_in_their_own_order(forecast):
     y, dist = forecast
-    levels, observed = regression_calibration_curve(y, dist, levels=[0.9, 0.1])
-    np.testing.assert_array_equal(levels, [0.9, 0.1])
-    assert observed[0] > observed[1]
-    assert regression_calibration_curve(y, dist, levels=4)[0] == pytest.approx([0.2, 0.4, 0.6, 0.8])
+    curve = regression_calibration_curve(y, dist, levels=[0.9, 0.1])
+    np.testing.assert_array_equal(curve.levels, [0.9, 0.1])
+    assert curve.observed[0] > curve.observed[1]
+    assert regression_calibration_curve(y, dist, levels=4).levels == pytest.approx([0.2, 0.4, 0.6, 0.8])
 
 
 @pytest.mark.parametrize("dist", [Normal([1.0], [2.0]), Quantiles([0.4, 0.5, 0.6], [[0.0, 1.0, 2.0]])])
 def test_targets_on_a_bound_are_inside(dist):
     for kind, level in (("quantile", 0.5), ("interval", 0.0)):
-        assert regression_calibration_curve([1.0], dist, levels=[level], kind=kind)[1] == 1.0
+        assert regression_calibration_curve([1.0], dist, levels=[level], kind=kind).observed == 1.0
         weighted = regression_calibration_curve([1.0], dist, levels=[level], kind=kind, sample_weight=[2.0])
-        assert weighted[1] == 1.0
+        assert weighted.observed == 1.0
 
 
 def test_calibrated_forecast_scores_what_the_docstring_says():

@@ -72,12 +72,12 @@ def test_area_is_the_limit_of_ever_more_levels(forecast, family, kind, weighted)
 def test_lines_between_levels_by_integration(forecast, kind):
     y, dist = forecast
     for levels in (np.linspace(0, 1, 12), np.array([0.1, 0.15, 0.6, 0.93])):
-        grid, observed = regression_calibration_curve(y, dist, levels=levels, kind=kind)
+        curve = regression_calibration_curve(y, dist, levels=levels, kind=kind)
 
-        def gap(p, grid=grid, observed=observed):
-            return abs(np.interp(p, grid, observed) - p)
+        def gap(p, curve=curve):
+            return abs(np.interp(p, curve.levels, curve.observed) - p)
 
-        expected = sum(integrate.quad(gap, a, b, epsabs=1e-12)[0] for a, b in pairwise(grid))
+        expected = sum(integrate.quad(gap, a, b, epsabs=1e-12)[0] for a, b in pairwise(curve.levels))
         area = miscalibration_area(y, dist, levels=levels, kind=kind)
         assert area == pytest.approx(expected, rel=1e-6)
 

@@ -28,8 +28,8 @@ def test_all_are_readings_of_one_curve(forecast, kind, weighted):
     y, dist = forecast
     weight = np.random.default_rng(0).random(y.size) if weighted else None
     options = {"levels": [0.1, 0.4, 0.75, 0.9], "sample_weight": weight}
-    levels, observed = regression_calibration_curve(y, dist, kind=kind, **options)
-    gap = levels - observed
+    curve = regression_calibration_curve(y, dist, kind=kind, **options)
+    gap = curve.levels - curve.observed
     assert rmsce(y, dist, kind=kind, **options) == pytest.approx(np.sqrt(np.mean(gap**2)), rel=1e-12)
     assert cals(y, dist, kind=kind, **options) == pytest.approx(np.sum(gap**2), rel=1e-12)
     assert cals(y, dist, kind=kind, reduction="mean", **options) == pytest.approx(

@@ -51,7 +51,7 @@ def test_quantile_curve_is_mirrored_in_uncertainty_toolbox(biased):
     y, mu, s = biased
     toolbox = load("uncertainty_toolbox")
     levels, theirs = toolbox.get_proportion_lists_vectorized(mu, s, y, prop_type="quantile")
-    _, ours = regression_calibration_curve(y, (mu, s), levels=levels)
+    ours = regression_calibration_curve(y, (mu, s), levels=levels).observed
     truth = np.array([np.mean(y <= stats.norm.ppf(p, mu, s)) for p in levels])
     np.testing.assert_allclose(ours, truth, atol=1e-12)
     np.testing.assert_allclose(theirs, 1 - truth[::-1], atol=1e-12)  # of the quantile at 1 - p, from above
@@ -115,7 +115,7 @@ def test_calibration_score_has_no_degenerate_levels(het100):
     with_ends = calibration_score_loss(het100.y, dist, levels=np.linspace(0, 1, 6), reduction="mean")
     inner = calibration_score_loss(het100.y, dist, levels=4, reduction="mean")
     assert with_ends == pytest.approx(inner * 4 / 6, rel=1e-12)
-    _, observed = regression_calibration_curve(het100.y, dist, levels=9)
+    observed = regression_calibration_curve(het100.y, dist, levels=9).observed
     assert calibration_score_loss(het100.y, dist) == pytest.approx(np.sum((observed - TENTHS) ** 2))
 
 

@@ -84,7 +84,7 @@ def test_average_calibration_of_uncertainty_toolbox(toolbox, case, kind):
     equal(miscalibration_area(y, (mu, s), **ours), toolbox.miscalibration_area(mu, s, y, **theirs))
     if kind == "interval":
         levels, observed = toolbox.get_proportion_lists_vectorized(mu, s, y, prop_type=kind)
-        ours = regression_calibration_curve(y, (mu, s), levels=levels, kind=kind)[1]
+        ours = regression_calibration_curve(y, (mu, s), levels=levels, kind=kind).observed
         np.testing.assert_allclose(ours, observed, atol=1e-12)
         equal(
             expected_coverage_probability_error(y, (mu, s), levels=levels),
@@ -104,10 +104,10 @@ def test_scores_of_uncertainty_toolbox(toolbox, case):
 def test_adversarial_groups_of_all_rows_are_uncertainty_toolboxs(toolbox, case):
     y, mu, s = case
     theirs = toolbox.adversarial_group_calibration(mu, s, y, cali_type="mean_abs", num_trials=2)
-    _, worst = adversarial_group_calibration_curve(
+    curve = adversarial_group_calibration_curve(
         y, (mu, s), fractions=[1.0], levels=UT_LEVELS, kind="interval", n_trials=2, random_state=0
     )
-    np.testing.assert_allclose(worst, theirs.score_mean[-1], rtol=1e-10)
+    np.testing.assert_allclose(curve.worst, theirs.score_mean[-1], rtol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_adversarial_groups_have_uncertainty_toolboxs_distribution(
     theirs = toolbox.adversarial_group_calibration(
         het100.mu, het100.s, het100.y, cali_type, draw_with_replacement=replace, **options
     )
-    fractions, worst = adversarial_group_calibration_curve(
+    curve = adversarial_group_calibration_curve(
         het100.y,
         (het100.mu, het100.s),
         fractions=np.linspace(0, 1, 4),
@@ -136,7 +136,8 @@ def test_adversarial_groups_have_uncertainty_toolboxs_distribution(
         random_state=0,
         replace=replace,
     )
-    np.testing.assert_array_equal(fractions, theirs.group_size)
+    np.testing.assert_array_equal(curve.fractions, theirs.group_size)
+    worst = curve.worst
     spread = np.sqrt((worst.var(axis=1, ddof=1) + theirs.score_stderr**2) / 150)
     assert (np.abs(worst.mean(axis=1) - theirs.score_mean) <= 4 * spread + 1e-12).all()
     np.testing.assert_allclose(worst.std(axis=1, ddof=1), theirs.score_stderr, rtol=0.25, atol=1e-12)

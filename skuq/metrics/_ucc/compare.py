@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -15,12 +16,40 @@ from skuq.metrics._ucc.curve import WIDTH_AXES, UncertaintyCharacteristicsCurve
 TIE = 1e-9
 """Widths that differ relatively by less are equal: bands of one shape and two sizes have the same curve."""
 
-NOBODY = -1
+NO_MODEL = -1
+
+
+@dataclass(frozen=True, eq=False)
+class CharacteristicsComparison:
+    """Models by their uncertainty characteristics curves; made by `compare_characteristics_curves`.
+
+    Parameters
+    ----------
+    models : DataFrame
+        One row a model: "area" under the curve; "best_share", the share of all miss rates at which it is the
+        narrowest (ties, up to rounding, go to the first; miss rates that no model reaches, to none);
+        "dominated_by", the models that dominate it, separated by commas.
+    front : DataFrame
+        The Pareto front: the "model" that is the narrowest on each stretch of miss rates, from
+        "miss_rate_low" to "miss_rate_high"; many misses first.
+
+    Examples
+    --------
+    >>> from skuq.metrics import compare_characteristics_curves, uncertainty_characteristics_curve
+    >>> first, second = (
+    ...     uncertainty_characteristics_curve([1.0, -2.0], ([0.0, 0.0], scale)) for scale in ([1, 2], [2, 1])
+    ... )
+    >>> compare_characteristics_curves({"first": first, "second": second}).models["best_share"].to_dict()
+    {'first': 0.5, 'second': 0.5}
+    """
+
+    models: pd.DataFrame
+    front: pd.DataFrame
 
 
 def compare_characteristics_curves(
     curves: Mapping[str, UncertaintyCharacteristicsCurve], *, x_axis: str = "bandwidth"
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+) -> CharacteristicsComparison:
     """Compare models by their uncertainty characteristics curves: who is best where, and who never is.
 
     Is one model's trade of width for misses better throughout, or does it depend on the miss rate? A model
@@ -35,13 +64,9 @@ def compare_characteristics_curves(
 
     Returns
     -------
-    models : DataFrame
-        One row a model: "area" under the curve; "best_share", the share of all miss rates at which it is the
-        narrowest (ties, up to rounding, go to the first; miss rates that no model reaches, to none);
-        "dominated_by", the models that dominate it, separated by commas.
-    front : DataFrame
-        The Pareto front: the "model" that is the narrowest on each stretch of miss rates, from
-        "miss_rate_low" to "miss_rate_high"; many misses first.
+    comparison : CharacteristicsComparison
+        With ``models``, one row a model: area, share of the miss rates at which it is best, and by which
+        models it is dominated; and ``front``, the narrowest model on each stretch of miss rates.
 
     See Also
     --------
@@ -57,13 +82,13 @@ def compare_characteristics_curves(
     >>> y, zero = [1.0, -4.0, 0.5], [0.0, 0.0, 0.0]
     >>> forecasts = {"model": (zero, [1.0, 2.0, 3.0]), "constant": (zero, [1.0, 1.0, 1.0])}
     >>> curves = {name: uncertainty_characteristics_curve(y, dist) for name, dist in forecasts.items()}
-    >>> models, front = compare_characteristics_curves(curves)
-    >>> models[["area", "best_share"]].round(2)
+    >>> comparison = compare_characteristics_curves(curves)
+    >>> comparison.models[["area", "best_share"]].round(2)
               area  best_share
     model
     model     2.11        0.67
     constant  1.83        0.33
-    >>> front.round(2)
+    >>> comparison.front.round(2)
           model  miss_rate_low  miss_rate_high
     0     model           0.67            1.00
     1  constant           0.33            0.67
@@ -92,7 +117,7 @@ def compare_characteristics_curves(
         },
         index=pd.Index(names, name="model"),
     )
-    return models, _front(levels, best, names)
+    return CharacteristicsComparison(models, _front(levels, best, names))
 
 
 def _miss_rates(curves: list[UncertaintyCharacteristicsCurve]) -> FloatArray:
@@ -117,10 +142,10 @@ def _width_at(curve: UncertaintyCharacteristicsCurve, levels: FloatArray, x_axis
 
 
 def _narrowest(width: FloatArray) -> IntArray:
-    """Return the first model of the least width on each stretch, up to rounding; `NOBODY` out of reach."""
+    """Return the first model of the least width on each stretch, up to rounding; `NO_MODEL` out of reach."""
     least = width.min(axis=0)
     first = np.argmax(width <= least * (1 + TIE), axis=0)
-    return np.where(least < np.inf, first, NOBODY)
+    return np.where(least < np.inf, first, NO_MODEL)
 
 
 def _dominating(width: FloatArray, names: list[str], i: int) -> list[str]:
@@ -134,9 +159,9 @@ def _dominating(width: FloatArray, names: list[str], i: int) -> list[str]:
 
 def _front(levels: FloatArray, best: IntArray, names: list[str]) -> pd.DataFrame:
     """Return the stretches of miss rates over which one model stays the best."""
-    starts = np.flatnonzero(np.diff(best, prepend=NOBODY - 1) != 0)
+    starts = np.flatnonzero(np.diff(best, prepend=NO_MODEL - 1) != 0)
     ends = np.append(starts[1:], best.size)
-    reached = best[starts] != NOBODY
+    reached = best[starts] != NO_MODEL
     starts, ends = starts[reached], ends[reached]
     return pd.DataFrame(
         {

@@ -635,7 +635,8 @@ def test_a_better_model_dominates():
     error, band = rng.normal(size=80), rng.random(80) + 0.2
     good = curve_of(error, band, band)
     bad = curve_of(1.5 * error, band, band)
-    models, front = compare_characteristics_curves({"bad": bad, "good": good})
+    comparison = compare_characteristics_curves({"bad": bad, "good": good})
+    models, front = comparison.models, comparison.front
     assert models.loc["bad", "dominated_by"] == "good"
     assert models.loc["good", "dominated_by"] == ""
     assert models["best_share"].to_dict() == pytest.approx({"bad": 0.0, "good": 1.0})
@@ -648,7 +649,8 @@ def test_the_front_holds_the_narrowest_at_every_miss_rate(x):
     rng = np.random.default_rng(0)
     error = rng.normal(size=40)
     curves = {name: curve_of(error, *(2 * [rng.random(40) + 0.2])) for name in "abc"}
-    models, front = compare_characteristics_curves(curves, x_axis=x)
+    comparison = compare_characteristics_curves(curves, x_axis=x)
+    models, front = comparison.models, comparison.front
     assert models["best_share"].sum() == pytest.approx(1)
     lengths = (front["miss_rate_high"] - front["miss_rate_low"]).groupby(front["model"]).sum()
     for name, share in lengths.items():
@@ -663,7 +665,7 @@ def test_models_out_of_reach_lose_there():
     y = np.array([1.0, 1.0, 2.0])
     stuck = uncertainty_characteristics_curve(y, (np.zeros(3), [0.0, 0.1, 0.1]))
     free = uncertainty_characteristics_curve(y, (np.zeros(3), np.full(3, 1.0)))
-    _, front = compare_characteristics_curves({"stuck": stuck, "free": free})
+    front = compare_characteristics_curves({"stuck": stuck, "free": free}).front
     assert front.iloc[-1]["model"] == "free"
 
 
@@ -748,7 +750,8 @@ def test_bands_of_one_shape_tie_whatever_their_size():
     curves = {
         name: uncertainty_characteristics_curve(y, (0 * y, size * scale)) for name, size in sizes.items()
     }
-    models, front = compare_characteristics_curves(curves)
+    comparison = compare_characteristics_curves(curves)
+    models, front = comparison.models, comparison.front
     assert models["best_share"].tolist() == [1.0, 0.0, 0.0]
     assert models["dominated_by"].tolist() == ["", "", ""]
     assert front["model"].tolist() == ["first"]
@@ -756,7 +759,8 @@ def test_bands_of_one_shape_tie_whatever_their_size():
 
 def test_miss_rates_that_no_model_reaches_have_no_best_model():
     curve = uncertainty_characteristics_curve([1.0, 2.0], ([0.0, 0.0], [1.0, 0.0]))
-    models, front = compare_characteristics_curves({"a": curve, "b": curve})
+    comparison = compare_characteristics_curves({"a": curve, "b": curve})
+    models, front = comparison.models, comparison.front
     assert models["best_share"].tolist() == [0.5, 0.0]
     assert front.to_numpy().tolist() == [["a", 0.5, 1.0]]
 
