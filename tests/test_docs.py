@@ -64,9 +64,9 @@ CLAIMS = {
         "sharp == [1.13, 0.0] and crps == [0.63, 6.97]",
     ],
     "docs/explanation/uncertainty-characteristics.rst": [
-        "models['best_share'].round(2).to_dict() == {'truth': 0.15, 'constant': 0.85}",
-        "front['model'].tolist() == ['constant', 'truth']",
-        "front['miss_rate_low'].round(2).tolist() == [0.15, 0.0]",
+        "comparison.models['best_share'].round(2).to_dict() == {'truth': 0.15, 'constant': 0.85}",
+        "comparison.front['model'].tolist() == ['constant', 'truth']",
+        "comparison.front['miss_rate_low'].round(2).tolist() == [0.15, 0.0]",
         "gains == [-0.01, 0.21] and crps == [0.91, 0.97]",
         "np.round(few_misses, 2).tolist() == [0.16, 0.2, 0.49]",
         "np.round(in_distance, 2).tolist() == [0.46, 0.77, 2.26]",
