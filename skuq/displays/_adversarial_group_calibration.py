@@ -176,16 +176,16 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Observed target, of rows that the model was not trained on.
+            Observed targets. Use rows on which the model was not trained.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-            Predictions for the same rows.
+            Forecast of every target.
         error : {"mace", "rmsce"}, default="mace"
             Error of a group.
         options : dict, default=None
             Other keywords of `skuq.metrics.adversarial_group_calibration_curve`, as `fractions`, `levels`,
             `n_groups`, `n_trials` and `random_state`.
         sample_weight : array-like of shape (n,), default=None
-            How many observations each row stands for.
+            Number of repetitions of each row.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None

@@ -198,9 +198,9 @@ class CalibrationCurveDisplay(CurveDisplay):
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Observed target, of rows that the model was not trained on.
+            Observed targets. Use rows on which the model was not trained.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-            Predictions for the same rows.
+            Forecast of every target.
         levels : int or array-like of shape (k,), default=99
             Nominal levels in [0, 1]; an integer k takes k evenly spaced ones, 99 every per cent.
         kind : {"quantile", "interval"}, default="quantile"
@@ -208,7 +208,7 @@ class CalibrationCurveDisplay(CurveDisplay):
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
             The sampling band, as in `plot`; where the weights are no counts of rows, there is none.
         sample_weight : array-like of shape (n,), default=None
-            How many observations each row stands for.
+            Number of repetitions of each row.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None

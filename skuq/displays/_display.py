@@ -78,7 +78,7 @@ class Display(ABC):
         y : array-like of shape (n,)
             Observed target.
         sample_weight : array-like of shape (n,), default=None
-            How many observations each row stands for.
+            Number of repetitions of each row.
         name : str, default=None
             Name in the legend, or title; None takes the estimator's class for what has a legend of names.
         ax : matplotlib.axes.Axes, default=None
@@ -122,7 +122,7 @@ class Display(ABC):
         y : array-like of shape (n,)
             The target given to it.
         sample_weight : array-like of shape (n,), default=None
-            How many observations each row stands for.
+            Number of repetitions of each row.
         name : str, default=None
             Name in the legend, or title; None takes the estimator's class for what has a legend of names.
         ax : matplotlib.axes.Axes, default=None

@@ -50,15 +50,15 @@ class IntervalDisplay(Display):
     Parameters
     ----------
     y_true : ndarray of shape (n,)
-        Observed target.
+        Observed targets.
     bounds : ndarray of shape (n, 2)
         Lower and upper bound of each interval.
     y_pred : ndarray of shape (n,)
         Point predictions, to sort by.
     coverage : float or None, default=None
-        Nominal coverage of the intervals, in (0, 1), where known.
+        Nominal coverage of the central interval. In (0, 1), where known.
     sample_weight : ndarray of shape (n,), default=None
-        How many observations each row stands for.
+        Number of repetitions of each row.
     target_name : str, default="Target"
         What is predicted, with its unit, for the axis.
     name : str, default=None
@@ -216,13 +216,13 @@ class IntervalDisplay(Display):
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Observed target, of rows that the model was not trained on.
+            Observed targets. Use rows on which the model was not trained.
         y_pred : Distribution, tuple (loc, scale), frozen scipy distribution or array-like (n, 2)
-            Predictions for the same rows; a bare array holds lower and upper bounds.
+            Forecast of every target. An array holds lower and upper bounds.
         coverage : float, default=0.9
-            Nominal coverage of the central interval, in (0, 1); of bounds, what they were made for.
+            Nominal coverage of the central interval. In (0, 1); bounds must have been made for it.
         sample_weight : array-like of shape (n,), default=None
-            How many observations each row stands for, for the coverage in the legend.
+            Number of repetitions of each row. Used for the coverage in the legend.
         target_name : str, default="Target"
             What is predicted, with its unit, for the axis.
         name : str, default=None

@@ -54,7 +54,7 @@ class PredictionBandDisplay(Display):
     Parameters
     ----------
     y_true : ndarray of shape (n,)
-        Observed target.
+        Observed targets.
     y_pred : ndarray of shape (n,)
         Point predictions.
     bounds : ndarray of shape (n, 2, k)
@@ -64,7 +64,7 @@ class PredictionBandDisplay(Display):
     x : ndarray of shape (n,), default=None
         Where the rows lie on the horizontal axis; None takes the predictions.
     sample_weight : ndarray of shape (n,), default=None
-        How many observations each row stands for, all positive.
+        Number of repetitions of each row. All are positive.
     target_name : str, default="target"
         What is predicted, with its unit, for the axes.
     x_name : str, default=None
@@ -217,11 +217,11 @@ class PredictionBandDisplay(Display):
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Observed target, of rows that the model was not trained on.
+            Observed targets. Use rows on which the model was not trained.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-            Predictions for the same rows.
+            Forecast of every target.
         coverage : float or array-like of shape (k,), default=0.9
-            Nominal coverage of each band, in (0, 1).
+            Nominal coverage of the central interval. In (0, 1), one a band.
         x : array-like of shape (n,), default=None
             Where the rows lie on the horizontal axis, as a feature; None takes the predictions.
         target_name : str, default="target"
@@ -229,7 +229,7 @@ class PredictionBandDisplay(Display):
         x_name : str, default=None
             Name of `x`, with its unit, for the axis.
         sample_weight : array-like of shape (n,), default=None
-            How many observations each row stands for, for the means that make up the bands.
+            Number of repetitions of each row. Used for the means that make up the bands.
         name : str, default=None
             Title of the axes.
         ax : matplotlib.axes.Axes, default=None

@@ -174,9 +174,9 @@ class ReliabilityDisplay(CurveDisplay):
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Observed target, of rows that the model was not trained on.
+            Observed targets. Use rows on which the model was not trained.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-            Predictions for the same rows, with finite mean and standard deviation.
+            Forecast of every target. Mean and standard deviation must be finite.
         n_bins : int, default=10
             Number of bins; about 100 rows a bin suffice.
         strategy : {"quantile", "uniform"}, default="quantile"
@@ -184,7 +184,7 @@ class ReliabilityDisplay(CurveDisplay):
         unit : str, default=None
             Unit of the target, for the axes.
         sample_weight : array-like of shape (n,), default=None
-            How many observations each row stands for. Where they are no counts, draw no intervals.
+            Number of repetitions of each row. Where they are no counts, draw no intervals.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None

@@ -186,9 +186,9 @@ class ResidualScaleDisplay(Display):
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Observed target, of rows that the model was not trained on.
+            Observed targets. Use rows on which the model was not trained.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-            Predictions for the same rows, with finite mean and standard deviation.
+            Forecast of every target. Mean and standard deviation must be finite.
         kind : {"signed", "absolute"}, default="signed"
             Whether the errors are drawn with their sign.
         n_bins : int, default=10
@@ -196,7 +196,7 @@ class ResidualScaleDisplay(Display):
         unit : str, default=None
             Unit of the target, for the axes.
         sample_weight : array-like of shape (n,), default=None
-            How many observations each row stands for, for the line; rows of weight 0 are not drawn.
+            Number of repetitions of each row. Used for the line; rows of weight 0 are not drawn.
         name : str, default=None
             Title of the axes.
         ax : matplotlib.axes.Axes, default=None

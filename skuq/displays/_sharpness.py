@@ -49,7 +49,7 @@ class SharpnessDisplay(Display):
     value : float
         The sharpness.
     sample_weight : ndarray of shape (n,), default=None
-        How many observations each row stands for.
+        Number of repetitions of each row.
     kind : {"std", "rms"}, default="std"
         Which mean the sharpness is, for the legend.
     unit : str, default=None
@@ -172,15 +172,15 @@ class SharpnessDisplay(Display):
         Parameters
         ----------
         y_true : array-like of shape (n,) or None
-            Not used, only checked; there so that all displays are made alike.
+            Observed targets. Not used, only checked; there so that all displays are made alike.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-            Predictions with a finite standard deviation.
+            Forecast of every target. The standard deviation must be finite.
         kind : {"std", "rms"}, default="std"
             The sharpness is the mean of the standard deviations, or their root mean square.
         unit : str, default=None
             Unit of the target, for the axis.
         sample_weight : array-like of shape (n,), default=None
-            How many observations each row stands for.
+            Number of repetitions of each row.
         name : str, default=None
             Name of the model in the legend.
         ax : matplotlib.axes.Axes, default=None

@@ -327,9 +327,9 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Observed target, of rows that the model was not trained on.
+            Observed targets. Use rows on which the model was not trained.
         y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-            Predictions for the same rows; an array holds finite lower and upper bounds.
+            Forecast of every target. An array holds finite lower and upper bounds.
         bands : "std" or float, default="std"
             One standard deviation to either side of the mean, or the central interval of this coverage
             around the median.
@@ -340,7 +340,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         unit : str, default=None
             Unit of the target, for the axes.
         sample_weight : array-like of shape (n,), default=None
-            How many observations each row stands for.
+            Number of repetitions of each row.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None

@@ -344,7 +344,7 @@ class Distribution(RowContainer["Distribution"]):
         Parameters
         ----------
         coverage : float or array-like of shape (k,), default=0.9
-            Probability of the interval, strictly between 0 and 1.
+            Nominal coverage of the central interval. Strictly between 0 and 1.
 
         Returns
         -------

@@ -77,12 +77,12 @@ def adversarial_group_calibration_curve(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row; a group is drawn from the repeated rows. Of fractional weights, what
-        is below each level is rounded to whole rows.
+        Number of repetitions of each row. A group is drawn from the repeated rows. Of fractional weights,
+        what is below each level is rounded to whole rows.
     fractions : array-like of shape (k,), default=None
         Sizes of the groups as shares of all rows, in [0, 1]; None for 1 % to 100 % in ten steps [1]_.
         Uncertainty Toolbox takes ``np.linspace(0, 1, 10)``.
@@ -320,11 +320,11 @@ def adversarial_group_calibration_error(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row; a group is drawn from the repeated rows.
+        Number of repetitions of each row. A group is drawn from the repeated rows.
     fraction : float, default=0.1
         Size of the groups as a share of all rows.
     levels : int or array-like, default=99

@@ -63,11 +63,11 @@ def regression_calibration_curve(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     levels : int or array-like of shape (k,), default=99
         Probabilities in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1).
     kind : {"quantile", "interval"}, default="quantile"
@@ -205,11 +205,11 @@ def mean_absolute_calibration_error(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     levels : int or array-like of shape (k,), default=99
         Probabilities in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1); the default is the
         0.01, ..., 0.99 of [1]_, whose code takes ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
@@ -295,11 +295,11 @@ def root_mean_squared_calibration_error(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     levels : int or array-like of shape (k,), default=99
         Probabilities in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1). Uncertainty Toolbox takes
         ``np.linspace(0, 1, 100)`` and ``kind="interval"``.

@@ -154,11 +154,11 @@ def miscalibration_area(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     kind : {"quantile", "interval"}, default="quantile"
         Take the curve of the shares below quantiles, which sees bias, or inside central intervals, which sees
         only width.

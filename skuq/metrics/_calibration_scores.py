@@ -62,11 +62,11 @@ def calibration_score_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     levels : int or array-like of shape (k,), default=9
         Probabilities in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1); the default is 0.1, ..., 0.9.
     kind : {"quantile", "interval"}, default="quantile"
@@ -169,11 +169,11 @@ def expected_coverage_probability_error(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     levels : int or array-like of shape (k,), default=99
         Coverages in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1). The code of [2]_ takes 0, 0.2,
         ..., 1, of which the two ends cannot err.

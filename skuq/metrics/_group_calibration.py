@@ -83,11 +83,11 @@ def expected_normalized_calibration_error(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecasts with finite mean and standard deviation.
+        Forecast of every target. Mean and standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     n_bins : int, default=10
         Number of bins; about 100 rows a bin suffice [2]_.
     strategy : {"quantile", "uniform"}, default="quantile"
@@ -195,11 +195,11 @@ def uncertainty_calibration_error(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecasts with finite mean and standard deviation.
+        Forecast of every target. Mean and standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     n_bins : int, default=10
         Number of bins; about 100 rows a bin suffice [2]_.
     strategy : {"uniform", "quantile"}, default="uniform"

@@ -129,13 +129,13 @@ def normalized_mean_interval_width(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets; their spread is the unit where `y_train` and a number for `norm` are missing.
+        Observed targets. Their spread is the unit where `y_train` and a number for `norm` are missing.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target; an array holds lower and upper bounds.
+        Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval that is formed. Bounds are taken as they are.
+        Nominal coverage of the central interval. Bounds are taken as they are.
     norm : {"range", "std"} or float, default="range"
         The unit: largest less smallest target [1]_, the targets' standard deviation, or a positive number.
     y_train : array-like of shape (m,), default=None
@@ -267,13 +267,13 @@ def coverage_width_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets; their spread is the unit where `y_train` and a number for `norm` are missing.
+        Observed targets. Their spread is the unit where `y_train` and a number for `norm` are missing.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target; an array holds lower and upper bounds.
+        Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage: of the central interval that is formed, or that the bounds claim.
+        Nominal coverage of the central interval. Bounds must have been made for it.
     eta : float, default=50.0
         How hard a coverage below nominal is punished; 50 is that of [1]_ and [2]_.
     norm : {"range", "std"} or float, default="range"

@@ -57,13 +57,13 @@ def prediction_interval_coverage(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target; an array holds lower and upper bounds, which may be infinite.
+        Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval that is formed. Bounds are taken as they are.
+        Nominal coverage of the central interval. Bounds are taken as they are.
 
     Returns
     -------
@@ -144,13 +144,13 @@ def interval_coverage_error(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target; an array holds lower and upper bounds, which may be infinite.
+        Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage: of the central interval that is formed, or that the bounds claim.
+        Nominal coverage of the central interval. Bounds must have been made for it.
 
     Returns
     -------
@@ -229,13 +229,13 @@ def mean_interval_width(
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Not used, only checked; there so that all metrics are called alike.
+        Observed targets. Not used, only checked; there so that all metrics are called alike.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target; an array holds lower and upper bounds.
+        Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval that is formed. Bounds are taken as they are.
+        Nominal coverage of the central interval. Bounds are taken as they are.
 
     Returns
     -------

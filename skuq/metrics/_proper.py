@@ -46,11 +46,11 @@ def crps_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     estimator : {"nrg", "fair"}, default="nrg"
         How an ensemble (`skuq.distributions.Empirical`) is read. "nrg" scores the distribution that has the
         members as its atoms. "fair" scores, without bias, the distribution the members were drawn from, so
@@ -142,11 +142,11 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast with a density.
+        Forecast of every target. It must have a density.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
 
     Returns
     -------

@@ -83,11 +83,11 @@ def quantile_calibration_error(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecasts with a finite standard deviation.
+        Forecast of every target. The standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     levels : int, float or array-like of shape (k,), default=9
         Coverages of the central intervals, averaged with equal weights. An integer m stands for 1/(m+1), ...,
         m/(m+1); the default is 0.1, ..., 0.9.

@@ -54,11 +54,11 @@ def pinball_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target. An array of quantiles enters as `skuq.distributions.Quantiles`.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     levels : int, float or array-like of shape (k,), default=99
         Quantile levels strictly between 0 and 1, averaged with equal weights. An integer m stands for
         1/(m+1), ..., m/(m+1); the default is 0.01, ..., 0.99.
@@ -169,14 +169,14 @@ def interval_score_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target; an array holds lower and upper bounds of central intervals.
+        Forecast of every target. An array holds lower and upper bounds of central intervals.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     coverage : float or array-like of shape (k,), default=0.9
-        Nominal coverage of the interval, strictly between 0 and 1. Several are averaged with equal weights;
-        bounds have one.
+        Nominal coverage of the central interval. Strictly between 0 and 1. Several are averaged with equal
+        weights; bounds have one.
 
     Returns
     -------
@@ -254,13 +254,13 @@ def weighted_interval_score_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target. Quantiles enter as `skuq.distributions.Quantiles`.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     coverage : float or array-like of shape (k,), default=(0.1, 0.2, ..., 0.9, 0.95, 0.98)
-        Nominal coverages of the intervals, strictly between 0 and 1; the default is that of [1]_.
+        Nominal coverage of the central interval. Strictly between 0 and 1; the default is that of [1]_.
 
     Returns
     -------

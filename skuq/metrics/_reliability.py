@@ -49,11 +49,11 @@ def reliability_table(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecasts with finite mean and standard deviation.
+        Forecast of every target. Mean and standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     n_bins : int, default=10
         Number of bins; about 100 rows a bin suffice [1]_.
     strategy : {"quantile", "uniform"}, default="quantile"
@@ -62,7 +62,7 @@ def reliability_table(
     on : {"std", "variance"}, default="std"
         What bins of equal width are laid over.
     coverage : float, default=0.9
-        Nominal coverage of the central interval that is observed.
+        Nominal coverage of the central interval.
 
     Returns
     -------
@@ -151,13 +151,13 @@ def conditional_coverage(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target; an array holds lower and upper bounds.
+        Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage: of the central interval that is formed, or that the bounds claim.
+        Nominal coverage of the central interval. Bounds must have been made for it.
     feature : array-like of shape (n,), default=None
         A number for each row, by which the rows are binned, such as a column of X.
     groups : array-like of shape (n,), default=None

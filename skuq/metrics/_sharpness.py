@@ -53,11 +53,11 @@ def sharpness(
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Not used, only checked; there so that all metrics are called alike.
+        Observed targets. Not used, only checked; there so that all metrics are called alike.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecasts with a finite standard deviation.
+        Forecast of every target. The standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     kind : {"std", "rms", "variance"}, default="std"
         Mean of the standard deviations (the text of [1]_); root of the mean variance (its code); mean
         variance, in squared units of y.

@@ -114,9 +114,9 @@ def bootstrap_interval(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Whatever the metric takes.
+        Forecast of every target. Any form that the metric takes.
     metric : str or callable
         A metric of skuq by abbreviation, scorer name or function, or your own
         ``metric(y_true, y_pred, *, sample_weight=None, **options) -> float``, in which weights must count
@@ -124,7 +124,7 @@ def bootstrap_interval(
     options : mapping, default=None
         Keyword arguments of the metric.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row; their sum is the number of rows that a resample draws.
+        Number of repetitions of each row. Their sum is the number of rows that a resample draws.
     confidence : float, default=0.95
         Nominal probability.
     n_resamples : int, default=1000
@@ -249,7 +249,7 @@ def paired_permutation_test(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred_a, y_pred_b : Distribution, tuple (loc, scale), frozen scipy distribution, or array of shape (n, 2)
         The forecasts of both models for the same rows.
     metric : str or callable
@@ -258,7 +258,7 @@ def paired_permutation_test(
     options : mapping, default=None
         Keyword arguments of the metric.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row; each repetition is swapped by itself.
+        Number of repetitions of each row. Each repetition is swapped by itself.
     alternative : {"two-sided", "less", "greater"}, default="two-sided"
         Whether the difference a - b is suspected to be other than 0, negative, or positive.
     n_permutations : int, default=1000

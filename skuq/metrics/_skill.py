@@ -68,11 +68,11 @@ def crps_skill_score(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     y_train : array-like of shape (m,), default=None
         Targets of the training rows, whose empirical distribution is the reference (climatology). Never the
         targets to be scored. ``make_scorer("crpss", y_train=y)`` makes the scorer.
@@ -220,11 +220,11 @@ def mean_standardized_log_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast with a density.
+        Forecast of every target. It must have a density.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     y_train : array-like of shape (m,), default=None
         Targets of the training rows; the reference is the normal distribution with their mean and variance
         (divisor m). Never the targets to be scored. ``make_scorer("msll", y_train=y)`` makes the scorer.

@@ -51,7 +51,7 @@ def cross_val_predict_dist(
         Given to the estimator's ``fit``; values with one entry per row are cut with the fold. With metadata
         routing enabled they are routed to the splitter and to ``fit`` as requested.
     n_jobs : int, default=None
-        Folds fitted at the same time; never changes a number.
+        Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
 
     Returns
     -------

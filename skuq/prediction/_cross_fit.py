@@ -139,9 +139,9 @@ def cross_fit(
     params : dict or None, default=None
         Given to ``fit``; a value with one entry per row of X is sliced with the fold.
     n_jobs : int or None, default=None
-        Folds fitted at the same time; never changes a number.
+        Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
     verbose : int, default=0
-        As in joblib.
+        Verbosity of joblib.
     predict : callable, default=predict_dist
         ``predict(fitted, X_test)``; gives a Distribution or a 1-D array, one entry per row.
     on_fold : callable or None, default=None

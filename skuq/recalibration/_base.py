@@ -128,7 +128,7 @@ class BaseRecalibrator(
         y : array-like of shape (n,)
             Observed target, in the units of the predictions.
         sample_weight : array-like of shape (n,), default=None
-            How many observations each row stands for.
+            Number of repetitions of each row.
 
         Returns
         -------

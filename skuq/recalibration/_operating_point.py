@@ -59,8 +59,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         Multiply all bands by one factor, or add one number to them, in the units of y, which may be
         negative: a band ends at 0.
     coverage : float, default=None
-        The nominal coverage at which the recalibrated distribution has the chosen interval. None takes
-        ``1 - miss_rate``, or 0.9 with `cost`.
+        Nominal coverage of the central interval. The recalibrated distribution has the chosen interval there.
+        None takes ``1 - miss_rate``, or 0.9 with `cost`.
 
     Attributes
     ----------

@@ -70,7 +70,7 @@ def read_spread(dist: Distribution, y: FloatArray, weight: FloatArray | None) ->
     """Return the rows with spread, or None where all are point masses, which are then exact.
 
     A certain prediction that is exact says nothing about a factor; a wrong one raises, for no factor
-    mends it.
+    corrects it.
     """
     _, std, z = standardised_residuals(dist, y)
     spread = std > 0

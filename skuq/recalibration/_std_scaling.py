@@ -33,7 +33,8 @@ class StdScalingRecalibrator(ScalingRecalibrator):
         heeds outliers. "coverage" makes the central interval at `coverage` hold that share of the
         calibration rows, whatever the shape, and cares about no other interval.
     coverage : float, default=0.9
-        Coverage of the interval to get right with ``objective="coverage"``, strictly between 0 and 1.
+        Nominal coverage of the central interval. It is attained with ``objective="coverage"``; strictly
+        between 0 and 1.
     robust : bool, default=False
         True takes for "nll" the median of the residuals' sizes instead of their mean square: half of the
         rows may be outliers. It is no option of the other two, which outliers do not dominate.

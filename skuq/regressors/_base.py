@@ -110,7 +110,7 @@ class BaseUncertaintyRegressor(
         y : array-like of shape (n,)
             Target.
         sample_weight : array-like of shape (n,), default=None
-            How many observations each row stands for.
+            Number of repetitions of each row.
         **fit_params : dict
             ``groups`` goes to the splitter, everything else to the wrapped estimator's ``fit``;
             values with one entry a row are sliced with the fold.
@@ -143,7 +143,7 @@ class BaseUncertaintyRegressor(
         y : array-like of shape (n,)
             Target.
         sample_weight : array-like of shape (n,), default=None
-            How many observations each row stands for.
+            Number of repetitions of each row.
         **fit_params : dict
             As in `fit`.
 
@@ -254,7 +254,7 @@ class BaseUncertaintyRegressor(
         X : array-like, DataFrame or sparse matrix of n rows
             Features, with the columns of the training data.
         coverage : float or array-like of shape (k,), default=0.9
-            Probability of the interval, strictly between 0 and 1.
+            Nominal coverage of the central interval. Strictly between 0 and 1.
 
         Returns
         -------

@@ -70,11 +70,11 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         How the noise varies with x, for "heteroscedastic"; fitted to logarithms of absolute
         residuals. None bags another set of clones of ``estimator``.
     n_jobs : int or None, default=None
-        Members fitted at the same time; never changes a number.
+        Number of jobs that run in parallel. One job fits a member; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible.
     verbose : int, default=0
-        As in joblib.
+        Verbosity of joblib.
 
     Attributes
     ----------

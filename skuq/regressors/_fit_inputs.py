@@ -58,7 +58,7 @@ class TrainingData:
     y : ndarray of shape (n,)
         The target.
     sample_weight : ndarray of shape (n,) or None
-        How many observations each row stands for.
+        Number of repetitions of each row.
     params : dict
         What the wrapped estimator's ``fit`` is given besides X, y and the weights.
     weight_params : dict

@@ -54,11 +54,11 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     cv : int, splitter or iterable of (train, test), default=5
         Folds of `fit_transform`.
     n_jobs : int or None, default=None
-        Levels, or folds, fitted at the same time; never changes a number.
+        Number of jobs that run in parallel. One job fits a level or a fold; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible: folds, and estimators without a seed of their own.
     verbose : int, default=0
-        As in joblib.
+        Verbosity of joblib.
 
     Attributes
     ----------

@@ -73,11 +73,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         Folds that give the residuals; any splitter, time-ordered or repeated ones too. An int k is
         ``KFold(k, shuffle=True)``.
     n_jobs : int or None, default=None
-        Folds fitted at the same time; never changes a number.
+        Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible: folds, and estimators without a seed of their own.
     verbose : int, default=0
-        As in joblib.
+        Verbosity of joblib.
 
     Attributes
     ----------

@@ -79,11 +79,11 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     cv : int, splitter or iterable of (train, test), default=5
         Folds of `fit_transform`; each row tested once. An int k is ``KFold(k, shuffle=True)``.
     n_jobs : int or None, default=None
-        Folds fitted at the same time; never changes a number.
+        Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible: where the inducing points start, and folds.
     verbose : int, default=0
-        As in joblib, for the folds.
+        Verbosity of joblib. It applies to the folds.
 
     Attributes
     ----------

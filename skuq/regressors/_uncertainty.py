@@ -71,11 +71,11 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         ``KFold(k, shuffle=True)``. With "conformal" an int is for "cv+" alone, since the split methods
         take a splitter of one split.
     n_jobs : int or None, default=None
-        Fits at the same time; never changes a number.
+        Number of jobs that run in parallel. One job is a fit; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible.
     verbose : int, default=0
-        As in joblib.
+        Verbosity of joblib.
 
     Attributes
     ----------
@@ -229,7 +229,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         X : array-like, DataFrame or sparse matrix of n rows
             Features, with the columns of the training data.
         coverage : float or array-like of shape (k,), default=0.9
-            Probability of the interval, strictly between 0 and 1.
+            Nominal coverage of the central interval. Strictly between 0 and 1.
 
         Returns
         -------

@@ -101,15 +101,15 @@ def uncertainty_report(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets, on which no model has been trained.
+        Observed targets. Use rows on which no model was trained.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        The forecasts; or a mapping of names to several models' forecasts. Of bounds only the interval metrics
-        are reported.
+        Forecast of every target. Or a mapping of names to several models' forecasts. Of bounds only the
+        interval metrics are reported.
     coverage : float, default=0.9
-        Nominal coverage of the bounds, or of the intervals taken from distributions, for all metrics of one
-        interval.
+        Nominal coverage of the central interval. It applies to all metrics of one interval; bounds must have
+        been made for it.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     metrics : sequence of str, default=None
         Abbreviations; None takes all that need no argument.
     options : mapping of str to mapping, default=None

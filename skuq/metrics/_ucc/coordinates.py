@@ -56,13 +56,13 @@ def interval_miss_rate(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target; an array holds lower and upper bounds, which may be infinite.
+        Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval that is formed. Bounds are taken as they are.
+        Nominal coverage of the central interval. Bounds are taken as they are.
 
     Returns
     -------
@@ -129,13 +129,13 @@ def interval_bandwidth(
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Not used, only checked; there so that all metrics are called alike.
+        Observed targets. Not used, only checked; there so that all metrics are called alike.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target; an array holds lower and upper bounds.
+        Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval that is formed. Bounds are taken as they are.
+        Nominal coverage of the central interval. Bounds are taken as they are.
 
     Returns
     -------
@@ -203,13 +203,13 @@ def interval_excess(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target; an array holds lower and upper bounds.
+        Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval that is formed. Bounds are taken as they are.
+        Nominal coverage of the central interval. Bounds are taken as they are.
     side : {"nearest", "active"}, default="nearest"
         Measure to the nearer bound (eq. 6 of [1]_), or to the bound on the same side of the forecast mean as
         the target (the package UQ360), which differs where the interval is not symmetric and which bounds,
@@ -294,13 +294,13 @@ def interval_deficit(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target; an array holds lower and upper bounds, which may be infinite.
+        Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval that is formed. Bounds are taken as they are.
+        Nominal coverage of the central interval. Bounds are taken as they are.
 
     Returns
     -------

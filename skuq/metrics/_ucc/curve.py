@@ -318,11 +318,11 @@ def uncertainty_characteristics_curve(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecasts; an array holds finite lower and upper bounds.
+        Forecast of every target. An array holds finite lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     bands : {"std", "constant"} or float, default="std"
         Of a distribution: one standard deviation to either side of the mean; the same for every row, the
         null reference of the paper; or, of this coverage, from the median to the bounds of the central

@@ -95,12 +95,12 @@ def auucc_loss(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecasts with finite mean and standard deviation. For bounds with point predictions between them use
-        ``uncertainty_characteristics_curve(...).area()``.
+        Forecast of every target. Mean and standard deviation must be finite. For bounds with point
+        predictions between them use ``uncertainty_characteristics_curve(...).area()``.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
         Abscissa.
     y_axis : {"miss_rate", "deficit"}, default="miss_rate"
@@ -227,11 +227,11 @@ def auucc_gain_score(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets.
+        Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecasts with finite mean and standard deviation.
+        Forecast of every target. Mean and standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
-        Repetitions of each row.
+        Number of repetitions of each row.
     denominator : {"constant", "model"}, default="constant"
         Relate the difference of the areas to that of the constant bands (eq. 5 of [1]_) or to the model's
         own (the package UQ360, whose other choices are ``x_axis="excess", rule="uq360"``).

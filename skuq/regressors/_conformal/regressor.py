@@ -101,12 +101,12 @@ class ConformalRegressor(BaseUncertaintyRegressor):
         Rows predicted at a time by "jackknife+" and "jackknife+ab", of which each needs as many numbers
         as there are training rows; None chooses it by memory.
     n_jobs : int or None, default=None
-        Fits at the same time; never changes a number.
+        Number of jobs that run in parallel. One job is a fit; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible: held-out rows, folds, resamples, and estimators
         without a seed of their own.
     verbose : int, default=0
-        As in joblib.
+        Verbosity of joblib.
 
     Attributes
     ----------
@@ -351,7 +351,7 @@ class ConformalRegressor(BaseUncertaintyRegressor):
         y : array-like of shape (m,)
             What was observed.
         sample_weight : array-like of shape (m,), default=None
-            How many observations each row stands for.
+            Number of repetitions of each row.
 
         Returns
         -------
@@ -387,7 +387,7 @@ class ConformalRegressor(BaseUncertaintyRegressor):
         X : array-like, DataFrame or sparse matrix of n rows
             Features, with the columns of the training data.
         coverage : float or array-like of shape (k,), default=0.9
-            Probability of the interval, strictly between 0 and 1.
+            Nominal coverage of the central interval. Strictly between 0 and 1.
 
         Returns
         -------
