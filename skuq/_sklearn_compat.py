@@ -84,7 +84,7 @@ safe_indexing = _safe_indexing
 
 
 def is_pairwise(estimator: Any) -> bool:
-    """Say whether the estimator's X is a square matrix between rows (a precomputed kernel)."""
+    """Return whether the estimator's X is a square matrix between rows (a precomputed kernel)."""
     try:
         return bool(get_tags(estimator).input_tags.pairwise)
     except Exception:  # other packages' estimators may have no scikit-learn tags, or broken ones
@@ -92,12 +92,12 @@ def is_pairwise(estimator: Any) -> bool:
 
 
 def is_classifying(estimator: Any) -> bool:
-    """Say whether the estimator is a classifier by scikit-learn's tags; False where it has none."""
+    """Return whether the estimator is a classifier by scikit-learn's tags; False where it has none."""
     return _estimator_type(estimator) == "classifier"
 
 
 def is_regressing(estimator: Any) -> bool:
-    """Say whether the estimator is a regressor by scikit-learn's tags; False where it has none.
+    """Return whether the estimator is a regressor by scikit-learn's tags; False where it has none.
 
     ``sklearn.base.is_regressor`` without its error for estimators that have no tags.
     """
@@ -112,7 +112,7 @@ def _estimator_type(estimator: Any) -> str | None:
 
 
 def splitter_ignores_groups(splitter: Any) -> bool:
-    """Say whether a splitter is known to make no use of ``groups``.
+    """Return whether a splitter is known to make no use of ``groups``.
 
     scikit-learn's own splitters say so in their metadata request; other packages' splitters are
     taken to use what they are given.
@@ -123,7 +123,7 @@ def splitter_ignores_groups(splitter: Any) -> bool:
 
 
 def splitter_needs_groups(splitter: Any) -> bool:
-    """Say whether a splitter is one of scikit-learn's that cannot split without ``groups``."""
+    """Return whether a splitter is one of scikit-learn's that cannot split without ``groups``."""
     known = type(splitter).__module__.startswith("sklearn.")
     return known and bool(get_routing_for_object(splitter).split.requests.get("groups"))
 

@@ -56,7 +56,7 @@ def check_unmasked(values: Any, name: str) -> None:
 
 
 def _where(mask: np.ndarray) -> str:
-    """Say where a condition first fails, for an error message."""
+    """Return where a condition first fails, for an error message."""
     if mask.ndim == 0:
         return ""
     position = np.unravel_index(int(np.argmax(mask)), mask.shape)

@@ -183,7 +183,8 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
             Error of a group.
         options : dict, default=None
             Other keywords of `skuq.metrics.adversarial_group_calibration_curve`, as `fractions`, `levels`,
-            `n_groups`, `n_trials` and `random_state`.
+            `n_groups`, `n_trials` and `random_state`, which is 0 where none is given, so that all curves have
+            the same groups.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
@@ -213,7 +214,7 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        keywords = {**(options or {}), "error": error}
+        keywords = {"random_state": 0, **(options or {}), "error": error}
         curves = [
             adversarial_group_calibration_curve(
                 fold.y_true, fold.y_pred, sample_weight=fold.sample_weight, **keywords

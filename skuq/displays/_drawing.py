@@ -76,7 +76,7 @@ def merge_style(artist: str, default: Mapping[str, Any], style: Style, name: str
 
 
 def has_label(ax: Axes, label: str) -> bool:
-    """Say whether something of this label is drawn on the axes already."""
+    """Return whether something of this label is drawn on the axes already."""
     return label in ax.get_legend_handles_labels()[1]
 
 

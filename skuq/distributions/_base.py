@@ -24,7 +24,7 @@ from skuq.distributions._numerics.cdf_quadrature import quantile_landmarks, valu
 from skuq.distributions._numerics.level_quadrature import level_crps, level_moments
 from skuq.distributions._numerics.levels import smaller_tail
 from skuq.distributions._row_container import RowContainer
-from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, warn_of_unreachable
+from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, warn_of_unreachable_level
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
 NO_MEAN = (
@@ -309,7 +309,7 @@ class Distribution(RowContainer["Distribution"]):
         levels = check_probabilities(p, "p")
         if levels.ndim:
             check_rows(levels, "p", len(self))
-        warn_of_unreachable(self._unreachable_level(levels, "row" if levels.ndim else "level"))
+        warn_of_unreachable_level(self._unreachable_level(levels, "row" if levels.ndim else "level"))
         return self._ppf(levels)
 
     def quantile(self, levels: ArrayLike) -> FloatArray:
@@ -330,7 +330,7 @@ class Distribution(RowContainer["Distribution"]):
             raise ValueError(
                 f"`levels` must be a number or a non-empty 1-D array, got shape {checked.shape}."
             )
-        warn_of_unreachable(self._unreachable_level(checked, "level"))
+        warn_of_unreachable_level(self._unreachable_level(checked, "level"))
         if checked.ndim == 0:
             return self._ppf(checked)
         out = np.empty((checked.size, len(self)))
@@ -352,7 +352,7 @@ class Distribution(RowContainer["Distribution"]):
             ``bounds[:, 0]`` is always the lower bound, in the units of the target.
         """
         checked = check_coverage(coverage)
-        warn_of_unreachable(self._unreachable_level(checked, "coverage"))
+        warn_of_unreachable_level(self._unreachable_level(checked, "coverage"))
         tails = (1.0 - np.atleast_1d(checked)) / 2.0
         out = np.empty((tails.size, 2, len(self)))
         for bounds, tail in zip(out, tails, strict=True):

@@ -82,7 +82,7 @@ class ConformalPredictive(Distribution):
 
     The distribution function is the inverse of these quantiles. It never exceeds :math:`1 - w_*/T`
     nor falls below :math:`w_*/T` (half of it if ``symmetric``): where in the tails that probability
-    lies, nobody knows. An interval that would need to know is infinite, and `interval`, `quantile`
+    lies is unknown. An interval that depends on it is infinite, and `interval`, `quantile`
     and `ppf` then give one `SmallSampleWarning` that names the number of rows needed. `mean`, `std`,
     `crps` and `sample` leave the unknown part out: they are those of the scores, mirrored at 0 if
     ``symmetric``. There is no density.

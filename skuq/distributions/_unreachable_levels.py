@@ -63,11 +63,11 @@ def unreachable_level(
 
 def most_demanding(found: Iterable[UnreachableLevel | None]) -> UnreachableLevel | None:
     """Return that of several parts which needs most."""
-    present = [unreachable for unreachable in found if unreachable is not None]
-    return max(present, key=lambda unreachable: unreachable.needed, default=None)
+    present = [level for level in found if level is not None]
+    return max(present, key=lambda level: level.needed, default=None)
 
 
-def warn_of_unreachable(unreachable: UnreachableLevel | None) -> None:
+def warn_of_unreachable_level(level: UnreachableLevel | None) -> None:
     """Give one warning, where there is something to warn of."""
-    if unreachable is not None:
-        warn_user(unreachable.message, SmallSampleWarning)
+    if level is not None:
+        warn_user(level.message, SmallSampleWarning)

@@ -376,7 +376,7 @@ def adversarial_group_calibration_error(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=20_000)
     >>> y = x + rng.normal(scale=0.3, size=20_000)
-    >>> useful = (x, np.full(20_000, 0.4))  # knows x, a little underconfident
+    >>> useful = (x, np.full(20_000, 0.4))  # depends on x, slightly too wide
     >>> climatology = (np.zeros(20_000), np.full(20_000, np.std(y)))  # the same for every row
     >>> error = partial(adversarial_group_calibration_error, random_state=0)
     >>> [round(error(y, dist), 2) for dist in (useful, climatology)]

@@ -270,7 +270,7 @@ def _group_around(ordered: FloatArray, row: int) -> tuple[int, int]:
     """Return first and last row, exclusive, of the group of equal keys that holds a row."""
 
     def differ(rows: slice) -> BoolArray:
-        """Say whether keys after the row, whose number is counted from it, are not those before them."""
+        """Return whether keys after the row, whose number is counted from it, are not those before them."""
         after = ordered[row + 1 :][rows]
         return np.asarray(after - ordered[row:-1][rows] > SAME * np.abs(after))
 

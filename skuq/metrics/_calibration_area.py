@@ -202,7 +202,7 @@ def miscalibration_area(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
-    >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
+    >>> useful = (x, np.full(2000, 0.4))  # depends on x, slightly too wide
     >>> climatology = (np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
     >>> [round(miscalibration_area(y, dist), 2) for dist in (useful, climatology)]
     [0.04, 0.01]

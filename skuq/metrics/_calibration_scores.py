@@ -117,7 +117,7 @@ def calibration_score_loss(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
-    >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
+    >>> useful = (x, np.full(2000, 0.4))  # depends on x, slightly too wide
     >>> climatology = (np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
     >>> [round(calibration_score_loss(y, dist), 3) for dist in (useful, climatology)]
     [0.024, 0.001]
@@ -218,7 +218,7 @@ def expected_coverage_probability_error(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
-    >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
+    >>> useful = (x, np.full(2000, 0.4))  # depends on x, slightly too wide
     >>> climatology = (np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
     >>> [round(expected_coverage_probability_error(y, dist), 2) for dist in (useful, climatology)]
     [0.09, 0.0]

@@ -134,7 +134,7 @@ def expected_normalized_calibration_error(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
-    >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
+    >>> useful = (x, np.full(2000, 0.4))  # depends on x, slightly too wide
     >>> climatology = (np.zeros(2000), np.full(2000, np.sqrt(1.09)))  # the same for every row
     >>> [round(expected_normalized_calibration_error(y, dist), 2) for dist in (useful, climatology)]
     [0.25, 0.0]
@@ -245,7 +245,7 @@ def uncertainty_calibration_error(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
-    >>> useful = (x, np.full(2000, 0.4))  # knows x, a little underconfident
+    >>> useful = (x, np.full(2000, 0.4))  # depends on x, slightly too wide
     >>> climatology = (np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
     >>> [round(uncertainty_calibration_error(y, dist), 2) for dist in (useful, climatology)]
     [0.07, 0.0]

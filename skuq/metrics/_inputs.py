@@ -114,7 +114,7 @@ def _bounds_of(y_pred: Any, coverage: Any) -> FloatArray:
 
 
 def is_bounds(y_pred: Any) -> bool:
-    """Say whether the forecast is a table of bounds; a tuple never is."""
+    """Return whether the forecast is a table of bounds; a tuple never is."""
     return isinstance(y_pred, list) or (hasattr(y_pred, "__array__") and not isinstance(y_pred, Distribution))
 
 

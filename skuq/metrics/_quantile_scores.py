@@ -9,7 +9,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage
 from skuq.distributions import Distribution
-from skuq.distributions._unreachable_levels import warn_of_unreachable
+from skuq.distributions._unreachable_levels import warn_of_unreachable_level
 from skuq.metrics._inputs import check_forecast, check_interval_forecast, is_bounds
 from skuq.metrics._kernels import count_below, level_grid, location_scale, standardised, weighted_mean
 from skuq.metrics._spec import metric
@@ -21,7 +21,7 @@ def pinball_rows(y_true: ArrayLike, y_pred: Any, *, levels: int | ArrayLike = 99
     """Return the pinball loss of each row, averaged over the levels one by one."""
     grid = level_grid(levels)
     y, dist, _ = check_forecast(y_true, y_pred, None)
-    warn_of_unreachable(dist._unreachable_level(grid, "level"))
+    warn_of_unreachable_level(dist._unreachable_level(grid, "level"))
     total = np.zeros_like(y)
     for p in grid:
         total += pinball(y, dist._ppf(p), p)
@@ -111,7 +111,7 @@ def pinball_by_level(
     With y_i = loc_i + s_i z_i, sum_i rho_p = p sum(s z - s q) + sum over z_i < q of (s_i q - s_i z_i): one
     pass that bins s and s z by the place of z among the standard quantiles q.
     """
-    warn_of_unreachable(dist._unreachable_level(levels, "level"))
+    warn_of_unreachable_level(dist._unreachable_level(levels, "level"))
     form = location_scale(dist) if levels.size > 4 else None
     if form is None:
         return np.array([weighted_mean(pinball(y, dist._ppf(p), p), weight) for p in levels])

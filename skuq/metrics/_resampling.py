@@ -208,14 +208,20 @@ def evaluations(
     if isinstance(known, MetricSpec):
         check_options(known, settings)
         if known.random:  # one number for the value and all resamples, and for all models
-            given = settings.get("random_state", rng)
-            if not isinstance(given, int | np.integer):
-                settings["random_state"] = int(check_random_state(given).randint(2**31 - 1))
+            settings["random_state"] = seed_of(settings, rng)
     elif not callable(known):
         raise TypeError(f"`metric` must be a name or a function, got {type(metric).__name__}.")
     else:
         _check_takes_weights(known)
     return [Evaluation(known, settings, rows, forecast) for forecast in forecasts]
+
+
+def seed_of(options: Mapping[str, Any], rng: np.random.RandomState) -> int:
+    """Return the seed among the options of a metric, or one that is drawn where they hold none."""
+    given = options.get("random_state")
+    if isinstance(given, int | np.integer):
+        return int(given)
+    return int(check_random_state(rng if given is None else given).randint(2**31 - 1))
 
 
 def _check_takes_weights(metric: Any) -> None:
@@ -245,12 +251,12 @@ def picked_options(options: Mapping[str, Any], pick: IntArray, n: int) -> dict[s
 
 
 def _is_forecast(value: Any) -> bool:
-    """Say whether an option is a forecast: a tuple, a Distribution, or a frozen scipy distribution."""
+    """Return whether an option is a forecast: a tuple, a Distribution, or a frozen scipy distribution."""
     return isinstance(value, tuple) or (hasattr(value, "interval") and hasattr(value, "ppf"))
 
 
 def is_sparse(columns: Any) -> bool:
-    """Say whether columns are sparse; as a plain bool, by which type checkers exclude nothing."""
+    """Return whether columns are sparse; as a plain bool, by which type checkers exclude nothing."""
     return bool(sparse.issparse(columns))
 
 

@@ -229,11 +229,12 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
 
     def _finish_fit(self, fit: TrainedFit, data: TrainingData) -> float:
         """Set the fitted attributes, and return the number of calibration rows, infinite without."""
-        self.net_, self.best_epoch_ = fit.net, fit.best_epoch
         posterior = self._posterior(fit, data)
         calibration, n_rows = self._uncalibrated(), np.inf
         if self.calibration is not None and self.scaler_.y_scale > 0:  # a constant target is certain
             calibration, n_rows = self._calibrate(posterior, fit, data)
+        # all at the end, so that a fit that fails leaves no half of a model
+        self.net_, self.best_epoch_ = fit.net, fit.best_epoch
         self._fitted_posterior, self._calibration = posterior, calibration
         self.factor_, self.df_ = calibration.factor, calibration.df
         return n_rows
@@ -318,8 +319,11 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
         return features
 
     def _current_posterior(self) -> Posterior:
-        """Return the posterior on the present `device`, as a model may be used on another machine."""
-        return replace(self._fitted_posterior, device=self.device)
+        """Return the posterior of the present networks and `device`, as another machine may load a model."""
+        return replace(self._fitted_posterior, module=self.net_.module_, device=self.device)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted_posterior")
 
     def _predict_dist(self, X: Any) -> Distribution:
         return self._current_posterior().distribution(self._features(X), self._calibration)

@@ -224,7 +224,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         return TrainingSpec(
             loss,
             self.learning_rate,
-            selection_score=resolve_selection_score(keep_best),
+            selection_score=resolve_selection_score(keep_best, also=("auto",)),
             n_members=n_members,
             bootstrap=check_option(self.bootstrap, "bootstrap", (True, False)),
         )

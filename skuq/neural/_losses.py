@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -440,7 +441,9 @@ def read_loss(loss: Any, name: str = "loss") -> Loss:
     raise ValueError(f"`{name}` must be one of {listing} or an instance of skuq.neural.Loss, got {loss!r}.")
 
 
-def resolve_selection_score(keep_best: Any, *, of_mean: bool = False) -> Loss | None:
+def resolve_selection_score(
+    keep_best: Any, *, of_mean: bool = False, also: Sequence[str] = ()
+) -> Loss | None:
     """Return the score that a parameter ``keep_best`` stands for; None where it is False.
 
     Parameters
@@ -449,13 +452,15 @@ def resolve_selection_score(keep_best: Any, *, of_mean: bool = False) -> Loss | 
         The parameter.
     of_mean : bool, default=False
         Whether networks predict no variance, so that only a score of the mean can select an epoch.
+    also : sequence of str
+        Further valid values, named in the error.
     """
     if isinstance(keep_best, bool | np.bool_) and not keep_best:
         return None
     known = isinstance(keep_best, Loss) or (isinstance(keep_best, str) and keep_best in LOSSES)
     score = read_loss(keep_best) if known else None
     if score is None or (of_mean and score.n_outputs > 1):
-        names = ["squared_error"] if of_mean else list(LOSSES)
+        names = ["squared_error"] if of_mean else [*also, *LOSSES]
         listing = ", ".join(repr(name) for name in names)
         which = " of the mean alone, as the network predicts no variance" if of_mean else ""
         raise ValueError(

@@ -226,7 +226,7 @@ class ProbabilisticNet(NeuralNetRegressor):
         return self._outputs(X)[:, 0]
 
     def _has_variance(self) -> bool:
-        """Say whether the network predicts a variance; one of the user's own criterion is taken to."""
+        """Return whether the network predicts a variance; one of the user's own criterion is taken to."""
         loss = getattr(self, "criterion__loss", "nll")
         if self.criterion is not ProbabilisticCriterion or read_loss(loss).n_outputs == 2:
             return True

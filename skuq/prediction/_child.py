@@ -33,7 +33,7 @@ def inwards(estimator: Any) -> Iterator[Any]:
 
 
 def is_search(estimator: Any) -> bool:
-    """Say whether it is a search: scikit-learn's, or another package's with the same attributes.
+    """Return whether it is a search: scikit-learn's, or another package's with the same attributes.
 
     A FrozenEstimator around one, which has them too, is none.
     """

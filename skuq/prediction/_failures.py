@@ -125,7 +125,7 @@ def _has_note(error: Exception, beginning: str) -> bool:
 
 
 def is_constant(y: Any) -> bool:
-    """Say whether a target is one finite number throughout."""
+    """Return whether a target is one finite number throughout."""
     values = np.asarray(y)
     if values.dtype.kind not in "biuf" or not values.size:
         return False
@@ -150,7 +150,7 @@ def hint_at_words(error: Exception, estimator: Any, X: Any) -> None:
 
 
 def _encodes(estimator: Any) -> bool:
-    """Say whether there is an encoder of words among the steps of the estimator; it is found by its name."""
+    """Return whether a step of the estimator encodes words; an encoder is found by its name."""
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
     names = [type(value).__name__ for value in params.values()]
     return any("Encoder" in name or "Vectorizer" in name for name in names)

@@ -121,7 +121,7 @@ def find_adapter(cls: type) -> Adapter | None:
 
 
 def _is_at(cls: type, place: str) -> bool:
-    """Say whether the class is defined at, or re-exported from, ``place``."""
+    """Return whether the class is defined at, or re-exported from, ``place``."""
     if f"{cls.__module__}.{cls.__qualname__}" == f"{place}.{cls.__name__}":
         return True
     # An instance exists, so its package is imported; a public name may point to a private module.

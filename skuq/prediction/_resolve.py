@@ -122,7 +122,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
 
 
 def supports_dist(estimator: Any) -> bool:
-    """Say whether `predict_dist` will work, for estimators that need not be fitted yet.
+    """Return whether `predict_dist` will work, for estimators that need not be fitted yet.
 
     Answers from the class and the parameters, before an expensive search is run. A search whose grid
     replaces the inner estimator itself is taken by the one it was given, until it is fitted.
@@ -169,7 +169,7 @@ def inner_estimators(estimator: Any) -> list[Any]:
 
 
 def predicts_columns(estimator: Any) -> bool:
-    """Say whether ``predict`` gives parameters or quantiles of a distribution, not one number a row."""
+    """Return whether ``predict`` gives parameters or quantiles of a distribution, not one number a row."""
     for inner in inner_estimators(estimator):
         adapter = find_adapter(type(inner))
         if adapter is not None and not adapter.points and _supports(inner):
@@ -178,7 +178,7 @@ def predicts_columns(estimator: Any) -> bool:
 
 
 def has_exact_posterior(estimator: Any) -> bool:
-    """Say whether its distribution is the exact posterior predictive distribution of its own model."""
+    """Return whether its distribution is the exact posterior predictive distribution of its own model."""
     rule = _rule_of(estimator)
     return isinstance(rule, Native) and rule.exact
 

@@ -19,7 +19,7 @@ _TORCH_WARNS = "Using a target size"
 
 
 def wraps_skorch(estimator: Any) -> bool:
-    """Say whether ``fit`` of the estimator ends in that of a skorch net; skorch is not imported.
+    """Return whether ``fit`` of the estimator ends in that of a skorch net; skorch is not imported.
 
     Such a net takes the target in the shape and type that its module and its loss need, most often a
     column, so that the target must reach it as the user gave it.
@@ -49,7 +49,7 @@ def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
 
 
 def _is_about_constant(error: Exception) -> bool:
-    """Say whether it is CatBoost's error for a target of one value; CatBoost is not imported.
+    """Return whether it is CatBoost's error for a target of one value; CatBoost is not imported.
 
     It may come from rows that the estimator selects itself, as the folds of a StackingRegressor.
     """

@@ -24,7 +24,7 @@ from skuq.recalibration._gp.fit import (
     read_rows,
     set_fitted_attributes,
 )
-from skuq.recalibration._gp.input_scaler import Standardisation, check_variation, standardisation
+from skuq.recalibration._gp.standardisation import Standardisation, check_variation, standardisation
 from skuq.recalibration._residuals import outside_share
 from skuq.recalibration._scaling import Spread, finite_std, overall_factor
 

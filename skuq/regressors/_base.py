@@ -83,11 +83,11 @@ class BaseUncertaintyRegressor(
         return dist
 
     def _routes_weight(self) -> bool:
-        """Say whether the wrapped estimator is given the weights; not where rows are resampled by them."""
+        """Return whether the wrapped estimator is given the weights; not where rows are resampled by them."""
         return True
 
     def _is_calibrated(self) -> bool:
-        """Say whether the distribution is exact under its own model or calibrated on unseen rows.
+        """Return whether the distribution is exact under its own model or calibrated on unseen rows.
 
         Anything else is recalibrated inside ``UncertaintyRegressor(method="auto")``.
         """

@@ -271,7 +271,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return MemberPredictions(values, used)
 
     def _too_few_oob(self, data: TrainingData, unseen: MemberPredictions) -> BoolArray:
-        """Say which rows the members at hand say too little about.
+        """Return which rows the members at hand say too little about.
 
         Without noise, members that agree and are wrong give a point mass, which nothing can recalibrate;
         the few that have left a row out do so now and then, all that a new row gets hardly ever.

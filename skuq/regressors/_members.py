@@ -146,7 +146,7 @@ def predict_member(member: Any, X: Any, place: str) -> FloatArray:
 
 
 def has_own_members(estimator: Any) -> bool:
-    """Say whether one fit of the estimator gives an ensemble whose members predict one by one."""
+    """Return whether one fit of the estimator gives an ensemble whose members predict one by one."""
     if isinstance(estimator, FrozenEstimator):
         inner = estimator.estimator
         return has_own_members(inner.steps[-1][1] if isinstance(inner, Pipeline) else inner)

@@ -250,7 +250,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
 
 
 def _is_calibrated(inner: list[Any]) -> bool:
-    """Say whether the distribution that comes from these estimators is exact or calibrated on unseen rows.
+    """Return whether the distribution that comes from these estimators is exact or calibrated on unseen rows.
 
     One of several is a mixture, which is wider than calibrated parts are.
     """

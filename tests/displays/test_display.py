@@ -16,13 +16,6 @@ from skuq.distributions import concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist
 
-
-def seeded(display):
-    """Return the options by which a display that draws groups of rows draws the same ones again."""
-    draws = display is displays.AdversarialGroupCalibrationDisplay
-    return {"options": {"random_state": 0}} if draws else {}
-
-
 ALL = [getattr(displays, name) for name in displays.__all__]
 OF_CURVES = ["AdversarialGroupCalibration", "CalibrationCurve", "Reliability", "UncertaintyCharacteristics"]
 every = pytest.mark.parametrize("display", ALL, ids=lambda display: display.__name__)
@@ -89,8 +82,8 @@ def test_draws_on_the_axes_given_and_on_new_ones(display, rows):
 def test_from_estimator_predicts(display, data):
     X, y = data
     model = BayesianRidge().fit(X, y)
-    drawn = display.from_estimator(model, X, y, **seeded(display))
-    expected = display.from_predictions(y, predict_dist(model, X), **seeded(display))
+    drawn = display.from_estimator(model, X, y)
+    expected = display.from_predictions(y, predict_dist(model, X))
     assert drawn.ax_.get_xlabel() == expected.ax_.get_xlabel()
     assert_allclose(drawn.ax_.get_ylim(), expected.ax_.get_ylim())
     with pytest.raises(NotProbabilisticError, match="LinearRegression"):
@@ -162,14 +155,13 @@ def test_a_constant_prediction_can_be_drawn(display):
 @of_curves
 def test_a_cross_validation_gives_a_curve_a_fold(display, data, cv_results):
     X, y = data
-    seed = seeded(display)
-    drawn = display.from_cv_results(cv_results, X, y, **seed)
+    drawn = display.from_cv_results(cv_results, X, y)
     assert len(drawn.line_) == 3
     assert len({line.get_color() for line in drawn.line_}) == 1
     for line, model, rows in zip(
         drawn.line_, cv_results["estimator"], cv_results["indices"]["test"], strict=True
     ):
-        alone = display.from_estimator(model, X[rows], y[rows], **seed)
+        alone = display.from_estimator(model, X[rows], y[rows])
         assert_allclose(line.get_xydata(), alone.line_.get_xydata())
     labels = [text.get_text() for text in drawn.ax_.get_legend().get_texts()]
     assert sum("BayesianRidge (3 folds" in label for label in labels) == 1

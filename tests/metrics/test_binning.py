@@ -18,7 +18,7 @@ def sums(bins, column):
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("k", [0, 1, FEW, FEW + 1, 99, 300])
 @pytest.mark.parametrize("n", [1, 100, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 7])
-def test_count_passed_is_searchsorted(k, n, side):
+def test_count_below_is_searchsorted(k, n, side):
     rng = np.random.default_rng(0)
     thresholds = np.sort(np.round(rng.normal(size=k), 1))
     values = np.round(rng.normal(size=n), 1)  # many lie on thresholds
@@ -29,7 +29,7 @@ def test_count_passed_is_searchsorted(k, n, side):
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("spread", [1e-300, 1e-8, 1.0, 1e300])
 @pytest.mark.parametrize("offset", [0.0, 1.0, -1e9])
-def test_count_passed_wherever_the_thresholds_lie(offset, spread, side):
+def test_count_below_wherever_the_thresholds_lie(offset, spread, side):
     rng = np.random.default_rng(0)
     thresholds = offset + spread * np.linspace(-1, 1, 51) ** 3
     values = np.concatenate([rng.choice(thresholds, 600), offset + spread * rng.uniform(-2, 2, 600)])

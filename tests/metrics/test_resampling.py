@@ -295,3 +295,18 @@ def test_progress_is_written_in_tenths(capsys):
     assert capsys.readouterr().err == "[uncertainty_report] resample 30 of 30\n"
     report_of(Y, models["a"], metrics=["crps"], n_resamples=3, n_simulations=2)
     assert capsys.readouterr().err == ""
+
+
+def test_all_models_of_a_report_meet_the_same_groups():
+    models = {"one": FAMILIES["normal"], "twin": FAMILIES["normal"]}
+    for seed in ({}, {"random_state": None}, {"random_state": 3}, {"random_state": np.random.RandomState(3)}):
+        report = report_of(
+            Y, models, metrics=["agce"], options={"agce": seed}, n_resamples=0, n_simulations=0
+        )
+        values = report["value"].tolist()
+        assert values[0] == values[1]
+        if not isinstance(seed.get("random_state"), np.random.RandomState):
+            again = report_of(
+                Y, models, metrics=["agce"], options={"agce": seed}, n_resamples=0, n_simulations=0
+            )
+            assert again["value"].tolist() == values

@@ -17,6 +17,7 @@ from sklearn.metrics import get_scorer_names as sklearn_names
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
 
 from skuq import _sklearn_compat
 from skuq.distributions import Normal
@@ -302,3 +303,13 @@ def test_scores_without_the_private_base_of_scikit_learn(monkeypatch):
 def test_values_of_options_are_checked_before_a_search_makes_them_nan(name, options, message):
     with pytest.raises(ValueError, match=message):
         make_scorer(name, **options)
+
+
+def test_a_scorer_of_random_groups_leaves_numpys_generator_alone():
+    model = BayesianRidge().fit(X, Y)
+    generator = check_random_state(None)  # numpy's own
+    before = generator.get_state()[1].copy()
+    scorer = get_scorer("neg_agce")
+    assert scorer(model, X, Y) == scorer(model, X, Y)
+    make_scorer("agce", fraction=0.2)
+    np.testing.assert_array_equal(generator.get_state()[1], before)

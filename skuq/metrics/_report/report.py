@@ -15,18 +15,19 @@ import pandas as pd
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_integer, check_random_state, check_single_coverage
 from skuq.distributions import Distribution
-from skuq.distributions._unreachable_levels import warn_of_unreachable
+from skuq.distributions._unreachable_levels import warn_of_unreachable_level
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._inputs import check_interval_bounds, is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
 from skuq.metrics._report.table import UncertaintyReport
-from skuq.metrics._report.wording import Reading, headline, is_in_percent, reading_of, unit_of
+from skuq.metrics._report.wording import Reading, headline, interpret, is_in_percent, unit_of
 from skuq.metrics._resampling import (
     Evaluation,
     Rows,
     bootstrap,
     evaluations,
     fast_generator,
+    seed_of,
 )
 from skuq.metrics._rounding import ROUNDING
 from skuq.metrics._significance import interval_of_draws
@@ -170,14 +171,18 @@ def uncertainty_report(
     given = Rows(y_true, sample_weight)
     models, settings = _models(y_pred), _settings(options)
     chosen = _chosen(metrics, settings)
+    # drawn once, so that all models meet the same random numbers
+    seeds = {
+        spec.abbreviation: seed_of(settings.get(spec.abbreviation, {}), rng) for spec in chosen if spec.random
+    }
     tables, summary = {}, {}
     for name, prediction in models.items():
         rows, forecast = _by_uncertainty(given, prediction, chosen)
         if isinstance(forecast, Distribution):
-            warn_of_unreachable(forecast._unreachable_level(np.asarray(nominal), "coverage"))
+            warn_of_unreachable_level(forecast._unreachable_level(np.asarray(nominal), "coverage"))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SmallSampleWarning)  # each metric says it again
-            entries = _values(rows, forecast, chosen, settings, nominal, rng)
+            warnings.simplefilter("ignore", SmallSampleWarning)  # each metric would repeat it
+            entries = _values(rows, forecast, chosen, settings, nominal, seeds, rng)
             whose = f"{name}: " if isinstance(y_pred, Mapping) else ""
             _resample(entries, rows, n_resamples, rng, Progress(f"{whose}resample", n_resamples, verbose))
             if isinstance(forecast, Distribution):
@@ -235,6 +240,7 @@ def _values(
     chosen: list[MetricSpec],
     given: Mapping[str, Mapping[str, Any]],
     coverage: float,
+    seeds: Mapping[str, int],
     rng: np.random.RandomState,
 ) -> list[Entry]:
     """Return the metrics with their values; of those that are not defined, with the reason."""
@@ -244,7 +250,8 @@ def _values(
             continue
         settings = given.get(spec.abbreviation, {})
         common = {"coverage": coverage} if spec.options.get("coverage") == DEFAULT_COVERAGE else {}
-        (evaluation,) = evaluations(spec.abbreviation, {**common, **settings}, rows, [forecast], rng)
+        seed = {"random_state": seeds[spec.abbreviation]} if spec.random else {}
+        (evaluation,) = evaluations(spec.abbreviation, {**common, **settings, **seed}, rows, [forecast], rng)
         try:
             entries.append(Entry(spec, evaluation, evaluation.value()))
         except ValueError as error:
@@ -364,7 +371,7 @@ def _record(entry: Entry, n: float, confidence: float, rng: np.random.RandomStat
         "units": unit_of(spec),
         "direction": spec.direction or "",
         "optimum": np.nan if optimum is None else float(optimum),
-        "reading": reading_of(reading),
+        "reading": interpret(reading),
     }
 
 

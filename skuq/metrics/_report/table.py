@@ -18,7 +18,7 @@ WIDTH = 120
 TIE = 1e-9
 """Values that differ relatively by less are equally good: their difference may be rounding alone."""
 
-STAR = "* the best value of its row; whether chance made it so, `paired_permutation_test` says"
+STAR = "* the best value of its row; for its significance see `paired_permutation_test`"
 
 
 class UncertaintyReport(pd.DataFrame):

@@ -144,7 +144,7 @@ def unit_of(spec: MetricSpec) -> str:
     return {0: "", 1: "y"}.get(spec.units, f"y^{spec.units}")
 
 
-def reading_of(reading: Reading) -> str:
+def interpret(reading: Reading) -> str:
     """Return what a value means."""
     if reading.error:
         return "not defined: " + reading.error.split(". ")[0].rstrip(".")

@@ -178,7 +178,7 @@ def auucc_loss(
 
 
 def _closed_form(options: dict[str, Any]) -> bool:
-    """Say whether all options are those of proposition 1."""
+    """Return whether all options are those of proposition 1."""
     return all(
         isinstance(options.get(name, plain), type(plain)) and options.get(name, plain) == plain
         for name, plain in CLOSED_FORM.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 from skuq._typing import BoolArray, FloatArray
 from skuq.distributions import Distribution
@@ -53,6 +54,10 @@ class Posterior(ABC):
     scaler: Standardiser
     module: StackedModule
     device: str
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the networks: the estimator's net holds and pickles them, once."""
+        return {name: value for name, value in vars(self).items() if name != "module"}
 
     @abstractmethod
     def moments(self, X: FloatArray) -> Moments:

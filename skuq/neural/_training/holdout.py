@@ -34,7 +34,7 @@ def hold_out(validation_size: Any, data: TrainingData, seed: int) -> BoolArray:
     if len(usable) < 2:
         raise ValueError(
             "rows must be held out of training, but only one has a positive weight. Use more rows, or "
-            "keep_best=False and calibration=None."
+            "settings that hold none out."
         )
     held_out = np.zeros(n, dtype=bool)
     if isinstance(validation_size, numbers.Real) and not isinstance(validation_size, bool | np.bool_):

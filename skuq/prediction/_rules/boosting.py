@@ -22,7 +22,7 @@ _MEAN_AND_VARIANCE = "RMSEWithUncertainty"
 
 
 def _has_quantiles(estimator: Any) -> bool:
-    """Say whether the estimator predicts at least two quantiles; one is no distribution."""
+    """Return whether the estimator predicts at least two quantiles; one is no distribution."""
     return len(set(configured_levels(estimator) or ())) > 1
 
 

@@ -78,7 +78,7 @@ def _gaussian_process_dist(estimator: GaussianProcessRegressor, X: Any) -> Norma
 
 
 def _gaussian_process_supports(estimator: GaussianProcessRegressor) -> bool:
-    """Say whether the noise of new rows is known: not with one ``alpha`` for each training row."""
+    """Return whether the noise of new rows is known: not with one ``alpha`` for each training row."""
     return np.size(estimator.alpha) == 1
 
 
@@ -89,7 +89,7 @@ def _dummy_dist(estimator: DummyRegressor, X: Any) -> Normal:
 
 
 def _has_return_std(estimator: Any) -> bool:
-    """Say whether ``return_std`` is an explicit parameter of ``predict``; ``**params`` swallow anything."""
+    """Return whether ``return_std`` is an explicit parameter of ``predict``; ``**params`` take anything."""
     predict = getattr(type(estimator), "predict", None)
     try:
         return "return_std" in inspect.signature(predict).parameters  # type: ignore[arg-type]

@@ -194,7 +194,7 @@ class _TargetMap:
 
 
 def _is_limited(step: Any) -> bool:
-    """Say whether a step's inverse runs to infinity within a finite z, as powers below 0 and above 2 do."""
+    """Return whether a step's inverse is infinite at a finite z, as powers below 0 and above 2 are."""
     if not isinstance(step, PowerTransformer):
         return False
     power = _only(step.lambdas_, 1.0)

@@ -29,7 +29,7 @@ class Observed:
 
     Attributes
     ----------
-    exceeded_weight : ndarray of shape (m,)
+    weight_below : ndarray of shape (m,)
         Weight of the calibration scores that fall short of each row, as they were at that moment: an
         interval covers the row if it reaches beyond them.
     total : ndarray of shape (m,)
@@ -38,18 +38,18 @@ class Observed:
         How many observations each row stands for.
     """
 
-    exceeded_weight: FloatArray
+    weight_below: FloatArray
     total: FloatArray
     weight: FloatArray
 
     def missed(self, miscoverage: float, symmetric: bool) -> BoolArray:
-        """Say which rows lay outside the interval of this miscoverage: conformal p-value not above it."""
+        """Return which rows lay outside the interval of this miscoverage: conformal p-value not above it."""
         if miscoverage <= 0:  # the interval was the whole line
-            return np.zeros(self.exceeded_weight.shape, dtype=bool)
+            return np.zeros(self.weight_below.shape, dtype=bool)
         if miscoverage >= 1:  # it was empty
-            return np.ones(self.exceeded_weight.shape, dtype=bool)
+            return np.ones(self.weight_below.shape, dtype=bool)
         target = rank_probability(1 - miscoverage, symmetric) * self.total
-        return np.asarray(self.exceeded_weight >= target * (1 - RANK_TOLERANCE))
+        return np.asarray(self.weight_below >= target * (1 - RANK_TOLERANCE))
 
 
 class AdaptiveLevels:

@@ -220,7 +220,7 @@ class ScoreQuantiles:
             lower[empty], upper[empty] = centre, centre
         return lower, upper
 
-    def exceeded_weight(self, band: Band, y: FloatArray) -> FloatArray:
+    def weight_below(self, band: Band, y: FloatArray) -> FloatArray:
         """Return the weight of the scores whose interval, as rounded, does not reach each y."""
         scale = np.broadcast_to(band.scale, y.shape)
         # bound < y is bound <= the largest number below y
@@ -358,8 +358,8 @@ class Calibration:
 
     def _observe(self, part: Rows) -> Observed:
         band = part.prediction.band(self._coverage)
-        exceeded_weight, total = np.empty(part.n), np.empty(part.n)
+        weight_below, total = np.empty(part.n), np.empty(part.n)
         for rows, quantiles in self.present.quantiles(part):
-            exceeded_weight[rows] = quantiles.exceeded_weight(band.take(rows), part.y[rows])
+            weight_below[rows] = quantiles.weight_below(band.take(rows), part.y[rows])
             total[rows] = quantiles.total_weight + part.unseen(rows)
-        return Observed(exceeded_weight, total, part.repetitions)
+        return Observed(weight_below, total, part.repetitions)

@@ -327,7 +327,7 @@ class ConformalRegressor(BaseUncertaintyRegressor):
                 )
 
     def _has_one_model(self) -> bool:
-        """Say whether `partial_fit` is there; the reason why not becomes the cause of the error."""
+        """Return whether `partial_fit` is there; the reason why not becomes the cause of the error."""
         if self.method in SPLIT_METHODS:
             return True
         raise AttributeError(

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution
-from skuq.distributions._unreachable_levels import unreachable_level, warn_of_unreachable
+from skuq.distributions._unreachable_levels import unreachable_level, warn_of_unreachable_level
 
 __all__ = [
     "CROSS_METHODS",
@@ -123,4 +123,4 @@ def warn_of_few_rows(
         Weight of the calibration rows and of a new row.
     """
     unreachable = unreachable_level(coverages, "coverage", probabilities, known, unseen)
-    warn_of_unreachable(unreachable)
+    warn_of_unreachable_level(unreachable)

@@ -296,7 +296,7 @@ def _closure(
 
 
 def _is_usable(model: Any, loss: Any) -> bool:
-    """Say whether a loss and its gradient are finite."""
+    """Return whether a loss and its gradient are finite."""
     import torch
 
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]

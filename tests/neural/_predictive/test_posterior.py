@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("skorch")
@@ -76,3 +77,23 @@ def test_private_attributes_are_set_by_their_own_class_alone():
     }
     copies = {("stacked.py", "taken"), ("stacked.py", "made"), ("noise.py", "taken")}
     assert {each for each in found if each[1] != "self"} == copies
+
+
+def test_a_loaded_model_predicts_by_the_networks_of_its_net(name, sine):
+    X, y = sine
+    model = MODELS[name][0].fit(X, y)
+    data = pickle.dumps(model)
+    loaded = pickle.loads(data)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded._current_posterior().module is loaded.net_.module_
+    assert not hasattr(pickle.loads(pickle.dumps(model._fitted_posterior)), "module")
+
+
+def test_a_fit_that_fails_leaves_no_model(sine, monkeypatch):
+    X, y = sine
+    model = PNNRegressor(**SMALL)
+    monkeypatch.setattr(PNNRegressor, "_posterior", lambda self, fit, data: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
