@@ -58,7 +58,7 @@ def test_the_likelihood_that_the_beta_map_is_fitted_by(likelihoods):
     mean = np.stack(
         [(LATENT[0] + LATENT[1]) / 2, (LATENT[0] - LATENT[1]) / 2, LATENT[2]]
     )  # scale, skew, shift
-    value = own.expect(slice(None), mean, no_uncertainty(3))[0]
+    value = own.variational_expectations(slice(None), mean, no_uncertainty(3))[0]
     expected = np.ravel(peer.log_prob(tensor(Y)).numpy())
     assert_allclose(value + dist.logpdf(Y), expected, atol=1e-8)
 
@@ -66,7 +66,7 @@ def test_the_likelihood_that_the_beta_map_is_fitted_by(likelihoods):
 def test_the_scaled_normal_likelihood(likelihoods):
     peer = theirs(likelihoods.ScaledNormalLikelihood, LATENT[:1])
     own = NormalLikelihood(2 * np.log(np.abs((Y - LOC) / SCALE)))
-    value = own.expect(slice(None), LATENT[:1], no_uncertainty(1))[0]
+    value = own.variational_expectations(slice(None), LATENT[:1], no_uncertainty(1))[0]
     constant = np.log(SCALE) + 0.5 * np.log(2 * np.pi)
     assert_allclose(value - constant, np.ravel(peer.log_prob(tensor(Y)).numpy()), rtol=1e-10)
 
@@ -74,7 +74,7 @@ def test_the_scaled_normal_likelihood(likelihoods):
 def test_the_scaled_cauchy_likelihood(likelihoods):
     peer = theirs(likelihoods.CauchyLikelihood, LATENT[:1])
     own = CauchyLikelihood(np.log(np.abs((Y - LOC) / SCALE)))
-    value = own.expect(slice(None), LATENT[:1], no_uncertainty(1))[0]
+    value = own.variational_expectations(slice(None), LATENT[:1], no_uncertainty(1))[0]
     assert_allclose(
         value - np.log(np.pi * SCALE), np.ravel(peer.log_prob(tensor(Y)).numpy()), rtol=1e-6, atol=1e-6
     )

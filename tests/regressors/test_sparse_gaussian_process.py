@@ -53,7 +53,7 @@ def fitted(kernel_name, X, y, n_inducing_points, *, weight=None, max_iter=30, ji
     weight = np.ones(len(y)) if weight is None else weight
     kernel = as_kernel(kernel_name, X.shape[1], True)
     start, exact = choose_inducing_points(X, weight, n_inducing_points, "k-means++", RNG(0))
-    options = {"jitter": jitter, "max_iter": max_iter, "tol": 1e-6, "tell": None}
+    options = {"jitter": jitter, "max_iter": max_iter, "tol": 1e-6, "report": None}
     optimum = maximise_bound(kernel, X, y, weight, start, move_inducing=not exact, **options)
     return kernel, collapsed_posterior(kernel, X, y, weight, optimum, jitter)
 
@@ -183,7 +183,7 @@ def test_weights_equal_repetition_in_the_closed_form_too():
     rows = np.repeat(np.arange(60), weight.astype(int))
     kernel = as_kernel("rbf", 2, True)
     start, _ = choose_inducing_points(X, np.ones(60), 7, "random", RNG(0))
-    options = {"move_inducing": True, "jitter": 1e-10, "max_iter": 0, "tol": 1e-6, "tell": None}
+    options = {"move_inducing": True, "jitter": 1e-10, "max_iter": 0, "tol": 1e-6, "report": None}
     optimum = maximise_bound(kernel, X, y, weight, start, **options)
     one = collapsed_posterior(kernel, X, y, weight, optimum, 1e-10)
     other = collapsed_posterior(kernel, X[rows], y[rows], np.ones(len(rows)), optimum, 1e-10)

@@ -100,7 +100,7 @@ def test_rare_and_unseen_groups_raise_or_are_pooled(finished):
     def group_by(rows):
         return np.where(rows[:, 0] == X[0, 0], "rare", "common") if len(rows) < 10 else labels[: len(rows)]
 
-    with pytest.raises(ValueError, match=r"label 'rare'.* has 5 calibration rows.*asks for 10.*'pool'"):
+    with pytest.raises(ValueError, match=r"label 'rare'.* has 5 calibration rows.*is 10.*'pool'"):
         ConformalRegressor(model, group_by=group_by).fit(X, y)
     pooled = ConformalRegressor(model, group_by=group_by, rare_groups="pool").fit(X, y)
     everything = ConformalRegressor(model).fit(X, y).predict_interval(X[:1])
