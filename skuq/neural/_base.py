@@ -31,7 +31,7 @@ from skuq.exceptions import SmallSampleWarning
 from skuq.neural._modules.architecture import Architecture, MLPArchitecture
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.calibration import Calibration
-from skuq.neural._predictive.ensemble import EnsemblePosterior, MemberPredictions
+from skuq.neural._predictive.ensemble import EnsemblePosterior, NetworkPredictions
 from skuq.neural._predictive.posterior import Posterior
 from skuq.neural._training.holdout import hold_out
 from skuq.neural._training.net import StackedNet
@@ -284,7 +284,7 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
         for rows, other in self._refit_without_rows(data, oob_mask, fit.plan.seed):
             loc[rows], scale[rows] = other.draw(data.X[rows])
             oob_mask[rows] = True  # no member of the other ensemble is trained on these rows
-        return posterior.distribution_of(MemberPredictions(loc, scale, oob_mask), self._calibration)
+        return posterior.distribution_of(NetworkPredictions(loc, scale, oob_mask), self._calibration)
 
     def _refit_without_rows(
         self, data: TrainingData, oob_mask: BoolArray, seed: int

@@ -18,8 +18,8 @@ _ROUNDING = 2.0**-51
 _SHARE = 1e-6
 """The tolerance never exceeds this share of a level, so that far tails keep their digits."""
 
-
 _TINY = float(np.finfo(np.float64).tiny)
+"""The least tail probability of a finite normal score."""
 
 
 def smaller_tail(score: FloatArray) -> FloatArray:

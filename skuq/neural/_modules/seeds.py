@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["MemberSeed"]
+__all__ = ["N_TRAINING_STREAMS", "MemberSeed"]
+
+N_TRAINING_STREAMS = 5
+"""Generators of a member in training; children of its seed from this number on are free for other uses."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +32,8 @@ class MemberSeed:
         """Return those of the first members of a fit; more members would leave them as they are."""
         members = []
         for member in np.random.SeedSequence(seed).spawn(n_members):
-            init, rows, order, noise, last = (np.random.default_rng(child) for child in member.spawn(5))
+            init, rows, order, noise, last = (
+                np.random.default_rng(child) for child in member.spawn(N_TRAINING_STREAMS)
+            )
             members.append(cls(init, rows, order, noise, int(last.integers(1 << 62))))
         return members

@@ -17,14 +17,14 @@ from skuq.neural._predictive.posterior import Moments, Posterior
 __all__ = [
     "BootstrapPosterior",
     "EnsemblePosterior",
-    "MemberPredictions",
     "NetworkPosterior",
+    "NetworkPredictions",
     "bagged_mean_and_spread",
 ]
 
 
 @dataclass(frozen=True, eq=False)
-class MemberPredictions:
+class NetworkPredictions:
     """Predictions of n rows by M members, in the units of y.
 
     Attributes
@@ -67,15 +67,15 @@ class EnsemblePosterior(Posterior):
         loc, variance = member_moments(self.module, self.scaler.features(X), device, self.n_outputs)
         return self.scaler.loc(loc), self.scaler.scale(variance)
 
-    def predictions(self, X: FloatArray, used: BoolArray | None = None) -> MemberPredictions:
+    def predictions(self, X: FloatArray, used: BoolArray | None = None) -> NetworkPredictions:
         """Return the predictions of the members, of which all count if ``used`` is None."""
         loc, scale = self.draw(X)
-        return MemberPredictions(loc, scale, np.ones(loc.shape, dtype=bool) if used is None else used)
+        return NetworkPredictions(loc, scale, np.ones(loc.shape, dtype=bool) if used is None else used)
 
     def moments(self, X: FloatArray) -> Moments:
         return self.moments_of(self.predictions(X))
 
-    def moments_of(self, members: MemberPredictions) -> Moments:
+    def moments_of(self, members: NetworkPredictions) -> Moments:
         """Return the moments of rows over the members that count for them.
 
         A mean of k members is less certain than that of all M, by a share 1/k - 1/M of the epistemic
@@ -114,7 +114,7 @@ class EnsemblePosterior(Posterior):
     def distribution(self, X: FloatArray, calibration: Calibration) -> Distribution:
         return self.distribution_of(self.predictions(X), calibration)
 
-    def distribution_of(self, members: MemberPredictions, calibration: Calibration) -> Distribution:
+    def distribution_of(self, members: NetworkPredictions, calibration: Calibration) -> Distribution:
         """Return the calibrated distribution of rows over the members that count for them."""
         moments = self.moments_of(members)
         if self.output == "moments":
@@ -130,7 +130,7 @@ class EnsemblePosterior(Posterior):
 class NetworkPosterior(EnsemblePosterior):
     """One network, which cannot separate epistemic uncertainty from noise."""
 
-    def moments_of(self, members: MemberPredictions) -> Moments:
+    def moments_of(self, members: NetworkPredictions) -> Moments:
         return Moments(members.loc[:, 0], None, members.scale[:, 0])
 
 
@@ -153,11 +153,11 @@ class BootstrapPosterior(EnsemblePosterior):
         loc, _ = super().draw(X)
         return loc, np.full(loc.shape, self.noise_std)
 
-    def mean_and_spread(self, members: MemberPredictions) -> tuple[FloatArray, FloatArray]:
+    def mean_and_spread(self, members: NetworkPredictions) -> tuple[FloatArray, FloatArray]:
         """Return mean and epistemic variance of rows."""
         return bagged_mean_and_spread(members.loc, members.used, self.ci_scale)
 
-    def moments_of(self, members: MemberPredictions) -> Moments:
+    def moments_of(self, members: NetworkPredictions) -> Moments:
         mean, spread = self.mean_and_spread(members)
         epistemic = np.sqrt(spread)
         return Moments(mean, epistemic, np.hypot(epistemic, self.noise_std))

@@ -15,15 +15,13 @@ from skuq.distributions import Distribution, Empirical
 from skuq.neural._losses import variance_of
 from skuq.neural._modules.device import read_device
 from skuq.neural._modules.evaluate import blocks_of, member_moments, to_predict
+from skuq.neural._modules.seeds import N_TRAINING_STREAMS
 from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.constant_noise import ConstantNoisePosterior
 from skuq.neural._predictive.posterior import Moments, Posterior
 
 __all__ = ["DropoutPosterior", "SampledPosterior"]
-
-_SAMPLING = 5
-"""Number of the child of the member's seed that draws networks; the first five are for training."""
 
 
 class _DrawsNetworks(Protocol):
@@ -89,7 +87,7 @@ class DropoutPosterior(Posterior):
 
     def _blocks(self, X: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield means and variances by the drawn networks for blocks of rows, (b, S), standardised."""
-        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(0, _SAMPLING)))
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(0, N_TRAINING_STREAMS)))
         module = to_predict(self.module, read_device(self.device, self.n_draws))
         drawing = cast(_DrawsNetworks, module)
         with torch.no_grad():
