@@ -23,8 +23,8 @@ export MPLBACKEND := Agg
 
 # One process a core, and in each one thread: threads of several processes would only wait for one another.
 PYTEST := -m pytest -n logical
-check test test-minimum test-newest: export OMP_NUM_THREADS := 1
-check test test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
+check docs test test-minimum test-newest: export OMP_NUM_THREADS := 1
+check docs test test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
 
 .PHONY: help demo test check lint format docs bench test-minimum test-newest clean
 .DEFAULT_GOAL := help
@@ -60,7 +60,7 @@ format: $(VENV)/.installed-lint
 	$(BIN)/ruff format
 
 docs: $(VENV)/.installed-docs
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -q -j auto -b html docs docs/_build/html
 	@echo "The documentation is in docs/_build/html/index.html"
 
 bench: $(VENV)/.installed-test
@@ -80,7 +80,8 @@ test-newest: $(NEWEST)/.installed
 	$(NEWEST)/bin/python $(PYTEST) $(ARGS)
 
 clean:
-	rm -rf build dist plots examples/plots docs/_build docs/auto_examples docs/explanation/generated docs/reference/generated
+	rm -rf build dist plots examples/plots docs/_build docs/auto_examples docs/how-to docs/tutorials
+	rm -rf docs/explanation/generated docs/reference/generated
 	rm -rf docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find skuq tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} +
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import urllib.request
 import warnings
 from pathlib import Path
 
@@ -12,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import conformal_pictures
 import metric_tables
 import recalibration_pictures
+import site_options
 
 os.environ["MPLBACKEND"] = "Agg"
 
@@ -20,18 +22,25 @@ author = "the skuq developers"
 copyright = "2026, the skuq developers"
 version = release = skuq.__version__
 
+# The addresses of the repository and of the site; links that need them are left out while they are empty.
+repository = ""
+site = ""
+
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "sphinx.ext.intersphinx",
+    "mathml",
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "auto_examples/*.ipynb"]
-default_role = "code"
+html_static_path = ["_static"]
+exclude_patterns = ["_build", "guides", "*/*.ipynb", "*/*/*.ipynb"]
+default_role = "obj"  # `crps_loss` in a docstring is a link
+html_math_renderer = "mathml"
 # A cross-reference to a name of skuq must resolve; those to other packages are not links.
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!skuq\b).*")]
@@ -42,11 +51,40 @@ autodoc_typehints = "none"  # numpydoc sections state the types in words
 numpydoc_show_class_members = False
 numpydoc_show_inherited_class_members = False
 
-# The gallery runs every examples/plot_*.py, and a warning from an example fails the build.
+# Names of other packages are links where their inventories can be read, and plain text without a network.
+INVENTORIES = {
+    "python": "https://docs.python.org/3",
+    "numpy": "https://numpy.org/doc/stable",
+    "scipy": "https://docs.scipy.org/doc/scipy",
+    "pandas": "https://pandas.pydata.org/docs",
+    "sklearn": "https://scikit-learn.org/stable",
+    "matplotlib": "https://matplotlib.org/stable",
+}
+
+
+def reachable(address):
+    """Return whether an inventory can be read."""
+    try:
+        with urllib.request.urlopen(f"{address}/objects.inv", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+intersphinx_mapping = (
+    {name: (address, None) for name, address in INVENTORIES.items()}
+    if reachable(INVENTORIES["python"])
+    else {}
+)
+
+# The tutorial, the how-to guides and the gallery are scripts: the build runs them and shows what they print
+# and plot, and a warning fails it.
 sphinx_gallery_conf = {
-    "examples_dirs": "../examples",
-    "gallery_dirs": "auto_examples",
-    "filename_pattern": r"/plot_",
+    "examples_dirs": ["guides/tutorials", "guides/how_to", "../examples"],
+    "gallery_dirs": ["tutorials", "how-to", "auto_examples"],
+    "filename_pattern": r"/plot_|/guides/",
+    "doc_module": ("skuq",),
+    "reference_url": {"skuq": None},
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
@@ -64,7 +102,9 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
+    **site_options.theme_options(repository, site, version),
 }
+html_context = site_options.context(repository)
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

@@ -1,4 +1,4 @@
-"""The house rules of docs/explanation/architecture.rst, checked on the syntax tree of every module.
+"""The house rules of docs/development/architecture.rst, checked on the syntax tree of every module.
 
 `violations` walks a package and returns one line for each breach. The tests run it on skuq itself, where
 it must find nothing, and on small trees that break one rule each, where it must find just that.

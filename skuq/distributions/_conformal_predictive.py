@@ -70,7 +70,7 @@ class ConformalPredictive(Distribution):
 
     Notes
     -----
-    With :math:`z_{(1)} \le \dots \le z_{(k)}` of weights :math:`w_j`, :math:`W_j` their cumulative
+    With :math:`z_{(1)} \le \ldots \le z_{(k)}` of weights :math:`w_j`, :math:`W_j` their cumulative
     sum, :math:`w_*` the weight of the new observation and :math:`T = W_k + w_*` [1]_ [2]_:
 
     - upper quantiles, :math:`p > 1/2`, are the smallest :math:`z_{(j)}` with :math:`W_j \ge p T`, else

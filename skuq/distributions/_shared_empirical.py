@@ -54,7 +54,7 @@ class SharedEmpirical(Distribution):
     members. With :math:`F` the step cdf of Z, :math:`\bar z` its mean and :math:`d = y - E Y`, the
     CRPS [1]_ is
 
-    .. math:: d (2 F - 1) - s \Big( 2 \sum_{z_j \le z} w_j (z_j - \bar z) + \tfrac12 E|Z - Z'| \Big),
+    .. math:: d (2 F - 1) - s \Bigl( 2 \sum_{z_j \le z} w_j (z_j - \bar z) + \tfrac12 E|Z - Z'| \Bigr),
 
     one look-up in a prefix sum. Memory is O(n + k), each method O(n log k) after one sort.
 

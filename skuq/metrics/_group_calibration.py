@@ -227,7 +227,7 @@ def uncertainty_calibration_error(
     Notes
     -----
     .. math:: \mathrm{UCE} = \sum_b \frac{n_b}{n}
-        \Big|\frac1{n_b} \sum_{i \in b} (y_i - \mu_i)^2 - \frac1{n_b} \sum_{i \in b} \sigma_i^2\Big|
+        \Bigl|\frac1{n_b} \sum_{i \in b} (y_i - \mu_i)^2 - \frac1{n_b} \sum_{i \in b} \sigma_i^2\Bigr|
 
     O(n) for equal widths, else one sort.
 

@@ -302,7 +302,7 @@ def coverage_width_loss(
     Notes
     -----
     .. math:: \mathrm{CWC} = \mathrm{NMPIW}
-        \big(1 + 1\{\mathrm{PICP} < c\} e^{-\eta (\mathrm{PICP} - c)}\big)
+        \bigl(1 + 1\{\mathrm{PICP} < c\} e^{-\eta (\mathrm{PICP} - c)}\bigr)
 
     and MAPIE's :math:`(1 - \mathrm{NMPIW}) e^{-\eta (\mathrm{PICP} - c)^2}`, with c the nominal coverage.
 

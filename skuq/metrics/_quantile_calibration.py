@@ -118,7 +118,7 @@ def quantile_calibration_error(
 
     Notes
     -----
-    .. math:: \mathrm{QCE} = \frac1k \sum_p \sum_b \frac{n_b}{n} \big|\mathrm{freq}_b(p) - p\big|
+    .. math:: \mathrm{QCE} = \frac1k \sum_p \sum_b \frac{n_b}{n} \bigl|\mathrm{freq}_b(p) - p\bigr|
 
     with :math:`\mathrm{freq}_b(p)` the share of targets of bin b inside the central interval of coverage p:
     for a normal distribution those with :math:`(y - \mu)^2 / \sigma^2 \le F^{-1}_{\chi^2_1}(p)`, as in eq.

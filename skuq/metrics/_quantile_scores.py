@@ -276,8 +276,8 @@ def weighted_interval_score_loss(
     -----
     With :math:`\alpha_k = 1 - \mathrm{coverage}_k`, the median m and K intervals,
 
-    .. math:: \mathrm{WIS} = \frac1{K + \frac12} \Big(\frac12 |y - m|
-        + \sum_k \frac{\alpha_k}2 \mathrm{IS}_{\alpha_k}\Big).
+    .. math:: \mathrm{WIS} = \frac1{K + \frac12} \Bigl(\frac12 |y - m|
+        + \sum_k \frac{\alpha_k}2 \mathrm{IS}_{\alpha_k}\Bigr).
 
     It costs as much as `pinball_loss` at 2 K + 1 levels.
 

@@ -147,7 +147,7 @@ def bootstrap_interval(
     -----
     The BCa bounds [1]_ are the quantiles of the resamples at the levels
 
-    .. math:: \Phi\Big(z_0 + \frac{z_0 + z_q}{1 - a (z_0 + z_q)}\Big)
+    .. math:: \Phi\Bigl(z_0 + \frac{z_0 + z_q}{1 - a (z_0 + z_q)}\Bigr)
 
     with :math:`z_0` from the share of resamples below the value and the acceleration a from values with
     rows left out: every row in turn for metrics that are a function of means per row, but for those of the

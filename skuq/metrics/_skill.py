@@ -248,7 +248,7 @@ def mean_standardized_log_loss(
 
     Notes
     -----
-    .. math:: \frac1n \sum_i \big(\log f_i^\mathrm{ref}(y_i) - \log f_i(y_i)\big)
+    .. math:: \frac1n \sum_i \bigl(\log f_i^\mathrm{ref}(y_i) - \log f_i(y_i)\bigr)
 
     References
     ----------

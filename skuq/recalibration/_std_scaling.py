@@ -64,7 +64,7 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     distribution, :math:`0.6745\,\sigma_i` for a Gaussian. Without outliers that costs precision: its variance
     is 2.7 times as large.
 
-    "crps" minimises :math:`\sum w_i r \, C_i\big((y_i - \mu_i) / r\big)`, in which :math:`C_i(x)` is the
+    "crps" minimises :math:`\sum w_i r \, C_i\bigl((y_i - \mu_i) / r\bigr)`, in which :math:`C_i(x)` is the
     CRPS of row i at :math:`\mu_i + x`. It is convex in :math:`r`, and the root of its derivative is found to
     ten digits. Wide rows count more, in proportion to their scale.
 

@@ -357,7 +357,7 @@ def uncertainty_characteristics_curve(
     the first i active bands and errors,
 
     .. math:: \rho = 1 - \tfrac in, \quad \beta = k_i \bar z, \quad \xi = \tfrac1n (k_i A_i - D_i), \quad
-        \delta = \tfrac1n \big( (D_n - D_i) - k_i (A_n - A_i) \big)
+        \delta = \tfrac1n \bigl( (D_n - D_i) - k_i (A_n - A_i) \bigr)
 
     for symmetric bands: one sort, O(n log n). Of tied scales the last one counts (lemma 1).
 

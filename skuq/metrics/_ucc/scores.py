@@ -132,8 +132,8 @@ def auucc_loss(
 
     Notes
     -----
-    .. math:: A = \frac1n \sum_i \beta(k_i) = \Big(\frac1n \sum_i \sigma_i\Big)
-        \Big(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Big)
+    .. math:: A = \frac1n \sum_i \beta(k_i) = \Bigl(\frac1n \sum_i \sigma_i\Bigr)
+        \Bigl(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Bigr)
 
     The exact area is the mean, over the rows, of the mean bandwidth at their critical scales
     (proposition 1): O(n). All variants but the default sort once, O(n log n). The sum of eq. 14 is smaller by
@@ -252,7 +252,7 @@ def auucc_gain_score(
     Notes
     -----
     .. math:: G = \frac{A_\mathrm{const} - A}{A_\mathrm{const}}, \quad
-        A = \Big(\frac1n \sum_i \sigma_i\Big) \Big(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Big), \quad
+        A = \Bigl(\frac1n \sum_i \sigma_i\Bigr) \Bigl(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Bigr), \quad
         A_\mathrm{const} = \frac1n \sum_i |y_i - \mu_i|
 
     The area of the step curve is exact: by proposition 1 of [1]_ it is the mean, over the rows, of the mean

