@@ -11,6 +11,7 @@ from skuq.metrics._spec import all_specs
 
 sys.path.insert(0, str(Path(__file__).parent))
 import conformal_pictures
+import mathml
 import metric_tables
 import recalibration_pictures
 import site_options
@@ -37,7 +38,8 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-html_static_path = ["_static"]
+html_static_path = ["_static", str(mathml.FONTS)]
+html_css_files = ["style.css"]
 exclude_patterns = ["_build", "guides", "*/*.ipynb", "*/*/*.ipynb"]
 default_role = "obj"  # `crps_loss` in a docstring is a link
 html_math_renderer = "mathml"
@@ -90,11 +92,13 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "remove_config_comments": True,
+    "write_computation_times": False,
 }
 warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.*", category=UserWarning)
 
 html_theme = "pydata_sphinx_theme"
 html_title = "skuq"
+html_favicon = "_static/icon.svg"
 html_show_sourcelink = False
 html_theme_options = {
     "show_toc_level": 2,
@@ -104,7 +108,7 @@ html_theme_options = {
     "footer_end": ["sphinx-version"],
     **site_options.theme_options(repository, site, version),
 }
-html_context = site_options.context(repository)
+html_context = {"default_mode": "auto", **site_options.context(repository)}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

@@ -1,28 +1,30 @@
-"""Formulas as MathML, which browsers draw without a script, a font or a network; conf.py registers it."""
+"""Formulas as MathML, which browsers draw without a script or a network; conf.py registers it."""
 
+from pathlib import Path
+
+import ziamath
 from docutils import nodes
-from docutils.utils.math.latex2mathml import tex2mathml
-from sphinx.errors import ExtensionError
+from latex2mathml.converter import convert
+
+FONTS = Path(ziamath.__file__).parent / "fonts"
+"""Folder of STIX Two Math, for systems without a font for formulas; style.css names the file."""
 
 
-def mathml(tex, *, block):
-    """Return a formula as MathML; one that cannot be converted stops the build."""
-    try:
-        return tex2mathml(tex, as_block=block)
-    except ValueError as error:
-        raise ExtensionError(f"The formula {tex!r} cannot be converted to MathML: {error}") from error
+def formula(tex):
+    """Return a displayed formula; one with marks of alignment has several lines."""
+    return convert(rf"\begin{{align*}}{tex}\end{{align*}}" if "&" in tex else tex, display="block")
 
 
 def visit_inline(self, node):
     """Write an inline formula."""
-    self.body.append(mathml(node.astext(), block=False))
+    self.body.append(convert(node.astext()))
     raise nodes.SkipNode
 
 
 def visit_block(self, node):
     """Write displayed formulas, which blank lines separate."""
-    formulas = [part for part in node.astext().split("\n\n") if part.strip()]
-    self.body += ['<div class="math">', *(mathml(tex, block=True) for tex in formulas), "</div>\n"]
+    parts = [part for part in node.astext().split("\n\n") if part.strip()]
+    self.body += ['<div class="formula">', *map(formula, parts), "</div>\n"]
     raise nodes.SkipNode
 
 

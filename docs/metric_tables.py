@@ -67,8 +67,8 @@ def cells_of(spec):
 
 def table(columns, rows):
     """Return a table as lines of reStructuredText."""
-    head = [".. csv-table::", "    :header-rows: 1", "    :delim: |", "", "    " + " | ".join(columns)]
-    return [*head, *("    " + " | ".join(row) for row in rows), ""]
+    head = [".. csv-table::", "    :header-rows: 1", "    :widths: auto", "    :delim: |", ""]
+    return [*head, *("    " + " | ".join(row) for row in (columns, *rows)), ""]
 
 
 def metric_tables():

@@ -31,7 +31,11 @@ PAGES = sorted(
 
 # What a page claims of its own results.
 CLAIMS = {
-    "docs/guides/tutorials/getting_started.py": ["0.85 < coverage < 0.95", "crps > 0", "len(best) == len(y_test)"],
+    "docs/guides/tutorials/getting_started.py": [
+        "0.85 < coverage < 0.95",
+        "crps > 0",
+        "len(best) == len(y_test)",
+    ],
     "docs/explanation/calibrated-and-sharp.rst": [
         "table['the truth'] == [0.9, 0.008, 0.5, 0.284]",
         "table['one width for all'] == [0.9, 0.018, 0.53, 0.293]",

@@ -275,7 +275,7 @@ class PredictionBandDisplay(Display):
         Parameters
         ----------
         estimator : object
-            Fitted estimator that `skuq.predict_dist` understands.
+            Fitted estimator that `~skuq.prediction.predict_dist` understands.
         X : array-like of shape (n, p)
             Features of rows that it was not trained on.
         y : array-like of shape (n,)

@@ -35,7 +35,7 @@ NO_MEAN = (
 class Distribution(RowContainer["Distribution"]):
     """n independent univariate predictive distributions; row i belongs to sample i.
 
-    What `skuq.predict_dist` returns and every metric and recalibrator takes. The public methods
+    What `~skuq.prediction.predict_dist` returns and every metric and recalibrator takes. The public methods
     here check their input once and call the hooks (leading underscore) that a family writes.
 
     A distribution is immutable, and array-like enough for scikit-learn to carry it between the

@@ -16,9 +16,9 @@ _CACHE_KEY = "skuq.predict_dist"
 class DistributionScorer(BaseScorer):
     """A metric of predictive distributions with the signature ``scorer(estimator, X, y)``.
 
-    Made by `get_scorer`, `make_scorer` and `scorers`. Predictions come from `skuq.predict_dist`, so the
-    estimator may be anything that function resolves; several scorers of one search share one prediction.
-    Higher is better: losses come with their sign changed.
+    Made by `get_scorer`, `make_scorer` and `scorers`. Predictions come from
+    `~skuq.prediction.predict_dist`, so the estimator may be anything that function resolves; several scorers
+    of one search share one prediction. Higher is better: losses come with their sign changed.
 
     Parameters
     ----------

@@ -65,7 +65,8 @@ def refit_best(
     A callable ``refit`` costs what scikit-learn cannot do without knowing the metric: the search has no
     ``best_score_`` (read ``cv_results_["mean_test_neg_crps"][search.best_index_]``), and ``search.score``
     fails (call ``get_scorer("neg_crps")(search, X, y)``). ``predict``, ``best_estimator_``, ``best_params_``
-    and `skuq.predict_dist` work as always. HalvingGridSearchCV takes one metric only, so no callable.
+    and `~skuq.prediction.predict_dist` work as always. HalvingGridSearchCV takes one metric only, so no
+    callable.
 
     Examples
     --------

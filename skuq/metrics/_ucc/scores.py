@@ -252,7 +252,8 @@ def auucc_gain_score(
     Notes
     -----
     .. math:: G = \frac{A_\mathrm{const} - A}{A_\mathrm{const}}, \quad
-        A = \Bigl(\frac1n \sum_i \sigma_i\Bigr) \Bigl(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Bigr), \quad
+        A = \Bigl(\frac1n \sum_i \sigma_i\Bigr)
+        \Bigl(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Bigr), \quad
         A_\mathrm{const} = \frac1n \sum_i |y_i - \mu_i|
 
     The area of the step curve is exact: by proposition 1 of [1]_ it is the mean, over the rows, of the mean
