@@ -43,9 +43,7 @@ TOO_WIDE = """(laptop) => {
     for (const item of laptop ? document.querySelectorAll("article *") : []) {
         const cut = item.clientWidth > 0 && item.scrollWidth > item.clientWidth + 1
         if (cut && getComputedStyle(item).overflowX !== "visible")
-            found.push(
-                `${item.tagName} cuts ${item.scrollWidth - item.clientWidth} px: ${item.textContent.slice(0, 60)}`
-            )
+            found.push(`${item.scrollWidth - item.clientWidth} px too wide: ${item.textContent.slice(0, 60)}`)
     }
     return found
 }"""
