@@ -129,10 +129,11 @@ class ConformalRecalibrator(BaseRecalibrator):
         self._symmetric = self.symmetric
         self._scores = reaching_scores(np.abs(z), mean, mean, std, y) if self.symmetric else z
         self._weight = weight
-        self._groups = Groups(
-            self._labels(dist, std), weight, rare_groups=rare_groups, min_group_size=min_group_size
-        )
-        self.group_sizes_ = None if self.group_by is None else dict(self._groups.sizes)
+        labels = self._labels(dist, std)
+        self._groups, self.group_sizes_ = None, None
+        if labels is not None:
+            self._groups = Groups(labels, weight, rare_groups=rare_groups, min_group_size=min_group_size)
+            self.group_sizes_ = dict(self._groups.sizes)
 
     def _transform(self, dist: Distribution) -> Distribution:
         mean, std = finite_moments(dist)

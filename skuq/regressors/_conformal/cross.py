@@ -16,11 +16,10 @@ from skuq._sklearn_compat import count_rows, delayed, is_pairwise, run_parallel,
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import effective_rows
 from skuq.distributions import Quantiles
-from skuq.distributions._numerics.ranks import RANK_TOLERANCE
+from skuq.distributions._numerics.ranks import RANK_TOLERANCE, score_level
 from skuq.prediction._cross_fit import CrossFit, Split, cross_fit, resolve_cv, split_rows
 from skuq.prediction._point import point_predict
 from skuq.prediction._wrapped import fit_wrapped
-from skuq.regressors._conformal.adaptive import rank_probability
 from skuq.regressors._conformal.cross_bounds import (
     BoundsOfRows,
     Centres,
@@ -259,9 +258,8 @@ class CrossConformal:
 
         At low coverage bounds may cross; exchanged, they hold more than the empty interval they were.
         """
-        probabilities = rank_probability(coverages, self.settings.symmetric)
-        bounds = self._bounds(X, probabilities)
-        warn_of_few_rows(coverages, probabilities, self.n_calibration)
+        bounds = self._bounds(X, score_level(coverages, self.settings.symmetric))
+        warn_of_few_rows(coverages, self.settings.symmetric, self.n_calibration)
         bounds.sort(axis=1)
         return bounds
 

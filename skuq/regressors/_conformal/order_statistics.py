@@ -127,7 +127,7 @@ def smallest_fold_sums(centres: FloatArray, scores: FoldScores, targets: FloatAr
     sums are left, which are sorted. O((n + m K L) log n) time, O(n + m (K + L)) memory.
     """
     n_rows = centres.shape[1]
-    reached = scores.pooled.reach(targets)
+    reached = scores.pooled.quantile(targets)
     sums = np.full((targets.size, n_rows), np.inf)
     levels = np.flatnonzero(np.isfinite(reached))
     wanted = _least_weight(targets, scores.counted)
@@ -295,7 +295,7 @@ class SortedScores:
         lowest, highest : ndarray of shape (r,)
             Between which the predictions of each row lie.
         """
-        reached = self.ranks.reach(targets)
+        reached = self.ranks.quantile(targets)
         reached = reached[np.isfinite(reached)]
         if not reached.size:
             return slice(0, 0)
@@ -326,7 +326,7 @@ class SortedScores:
         weights = self.ranks.weights
         wanted = _least_weight(targets, weights is None)
         smallest = np.full((len(sums), targets.size), np.inf)
-        within = np.flatnonzero(np.isfinite(self.ranks.reach(targets)))
+        within = np.flatnonzero(np.isfinite(self.ranks.quantile(targets)))
         if not within.size:
             return smallest
         if weights is None:
