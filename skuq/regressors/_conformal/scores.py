@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skuq._typing import FloatArray
+from skuq._validation import check_finite_moments
 from skuq.distributions import Distribution, Normal
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
@@ -64,7 +65,7 @@ class ConformalScore(ABC):
 
     @abstractmethod
     def check_estimator(self, estimator: Any) -> None:
-        """Raise if the estimator does not predict what the score needs."""
+        """Raise if the score cannot be computed from predictions of this estimator."""
 
     @abstractmethod
     def predict(self, estimator: Any, X: Any) -> Any:
@@ -143,15 +144,13 @@ class NormalizedScore(ConformalScore):
 
     def predict(self, estimator: Any, X: Any) -> Normal:
         """Return the mean and standard deviation of the predicted distributions, which must be finite."""
-        dist = predict_dist(estimator, X)
-        mean, std = dist.mean(), dist.std()
-        finite = np.isfinite(mean) & np.isfinite(std)
-        if not finite.all():
-            row = int(np.argmin(finite))
-            raise ValueError(
-                "`estimator` must predict a finite mean and standard deviation with method 'normalized', got "
-                f"{mean[row]} and {std[row]} at row {row}. Method 'cqr' needs neither."
-            )
+        mean, std = check_finite_moments(
+            predict_dist(estimator, X),
+            "mean",
+            "std",
+            subject="with method 'normalized', `estimator` must predict",
+            remedy="Method 'cqr' needs neither.",
+        )
         return Normal(mean, std)
 
     def band(self, prediction: Normal, coverage: float) -> Band:
@@ -159,7 +158,7 @@ class NormalizedScore(ConformalScore):
         return Band(prediction.loc, prediction.loc, prediction.scale)
 
     def _distances(self, prediction: Normal, y: FloatArray, coverage: float) -> FloatArray:
-        z = standardised_residuals(prediction, y).z  # raises where a standard deviation of 0 proved wrong
+        z = standardised_residuals(prediction, y, name="estimator").z
         return np.stack([-z, z])
 
 
