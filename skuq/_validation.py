@@ -104,6 +104,40 @@ def check_positive(array: FloatArray, name: str) -> FloatArray:
     return array
 
 
+def check_finite_moments(dist: Any, *moments: str, subject: str, remedy: str) -> tuple[FloatArray, ...]:
+    """Return moments of each row of a Distribution, which must exist and be finite.
+
+    Parameters
+    ----------
+    dist : Distribution of n rows
+        Each moment is computed once, as it may be costly.
+    *moments : {"mean", "std"}
+        Names of the moments.
+    subject : str
+        Beginning of the error with the name of the argument, such as "`dist` must have".
+    remedy : str
+        Sentence of the error that names an alternative.
+
+    Returns
+    -------
+    values : tuple of ndarray of shape (n,)
+        One for each of ``moments``.
+    """
+    kind = " and ".join("standard deviation" if moment == "std" else moment for moment in moments)
+    requirement = f"{subject} a finite {kind} in every row"
+    try:
+        values = tuple(getattr(dist, moment)() for moment in moments)
+    except ValueError as error:  # a Cauchy distribution has none
+        raise ValueError(f"{requirement}. {remedy} Here {error}") from error
+    for moment, value in zip(moments, values, strict=True):
+        finite = np.isfinite(value)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            got = f"{moment} {value[row]}" if len(moments) > 1 else f"{value[row]}"
+            raise ValueError(f"{requirement}, got {got} at row {row}. {remedy}")
+    return values
+
+
 def check_rows(array: FloatArray, name: str, n: int) -> FloatArray:
     """Raise unless the 1-D ``array`` has ``n`` rows."""
     if array.ndim != 1:

@@ -19,7 +19,7 @@ from skuq._validation import (
 from skuq.distributions._base import Distribution
 from skuq.distributions._location_scale import read_rows
 from skuq.distributions._numerics.levels import snap_levels
-from skuq.distributions._numerics.ranks import WeightedRanks, count_reached
+from skuq.distributions._numerics.ranks import WeightedRanks, count_reached, score_level
 from skuq.distributions._shared_empirical import SharedEmpirical, read_sample, same_sample
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, unreachable_level
 
@@ -219,12 +219,12 @@ class ConformalPredictive(Distribution):
         return self._value(self._symmetric_score(1 - 2 * q) if self.symmetric else self._score(1 - q, q))
 
     def _symmetric_score(self, signed_coverage: FloatArray) -> FloatArray:
-        return np.sign(signed_coverage) * self._ranks.reach(np.abs(signed_coverage) * self._total)
+        return np.sign(signed_coverage) * self._ranks.quantile(np.abs(signed_coverage) * self._total)
 
     def _score(self, below: FloatArray, above: FloatArray) -> FloatArray:
         """Score at the level ``below``, of which ``above`` is the complement."""
         ranks, total = self._ranks, self._total
-        low, high = (ranks.reach_down(above * total), ranks.reach(below * total))
+        low, high = (ranks.quantile_from_top(above * total), ranks.quantile(below * total))
         side = snap_levels(below, _HALF)
         return np.where(side > 0.5, high, np.where(side < 0.5, low, ranks.median))
 
@@ -261,13 +261,13 @@ class ConformalPredictive(Distribution):
         """What the most extreme level that the ranks do not reach needs."""
         requested = level[(level > 0) & (level < 1)]
         if kind == "coverage":
-            probability = requested if self.symmetric else (1 + requested) / 2
+            score_levels = score_level(requested, self.symmetric)
         else:
-            probability = (
+            score_levels = (
                 np.abs(2 * requested - 1) if self.symmetric else np.maximum(requested, 1 - requested)
             )
-            probability = np.where(requested == 0.5, 0.0, probability)  # the median is always finite
-        return unreachable_level(requested, kind, probability, self._ranks.total, float(self.unseen.max()))
+            score_levels = np.where(requested == 0.5, 0.0, score_levels)  # the median is always finite
+        return unreachable_level(requested, kind, score_levels, self._ranks.total, float(self.unseen.max()))
 
 
 def _read_unseen(unseen: ArrayLike, n: int) -> FloatArray:

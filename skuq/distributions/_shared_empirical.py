@@ -145,7 +145,7 @@ class SharedEmpirical(Distribution):
 
     def _ppf(self, p: FloatArray) -> FloatArray:
         # a level of 1 is the largest member, whatever rounding made of the cumulative weight
-        member = np.minimum(self._ranks.reach(p * self._ranks.total), self.members[-1])
+        member = np.minimum(self._ranks.quantile(p * self._ranks.total), self.members[-1])
         return np.asarray(self.loc + self.scale * member)
 
     def _crps(self, y: FloatArray) -> FloatArray:
@@ -160,7 +160,7 @@ class SharedEmpirical(Distribution):
             draws = self.members[rng.randint(k, size=(n, m))]
         else:
             draws = np.minimum(
-                self._ranks.reach(rng.uniform(size=(n, m)) * self._ranks.total), self.members[-1]
+                self._ranks.quantile(rng.uniform(size=(n, m)) * self._ranks.total), self.members[-1]
             )
         draws *= self.scale[:, np.newaxis]
         draws += self.loc[:, np.newaxis]

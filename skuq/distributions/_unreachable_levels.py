@@ -1,4 +1,4 @@
-"""What calibration rows lack for a level that the ranks of a conformal distribution cannot reach."""
+"""Levels beyond the ranks of the calibration rows of a conformal distribution, and the rows they need."""
 
 from __future__ import annotations
 
@@ -19,55 +19,68 @@ LevelKind = Literal["level", "row", "coverage"]
 
 @dataclass(frozen=True)
 class UnreachableLevel:
-    """How many rows, or what weight of rows, a level needs, and the sentence that says so."""
+    """A level without a finite quantile.
+
+    Attributes
+    ----------
+    needed : float
+        Number, or weight, of calibration rows from which on the quantile is finite.
+    message : str
+        Text of the warning.
+    """
 
     needed: float
     message: str
 
 
 def unreachable_level(
-    requested: FloatArray, kind: LevelKind, probability: FloatArray, known: float, unseen: float
+    requested: FloatArray,
+    kind: LevelKind,
+    score_levels: FloatArray,
+    calibration_weight: float,
+    test_weight: float,
 ) -> UnreachableLevel | None:
-    """Return what the calibration rows lack for the most extreme level that their ranks do not reach.
+    """Return the most extreme level without a finite quantile, and the rows it needs; None if all are finite.
 
     Parameters
     ----------
     requested : ndarray of shape (k,)
         Levels or coverages, as the user gave them.
     kind : {"level", "row", "coverage"}
-        Which of them they are.
-    probability : ndarray of shape (k,)
-        Level that each needs of the ranks of one side.
-    known, unseen : float
-        Weight of the calibration rows and of a new row.
+        Meaning of ``requested``.
+    score_levels : ndarray of shape (k,)
+        Quantile level of the scores that each of them takes.
+    calibration_weight, test_weight : float
+        Weight of the calibration rows and of the row to be predicted.
     """
-    unreached = probability * (known + unseen) * (1 - RANK_TOLERANCE) > known
+    total = calibration_weight + test_weight
+    unreached = score_levels * total * (1 - RANK_TOLERANCE) > calibration_weight
     if not unreached.any():
         return None
-    worst = int(np.argmax(np.where(unreached, probability, -1.0)))
-    needed = rows_needed(float(probability[worst])) * unseen
+    worst = int(np.argmax(np.where(unreached, score_levels, -1.0)))
+    needed = rows_needed(float(score_levels[worst])) * test_weight
     what = (
         f"{100 * requested[worst]:g} %"
         if kind == "coverage"
         else f"the quantile at level {requested[worst]:g}"
     )
     unit = "calibration rows"
-    if unseen != 1:
-        unit = f"weight of calibration rows beside a new row of weight {unseen:g}"
+    if test_weight != 1:
+        unit = f"weight of calibration rows beside a new row of weight {test_weight:g}"
     return UnreachableLevel(
         needed,
-        f"{what} needs at least {needed:g} {unit}, got {known:g}: bounds are infinite. Use a lower "
-        "coverage, or calibrate on more rows.",
+        f"{what} needs at least {needed:g} {unit}, got {calibration_weight:g}: bounds are infinite. "
+        "Use a lower coverage, or calibrate on more rows.",
     )
 
 
 def most_demanding(found: Iterable[UnreachableLevel | None]) -> UnreachableLevel | None:
-    """Return that of several parts which needs most."""
+    """Return the level of several parts that needs most calibration rows."""
     present = [level for level in found if level is not None]
     return max(present, key=lambda level: level.needed, default=None)
 
 
 def warn_of_unreachable_level(level: UnreachableLevel | None) -> None:
-    """Give one warning, where there is something to warn of."""
+    """Give one `SmallSampleWarning`, unless all levels are finite."""
     if level is not None:
         warn_user(level.message, SmallSampleWarning)

@@ -5,13 +5,18 @@ Rows of weight zero are dropped here, once, so that no kernel has to think of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_bounds, check_sample_weight, check_single_coverage, check_target
+from skuq._validation import (
+    check_bounds,
+    check_finite_moments,
+    check_sample_weight,
+    check_single_coverage,
+    check_target,
+)
 from skuq.distributions import Distribution, as_distribution
 from skuq.distributions._pit import pit_scores, tie_tolerance
 
@@ -39,24 +44,17 @@ def check_moments(
 
 def finite_mean(dist: Distribution) -> FloatArray:
     """Return the mean of each row; a forecast without one raises."""
-    return _finite_moment(dist.mean, "mean")
+    return _finite_moment(dist, "mean")
 
 
 def finite_std(dist: Distribution) -> FloatArray:
     """Return the standard deviation of each row; a forecast without one raises."""
-    return _finite_moment(dist.std, "standard deviation")
+    return _finite_moment(dist, "std")
 
 
-def _finite_moment(moment: Callable[[], FloatArray], kind: str) -> FloatArray:
-    needed = f"`y_pred` must have a finite {kind} in every row"
-    instead = "Use a metric of quantiles or of the whole distribution, such as `crps_loss`."
-    try:
-        values = moment()
-    except ValueError as error:  # a Cauchy distribution has none
-        raise ValueError(f"{needed}. {instead} Here {error}") from error
-    if not np.isfinite(values).all():
-        row = int(np.argmax(~np.isfinite(values)))
-        raise ValueError(f"{needed}, got {values[row]} at row {row}. {instead}")
+def _finite_moment(dist: Distribution, moment: str) -> FloatArray:
+    remedy = "Use a metric of quantiles or of the whole distribution, such as `crps_loss`."
+    (values,) = check_finite_moments(dist, moment, subject="`y_pred` must have", remedy=remedy)
     return values
 
 

@@ -17,11 +17,11 @@ from skuq.recalibration._residuals import finite_moments, reaching_scores, stand
 
 
 class ConformalRecalibrator(BaseRecalibrator):
-    r"""Give any distribution intervals that are guaranteed to cover, at any number of rows.
+    r"""Intervals with guaranteed coverage around any distribution, at any number of rows.
 
-    It answers which interval covers 90 % of new rows with certainty that does not rest on the model:
-    the predicted mean and standard deviation say where and how wide, the ranks of the calibration
-    residuals how many standard deviations it takes. Prefer `IsotonicRecalibrator` or
+    Which interval covers 90 % of new rows, whether or not the model is right? The predicted mean and
+    standard deviation give its centre and unit, the ranks of the calibration residuals the number of
+    standard deviations. Prefer `IsotonicRecalibrator` or
     `EmpiricalRecalibrator` where a density or finite quantiles at every level are needed, and
     `skuq.regressors.ConformalRegressor` to start from a model without a distribution, or for methods
     that hold out no rows.
@@ -29,16 +29,16 @@ class ConformalRecalibrator(BaseRecalibrator):
     Parameters
     ----------
     symmetric : bool, default=True
-        True ranks absolute residuals: intervals reach equally far to both sides of the mean, which
-        stays. False ranks signed ones: each bound has a guarantee of its own, intervals follow a bias
-        or a skewed shape, and it takes about twice as many rows, 19 for 90 %.
+        Whether absolute residuals are ranked: intervals extend equally far to both sides of the mean,
+        which is unchanged. With False signed residuals are ranked: each bound has its own guarantee,
+        intervals follow a bias or a skewed shape, and need about twice as many rows, 19 for 90 %.
     group_by : None, callable or int, default=None
-        Groups of which each gets the guarantee by itself (Mondrian). A callable takes a Distribution
-        of n rows and returns n labels, such as ``lambda dist: dist.mean() > 100``; an int makes that
-        many bins of predicted standard deviation, each with about equally many calibration rows.
+        Groups with a guarantee for each (Mondrian). A callable takes a Distribution of n rows and returns
+        n labels, such as ``lambda dist: dist.mean() > 100``; an int makes that many bins of predicted
+        standard deviation, each with about equally many calibration rows.
     rare_groups : {"raise", "pool"}, default="raise"
-        For a label that no calibration row has, or fewer than ``min_group_size``: a ValueError, or the
-        residuals of all groups together.
+        Treatment of a label with no calibration rows, or fewer than ``min_group_size``: a ValueError, or
+        calibration by the residuals of all groups together.
     min_group_size : int, default=10
         Number of calibration rows below which a group is rare. Only with ``group_by``.
 
@@ -49,27 +49,27 @@ class ConformalRecalibrator(BaseRecalibrator):
     edges_ : ndarray or None
         Standard deviations that bound the bins, in the units of y, if ``group_by`` is an int.
     n_features_in_ : int
-        Always 2, the columns of a Distribution seen as an array.
+        Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
     EmpiricalRecalibrator : The same residuals without the guarantee, smooth and finite.
     IsotonicRecalibrator : A monotone map of the probability levels.
-    skuq.distributions.ConformalPredictive : What it returns, and what its quantiles are.
+    skuq.distributions.ConformalPredictive : The distribution it returns, and its quantiles.
 
     Notes
     -----
     With :math:`z_i = (y_i - \mu_i) / \sigma_i` of n calibration rows, the symmetric interval of
     coverage c is :math:`\mu \pm \sigma \, |z|_{(k)}`, :math:`k = \lceil (n + 1) c \rceil` [1]_ [2]_. If
-    calibration and new rows are exchangeable and the model has seen neither, it covers with a
+    calibration and new rows are exchangeable and the model was fitted on neither, it covers with a
     probability of at least c and at most c + 1/(n + 1), ties aside; the coverage of many new rows by
     one calibration set has the distribution Beta(k, n + 1 - k) [3]_, a standard deviation of 1 % at
     n = 900 and 90 %. With fewer than c / (1 - c) rows the interval is infinite, with a
     `SmallSampleWarning`.
 
-    What is guaranteed is the average over rows, or over the rows of a group. A model whose sigma is
-    wrong in places covers too much in some and too little in others; ``group_by`` corrects that where the
-    groups part these places. With bins of sigma the guarantee by bin holds for given edges; since
+    The guarantee is for the average over rows, or over the rows of a group. With a sigma that is wrong in
+    some regions, intervals cover too much there and too little elsewhere; ``group_by`` corrects that if
+    the groups separate these regions. With bins of sigma the guarantee by bin holds for given edges; since
     the edges are learnt from the same rows, each bin may differ from it by about one row's weight.
 
     Not only the intervals but also `mean`, `std` and `crps` change: they are those of the residuals'
@@ -129,10 +129,11 @@ class ConformalRecalibrator(BaseRecalibrator):
         self._symmetric = self.symmetric
         self._scores = reaching_scores(np.abs(z), mean, mean, std, y) if self.symmetric else z
         self._weight = weight
-        self._groups = Groups(
-            self._labels(dist, std), weight, rare_groups=rare_groups, min_group_size=min_group_size
-        )
-        self.group_sizes_ = None if self.group_by is None else dict(self._groups.sizes)
+        labels = self._labels(dist, std)
+        self._groups, self.group_sizes_ = None, None
+        if labels is not None:
+            self._groups = Groups(labels, weight, rare_groups=rare_groups, min_group_size=min_group_size)
+            self.group_sizes_ = dict(self._groups.sizes)
 
     def _transform(self, dist: Distribution) -> Distribution:
         mean, std = finite_moments(dist)
@@ -142,7 +143,7 @@ class ConformalRecalibrator(BaseRecalibrator):
         )
 
     def _edges(self, std: FloatArray, weight: FloatArray | None) -> FloatArray | None:
-        """Return what bounds the bins of standard deviation, if they are the groups."""
+        """Return the edges between the bins of standard deviation, if they are the groups."""
         if self.group_by is None or callable(self.group_by):
             return None
         if not isinstance(self.group_by, numbers.Integral):

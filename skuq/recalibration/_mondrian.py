@@ -1,4 +1,4 @@
-"""Mondrian categories: conformal scores kept apart by group, each group with a guarantee of its own."""
+"""Mondrian categories: scores are ranked within each group, so that each group has its own guarantee."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _SAME = 1e-9
 
 
 def check_groups(rare_groups: Any, min_group_size: Any) -> tuple[str, int]:
-    """Return the two parameters that say what becomes of small groups, checked."""
+    """Return the two parameters for small groups, checked."""
     check_option(rare_groups, "rare_groups", RARE_GROUPS)
     return rare_groups, check_integer(min_group_size, "min_group_size")
 
 
 def read_labels(labels: Any, n: int) -> np.ndarray:
-    """Return what ``group_by`` gave as an array of n labels, none of them missing."""
+    """Return the result of ``group_by`` as an array of n labels, none of them missing."""
     array = np.asarray(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -41,20 +41,40 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
     return array
 
 
+class Part(NamedTuple):
+    """New rows of one group, and the calibration rows of the same group.
+
+    Attributes
+    ----------
+    number : int
+        Number of the group; -1 for the rows of all groups together.
+    new, calibrating : ndarray of int or slice
+        Positions among the new rows and among the calibration rows.
+    """
+
+    number: int
+    new: IntArray | slice
+    calibrating: IntArray | slice
+
+
+ALL_ROWS = Part(-1, slice(None), slice(None))
+"""The only part where there are no groups."""
+
+
 class Groups:
-    """Which calibration rows serve which new rows: those of the same label.
+    """Groups of calibration rows; a new row is calibrated by the rows with its label.
 
     Parameters
     ----------
-    labels : ndarray of shape (n,) or None
-        Group of each calibration row; one group if None.
+    labels : ndarray of shape (n,)
+        Group of each calibration row.
     repetitions : ndarray of shape (n,) or None
-        How many rows each stands for.
+        Number of observations that each row stands for.
     rare_groups : {"raise", "pool"}
-        What becomes of a label unseen or of fewer than ``min_group_size`` rows: an error, or the rows of
-        all groups together.
+        Treatment of a label without calibration rows or with fewer than ``min_group_size``: an error, or
+        calibration by the rows of all groups together.
     min_group_size : int
-        Rows below which a group counts as rare.
+        Number of rows below which a group is rare.
 
     Attributes
     ----------
@@ -64,29 +84,23 @@ class Groups:
 
     def __init__(
         self,
-        labels: np.ndarray | None,
+        labels: np.ndarray,
         repetitions: FloatArray | None,
         *,
         rare_groups: str,
         min_group_size: int,
     ) -> None:
         self.rare_groups, self.min_group_size = rare_groups, min_group_size
-        self.sizes: dict[Any, float] = {}
-        if labels is None:
-            return
         self._codes, unique = pd.factorize(labels, sort=False)
         counts = np.bincount(self._codes, weights=repetitions, minlength=len(unique))
-        self.sizes = dict(zip(unique.tolist(), counts.tolist(), strict=True))
+        self.sizes: dict[Any, float] = dict(zip(unique.tolist(), counts.tolist(), strict=True))
         self._labels = pd.Index(unique)
         self._rare = counts < min_group_size
         if rare_groups == "raise" and self._rare.any():
             self._refuse(unique[int(np.argmax(self._rare))])
 
-    def partition(self, labels: np.ndarray | None) -> Iterator[Part]:
-        """Yield the new rows of each group, given the label of each, or None where there are no groups."""
-        if labels is None:
-            yield Part(-1, slice(None), slice(None))
-            return
+    def partition(self, labels: np.ndarray) -> Iterator[Part]:
+        """Yield the new rows of each group, given their labels."""
         number_of = self._number_of(labels)
         for number in np.unique(number_of).tolist():
             calibrating = slice(None) if number < 0 else np.flatnonzero(self._codes == number)
@@ -110,23 +124,14 @@ class Groups:
         )
 
 
-class Part(NamedTuple):
-    """New rows of one group, and their calibration rows."""
-
-    number: int
-    """Of the group; -1 for all rows together."""
-    new: IntArray | slice
-    calibrating: IntArray | slice
-
-
 def grouped_dist(
-    groups: Groups,
+    groups: Groups | None,
     labels: np.ndarray | None,
     scores: FloatArray,
-    mass: FloatArray | None,
+    weights: FloatArray | None,
     loc: FloatArray,
     scale: FloatArray,
-    unseen: ArrayLike = 1.0,
+    test_weight: ArrayLike = 1.0,
     *,
     symmetric: bool,
 ) -> Distribution:
@@ -134,42 +139,46 @@ def grouped_dist(
 
     Parameters
     ----------
-    groups : Groups
-        Of the calibration rows.
+    groups : Groups or None
+        Groups of the calibration rows; None where there are none.
     labels : ndarray of shape (m,) or None
-        Groups of the new rows.
-    scores, mass : ndarray of shape (n,)
-        Standardised residuals, absolute ones if ``symmetric``, and their weights, all 1 if None.
+        Labels of the new rows; None where there are no groups.
+    scores : ndarray of shape (n,)
+        Standardised residuals of the calibration rows, absolute ones if ``symmetric``.
+    weights : ndarray of shape (n,) or None
+        Weights of the scores, all 1 if None.
     loc, scale : ndarray of shape (m,)
-        What is predicted for the new rows.
-    unseen, symmetric : object
+        Predicted location and scale of the new rows.
+    test_weight : float or array-like of shape (m,), default=1.0
+        Weight of each new row.
+    symmetric : bool
         As in `ConformalPredictive`.
     """
-    weight_of_new = np.broadcast_to(np.asarray(unseen, dtype=np.float64), loc.shape)
-    parts, rows, places = [], [], np.arange(len(loc))
-    for _, new, calibrating in groups.partition(labels):
-        weights = None if mass is None else mass[calibrating]
+    weight_of_new = np.broadcast_to(np.asarray(test_weight, dtype=np.float64), loc.shape)
+    parts, rows, positions = [], [], np.arange(len(loc))
+    for _, new, calibrating in [ALL_ROWS] if groups is None or labels is None else groups.partition(labels):
+        weights_of_part = None if weights is None else weights[calibrating]
         parts.append(
             ConformalPredictive(
-                loc[new], scale[new], scores[calibrating], weights, weight_of_new[new], symmetric
+                loc[new], scale[new], scores[calibrating], weights_of_part, weight_of_new[new], symmetric
             )
         )
-        rows.append(places[new])
+        rows.append(positions[new])
     if len(parts) == 1:
         return parts[0]
-    return Concatenated(parts, np.argsort(np.concatenate(rows)))
+    return Concatenated(parts, np.argsort(np.concatenate(rows)))  # the inverse permutation
 
 
 def equal_count_edges(scale: FloatArray, n_bins: int, weights: FloatArray | None) -> FloatArray:
     """Return increasing edges between bins of about equal weight; equal scales share a bin.
 
-    An edge lies halfway between two scales, so that rounding of either moves no row. There are fewer
-    bins than requested where scales are tied.
+    An edge lies halfway between two scales, so that rounding of either moves no row to another bin. There
+    are fewer bins than requested where scales are tied.
     """
     check_n_bins(n_bins, scale.size, "group_by")
     ranks = WeightedRanks(scale, weights)
-    last = ranks.reach(ranks.total * np.arange(1, n_bins) / n_bins)  # the largest scale of each bin but one
-    after = np.searchsorted(ranks.values, last * (1 + _SAME), side="right")
-    inner = after < len(ranks)
+    last = ranks.quantile(ranks.total * np.arange(1, n_bins) / n_bins)  # the largest scale of a bin
+    after = np.searchsorted(ranks.values, last * (1 + _SAME), side="right")  # the next larger scale
+    inner = after < len(ranks)  # no edge above the largest scale
     low, high = last[inner], ranks.values[after[inner]]
     return np.unique(low + (high - low) / 2)

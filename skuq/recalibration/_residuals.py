@@ -1,4 +1,4 @@
-"""Standardised residuals, from which the shape of a distribution is learnt."""
+"""Standardised residuals, from which recalibrators and conformal regressors learn."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import NamedTuple
 import numpy as np
 
 from skuq._typing import FloatArray
+from skuq._validation import check_finite_moments
 from skuq.distributions import Distribution
 from skuq.distributions._pit import FLOAT32_ROUNDING
 
 _NO_SPREAD = 1e-14
-"""A standard deviation below this share of |mean|, its own or the usual one, is rounding of none at all."""
+"""A standard deviation below this share of |mean|, that of the row or the median, is 0 but for rounding."""
 
 _MOST_OUTSIDE = 0.1
-"""Share of the rows out of reach above which no interval of 90 % can be had."""
+"""Share of rows outside of their distribution above which recalibrated 90 % intervals cannot cover 90 %."""
 
 _ROUNDINGS = 3
-"""Roundings on the way from y to a score and back."""
+"""Number of roundings between y, its score and a bound: a difference, a quotient and their inverse."""
 
 
 class Residuals(NamedTuple):
-    """How far off predictions are, and the moments that say so, all of shape (n,).
+    """Standardised residuals of n rows and the moments of their predictions, all of shape (n,).
 
-    ``std`` is 0 where it is rounding alone, and ``z`` is (y - mean) / std, or 0 where a certain
-    prediction is exact.
+    ``std`` is 0 where it is rounding alone, and ``z`` is (y - mean) / std, or 0 where a prediction without
+    spread is exact.
     """
 
     mean: FloatArray
@@ -32,24 +33,26 @@ class Residuals(NamedTuple):
     z: FloatArray
 
 
-def standardised_residuals(dist: Distribution, y: FloatArray) -> Residuals:
+def standardised_residuals(dist: Distribution, y: FloatArray, name: str = "dist") -> Residuals:
     """Return the standardised residual of each row.
 
-    Raises where a row has no such number: an infinite moment, or certainty that proved wrong.
+    Raises where there is none: with an infinite moment, or a standard deviation of 0 and a wrong mean. The
+    error names the argument ``name``.
     """
     mean, std = finite_moments(dist)
     with np.errstate(over="ignore"):
         residual = y - mean
     size = np.abs(mean)
-    certain = std <= _NO_SPREAD * np.maximum(size, np.median(size))  # of a mean near 0 the model's rounding
-    # rounding around a prediction without spread makes that prediction exact
+    # the rounding errors of a mean near 0 are those of the numbers it was computed from, like other means
+    certain = std <= _NO_SPREAD * np.maximum(size, np.median(size))
+    # a prediction without spread that differs from y by rounding to single precision is exact
     wrong = certain & (np.abs(residual) > FLOAT32_ROUNDING * np.abs(y).max())
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(
-            f"`dist` is certain (standard deviation {std[row]:.2g}) at row {row}, but `y` differs from its "
+            f"`{name}` is certain (standard deviation {std[row]:.2g}) at row {row}, but `y` differs from its "
             f"mean by {residual[row]:g}, which is no number of standard deviations. Members of an ensemble "
-            "that agree know nothing of noise: use predictions that hold it, such as those of "
+            "that agree do not include the noise: use predictions that do, such as those of "
             "skuq.UncertaintyRegressor(..., method='residual')."
         )
     with np.errstate(over="ignore"):
@@ -65,17 +68,9 @@ def standardised_residuals(dist: Distribution, y: FloatArray) -> Residuals:
 
 def finite_moments(dist: Distribution) -> tuple[FloatArray, FloatArray]:
     """Return mean and standard deviation of each row; raises where there are none."""
-    needed = "`dist` must have a finite mean and standard deviation in every row"
-    instead = "IsotonicRecalibrator needs neither."
-    try:
-        mean, std = dist.mean(), dist.std()
-    except ValueError as error:  # a Cauchy distribution has none
-        raise ValueError(f"{needed}. {instead} Here {error}") from error
-    finite = np.isfinite(mean) & np.isfinite(std)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        moment = f"std {std[row]}" if np.isfinite(mean[row]) else f"mean {mean[row]}"
-        raise ValueError(f"{needed}, got {moment} at row {row}. {instead}")
+    mean, std = check_finite_moments(
+        dist, "mean", "std", subject="`dist` must have", remedy="IsotonicRecalibrator needs neither."
+    )
     return mean, std
 
 
@@ -89,9 +84,9 @@ def outside_share(
     lower, upper : ndarray of shape (n,)
         Normal scores of the PIT, from `pit_scores`.
     weight : ndarray of shape (n,) or None
-        How many observations each row stands for.
+        Number of observations that each row stands for.
     n : float
-        How many they are.
+        Their sum.
     method : str
         Name of the recalibrator.
     """
@@ -109,11 +104,13 @@ def outside_share(
 def reaching_scores(
     score: FloatArray, low: FloatArray, high: FloatArray, scale: FloatArray, y: FloatArray
 ) -> FloatArray:
-    """Return scores, raised by what rounding takes, so that [low - scale s, high + scale s] holds y.
+    """Return the scores s, raised so far that [low - scale s, high + scale s], as rounded, contains y.
 
-    Otherwise equal rows, as there are among counts or prices, could all fall short of their own score,
-    and the intervals of the guarantee.
+    Without that, rounding may put y outside of the interval of its own score. Where many rows are equal,
+    as with counts or prices, the interval of their score would then miss all of them and with them the
+    guaranteed coverage.
     """
+    # the distance between floating-point numbers next to y and the bounds, in units of the score
     grain = np.spacing(np.maximum(np.abs(y), np.maximum(np.abs(low), np.abs(high))))
     step = np.divide(grain, scale, out=np.zeros_like(score), where=scale > 0)
     for _ in range(_ROUNDINGS):

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_finite
+from skuq._validation import check_finite_moments
 from skuq.distributions import Distribution, affine
 from skuq.metrics._binning import Bins, make_bins
 from skuq.metrics._rounding import reaches
@@ -83,8 +83,11 @@ def read_spread(dist: Distribution, y: FloatArray, weight: FloatArray | None) ->
 
 
 def finite_std(dist: Distribution) -> FloatArray:
-    """Return the standard deviations by which rows are distinguished."""
-    return check_finite(dist.std(), "standard deviation of dist")
+    """Return the standard deviation of each row; raises where there is none."""
+    (std,) = check_finite_moments(
+        dist, "std", subject="`dist` must have", remedy="IsotonicRecalibrator needs none."
+    )
+    return std
 
 
 def check_factor(factor: float) -> float:

@@ -82,9 +82,9 @@ def test_rows_needed_is_the_smallest_number_whose_rank_exists(text):
     n = next(n for n in range(1, 100_001) if math.ceil((n + 1) * coverage) <= n)
     assert rows_needed(float(text)) == n
     ranks = WeightedRanks(np.arange(1.0, n + 1))
-    assert ranks.reach(float(text) * (n + 1)) <= n
+    assert ranks.quantile(float(text) * (n + 1)) <= n
     if n > 1:
-        assert WeightedRanks(np.arange(1.0, n)).reach(float(text) * n) == np.inf
+        assert WeightedRanks(np.arange(1.0, n)).quantile(float(text) * n) == np.inf
 
 
 @either_side

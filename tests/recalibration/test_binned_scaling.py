@@ -186,7 +186,8 @@ def test_what_cannot_be_scaled_is_refused():
     with pytest.raises(ValueError, match="finite mean and standard deviation"):
         BinnedScalingRecalibrator().fit(heavy, [0.0, 1.0])
     fitted = BinnedScalingRecalibrator().fit([[0.0, 1.0], [0.0, 2.0]], [1.0, 2.0])
-    with pytest.raises(ValueError, match="`standard deviation of dist` must be finite, got inf at row 0"):
+    message = "`dist` must have a finite standard deviation in every row, got inf at row 0"
+    with pytest.raises(ValueError, match=message):
         fitted.transform(heavy)
     with pytest.raises(ValueError, match="equals the predicted mean in every row"):
         BinnedScalingRecalibrator().fit([[0.0, 1.0], [0.0, 2.0]], [0.0, 0.0])

@@ -322,7 +322,7 @@ def test_moments_must_be_finite(cls):
         cls().fit(StudentT([0.0, 1.0], [1.0, 1.0], 2), [0.5, 1.5])
     dist, y, _ = growing_spread(50, 0)
     fitted = cls().fit(dist, y)
-    with pytest.raises(ValueError, match="standard deviation of dist"):
+    with pytest.raises(ValueError, match="`dist` must have a finite standard deviation"):
         fitted.transform(StudentT([0.0, 1.0], [1.0, 1.0], 2))
 
 

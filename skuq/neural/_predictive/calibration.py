@@ -89,4 +89,4 @@ def conformal_score(z: FloatArray, coverage: float, weight: FloatArray | None) -
     for the rank it is the largest.
     """
     ranks = WeightedRanks(np.abs(z), weight)
-    return min(float(ranks.reach((ranks.total + 1) * coverage)), float(ranks.values[-1]))
+    return min(float(ranks.quantile((ranks.total + 1) * coverage)), float(ranks.values[-1]))

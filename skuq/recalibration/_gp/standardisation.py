@@ -166,4 +166,5 @@ def _range(ranks: WeightedRanks, tail: float) -> float:
     """Return the distance between the quantiles at a level and at its complement."""
     low, high = tail * ranks.total, (1 - tail) * ranks.total
     # each halfway between two values at a rank that is a whole number, so that mirrored data are alike
-    return float(ranks.reach(high) + ranks.reach_down(low) - ranks.reach(low) - ranks.reach_down(high)) / 2
+    upper = ranks.quantile(high) + ranks.quantile_from_top(low)
+    return float(upper - ranks.quantile(low) - ranks.quantile_from_top(high)) / 2

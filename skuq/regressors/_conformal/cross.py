@@ -1,4 +1,4 @@
-"""Cross-conformal prediction: every row calibrates, predicted by models fitted without it."""
+"""Cross-conformal prediction: every row calibrates by its prediction from models fitted without it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from skuq._sklearn_compat import count_rows, delayed, is_pairwise, run_parallel,
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import effective_rows
 from skuq.distributions import Quantiles
-from skuq.distributions._numerics.ranks import RANK_TOLERANCE
+from skuq.distributions._numerics.ranks import RANK_TOLERANCE, score_level
 from skuq.prediction._cross_fit import CrossFit, Split, cross_fit, resolve_cv, split_rows
 from skuq.prediction._point import point_predict
+from skuq.prediction._row_sets import row_mask
 from skuq.prediction._wrapped import fit_wrapped
-from skuq.regressors._conformal.adaptive import rank_probability
 from skuq.regressors._conformal.cross_bounds import (
-    BoundsOfRows,
-    Centres,
+    Centring,
+    CrossBounds,
     FoldBounds,
-    MeanOfUnseen,
-    MedianOfUnseen,
-    OwnModel,
+    FoldModel,
+    LeftOutMean,
+    LeftOutMedian,
     PairBounds,
 )
 from skuq.regressors._conformal.order_statistics import FoldScores, SortedScores
@@ -40,20 +40,20 @@ from skuq.regressors._random import seeded_clone
 __all__ = ["CrossConformal", "fit_cross"]
 
 _BLOCK_FLOATS = 1 << 22
-"""Predictions held at a time, of all models."""
+"""Number of predictions of all models held at a time: 32 MB."""
 
 _FEW_IN_A_FOLD = 32
-"""Rows a fold below which sums are looked at one by one rather than counted fold by fold."""
+"""Rows per fold below which forming the sums of pairs is faster than counting them fold by fold."""
 
 _TAIL_LEVELS = np.array([0.995, 0.999, 0.9995, 0.9999])
-"""Levels beyond 99 % of the predictive distribution."""
+"""Levels of the predictive distribution beyond 0.99."""
 
 
 # --------------------------------------------------------------------------------------- fitting
 
 
 def fit_cross(data: TrainingData, settings: ConformalSettings, progress: Progress) -> CrossConformal:
-    """Fit a model a fold, or a resample, and one on all rows."""
+    """Fit one model per fold or resample, and one on all rows."""
     _check_settings(settings)
     effective_rows(data.sample_weight, len(data))  # ranks need repetitions, so relative weights raise
     estimator = seeded_clone(settings.estimator, settings.model_seed, settings.random_state)
@@ -75,10 +75,10 @@ def fit_cross(data: TrainingData, settings: ConformalSettings, progress: Progres
     )
     with progress.task("model", estimator):
         estimator = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
-    seen = None
+    columns = None
     if is_pairwise(estimator):
-        seen = tuple(train for train, _ in split_rows(resolve_cv(splits), data.X, data.y, None))
-    return CrossConformal(estimator, folds.estimators, seen, bounds, n_calibration, settings)
+        columns = tuple(train for train, _ in split_rows(resolve_cv(splits), data.X, data.y, None))
+    return CrossConformal(estimator, folds.estimators, columns, bounds, n_calibration, settings)
 
 
 def _check_settings(settings: ConformalSettings) -> None:
@@ -97,24 +97,23 @@ def _check_settings(settings: ConformalSettings) -> None:
     if method == "jackknife+ab" and isinstance(settings.cv, numbers.Integral):
         raise TypeError(
             "`cv` must be a splitter or an iterable of (drawn rows, left-out rows) with method "
-            f"'jackknife+ab', got {settings.cv!r}. `n_estimators` says how many resamples to draw."
+            f"'jackknife+ab', got {settings.cv!r}. Without `cv`, `n_estimators` resamples are drawn."
         )
 
 
 def _splits(data: TrainingData, settings: ConformalSettings) -> list[Split] | LeaveOneOut:
-    """Return, fold by fold, the rows that a model is fitted on and those it predicts."""
+    """Return for each fold the rows on which its model is fitted and those that it predicts."""
     if settings.method == "jackknife+":
-        return LeaveOneOut()  # as it is: its n folds take n squared integers
+        return LeaveOneOut()  # not as a list: the rows of its n folds are n squared integers
     if settings.method == "jackknife+ab" and settings.cv is None:
         return _resamples(len(data), settings.n_estimators, settings.split_seed)
     splits = split_rows(resolve_cv(settings.cv, settings.split_seed), data.X, data.y, data.groups)
     for fold, (train, test) in enumerate(splits):
-        seen = np.zeros(len(data), dtype=bool)
-        seen[train] = True
-        if seen[test].any():
+        fitted = row_mask(train, len(data))
+        if fitted[test].any():
             raise ValueError(
-                "`cv` must keep the rows that a model sees apart from those that it predicts, but fold "
-                f"{fold} has row {test[np.argmax(seen[test])]} among both."
+                "`cv` must keep the rows on which a model is fitted apart from those that it predicts, but "
+                f"fold {fold} has row {test[np.argmax(fitted[test])]} among both."
             )
     return splits
 
@@ -132,31 +131,31 @@ def _resamples(n: int, n_resamples: int, seed: int) -> list[Split]:
 
 
 def _fold_name(settings: ConformalSettings) -> str:
-    """Return what a fold is called in errors."""
+    """Return the word for a fold in errors."""
     return "resample" if settings.method == "jackknife+ab" else "fold"
 
 
 def _fold_bounds(
     folds: CrossFit, data: TrainingData, settings: ConformalSettings
-) -> tuple[BoundsOfRows, float]:
-    """Return the bounds of CV+ and of the jackknife+, and how many rows calibrate them.
+) -> tuple[CrossBounds, float]:
+    """Return the bounds of CV+ and of the jackknife+, and the number of rows that calibrate them.
 
-    A row that is tested several times counts once, each of its tests for a part of it: then the
-    comparisons of any two rows still add up to at most one, on which the guarantee rests. A row that
-    is never tested does not count.
+    Each of the t tests of a row has weight 1/t, so that the row counts once: then the comparisons of any
+    two rows still add up to at most one, on which the guarantee rests (Barber et al. 2021, theorem 1). A row
+    that is never tested does not count.
     """
     rows, predicted = folds.tested()
     fold = np.repeat(np.arange(len(folds.test_rows)), [len(part) for part in folds.test_rows])
     residual = data.y[rows] - predicted
-    times = np.bincount(rows, minlength=len(data))[rows]
-    weight = _weight_of(rows, None if (times == 1).all() else 1.0 / times, data)
+    n_tests = np.bincount(rows, minlength=len(data))[rows]
+    weight = _weight_of(rows, None if (n_tests == 1).all() else 1.0 / n_tests, data)
     if weight is not None:
         counted = weight > 0
         fold, residual, weight = fold[counted], residual[counted], weight[counted]
     n_calibration = float(len(residual) if weight is None else weight.sum())
     n_folds = len(folds.test_rows)
     if len(residual) < _FEW_IN_A_FOLD * n_folds:
-        return _pair_bounds(OwnModel(fold), residual, weight, settings), n_calibration
+        return _pair_bounds(FoldModel(fold), residual, weight, settings), n_calibration
     ends = np.cumsum(np.bincount(fold, minlength=n_folds))[:-1]
     weights = None if weight is None else np.split(weight, ends)
     above = np.abs(residual) if settings.symmetric else residual
@@ -167,32 +166,33 @@ def _fold_bounds(
 
 def _bagged_bounds(
     folds: CrossFit, data: TrainingData, settings: ConformalSettings
-) -> tuple[BoundsOfRows, float]:
-    """Return the bounds of the jackknife+-after-bootstrap, and how many rows calibrate them."""
+) -> tuple[CrossBounds, float]:
+    """Return the bounds of the jackknife+-after-bootstrap, and the number of rows that calibrate them."""
     predicted = np.full((len(folds.estimators), len(data)), np.nan)
     for member, (rows, prediction) in enumerate(zip(folds.test_rows, folds.predictions, strict=True)):
         predicted[member, rows] = prediction
     weight = _weight_of(np.arange(len(data)), None, data)
     counted = np.arange(len(data)) if weight is None else np.flatnonzero(weight)
     predicted, weight = predicted[:, counted], None if weight is None else weight[counted]
-    unseen = ~np.isnan(predicted)
-    _check_left_out(unseen, counted, settings)
+    left_out = ~np.isnan(predicted)
+    _check_left_out(left_out, counted, settings)
     mean = settings.aggregate == "mean"
     centre = np.nanmean(predicted, axis=0) if mean else np.nanmedian(predicted, axis=0)
-    center_of = MeanOfUnseen(unseen) if mean else MedianOfUnseen(unseen)
-    bounds = _pair_bounds(center_of, data.y[counted] - centre, weight, settings)
+    centring = LeftOutMean(left_out) if mean else LeftOutMedian(left_out)
+    bounds = _pair_bounds(centring, data.y[counted] - centre, weight, settings)
     return bounds, float(len(counted) if weight is None else weight.sum())
 
 
 def _pair_bounds(
-    center_of: Centres, residual: FloatArray, weight: FloatArray | None, settings: ConformalSettings
+    centring: Centring, residual: FloatArray, weight: FloatArray | None, settings: ConformalSettings
 ) -> PairBounds:
+    """Return the bounds of calibration rows with these residuals and weights, all 1 if None."""
     high = SortedScores(np.abs(residual) if settings.symmetric else residual, weight)
-    return PairBounds(center_of, high if settings.symmetric else SortedScores(-residual, weight), high)
+    return PairBounds(centring, high if settings.symmetric else SortedScores(-residual, weight), high)
 
 
 def _weight_of(rows: IntArray, share: FloatArray | None, data: TrainingData) -> FloatArray | None:
-    """Return how many observations each test stands for; None if each stands for one."""
+    """Return the number of observations that each test stands for; None if each stands for one."""
     if data.sample_weight is None:
         return share
     weight = data.sample_weight[rows] if share is None else share * data.sample_weight[rows]
@@ -204,10 +204,10 @@ def _weight_of(rows: IntArray, share: FloatArray | None, data: TrainingData) -> 
     return weight
 
 
-def _check_left_out(unseen: BoolArray, rows: IntArray, settings: ConformalSettings) -> None:
-    """Raise where every model has seen a row."""
-    known = ~unseen.any(axis=0)
-    if known.any():
+def _check_left_out(left_out: BoolArray, rows: IntArray, settings: ConformalSettings) -> None:
+    """Raise if a row is in every resample."""
+    in_all = ~left_out.any(axis=0)
+    if in_all.any():
         advice = (
             f"Raise `n_estimators`, {settings.n_estimators} here, to 50 or so."
             if settings.cv is None
@@ -215,8 +215,8 @@ def _check_left_out(unseen: BoolArray, rows: IntArray, settings: ConformalSettin
         )
         raise ValueError(
             "each row must be left out of at least one resample, whose model then predicts it, but "
-            f"{int(known.sum())} of {known.size} rows are left out of none, first row "
-            f"{rows[np.argmax(known)]}. {advice}"
+            f"{int(in_all.sum())} of {in_all.size} rows are left out of none, first row "
+            f"{rows[np.argmax(in_all)]}. {advice}"
         )
 
 
@@ -225,81 +225,81 @@ def _check_left_out(unseen: BoolArray, rows: IntArray, settings: ConformalSettin
 
 @dataclass(frozen=True, eq=False)
 class CrossConformal:
-    """The models of all folds or resamples, and how the rows that calibrate compare with them.
+    """The models of all folds or resamples, and the scores of the calibration rows.
 
     Attributes
     ----------
     estimator : estimator
         Fitted on all rows; predicts points.
     members : tuple
-        The models of folds or resamples.
-    seen : tuple of ndarray or None
-        Rows each of them was fitted on, where X has a column for each row of `fit`.
-    calibration : BoundsOfRows
-        The scores.
+        Models of the folds or resamples.
+    columns : tuple of ndarray or None
+        Columns of X for each member, those of its training rows, where X is a matrix between rows (a
+        precomputed kernel).
+    calibration : CrossBounds
+        Scores of the calibration rows.
     n_calibration : float
-        Number of rows that calibrate, weights counted.
+        Number of calibration rows, weights counted.
     settings : ConformalSettings
         Method and options.
     """
 
     estimator: Any
     members: tuple[Any, ...]
-    seen: tuple[IntArray, ...] | None
-    calibration: BoundsOfRows
+    columns: tuple[IntArray, ...] | None
+    calibration: CrossBounds
     n_calibration: float
     settings: ConformalSettings
 
     def point(self, X: Any) -> FloatArray:
-        """Return the predictions of the model that knows all rows, shape (n,)."""
+        """Return the predictions of the model fitted on all rows, shape (n,)."""
         return point_predict(self.estimator, X)
 
     def interval(self, X: Any, coverages: FloatArray) -> FloatArray:
         """Return the intervals of each coverage, shape (n, 2, k).
 
-        At low coverage bounds may cross; exchanged, they hold more than the empty interval they were.
+        At low coverage bounds may cross. They are exchanged, which covers more than an empty interval.
         """
-        probabilities = rank_probability(coverages, self.settings.symmetric)
-        bounds = self._bounds(X, probabilities)
-        warn_of_few_rows(coverages, probabilities, self.n_calibration)
+        bounds = self._bounds(X, score_level(coverages, self.settings.symmetric))
+        warn_of_few_rows(coverages, self.settings.symmetric, self.n_calibration)
         bounds.sort(axis=1)
         return bounds
 
     def dist(self, X: Any) -> Quantiles:
         """Return the distributions through the one-sided bounds, monotone where bounds cross."""
-        probabilities, upper = self._grid()
-        bounds = self._bounds(X, probabilities)
+        score_levels, upper = self._grid()
+        bounds = self._bounds(X, score_levels)
         low, high = bounds[:, 0], bounds[:, 1]
-        # The bounds of the first probability enclose the median from both sides.
+        # The bounds of the first level enclose the median from both sides.
         median = (low[:, :1] + high[:, :1]) / 2
         values = np.concatenate([low[:, :0:-1], median, high[:, 1:]], axis=1)
         return Quantiles(np.concatenate([1 - upper[::-1], [0.5], upper]), values)
 
     def _grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return the rank levels of the bounds of the distribution, and the levels of upper bounds.
+        """Return the levels of the scores, and the levels of the upper bounds in the distribution.
 
-        The ranks that there are, as far as they are no more than those of the levels in whole per
-        cent. The first probability is that of both bounds at the median.
+        One level for each rank, but no more than the levels in whole per cent, and those of the tails that
+        have finite bounds. The first level of the scores, of both bounds at the median, has no upper bound.
         """
-        known, symmetric = self.n_calibration, self.settings.symmetric
-        n_ranks = min(math.floor(known), 49 if symmetric else 99)
+        n, symmetric = self.n_calibration, self.settings.symmetric
+        n_ranks = min(math.floor(n), 49 if symmetric else 99)
         tails = 2 * _TAIL_LEVELS - 1 if symmetric else _TAIL_LEVELS
         first = 0.0 if symmetric else 0.5
         inner = np.arange(1, n_ranks + 1) / (n_ranks + 1)
-        last = [known / (known + 1)] if n_ranks == math.floor(known) else []
-        requested = np.unique(np.concatenate([inner, last, tails]))
-        reached = requested * (known + 1) * (1 - RANK_TOLERANCE) <= known
-        requested = requested[(requested > first) & reached]
-        if not requested.size:
+        last = [n / (n + 1)] if n_ranks == math.floor(n) else []  # n with weights need not be whole
+        levels = np.unique(np.concatenate([inner, last, tails]))
+        finite = levels * (n + 1) * (1 - RANK_TOLERANCE) <= n
+        levels = levels[(levels > first) & finite]
+        if not levels.size:
             raise ValueError(
-                f"a predictive distribution needs more calibration rows: {known:g} leave no quantile but the "
+                f"a predictive distribution needs more calibration rows: {n:g} leave no quantile but the "
                 "median with a finite bound."
             )
-        return np.append(first, requested), 0.5 + requested / 2 if symmetric else requested
+        return np.append(first, levels), 0.5 + levels / 2 if symmetric else levels
 
-    def _bounds(self, X: Any, probabilities: FloatArray) -> FloatArray:
-        """Return lower and upper bounds at these rank levels, shape (n, 2, k)."""
-        targets = probabilities * (self.n_calibration + 1)
+    def _bounds(self, X: Any, score_levels: FloatArray) -> FloatArray:
+        """Return lower and upper bounds at these levels of the scores, shape (n, 2, k)."""
+        targets = score_levels * (self.n_calibration + 1)
         n = count_rows(X)
         bounds = np.empty((n, 2, targets.size))
         step = max(1, _BLOCK_FLOATS // len(self.members))
@@ -307,12 +307,14 @@ class CrossConformal:
             step = min(step, self.settings.block_size)
         for start in range(0, n, step):
             part = X if n <= step else safe_indexing(X, slice(start, start + step))
-            bounds[start : start + step] = self.calibration.bounds(self._ask(part), targets)
+            bounds[start : start + step] = self.calibration.bounds(self._predict_members(part), targets)
         return bounds
 
-    def _ask(self, X: Any) -> FloatArray:
-        """Return what each member predicts for each row, shape (M, n)."""
-        inputs = [X] * len(self.members) if self.seen is None else [np.asarray(X)[:, c] for c in self.seen]
+    def _predict_members(self, X: Any) -> FloatArray:
+        """Return the prediction of each row by each member, shape (M, n)."""
+        inputs = [X] * len(self.members)
+        if self.columns is not None:
+            inputs = [np.asarray(X)[:, columns] for columns in self.columns]
         places = [f"the model of {_fold_name(self.settings)} {k + 1}" for k in range(len(self.members))]
         predictions = np.empty((len(self.members), count_rows(X)))
         if self.settings.n_jobs in (None, 1):  # a thousand members predict faster without joblib

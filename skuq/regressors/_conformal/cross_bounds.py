@@ -1,4 +1,4 @@
-"""Bounds of CV+, jackknife+ and jackknife+-after-bootstrap from what all models predict for new rows."""
+"""Bounds of CV+, jackknife+ and jackknife+-after-bootstrap from the predictions of all models."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.regressors._conformal.order_statistics import FoldScores, SortedScores, smallest_fold_sums
 
 __all__ = [
-    "BoundsOfRows",
-    "Centres",
+    "Centring",
+    "CrossBounds",
     "FoldBounds",
-    "MeanOfUnseen",
-    "MedianOfUnseen",
-    "OwnModel",
+    "FoldModel",
+    "LeftOutMean",
+    "LeftOutMedian",
     "PairBounds",
 ]
 
 _CHUNK_FLOATS = 1 << 18
-"""Sums held at a time, so that they stay in the cache."""
+"""Number of sums held at a time: 2 MB, so that they stay in the cache."""
 
 
-class BoundsOfRows(Protocol):
-    """The calibration rows: their scores, and which models predict them."""
+class CrossBounds(Protocol):
+    """Scores of the calibration rows, and which models were fitted without each row."""
 
     def bounds(self, predictions: FloatArray, targets: FloatArray) -> FloatArray:
         """Return lower and upper bounds.
@@ -33,9 +33,9 @@ class BoundsOfRows(Protocol):
         Parameters
         ----------
         predictions : ndarray of shape (M, m)
-            What each model predicts for each new row.
+            Prediction of each new row by each model.
         targets : ndarray of shape (L,)
-            Rank, or weight, of the bounds, counted from the centre outwards.
+            Ranks, or weights, of the bounds, counted from the centre outwards.
 
         Returns
         -------
@@ -46,12 +46,12 @@ class BoundsOfRows(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class FoldBounds:
-    """Many rows a model: sums are counted fold by fold.
+    """Bounds for many calibration rows per model: the sums are counted fold by fold.
 
     Attributes
     ----------
     low, high : FoldScores
-        How far the rows of each fold lie below and above their predictions.
+        Distances of the rows of each fold below and above their predictions.
     """
 
     low: FoldScores
@@ -59,12 +59,13 @@ class FoldBounds:
 
     def bounds(self, predictions: FloatArray, targets: FloatArray) -> FloatArray:
         """Return lower and upper bounds, shape (m, 2, L)."""
+        # the k-th largest mu - R is minus the k-th smallest -mu + R
         lower = -smallest_fold_sums(-predictions, self.low, targets)
         return np.stack([lower, smallest_fold_sums(predictions, self.high, targets)], axis=1)
 
 
-class Centres(Protocol):
-    """What the models that have not seen a calibration row predict for new rows."""
+class Centring(Protocol):
+    """Aggregation of the predictions of the models that were fitted without a calibration row."""
 
     def centres(self, predictions: FloatArray, rows: IntArray) -> FloatArray:
         """Return one prediction for each new row and calibration row.
@@ -72,9 +73,9 @@ class Centres(Protocol):
         Parameters
         ----------
         predictions : ndarray of shape (M, r)
-            What each model predicts for each new row.
+            Prediction of each new row by each model.
         rows : ndarray of shape (s,)
-            Calibration rows.
+            Positions of the calibration rows.
 
         Returns
         -------
@@ -84,8 +85,14 @@ class Centres(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class OwnModel:
-    """Each calibration row has one model, that of its fold: ``model`` (n,)."""
+class FoldModel:
+    """The prediction of one model, that of the calibration row's fold.
+
+    Attributes
+    ----------
+    model : ndarray of shape (n,)
+        Number of the model of each calibration row.
+    """
 
     model: IntArray
 
@@ -95,40 +102,55 @@ class OwnModel:
 
 
 @dataclass(frozen=True, eq=False)
-class MeanOfUnseen:
-    """The mean over the models that have not seen a row: ``unseen`` (M, n)."""
+class LeftOutMean:
+    """The mean prediction of the models whose resample leaves the calibration row out.
 
-    unseen: BoolArray
+    Attributes
+    ----------
+    left_out : ndarray of shape (M, n)
+        Whether the resample of each model leaves out each calibration row.
+    """
+
+    left_out: BoolArray
 
     def centres(self, predictions: FloatArray, rows: IntArray) -> FloatArray:
         """Return the mean predictions, shape (r, s)."""
-        unseen = self.unseen[:, rows]
-        return np.asarray(predictions.T @ (unseen / unseen.sum(axis=0)))
+        left_out = self.left_out[:, rows]
+        # a mean over a subset of the models is linear in their predictions: one matrix product
+        return np.asarray(predictions.T @ (left_out / left_out.sum(axis=0)))
 
 
 @dataclass(frozen=True, eq=False)
-class MedianOfUnseen:
-    """The median over the models that have not seen a row: ``unseen`` (M, n)."""
+class LeftOutMedian:
+    """The median prediction of the models whose resample leaves the calibration row out.
 
-    unseen: BoolArray
+    Attributes
+    ----------
+    left_out : ndarray of shape (M, n)
+        Whether the resample of each model leaves out each calibration row.
+    """
+
+    left_out: BoolArray
 
     def centres(self, predictions: FloatArray, rows: IntArray) -> FloatArray:
         """Return the median predictions, shape (r, s).
 
-        The models of each new row are gone through in the order of their predictions, for all
-        calibration rows at once; how many steps a calibration row's count stays too small is the
-        place of its median.
+        For each new row the models are counted in the order of their predictions, for all calibration rows
+        at once. With s models that leave a calibration row out, its lower and upper median are the
+        predictions at which their count first is ceil(s / 2) and floor(s / 2) + 1; the number of steps before
+        that is the position among the sorted predictions. O(M r s) time, without a sort for each pair.
         """
         order = np.argsort(predictions, axis=0)
         ordered = np.take_along_axis(predictions, order, axis=0).T
         n_models = len(predictions)
+        # the counts of all pairs are read and written at every step: with one byte each, less memory moves
         small = np.uint8 if n_models < np.iinfo(np.uint8).max else np.uint32
-        unseen = self.unseen[:, rows].astype(small)
-        size = unseen.sum(axis=0, dtype=small)
+        left_out = self.left_out[:, rows].astype(small)
+        size = left_out.sum(axis=0, dtype=small)
         shape = (predictions.shape[1], len(rows))
         count, lower, upper = (np.zeros(shape, dtype=small) for _ in range(3))
-        for model in order:
-            count += unseen[model]
+        for model in order:  # the model of each new row whose prediction comes next
+            count += left_out[model]
             lower += count < (size + 1) // 2
             upper += count < size // 2 + 1
         first = np.take_along_axis(ordered, lower.astype(np.intp), axis=1)
@@ -137,17 +159,20 @@ class MedianOfUnseen:
 
 @dataclass(frozen=True, eq=False)
 class PairBounds:
-    """Few rows a model, or several models a row: sums are formed in chunks, where they may matter.
+    """Bounds for few calibration rows per model, or several models per row.
+
+    The sums of the pairs of a new row and a calibration row are formed in chunks of new rows, of the
+    calibration rows that may matter.
 
     Attributes
     ----------
-    center_of : Centres
-        Which models predict which rows.
+    centring : Centring
+        Predictions of the models that were fitted without each calibration row.
     low, high : SortedScores
-        How far each row lies below and above its prediction.
+        Distances of each calibration row below and above its prediction.
     """
 
-    center_of: Centres
+    centring: Centring
     low: SortedScores
     high: SortedScores
 
@@ -173,7 +198,8 @@ class PairBounds:
         most: FloatArray,
         sign: float,
     ) -> FloatArray:
+        """Return the smallest sums of sign * prediction, between least and most, and score, shape (r, L)."""
         window = scores.window(targets, least, most)
-        sums = self.center_of.centres(predictions, scores.order[window])
+        sums = self.centring.centres(predictions, scores.order[window])
         sums = np.add(sign * sums, scores.ranks.values[window], order="C")
         return scores.smallest(sums, window, targets)

@@ -41,70 +41,72 @@ __all__ = ["ConformalRegressor"]
 class ConformalRegressor(BaseUncertaintyRegressor):
     r"""Prediction intervals with guaranteed coverage, whatever the model and the noise.
 
-    It answers which interval holds 90 % of new values when nothing is assumed but that new rows are
-    like those of `fit`: the model's errors on rows it has not seen, ranked, say how far to reach.
-    Prefer `UncertaintyRegressor` where a smooth density or finite tails are wanted more than a
-    guarantee, and `skuq.recalibration.ConformalRecalibrator` behind a model in a Pipeline, where it
-    ranks out-of-fold errors: no row is held out, and the guarantee is about right rather than exact.
+    Which interval covers 90 % of new values if nothing is assumed but that new rows are exchangeable with
+    those of `fit`? Its width follows from the ranks of the model's errors on rows left out of its fit.
+    Prefer `UncertaintyRegressor` where a smooth density or finite tails matter more than a guarantee, and
+    `skuq.recalibration.ConformalRecalibrator` behind a model in a Pipeline, where it ranks out-of-fold
+    errors: no row is held out, and the guarantee is approximate.
 
     Parameters
     ----------
     estimator : estimator
-        Any regressor; cloned. "normalized" and "cqr" need one that `predict_dist` takes, such as
+        Any regressor; cloned. "normalized" and "cqr" need one with a predictive distribution, such as
         `UncertaintyRegressor`, `ResidualRegressor` or `MultiQuantileRegressor`. A FrozenEstimator is
         not refitted with "split", "normalized" and "cqr": all rows given to `fit` calibrate it, and
-        must be new to it.
+        must not be among those it was fitted on.
     method : {"split", "normalized", "cqr", "cv+", "jackknife+", "jackknife+ab"}, default="split"
         - "split" holds rows out and ranks residuals: intervals of one width.
-        - "normalized" ranks residuals in units of the predicted standard deviation: intervals as wide
-          as the model finds it hard. The choice where the noise varies.
+        - "normalized" ranks residuals in units of the predicted standard deviation: intervals are wide
+          where the model predicts much noise. The choice where the noise varies.
         - "cqr" widens or narrows predicted quantile intervals (conformalized quantile regression). The
-          ``levels`` of a `MultiQuantileRegressor` should hold the ends of the nominal coverage, 0.05
-          and 0.95 for 0.9, or the band that is moved comes from tails that it assumes.
+          ``levels`` of a `MultiQuantileRegressor` should contain the levels of both bounds, 0.05 and 0.95
+          for a coverage of 0.9; otherwise the predicted interval comes from its assumed tails.
         - "cv+" holds nothing out: each row is predicted by the model of its fold. The choice for few rows.
         - "jackknife+" leaves out one row at a time: n fits.
-        - "jackknife+ab" predicts each row by the bagged models that have not drawn it.
+        - "jackknife+ab" predicts each row by the bagged models whose resamples leave it out.
     symmetric : bool, default=True
-        True uses one score for both bounds. False gives each bound its own, at half the miscoverage:
-        intervals follow skewed errors, and it takes about twice as many rows, 19 for 90 %.
+        Whether one score serves both bounds. With False each bound has its own, at half the miscoverage:
+        intervals follow skewed errors, and need about twice as many rows, 19 for 90 %.
     cv : splitter or iterable of (train, test), or int, default=None
-        With "cv+" the folds: None is 5, an int k is ``KFold(k, shuffle=True)``, and any splitter will
-        do, time-ordered or repeated ones too. With "jackknife+ab" resamples and their left-out rows.
-        With "split", "normalized" and "cqr" exactly one split into training and calibration rows, such
-        as ``GroupShuffleSplit(1)`` or ``[(past, recent)]``; None takes ``calibration_size``.
+        Cross-validation of the method. With "cv+" the folds: None is 5, an int k is
+        ``KFold(k, shuffle=True)``, and any splitter is possible, also time-ordered or repeated ones. With
+        "jackknife+ab" resamples and their left-out rows. With "split", "normalized" and "cqr" exactly one
+        split into training and calibration rows, such as ``GroupShuffleSplit(1)`` or
+        ``[(past, recent)]``; None takes ``calibration_size``.
     calibration_size : float or int, default=0.25
-        Share or number of rows held out at random to calibrate, without ``cv``.
+        Share or number of rows held out at random to calibrate, if ``cv`` is None.
     n_estimators : int, default=50
-        Resamples of "jackknife+ab", without ``cv``.
+        Number of resamples of "jackknife+ab", if ``cv`` is None.
     aggregate : {"mean", "median"}, default="mean"
-        How "jackknife+ab" joins the predictions of its models.
+        Aggregation of the models' predictions by "jackknife+ab".
     group_by : callable, column name or None, default=None
-        Groups of which each gets the guarantee by itself (Mondrian), with "split", "normalized" and
-        "cqr". A callable takes X of n rows and returns n labels; a name is a column of the DataFrame X,
-        which the estimator gets too.
+        Groups with a guarantee for each (Mondrian), with "split", "normalized" and "cqr". A callable takes
+        X of n rows and returns n labels; a name is a column of the DataFrame X, which is also a feature of
+        the estimator.
     rare_groups : {"raise", "pool"}, default="raise"
-        For a label that no calibration row has, or fewer than ``min_group_size``: a ValueError, or the
-        scores of all groups together.
+        Treatment of a label with no calibration rows, or fewer than ``min_group_size``: a ValueError, or
+        calibration by the scores of all groups together.
     min_group_size : int, default=10
         Number of calibration rows below which a group is rare. Only with ``group_by``.
     density_ratio : callable or None, default=None
-        Under covariate shift: takes X of n rows and returns n weights, how much likelier each x is
-        among the rows to be predicted than among those of `fit`, up to a constant. Only with "split",
-        "normalized" and "cqr".
+        Density ratio under covariate shift: takes X of n rows and returns n weights, the density of each
+        x among the rows to be predicted over that among the rows of `fit`, up to a constant factor. Only
+        with "split", "normalized" and "cqr".
     gamma : float, default=0.005
-        Step of adaptive conformal inference, see `partial_fit`: larger ones answer faster to a drift,
-        with intervals that vary more. 0 adapts nothing but the scores. The step is that of one row:
-        `partial_fit` with 20 rows that were all missed moves the aim by nearly 20 ``gamma``.
+        Step of adaptive conformal inference, see `partial_fit`: intervals with a larger step follow a drift
+        faster and vary more. With 0 only the scores are updated. The step is that of one row:
+        `partial_fit` with 20 rows that were all missed changes the miscoverage aimed at by nearly
+        20 ``gamma``.
     window : int or None, default=None
-        How many of the latest rows calibrate once `partial_fit` was called; None keeps all.
+        Number of the latest rows that calibrate once `partial_fit` was called; None keeps all.
     block_size : int or None, default=None
-        Rows predicted at a time by "jackknife+" and "jackknife+ab", of which each needs as many numbers
-        as there are training rows; None chooses it by memory.
+        Number of rows predicted at a time by "jackknife+" and "jackknife+ab", each of which takes as many
+        numbers as there are training rows; None chooses it by memory.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job is a fit; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible: held-out rows, folds, resamples, and estimators
-        without a seed of their own.
+        Randomness of held-out rows, folds and resamples, and of estimators without a seed of their own. An
+        integer makes all results reproducible.
     verbose : int, default=0
         Verbosity of joblib.
 
@@ -117,15 +119,15 @@ class ConformalRegressor(BaseUncertaintyRegressor):
         Numbers of the rows of `fit` that calibrate, in ascending order, with "split", "normalized" and
         "cqr".
     n_calibration_ : float
-        How many rows calibrate now, weights counted.
+        Number of rows that calibrate now, weights counted.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
     UncertaintyRegressor : A predictive distribution for any regressor.
-    skuq.recalibration.ConformalRecalibrator : The same for a distribution that is there already.
-    skuq.distributions.ConformalPredictive : What `predict_dist` returns.
+    skuq.recalibration.ConformalRecalibrator : The same for a distribution that was predicted already.
+    skuq.distributions.ConformalPredictive : The distribution that `predict_dist` returns.
 
     Notes
     -----
@@ -137,23 +139,23 @@ class ConformalRegressor(BaseUncertaintyRegressor):
 
     ([1]_, eq. 6 for the band) and the interval [l - s q, u + s q] with q the
     :math:`\lceil (n + 1) c \rceil`-th smallest of the n calibration scores. With
-    ``symmetric=False`` both differences are ranked apart, at (1 + c)/2 each ([1]_, theorem 2). If the
-    bounds cross, the interval is the point between them. For rows exchangeable with those of `fit`, at
-    any n, a new value is covered with a probability of at least c and, ties aside, at most
+    ``symmetric=False`` the two differences are ranked separately, at (1 + c)/2 each ([1]_, theorem 2). If
+    the bounds cross, the interval is the point halfway between them. For rows exchangeable with those of
+    `fit`, at any n, a new value is covered with a probability of at least c and, ties aside, at most
     c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. That is an average over the rows held out:
     one calibration set covers more, the next less, with the distribution Beta(k, n + 1 - k), k the rank
     above. By ``group_by`` it holds within each group, with its own n. Fewer rows than c/(1 - c) give
     infinite bounds and a `SmallSampleWarning`.
 
-    *"cv+", "jackknife+", "jackknife+ab".* With :math:`\hat\mu_{-i}` the model that has not seen row i
-    (that of its fold, of all rows but it, or the mean or median of the bagged models that have not
-    drawn it) and :math:`R_i = |y_i - \hat\mu_{-i}(x_i)|`, the bounds are the
+    *"cv+", "jackknife+", "jackknife+ab".* With :math:`\hat\mu_{-i}` the model fitted without row i
+    (that of its fold, that of all other rows, or the mean or median of the bagged models whose resamples
+    leave it out) and :math:`R_i = |y_i - \hat\mu_{-i}(x_i)|`, the bounds are the
     :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of :math:`\hat\mu_{-i}(x) - R_i` and the
     :math:`\lceil (1 - \alpha)(n + 1) \rceil`-th smallest of :math:`\hat\mu_{-i}(x) + R_i`,
-    :math:`\alpha = 1 - c` ([4]_, [5]_). With ``symmetric=False`` signed residuals take the place of both,
-    at (1 + c)/2 each. A row that ``cv`` tests several times counts once; one that it never tests does
-    not count. Bounds that cross, which happens at low coverage, are exchanged. Coverage, averaged over
-    training sets too, is at least :math:`1 - 2 \alpha` for "jackknife+", less at most
+    :math:`\alpha = 1 - c` ([4]_, [5]_). With ``symmetric=False`` signed residuals replace the absolute
+    ones, at (1 + c)/2 for each bound. A row that ``cv`` tests several times counts once; one that it never
+    tests does not count. Bounds that cross, which happens at low coverage, are exchanged. Coverage,
+    averaged over training sets too, is at least :math:`1 - 2 \alpha` for "jackknife+", less at most
     :math:`\sqrt{2/n}` for "cv+" ([4]_), and for "jackknife+ab" if the number of resamples is itself
     drawn from a binomial distribution ([5]_), which it is not here. In practice it is near c for stable
     models and above it for models that change much with the rows: single trees cover 97 to 99 % with
@@ -165,17 +167,18 @@ class ConformalRegressor(BaseUncertaintyRegressor):
     X if that of y given x is the same. The error of an estimated ratio is not accounted for.
 
     *Sequences.* `partial_fit` is adaptive conformal inference: after each row the miscoverage aimed
-    at moves by ``gamma`` times nominal minus observed miscoverage ([3]_, eq. 2). On every sequence,
+    at changes by ``gamma`` times nominal minus observed miscoverage ([3]_, eq. 2). On every sequence,
     whatever the drift, the share of misses in T rows differs from :math:`\alpha = 1 - c` by at most
     :math:`(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)` ([3]_, prop. 4.1). For this the interval
-    must sometimes be infinite (aiming at 0), and sometimes empty (at 1): then it is the point in its
-    centre, which counts as a miss even if y falls on it. Rows given in one call count as predicted
-    together, before any of them was seen; the step in the bound is then that of all of them. With
-    "cqr" the predicted band stays that of the nominal coverage; with ``group_by`` all groups share one aim.
+    must sometimes be infinite (aiming at 0), and sometimes empty (at 1): then it is the point at its
+    centre, which counts as a miss even if y is equal to it. Rows given in one call count as predicted
+    together, before any of them was observed; the step in the bound is then that of all of them. With
+    "cqr" the predicted band stays that of the nominal coverage; with ``group_by`` all groups share one
+    miscoverage.
 
     Cost: one fit for "split", "normalized" and "cqr", O(n log n) time to calibrate and O((n + m) log n)
     to predict m rows. K + 1 fits for "cv+", and O((n + m K) log n) time, O(n + m K) memory to predict;
-    n + 1 fits for "jackknife+", and the predictions of n models a row; B + 1 fits for "jackknife+ab",
+    n + 1 fits for "jackknife+", and the predictions of n models for each row; B + 1 fits for "jackknife+ab",
     and O(m n B) time, O(m B) memory. `partial_fit` costs O(n log n) a call.
 
     References
@@ -278,7 +281,7 @@ class ConformalRegressor(BaseUncertaintyRegressor):
         return super()._fit_transform(data, progress)
 
     def _settings(self) -> ConformalSettings:
-        """Return the parameters, checked, and this fit's randomness."""
+        """Return the checked parameters, and seeds drawn for this fit."""
         split_seed, model_seed = check_random_state(self.random_state).randint(MAX_SEED, size=2).tolist()
         method = check_option(self.method, "method", SPLIT_METHODS + CROSS_METHODS)
         rare_groups, min_group_size = check_groups(self.rare_groups, self.min_group_size)
@@ -309,7 +312,7 @@ class ConformalRegressor(BaseUncertaintyRegressor):
         )
 
     def _check_for_split(self, method: str) -> None:
-        """Check the parameters that only methods with one model know."""
+        """Check the parameters of the methods with one model."""
         if self.density_ratio is not None and not callable(self.density_ratio):
             raise TypeError(
                 f"`density_ratio` must be a callable X -> weights or None, got {self.density_ratio!r}."
@@ -322,46 +325,46 @@ class ConformalRegressor(BaseUncertaintyRegressor):
         for name in ("group_by", "density_ratio"):
             if method in CROSS_METHODS and getattr(self, name) is not None:
                 raise ValueError(
-                    f"`{name}` must be None with method {method!r}. The methods that know it are "
+                    f"`{name}` must be None with method {method!r}. It is a parameter of the methods "
                     f"{', '.join(map(repr, SPLIT_METHODS))}."
                 )
 
     def _has_one_model(self) -> bool:
-        """Return whether `partial_fit` is there; the reason why not becomes the cause of the error."""
+        """Return whether there is `partial_fit`; the error below becomes the cause of the AttributeError."""
         if self.method in SPLIT_METHODS:
             return True
         raise AttributeError(
             f"`partial_fit` needs one of the methods {', '.join(map(repr, SPLIT_METHODS))}, got "
-            f"{self.method!r}, by which each row of `fit` has a model of its own."
+            f"{self.method!r}, with which each row of `fit` has a model of its own."
         )
 
     @available_if(_has_one_model)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from observed rows of a sequence: adaptive conformal inference.
+        """Update the calibration by observed rows of a sequence: adaptive conformal inference.
 
-        The model is not refitted. What changes is the miscoverage that intervals aim at, which falls
-        after a miss and rises otherwise, and the scores, which those of the rows join. Call it with
-        each row, or with all rows that were predicted together, once y is known. There for "split",
-        "normalized" and "cqr".
+        The model is not refitted. The miscoverage at which intervals aim falls after a miss and rises
+        otherwise, and the scores of the rows join those that calibrate. Call it with each row, or with all
+        rows that were predicted together, once y is observed. Available with "split", "normalized" and
+        "cqr".
 
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of m rows
             Features of the rows, in the order of time.
         y : array-like of shape (m,)
-            What was observed.
+            Observed target.
         sample_weight : array-like of shape (m,), default=None
             Number of repetitions of each row.
 
         Returns
         -------
         self : object
-            The regressor; its next intervals know the rows.
+            The regressor, with updated calibration.
 
         Raises
         ------
         NotFittedError
-            If `fit` was not called before: the model comes from there.
+            If `fit` was not called before.
         """
         self._check_new(X)
         target = check_y(y, self)
@@ -375,7 +378,7 @@ class ConformalRegressor(BaseUncertaintyRegressor):
 
     @property
     def n_calibration_(self) -> float:
-        """How many rows calibrate now, weights counted."""
+        """Number of rows that calibrate now, weights counted."""
         check_is_fitted(self)
         return self._conformal.n_calibration
 
@@ -393,7 +396,7 @@ class ConformalRegressor(BaseUncertaintyRegressor):
         -------
         bounds : ndarray of shape (n, 2), or (n, 2, k) for k coverages
             ``bounds[:, 0]`` is the lower bound; in the units of y. Infinite, with a
-            `SmallSampleWarning`, where fewer rows calibrate than the coverage needs.
+            `SmallSampleWarning`, where the coverage needs more calibration rows.
         """
         self._check_new(X)
         checked = check_coverage(coverage)
@@ -413,12 +416,12 @@ class ConformalRegressor(BaseUncertaintyRegressor):
         Returns
         -------
         dist : Distribution of n rows
-            In the units of y. With "split" and "normalized" a `ConformalPredictive`, one a group with
-            ``group_by``, whose intervals are those of `predict_interval` as long as `partial_fit` was
+            In the units of y. With "split" and "normalized" a `ConformalPredictive`, one for each group
+            with ``group_by``, whose intervals are those of `predict_interval` as long as `partial_fit` was
             not called. With the other methods `Quantiles` through the one-sided bounds at the levels
-            that have finite ones, sorted where they cross. The levels that `partial_fit` moves are not
-            in it, nor in scores, which use it: give a metric the bounds of
-            `predict_interval` to evaluate those.
+            with finite ones, sorted where they cross. Its levels are the nominal ones, not those adapted
+            by `partial_fit`, also in scorers, which use it: pass the bounds of `predict_interval` to a
+            metric to evaluate the adapted ones.
         """
         return super().predict_dist(X)
 

@@ -1,4 +1,4 @@
-"""What the strategies of a conformal regressor share: its checked settings, and what they must offer."""
+"""The checked parameters of a conformal regressor, and the interface of its fitted methods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution
+from skuq.distributions._numerics.ranks import score_level
 from skuq.distributions._unreachable_levels import unreachable_level, warn_of_unreachable_level
+from skuq.regressors._conformal.scores import SCORES
 
 __all__ = [
     "CROSS_METHODS",
@@ -18,11 +20,11 @@ __all__ = [
     "warn_of_few_rows",
 ]
 
-SPLIT_METHODS = ("split", "normalized", "cqr")
+SPLIT_METHODS = tuple(SCORES)
 """Methods that calibrate one model on rows held out from it."""
 
 CROSS_METHODS = ("cv+", "jackknife+", "jackknife+ab")
-"""Methods that calibrate many models, each on the rows it has not seen."""
+"""Methods that calibrate many models, each on the rows left out of its fit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,19 +44,19 @@ class ConformalSettings:
     calibration_size : float or int
         Share or number of rows that calibrate, for `SPLIT_METHODS` without ``cv``.
     n_estimators : int
-        Resamples of "jackknife+ab".
+        Number of resamples of "jackknife+ab".
     aggregate : {"mean", "median"}
-        How "jackknife+ab" joins the models of a row.
+        Aggregation of the predictions of a row by "jackknife+ab".
     group_by, rare_groups, min_group_size : object
         Mondrian categories.
     density_ratio : callable or None
-        Weight of each row of X under covariate shift.
+        Density ratio of each row of X under covariate shift.
     gamma : float
         Step of adaptive conformal inference.
     window : int or None
-        How many of the latest rows calibrate once rows are observed one after the other; None: all.
+        Number of the latest rows that calibrate once `partial_fit` was called; None keeps all.
     block_size : int or None
-        Test rows handled at a time where a block by calibration matrix is needed.
+        Number of test rows predicted at a time by "jackknife+" and "jackknife+ab".
     n_jobs, verbose : object
         As in joblib.
     random_state : int, RandomState or None
@@ -87,7 +89,7 @@ class ConformalSettings:
 
 
 class ConformalStrategy(Protocol):
-    """A fitted method: what `ConformalRegressor` needs of it."""
+    """A fitted method of `ConformalRegressor`."""
 
     @property
     def estimator(self) -> Any:
@@ -95,7 +97,7 @@ class ConformalStrategy(Protocol):
 
     @property
     def n_calibration(self) -> float:
-        """Number of rows that calibrate, weights counted."""
+        """Number of calibration rows, weights counted."""
 
     def point(self, X: Any) -> FloatArray:
         """Return point predictions, shape (n,)."""
@@ -108,19 +110,19 @@ class ConformalStrategy(Protocol):
 
 
 def warn_of_few_rows(
-    coverages: FloatArray, probabilities: FloatArray, known: float, unseen: float = 1.0
+    coverages: FloatArray, symmetric: bool, calibration_weight: float, test_weight: float = 1.0
 ) -> None:
-    """Give one warning if a coverage needs a rank that the calibration rows do not have.
+    """Give one warning if a coverage needs a rank beyond the number of calibration rows.
 
     Parameters
     ----------
     coverages : ndarray of shape (k,)
-        Requested by the user.
-    probabilities : ndarray of shape (k,)
-        Level that each needs of the ranks of one side: the coverage itself, or (1 + coverage) / 2 where each
-        bound has scores of its own.
-    known, unseen : float
-        Weight of the calibration rows and of a new row.
+        Nominal coverages, as the user gave them.
+    symmetric : bool
+        Whether one score serves both bounds, or each bound has its own.
+    calibration_weight, test_weight : float
+        Weight of the calibration rows and of the row to be predicted.
     """
-    unreachable = unreachable_level(coverages, "coverage", probabilities, known, unseen)
+    levels = score_level(coverages, symmetric)
+    unreachable = unreachable_level(coverages, "coverage", levels, calibration_weight, test_weight)
     warn_of_unreachable_level(unreachable)

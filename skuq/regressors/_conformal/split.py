@@ -21,16 +21,14 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq.distributions import Distribution, Quantiles, concat
-from skuq.distributions._numerics.ranks import RANK_TOLERANCE
-from skuq.exceptions import NotProbabilisticError
-from skuq.prediction import predict_dist, supports_dist
+from skuq.distributions._numerics.ranks import RANK_TOLERANCE, score_level
 from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
 from skuq.prediction._point import point_predict
 from skuq.prediction._row_sets import row_mask
-from skuq.prediction._rules.quantile_estimators import find_quantile_loss
 from skuq.recalibration._mondrian import read_labels
-from skuq.regressors._conformal.adaptive import AdaptiveLevels, rank_probability
-from skuq.regressors._conformal.calibration_set import Calibration, Interval, Point, Prediction, Rows, Scaled
+from skuq.regressors._conformal.adaptive import AdaptiveCalibration
+from skuq.regressors._conformal.calibration_set import CalibrationSet, PredictedRows
+from skuq.regressors._conformal.scores import SCORES, ConformalScore
 from skuq.regressors._conformal.settings import ConformalSettings, warn_of_few_rows
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
@@ -39,7 +37,7 @@ from skuq.regressors._random import seeded_clone
 __all__ = ["SplitConformal", "fit_split"]
 
 _COVERAGES = np.sort(np.append(np.arange(0, 100, 2) / 100, [0.95, 0.99, 0.998]))
-"""Of the intervals through which the distribution of "cqr" goes; those of quantiles in whole per cent."""
+"""Coverages of the intervals whose bounds are quantiles of the distribution of "cqr": levels in per cent."""
 
 
 def fit_split(data: TrainingData, settings: ConformalSettings, progress: Progress) -> SplitConformal:
@@ -47,7 +45,8 @@ def fit_split(data: TrainingData, settings: ConformalSettings, progress: Progres
 
     A FrozenEstimator is not fitted, and all rows calibrate.
     """
-    _check_estimator(settings)
+    score = SCORES[settings.method](settings.symmetric)
+    score.check_estimator(settings.estimator)
     effective_rows(data.sample_weight, len(data))  # ranks need repetitions, so relative weights raise
     if isinstance(settings.estimator, FrozenEstimator):
         if settings.cv is not None:
@@ -56,7 +55,7 @@ def fit_split(data: TrainingData, settings: ConformalSettings, progress: Progres
                 "calibrate."
             )
         fitted, calibrating, columns = settings.estimator, np.arange(len(data)), None
-        predicted = _raw_prediction(settings)(fitted, data.X)
+        prediction = score.predict(fitted, data.X)
     else:
         train, calibrating = split = _one_split(data, settings)
         columns = train if is_pairwise(settings.estimator) else None
@@ -67,29 +66,16 @@ def fit_split(data: TrainingData, settings: ConformalSettings, progress: Progres
             cv=[split],
             params=data.fit_params,
             verbose=settings.verbose,
-            predict=_raw_prediction(settings),
+            predict=score.predict,
             on_fold=progress.reporter("model"),
         )
-        fitted, predicted = result.estimators[0], result.predictions[0]
+        fitted, prediction = result.estimators[0], result.predictions[0]
     held_out = data.take(calibrating)
-    conformal = SplitConformal(fitted, settings, calibrating, columns)
-    conformal.add(held_out.X, _wrap(predicted, settings), held_out.y, held_out.sample_weight)
-    conformal.check_groups()
+    conformal = SplitConformal(fitted, score, settings, calibrating, columns)
+    conformal.add(held_out.X, prediction, held_out.y, held_out.sample_weight)
+    conformal.check_calibration_set()
     progress.done("calibration")
     return conformal
-
-
-def _check_estimator(settings: ConformalSettings) -> None:
-    if settings.method == "split" or supports_dist(settings.estimator):
-        return
-    name = type(settings.estimator).__name__
-    quantiles = settings.method == "cqr" and find_quantile_loss(settings.estimator) is not None
-    wrapper = "MultiQuantileRegressor" if quantiles else "UncertaintyRegressor"
-    raise NotProbabilisticError(
-        f"`method` {settings.method!r} needs an estimator that gives a predictive distribution, and {name} "
-        f"gives none. Wrap it: ConformalRegressor({wrapper}({name}(...)), {settings.method!r}), or use "
-        "method 'split'."
-    )
 
 
 def _one_split(data: TrainingData, settings: ConformalSettings) -> tuple[IntArray, IntArray]:
@@ -108,7 +94,7 @@ def _one_split(data: TrainingData, settings: ConformalSettings) -> tuple[IntArra
         )
     train, test = splits[0]
     if settings.cv is None:
-        train = np.sort(train)  # for models that care about the order of rows
+        train = np.sort(train)  # for models whose fit depends on the order of rows
     shared = np.flatnonzero(row_mask(train, len(data)) & row_mask(test, len(data)))
     if shared.size:
         raise ValueError(
@@ -129,166 +115,176 @@ def _n_held_out(size: float | int, n: int) -> int:
     return size
 
 
-def _raw_prediction(settings: ConformalSettings) -> Any:
-    return point_predict if settings.method == "split" else predict_dist
-
-
-def _wrap(predicted: Any, settings: ConformalSettings) -> Prediction:
-    if settings.method == "split":
-        return Point(predicted)
-    return Interval(predicted) if settings.method == "cqr" else Scaled.of(predicted)
-
-
 class SplitConformal:
     """A fitted model and the rows that calibrate it; more of them may be observed later.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted on other rows.
+        Fitted without the calibration rows.
+    score : ConformalScore
+        Score of the method.
     settings : ConformalSettings
         Method and options.
     calibration_rows : ndarray
         Numbers of the rows of ``fit`` that calibrate.
     columns : ndarray or None
-        Columns of X that the model knows, where X is a matrix between rows (a precomputed kernel).
+        Columns of X that belong to the training rows, where X is a matrix between rows (a precomputed
+        kernel).
     """
 
     def __init__(
         self,
         estimator: Any,
+        score: ConformalScore,
         settings: ConformalSettings,
         calibration_rows: IntArray,
         columns: IntArray | None,
     ) -> None:
         self.estimator = estimator
         self.calibration_rows = calibration_rows
+        self._score = score
         self._settings = settings
         self._columns = columns
-        self._parts: list[Rows] = []
-        self._calibrations: dict[float, Calibration] = {}
-        self._levels = AdaptiveLevels(settings.gamma, settings.symmetric)
+        self._parts: list[PredictedRows] = []
+        self._calibrations: dict[float, AdaptiveCalibration] = {}
 
     # ------------------------------------------------------------------------------ calibration
 
-    def add(self, X: Any, prediction: Prediction, y: FloatArray, weight: FloatArray | None) -> None:
-        """Add rows to the calibration set, after comparing them with it."""
+    def add(self, X: Any, prediction: Any, y: FloatArray, weight: FloatArray | None) -> None:
+        """Add rows to the calibration set, after they were ranked among its rows."""
         self._parts.append(self._rows(X, prediction, y, weight))
         try:
             self._calibration()
-        except ValueError:  # what cannot be scored is refused, and nothing has changed
+        except ValueError:  # rows that cannot be scored leave the regressor as it was
             self._parts.pop()
             raise
 
     def observe(self, X: Any, y: FloatArray, weight: FloatArray | None) -> None:
-        """Learn from rows that were predicted together, as things stood."""
+        """Add rows that were predicted together, with the calibration set of that time."""
         effective_rows(weight, len(y))
         self.add(X, self._predict(X), y, weight)
 
-    def _calibration(self, coverage: float = DEFAULT_COVERAGE) -> Calibration:
-        """Return the rows that calibrate a coverage, up to date; the same for all but with "cqr"."""
-        key = coverage if self._settings.method == "cqr" else DEFAULT_COVERAGE
-        calibration = self._calibrations.setdefault(key, Calibration(key, self._settings))
-        calibration.extend(self._parts)
-        return calibration
+    def _calibration(self, coverage: float = DEFAULT_COVERAGE) -> AdaptiveCalibration:
+        """Return the calibration of a coverage, up to date.
+
+        It is computed from the observed parts at the first request of the coverage, and then continued.
+        """
+        key = coverage if self._score.depends_on_coverage else DEFAULT_COVERAGE
+        if key not in self._calibrations:
+            self._calibrations[key] = AdaptiveCalibration(self._score, key, self._settings)
+        self._calibrations[key].extend(self._parts)
+        return self._calibrations[key]
 
     @property
     def n_calibration(self) -> float:
         """Number of rows that calibrate now, weights counted."""
-        return self._calibration().n_rows
+        return float(self._calibration().calibration_set.repetitions.sum())
 
-    def check_groups(self) -> None:
-        """Raise where a category has too few rows."""
-        _ = self._calibration().present
+    def check_calibration_set(self) -> None:
+        """Raise if no calibration row has weight, or a group has too few rows."""
+        self._calibration().calibration_set.check()
 
     def _rows(
-        self, X: Any, prediction: Prediction, y: FloatArray | None = None, weight: FloatArray | None = None
-    ) -> Rows:
-        """Return rows of X with all that is known of them."""
+        self, X: Any, prediction: Any, y: FloatArray | None = None, weight: FloatArray | None = None
+    ) -> PredictedRows:
+        """Return rows of X with their prediction, density ratio and group, and their target if observed."""
         settings, n = self._settings, count_rows(X)
-        ratio = np.ones(())
+        test_weight = np.ones(())
         if settings.density_ratio is not None:
-            ratio = check_ratio(settings.density_ratio(X), n, positive=bool(self._parts))
-        labels = None if settings.group_by is None else group_labels(settings.group_by, X, n)
-        return Rows(prediction, n, ratio, labels, np.empty(0) if y is None else y, weight)
+            # the first rows calibrate, where a weight of 0 is possible; all others are predicted as well
+            test_weight = check_ratio(settings.density_ratio(X), n, positive=bool(self._parts))
+        return PredictedRows(
+            prediction,
+            n,
+            test_weight,
+            labels=None if settings.group_by is None else group_labels(settings.group_by, X, n),
+            y=np.empty(0) if y is None else y,
+            repetitions=np.ones(n) if weight is None else weight,
+        )
 
     # -------------------------------------------------------------------------------- prediction
 
-    def _predict(self, X: Any) -> Prediction:
-        return _wrap(_raw_prediction(self._settings)(self.estimator, self._known(X)), self._settings)
+    def _predict(self, X: Any) -> Any:
+        return self._score.predict(self.estimator, self._model_input(X))
 
     def point(self, X: Any) -> FloatArray:
         """Return the model's own point prediction, shape (n,)."""
-        return point_predict(self.estimator, self._known(X))
+        return point_predict(self.estimator, self._model_input(X))
 
-    def _known(self, X: Any) -> Any:
-        """Return X as the model takes it."""
+    def _model_input(self, X: Any) -> Any:
+        """Return X, or of a precomputed kernel the columns of the training rows."""
         return X if self._columns is None else np.asarray(X)[:, self._columns]
 
     def interval(self, X: Any, coverages: FloatArray) -> FloatArray:
         """Return the intervals of each coverage, shape (n, 2, k)."""
         rows = self._rows(X, self._predict(X))
-        out = np.empty((len(coverages), 2, rows.n))
-        for bounds, coverage in zip(out, coverages.tolist(), strict=True):
+        intervals = np.empty((len(coverages), 2, rows.n))
+        for bounds, coverage in zip(intervals, coverages.tolist(), strict=True):
             calibration = self._calibration(coverage)
-            level = self._levels.miscoverage(coverage, calibration.observed)
-            band = rows.prediction.band(coverage)
-            for mine, quantiles in calibration.present.quantiles(rows):
-                bounds[0, mine], bounds[1, mine] = quantiles.bounds(band.take(mine), rows.unseen(mine), level)
-        if np.isinf(out).any():
-            known, unseen = self._scarcest(rows)
-            warn_of_few_rows(coverages, rank_probability(coverages, self._settings.symmetric), known, unseen)
-        return out.transpose(2, 1, 0)
+            miscoverage = calibration.miscoverage(coverage)
+            bounds[:] = self._bounds(calibration.calibration_set, rows, coverage, miscoverage)
+        if np.isinf(intervals).any():
+            warn_of_few_rows(coverages, self._score.symmetric, *self._least_calibrated(rows))
+        return intervals.transpose(2, 1, 0)
 
-    def _scarcest(self, rows: Rows) -> tuple[float, float]:
-        """Return the weight of the calibration rows and of a new row where they are fewest beside it."""
-        present = self._calibration().present
-        pairs = [
-            (quantiles.total_weight, float(rows.unseen(mine).max()))
-            for mine, quantiles in present.quantiles(rows)
-        ]
-        return min(pairs, key=lambda pair: pair[0] / pair[1])
+    def _bounds(
+        self, calibration: CalibrationSet, rows: PredictedRows, coverage: float, miscoverage: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds.
+
+        The band is that of the nominal coverage, the score quantile that of the miscoverage aimed at. An
+        empty interval becomes the point at its centre.
+        """
+        quantile = calibration.quantile(rows, max(1 - miscoverage, 0.0))
+        lower, upper = self._score.invert(rows.prediction, quantile, coverage)
+        empty = lower > upper if miscoverage < 1 else np.ones(rows.n, dtype=bool)
+        lower[empty] = upper[empty] = (lower[empty] + upper[empty]) / 2
+        return lower, upper
+
+    def _least_calibrated(self, rows: PredictedRows) -> tuple[float, float]:
+        """Return the weights of the calibration rows and of the new row where their ratio is smallest."""
+        calibration_weight = self._calibration().calibration_set.weight_for(rows)
+        test_weight = np.broadcast_to(rows.test_weight, rows.n)
+        row = int(np.argmin(calibration_weight / test_weight))
+        return float(calibration_weight[row]), float(test_weight[row])
 
     def dist(self, X: Any) -> Distribution:
-        """Return the predictive distributions, without regard to the levels that observed rows have moved."""
+        """Return the predictive distributions, of the nominal levels and not of those of `partial_fit`."""
         rows = self._rows(X, self._predict(X))
-        if self._settings.method == "cqr":
-            return self._through_intervals(rows)
-        return self._calibration().present.predictive(rows)
+        calibration = self._calibration().calibration_set
+        if self._score.depends_on_coverage:
+            return self._through_intervals(calibration, rows)
+        return calibration.predictive(rows, self._score.band(rows.prediction, DEFAULT_COVERAGE))
 
-    def _through_intervals(self, rows: Rows) -> Quantiles:
+    def _through_intervals(self, calibration: CalibrationSet, rows: PredictedRows) -> Quantiles:
         """Return the distributions through the bounds of many coverages, monotone where bounds cross."""
-        present = self._calibration().present
-        parts = [part.prediction.dist for part in self._parts if isinstance(part.prediction, Interval)]
-        n_present = present.weight.size
-        y = np.concatenate([part.y for part in self._parts])[-n_present:]
-        calibrating = Interval(concat(parts)[-n_present:])
-        coverages = self._reachable(*self._scarcest(rows))
-        values = np.empty((len(coverages), 2, rows.n))
-        for bounds, coverage in zip(values, coverages.tolist(), strict=True):
-            band = rows.prediction.band(coverage)
-            for mine, quantiles in present.rescored(calibrating.scores(y, coverage)).quantiles(rows):
-                bounds[0, mine], bounds[1, mine] = quantiles.bounds(
-                    band.take(mine), rows.unseen(mine), 1 - coverage
-                )
+        n = len(calibration)  # fewer than all with a window
+        prediction = concat([part.prediction for part in self._parts])[-n:]
+        y = np.concatenate([part.y for part in self._parts])[-n:]
+        coverages = self._reachable(*self._least_calibrated(rows))
+        bounds = np.empty((len(coverages), 2, rows.n))
+        for of_coverage, coverage in zip(bounds, coverages.tolist(), strict=True):
+            scored = calibration.with_scores(self._score.score(prediction, y, coverage))
+            of_coverage[:] = self._bounds(scored, rows, coverage, 1 - coverage)
         # the innermost interval, of coverage 0, is a point: the median
         levels = np.concatenate([(1 - coverages[:0:-1]) / 2, [0.5], (1 + coverages[1:]) / 2])
-        return Quantiles(levels, np.concatenate([values[:0:-1, 0], values[:, 1]]).T)
+        return Quantiles(levels, np.concatenate([bounds[:0:-1, 0], bounds[:, 1]]).T)
 
-    def _reachable(self, known: float, unseen: float) -> FloatArray:
+    def _reachable(self, calibration_weight: float, test_weight: float) -> FloatArray:
         """Return the coverages with finite bounds among those of `_COVERAGES`; at least two."""
-        needed = rank_probability(_COVERAGES, self._settings.symmetric) * (known + unseen)
-        reachable: FloatArray = _COVERAGES[needed * (1 - RANK_TOLERANCE) <= known]
+        target = score_level(_COVERAGES, self._score.symmetric) * (calibration_weight + test_weight)
+        reachable: FloatArray = _COVERAGES[target * (1 - RANK_TOLERANCE) <= calibration_weight]
         if reachable.size < 2:
             raise ValueError(
-                f"a predictive distribution needs more calibration rows: {known:g} beside a new row that "
-                f"counts {unseen:g} leave no quantile but the median with a finite bound."
+                f"a predictive distribution needs more calibration rows: {calibration_weight:g} beside a new "
+                f"row that counts {test_weight:g} leave no quantile but the median with a finite bound."
             )
         return reachable
 
 
 def check_ratio(ratio: Any, n: int, *, positive: bool) -> FloatArray:
-    """Return what ``density_ratio`` gave for n rows; those to be predicted must be possible."""
+    """Return the result of ``density_ratio`` for n rows; a row to be predicted must have a positive one."""
     checked = check_rows(as_float_array(ratio, "density_ratio"), "density_ratio", n)
     check_non_negative(check_finite(checked, "density_ratio"), "density_ratio")
     return check_positive(checked, "density_ratio") if positive else checked
@@ -308,5 +304,5 @@ def group_labels(group_by: Any, X: Any, n: int) -> np.ndarray:
         raise ValueError(f"`group_by` must name a column of X, {list(X.columns)}, got {group_by!r}.")
     else:
         labels = X[group_by]
-    # as objects, so that numbers and words stay what they are when later rows join
+    # as objects: numbers joined by labels of words later would else be turned into words
     return read_labels(labels, n).astype(object)

@@ -20,8 +20,8 @@ def test_the_median_is_halfway_where_halves_meet():
 
 def test_values_are_reached_from_both_ends():
     ranks = WeightedRanks(VALUES, WEIGHTS)
-    assert [float(ranks.reach(weight)) for weight in (1, 1.5, 3, 4, 5, 5.5)] == [1, 2, 2, 3, 4, np.inf]
-    assert [float(ranks.reach_down(weight)) for weight in (1, 2, 4, 5, 5.5)] == [4, 3, 2, 1, -np.inf]
+    assert [float(ranks.quantile(weight)) for weight in (1, 1.5, 3, 4, 5, 5.5)] == [1, 2, 2, 3, 4, np.inf]
+    assert [float(ranks.quantile_from_top(weight)) for weight in (1, 2, 4, 5, 5.5)] == [4, 3, 2, 1, -np.inf]
 
 
 def test_weights_are_repetitions():
@@ -31,8 +31,8 @@ def test_weights_are_repetitions():
     assert weighted.total == repeated.total
     assert weighted.median == repeated.median
     for target in np.arange(1, repeated.total + 1):
-        assert weighted.reach(target) == repeated.reach(target)
-        assert weighted.reach_down(target) == repeated.reach_down(target)
+        assert weighted.quantile(target) == repeated.quantile(target)
+        assert weighted.quantile_from_top(target) == repeated.quantile_from_top(target)
 
 
 @pytest.mark.parametrize("n", [9, 10, 59, 99])
@@ -41,4 +41,4 @@ def test_a_rank_that_is_whole_but_for_rounding_is_that_rank(n):
     for percent in range(1, 100):
         target = (n + 1) * (percent / 100)
         exact = -(-(n + 1) * percent // 100)
-        assert ranks.reach(target) == (exact if exact <= n else np.inf)
+        assert ranks.quantile(target) == (exact if exact <= n else np.inf)

@@ -102,7 +102,7 @@ def is_empty(regressor, bounds, seen):
 
 def level_of(regressor, coverage):
     strategy = regressor._conformal
-    return strategy._levels.miscoverage(coverage, strategy._calibration(coverage).observed)
+    return strategy._calibration(coverage).miscoverage(coverage)
 
 
 def assert_bound(missed, gamma, together=1):
@@ -366,7 +366,7 @@ def test_a_row_is_missed_where_its_p_value_is_not_above_the_level():
     for symmetric in (True, False):  # the empty interval, and the whole line, whatever the ranks say
         assert rows.missed(1.3, symmetric).all()
         assert rows.missed(1.0, symmetric).all()
-        assert not Observed(rows.total, rows.total, rows.weight).missed(0.0, symmetric).any()
+        assert not Observed(rows.total, rows.total, rows.repetitions).missed(0.0, symmetric).any()
 
 
 # --------------------------------------------------------------------------------- interface

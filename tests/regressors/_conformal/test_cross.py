@@ -586,7 +586,7 @@ def test_a_model_that_predicts_nan_raises(method):
         ({"method": "cv+", "cv": "five"}, TypeError, "`cv` must be an int, a splitter"),
         ({"method": "jackknife+", "cv": KFold(2)}, ValueError, "`cv` must be None with method 'jack"),
         ({"method": "cv+", "cv": [([0, 1, 2], [2, 3])]}, ValueError, "but fold 0 has row 2 among both"),
-        ({"method": "jackknife+ab", "cv": 5}, TypeError, "`n_estimators` says how many resamples"),
+        ({"method": "jackknife+ab", "cv": 5}, TypeError, "Without `cv`, `n_estimators` resamples are drawn"),
         ({"method": "jackknife+ab", "n_estimators": 1}, ValueError, "Raise `n_estimators`, 1 here, to 50"),
         (
             {"method": "jackknife+ab", "cv": ShuffleSplit(2, random_state=0)},

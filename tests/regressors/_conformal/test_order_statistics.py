@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 from skuq.regressors._conformal import cross_bounds, order_statistics
-from skuq.regressors._conformal.cross_bounds import MeanOfUnseen, MedianOfUnseen, OwnModel, PairBounds
+from skuq.regressors._conformal.cross_bounds import FoldModel, PairBounds
 from skuq.regressors._conformal.order_statistics import FoldScores, SortedScores, smallest_fold_sums
 
 PROBABILITIES = np.array([0.001, 0.05, 0.3, 0.5, 0.9, 0.95])
@@ -69,7 +69,7 @@ def by_fold(centres, scores, weights, targets):
 
 def by_pair(centres, scores, weights, targets):
     ranked = SortedScores(np.concatenate(scores), None if weights is None else np.concatenate(weights))
-    own = OwnModel(np.repeat(np.arange(len(scores)), [len(part) for part in scores]))
+    own = FoldModel(np.repeat(np.arange(len(scores)), [len(part) for part in scores]))
     return PairBounds(own, ranked, ranked).bounds(centres, targets)[:, 1]
 
 
@@ -203,23 +203,6 @@ def test_memory_is_that_of_the_rows_and_folds():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * (n_rows + 8 * order_statistics._CHUNK_FLOATS)
-
-
-# ------------------------------------------------------------------ who judges a calibration row
-
-
-@pytest.mark.parametrize("n_models", [1, 2, 7, 30, 300])
-def test_means_and_medians_of_the_models_that_have_not_seen_a_row(n_models):
-    rng = np.random.default_rng(n_models)
-    unseen = rng.uniform(size=(n_models, 50)) < 0.4
-    unseen[rng.integers(n_models, size=50), np.arange(50)] = True
-    predictions = rng.integers(0, 9, size=(n_models, 12)) + 0.1 * rng.integers(0, 2, size=(n_models, 12))
-    rows = rng.permutation(50)[:40]
-    asked = np.where(unseen[:, None, rows], predictions[:, :, None], np.nan)
-    mean = MeanOfUnseen(unseen).centres(predictions, rows)
-    assert_allclose(mean, np.nanmean(asked, axis=0), rtol=1e-12)
-    median = MedianOfUnseen(unseen).centres(predictions, rows)
-    assert_array_equal(median, np.nanmedian(asked, axis=0))
 
 
 def test_only_sums_that_may_matter_are_formed():
