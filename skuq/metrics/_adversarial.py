@@ -226,10 +226,9 @@ def worst_of_weights(
 
 
 def agce_of_weights(
-    y_true: ArrayLike, y_pred: Any, *, fraction: float = 0.1, **options: Any
+    y: FloatArray, dist: Distribution, *, fraction: float = 0.1, **options: Any
 ) -> WeightFunction:
     """Return the adversarial group calibration error as a function of weights."""
-    y, dist, _ = check_forecast(y_true, y_pred, None)
     worst = worst_of_weights(check_groups(fractions=[fraction], **options), y, dist)
     return lambda weight: float(worst(weight).mean())
 

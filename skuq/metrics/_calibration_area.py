@@ -8,6 +8,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_increasing, check_option
+from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import BLOCK, level_grid
 from skuq.metrics._levels import KINDS, Entry, entries, observed_uniform, one_bin, weight_taken_in
@@ -18,11 +19,10 @@ _NO_RAMP = 1e-9
 
 
 def area_of_weights(
-    y_true: ArrayLike, y_pred: Any, *, kind: str = "quantile", levels: int | ArrayLike | None = None
+    y: FloatArray, dist: Distribution, *, kind: str = "quantile", levels: int | ArrayLike | None = None
 ) -> WeightFunction:
     """Return the miscalibration area as a function of weights."""
     check_option(kind, "kind", KINDS)
-    y, dist, _ = check_forecast(y_true, y_pred, None)
     if levels is not None:
         grid = _increasing_grid(levels)
         taken_in = weight_taken_in(y, dist, grid, kind)

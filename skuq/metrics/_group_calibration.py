@@ -9,20 +9,21 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
+from skuq.distributions import Distribution
 from skuq.metrics._binning import STRATEGIES, Binning, bin_means
-from skuq.metrics._inputs import check_forecast, check_moments
+from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
 from skuq.metrics._spec import WeightFunction, metric
 
 ON = ("std", "variance")
 
 
 def ence_of_weights(
-    y_true: ArrayLike, y_pred: Any, *, n_bins: int = 10, strategy: str = "quantile"
+    y: FloatArray, dist: Distribution, *, n_bins: int = 10, strategy: str = "quantile"
 ) -> WeightFunction:
     """Return the ENCE as a function of weights."""
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
-    y, mean, std, _ = check_moments(y_true, y_pred, None)
+    mean, std = finite_mean(dist), finite_std(dist)
     binning, columns = Binning(std, n_bins, strategy), squares(y, mean, std)
 
     def of_weights(weight: FloatArray | None) -> float:
@@ -146,13 +147,13 @@ def expected_normalized_calibration_error(
 
 
 def uce_of_weights(
-    y_true: ArrayLike, y_pred: Any, *, n_bins: int = 10, strategy: str = "uniform", on: str = "variance"
+    y: FloatArray, dist: Distribution, *, n_bins: int = 10, strategy: str = "uniform", on: str = "variance"
 ) -> WeightFunction:
     """Return the UCE as a function of weights."""
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
     check_option(on, "on", ON)
-    y, mean, std, _ = check_moments(y_true, y_pred, None)
+    mean, std = finite_mean(dist), finite_std(dist)
     binning, columns = Binning(bin_key(std, strategy, on), n_bins, strategy), squares(y, mean, std)
 
     def of_weights(weight: FloatArray | None) -> float:

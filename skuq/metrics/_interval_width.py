@@ -10,8 +10,9 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check_single_coverage, check_target
-from skuq.metrics._inputs import check_interval_forecast
-from skuq.metrics._kernels import covered, weighted_mean
+from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, interval_bounds
+from skuq.metrics._intervals import coverage_rows
+from skuq.metrics._kernels import weighted_mean
 from skuq.metrics._rounding import reaches
 from skuq.metrics._spec import WeightFunction, metric
 
@@ -23,23 +24,16 @@ _ENDS = 64
 
 
 def nmpiw_of_weights(
-    y_true: ArrayLike,
-    y_pred: Any,
+    y: FloatArray,
+    forecast: Forecast,
     *,
     coverage: float = DEFAULT_COVERAGE,
     norm: str | float = "range",
     y_train: ArrayLike | None = None,
 ) -> WeightFunction:
     """Return the NMPIW as a function of weights."""
-    y, lower, upper, _ = check_interval_forecast(y_true, y_pred, coverage, None)
-    return relative_width_of_weights(y, upper - lower, norm, y_train)
-
-
-def relative_width_of_weights(
-    y: FloatArray, width: FloatArray, norm: str | float, y_train: ArrayLike | None
-) -> WeightFunction:
-    """Return the mean width relative to the spread of the targets as a function of weights."""
-    unit = width_unit(norm, y, y_train)
+    lower, upper = interval_bounds(y, forecast, coverage).T
+    width, unit = upper - lower, width_unit(norm, y, y_train)
     return lambda weight: relative_width(weighted_mean(width, weight), unit(weight))
 
 
@@ -180,13 +174,13 @@ def normalized_mean_interval_width(
     >>> normalized_mean_interval_width([0.0, 1.0], [[7.0, 7.0], [7.0, 7.0]])
     0.0
     """
-    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
-    return relative_width_of_weights(y, upper - lower, norm, y_train)(weight)
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    return nmpiw_of_weights(y, forecast, coverage=coverage, norm=norm, y_train=y_train)(weight)
 
 
 def cwc_of_weights(
-    y_true: ArrayLike,
-    y_pred: Any,
+    y: FloatArray,
+    forecast: Forecast,
     *,
     coverage: float = DEFAULT_COVERAGE,
     eta: float = 50.0,
@@ -195,22 +189,10 @@ def cwc_of_weights(
     formula: str = "khosravi",
 ) -> WeightFunction:
     """Return the CWC as a function of weights."""
-    y, lower, upper, _ = check_interval_forecast(y_true, y_pred, coverage, None)
     penalty = check_penalty(coverage, eta, formula)
-    return penalised_width_of_weights(y, lower, upper, norm, y_train, penalty)
-
-
-def penalised_width_of_weights(
-    y: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
-    norm: str | float,
-    y_train: ArrayLike | None,
-    penalty: Callable[[float, float], float],
-) -> WeightFunction:
-    """Return the penalised relative width as a function of weights."""
-    width = relative_width_of_weights(y, upper - lower, norm, y_train)
-    inside = covered(y, lower, upper)
+    bounds = interval_bounds(y, forecast, coverage)
+    width = nmpiw_of_weights(y, bounds, coverage=coverage, norm=norm, y_train=y_train)
+    inside = coverage_rows(y, bounds, coverage=coverage)
     return lambda weight: penalty(width(weight), weighted_mean(inside, weight))
 
 
@@ -327,6 +309,6 @@ def coverage_width_loss(
     >>> interval_score_loss(y, calibrated) < interval_score_loss(y, certain)
     True
     """
-    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
-    penalty = check_penalty(coverage, eta, formula)
-    return penalised_width_of_weights(y, lower, upper, norm, y_train, penalty)(weight)
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    options: dict[str, Any] = {"coverage": coverage, "norm": norm, "y_train": y_train}
+    return cwc_of_weights(y, forecast, eta=eta, formula=formula, **options)(weight)

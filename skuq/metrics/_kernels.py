@@ -40,6 +40,11 @@ def weighted_mean(values: FloatArray, weight: FloatArray | None) -> float:
     return weighted_sum(values, weight) / float(weight.sum())
 
 
+def weighted_means(columns: tuple[FloatArray, ...], weight: FloatArray | None) -> FloatArray:
+    """Return the weighted means of several values per row, shape (c,)."""
+    return np.array([weighted_mean(column, weight) for column in columns])
+
+
 def weighted_sum(values: FloatArray, weight: FloatArray | None) -> float:
     """Return the sum of a value per row times its weight."""
     if weight is None:

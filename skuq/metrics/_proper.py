@@ -16,9 +16,9 @@ from skuq.metrics._spec import metric
 CRPS_ESTIMATORS = ("nrg", "fair")
 
 
-def crps_rows(y_true: ArrayLike, y_pred: Any, *, estimator: str = "nrg") -> FloatArray:
+def crps_rows(y: FloatArray, dist: Distribution, *, estimator: str = "nrg") -> FloatArray:
     """Return the CRPS of each row."""
-    y, dist, _ = check_forecast(y_true, y_pred, None)
+    check_option(estimator, "estimator", CRPS_ESTIMATORS)
     return fair_crps(y, dist) if estimator == "fair" else dist.crps(y)
 
 
@@ -89,10 +89,8 @@ def crps_loss(
     >>> round(crps_loss([1.0], members), 4), round(crps_loss([1.0], members, estimator="fair"), 4)
     (0.7778, 0.3333)
     """
-    check_option(estimator, "estimator", CRPS_ESTIMATORS)
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    score = fair_crps(y, dist) if estimator == "fair" else dist.crps(y)
-    return weighted_mean(score, weight)
+    return weighted_mean(crps_rows(y, dist, estimator=estimator), weight)
 
 
 def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
@@ -115,9 +113,8 @@ def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
     return np.asarray(dist.crps(y) - dist._half_mean_difference() * coincide / (1 - coincide))
 
 
-def nll_rows(y_true: ArrayLike, y_pred: Any) -> FloatArray:
+def nll_rows(y: FloatArray, dist: Distribution) -> FloatArray:
     """Return the negative log density of each row."""
-    y, dist, _ = check_forecast(y_true, y_pred, None)
     return -dist.logpdf(y)
 
 
@@ -181,4 +178,4 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
     1.1689
     """
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return -weighted_mean(dist.logpdf(y), weight)
+    return weighted_mean(nll_rows(y, dist), weight)

@@ -8,6 +8,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
+from skuq.distributions import Distribution
 from skuq.metrics._binning import STRATEGIES, Binning
 from skuq.metrics._inputs import check_forecast, finite_std
 from skuq.metrics._kernels import level_grid
@@ -16,8 +17,8 @@ from skuq.metrics._spec import WeightFunction, metric
 
 
 def qce_of_weights(
-    y_true: ArrayLike,
-    y_pred: Any,
+    y: FloatArray,
+    dist: Distribution,
     *,
     levels: int | ArrayLike = 9,
     n_bins: int = 10,
@@ -29,7 +30,6 @@ def qce_of_weights(
     check_option(strategy, "strategy", STRATEGIES)
     check_option(marginal, "marginal", (False, True))
     grid = np.sort(level_grid(levels, closed=True))
-    y, dist, _ = check_forecast(y_true, y_pred, None)
     binning = Binning(finite_std(dist), 1 if marginal else n_bins, strategy)
     taken_in = weight_taken_in(y, dist, grid, "interval")
 

@@ -22,9 +22,10 @@ from skuq.metrics._binning import STRATEGIES, Bins, make_bins
 from skuq.metrics._group_calibration import ON, bin_key
 from skuq.metrics._inputs import (
     check_forecast,
-    check_interval_forecast,
+    check_forecast_or_bounds,
     finite_mean,
     finite_std,
+    interval_bounds,
     intervals_around,
 )
 from skuq.metrics._kernels import covered
@@ -207,7 +208,8 @@ def conditional_coverage(
     if feature is not None and groups is not None:
         raise TypeError("`feature` and `groups` must not both be given: make one table for each.")
     nominal = check_single_coverage(coverage)
-    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    lower, upper = interval_bounds(y, forecast, nominal).T
     keep = _kept_rows(sample_weight, np.shape(y_true)[0])
     columns = {"coverage": covered(y, lower, upper), "mean_width": upper - lower}
     if groups is not None:

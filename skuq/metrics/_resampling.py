@@ -112,7 +112,8 @@ class Evaluation:
         values = self.metric.rows(self.rows.y, self.forecast, **self.options)
         if values is None or is_sparse(values):
             return values
-        return values.reshape(values.shape[0], -1) if np.isfinite(values).all() else None
+        columns = np.column_stack(values) if isinstance(values, tuple) else values[:, np.newaxis]
+        return columns if np.isfinite(columns).all() else None
 
     @cached_property
     def of_weight(self) -> WeightFunction:

@@ -10,27 +10,26 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_target
 from skuq.distributions import Distribution, Empirical, Normal, as_distribution
 from skuq.metrics._inputs import check_forecast
-from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._kernels import weighted_means
 from skuq.metrics._spec import metric
 
 REFERENCES = ("y_train", "reference")
 
 
 def crpss_rows(
-    y_true: ArrayLike, y_pred: Any, *, y_train: ArrayLike | None = None, reference: Any = None
-) -> FloatArray:
-    """Return the CRPS of the forecast and of the reference for each row, shape (n, 2)."""
-    y, dist, _ = check_forecast(y_true, y_pred, None)
+    y: FloatArray, dist: Distribution, *, y_train: ArrayLike | None = None, reference: Any = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the CRPS of the forecast and of the reference for each row."""
     check_one_reference(y_train, reference)
     if y_train is not None:
         against = climatology_crps(y, check_target(y_train, "y_train"))
     else:
-        against = reference_crps(y, check_reference(reference, y_true, None))
-    return np.column_stack([dist.crps(y), against])
+        against = reference_crps(y, check_reference(reference, y, None))
+    return dist.crps(y), against
 
 
 def crpss_of_means(means: FloatArray, **_: Any) -> FloatArray:
-    """Return the skill from the means of both scores."""
+    """Return 1 - score / reference from the means of both; 0 / 0 is no skill."""
     score, against = means[..., 0], means[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(against > 0, 1.0 - score / against, np.where(score == 0, 0.0, -np.inf))
@@ -117,20 +116,10 @@ def crps_skill_score(
     [0.0, 0.05]
     """
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    check_one_reference(y_train, reference)
-    if y_train is not None:
-        against = climatology_crps(y, check_target(y_train, "y_train"))
-    else:
-        known = check_reference(reference, y_true, sample_weight)
-        against = reference_crps(y, known)
-    return skill(weighted_mean(dist.crps(y), weight), weighted_mean(against, weight))
-
-
-def skill(score: float, against: float) -> float:
-    """Return 1 - score / against; 0 / 0 is no skill."""
-    if against == 0:
-        return 0.0 if score == 0 else -np.inf
-    return 1.0 - score / against
+    if reference is not None:
+        reference = check_reference(reference, y_true, sample_weight)
+    scores = crpss_rows(y, dist, y_train=y_train, reference=reference)
+    return float(crpss_of_means(weighted_means(scores, weight)))
 
 
 def check_one_reference(y_train: object, reference: object) -> None:
@@ -179,16 +168,22 @@ def climatology_crps(y: FloatArray, members: FloatArray) -> FloatArray:
 
 
 def msll_rows(
-    y_true: ArrayLike, y_pred: Any, *, y_train: ArrayLike | None = None, reference: Any = None
-) -> FloatArray:
-    """Return the negative log density of each row less that of the reference."""
-    y, dist, _ = check_forecast(y_true, y_pred, None)
+    y: FloatArray, dist: Distribution, *, y_train: ArrayLike | None = None, reference: Any = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the log density of the reference and of the forecast for each row."""
     check_one_reference(y_train, reference)
     if y_train is not None:
-        known: Distribution = normal_of(check_target(y_train, "y_train"))
+        against: Distribution = normal_of(check_target(y_train, "y_train"))
     else:
-        known = check_reference(reference, y_true, None)
-    return repeat(known, y.size).logpdf(y) - dist.logpdf(y)
+        against = check_reference(reference, y, None)
+    return repeat(against, y.size).logpdf(y), dist.logpdf(y)
+
+
+def msll_of_means(means: FloatArray, **_: Any) -> FloatArray:
+    """Return reference - forecast from the mean log densities; infinite where the forecast's is -inf."""
+    against, own = means[..., 0], means[..., 1]
+    with np.errstate(invalid="ignore"):  # both may be minus infinity
+        return np.where(own == -np.inf, np.inf, against - own)
 
 
 @metric(
@@ -202,6 +197,7 @@ def msll_rows(
     one_of=REFERENCES,
     source="Rasmussen & Williams 2006, section 2.5",
     rows=msll_rows,
+    combine=msll_of_means,
 )
 def mean_standardized_log_loss(
     y_true: ArrayLike,
@@ -262,14 +258,10 @@ def mean_standardized_log_loss(
     -0.9721
     """
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    check_one_reference(y_train, reference)
-    if y_train is not None:
-        known: Distribution = normal_of(check_target(y_train, "y_train"))
-    else:
-        known = check_reference(reference, y_true, sample_weight)
-    against = weighted_mean(repeat(known, y.size).logpdf(y), weight)
-    own = weighted_mean(dist.logpdf(y), weight)
-    return np.inf if own == -np.inf else against - own
+    if reference is not None:
+        reference = check_reference(reference, y_true, sample_weight)
+    log_densities = msll_rows(y, dist, y_train=y_train, reference=reference)
+    return float(msll_of_means(weighted_means(log_densities, weight)))
 
 
 def normal_of(sample: FloatArray) -> Normal:

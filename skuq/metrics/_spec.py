@@ -22,6 +22,9 @@ MetricFunction = Callable[..., float]
 WeightFunction = Callable[[FloatArray | None], float]
 """A metric of given targets and forecasts, as a function of the weights of the rows."""
 
+RowValues = FloatArray | tuple[FloatArray, ...]
+"""One or several numbers for each row, arrays of shape (n,)."""
+
 
 @dataclass(frozen=True, eq=False)
 class OrderedWeights:
@@ -81,14 +84,16 @@ class MetricSpec:
     source : str
         Where the definition comes from.
     rows : callable or None
-        ``rows(y_true, y_pred, **options)`` of shape (n,) or (n, c), dense or sparse, where the metric is the
-        mean of such values per row, or `combine` of their means, so that resampling needs no second look at
-        the forecasts. It returns None for options with which the metric is no such mean.
+        ``rows(y, forecast, **options)`` of checked targets and forecasts: values per row, of shape (n,),
+        a tuple of such arrays or a sparse array of shape (n, c), where the metric is their mean, or `combine`
+        of their means. The public function computes its value from them, and resampling takes their means
+        with other weights. It returns None for options with which the metric is no such mean.
     combine : callable or None
         ``combine(means, **options)``: the metric from means of shape (..., c), or (...) of one column.
     of_weights : callable or None
-        ``of_weights(y_true, y_pred, **options)``: the metric as a function of weights, zeros among them,
-        which has done before whatever does not depend on them. For metrics that are no function of means.
+        ``of_weights(y, forecast, **options)`` of checked targets and forecasts: the metric as a function of
+        weights, zeros among them; what does not depend on the weights is computed once. For metrics that are
+        not a function of means.
     of_uniform : callable or None
         ``of_uniform(entry, **options)``: the metric of a calibrated forecast with a density, where it depends
         on the PIT values alone. ``entry`` are sorted uniform numbers, one a row: the levels at which
@@ -115,7 +120,7 @@ class MetricSpec:
     random: bool = False
     small_sample: bool = False
     one_of: tuple[str, ...] = ()
-    rows: Callable[..., FloatArray | None] | None = None
+    rows: Callable[..., RowValues | None] | None = None
     combine: Callable[..., FloatArray] | None = None
     of_weights: Callable[..., WeightFunction] | None = None
     of_uniform: Callable[..., float] | None = None
