@@ -20,7 +20,7 @@ NORMS = ("range", "std")
 FORMULAS = ("khosravi", "mapie")
 
 _ENDS = 64
-"""Rows with the largest and smallest targets that are looked at before all are."""
+"""Rows with the smallest and the largest targets that are examined first."""
 
 
 def nmpiw_of_weights(
@@ -117,8 +117,8 @@ def normalized_mean_interval_width(
     r"""Mean width of the prediction intervals relative to the spread of the target (NMPIW, PINAW).
 
     How precise are the intervals, on a scale that compares data sets? To be read beside their coverage: among
-    intervals that hold, narrower is better. It is not proper: intervals of no width are narrowest and never
-    hold (see the example), so do not select by it.
+    intervals with the nominal coverage, narrower is better. It is not proper: intervals of no width are
+    narrowest and never contain a target (see the example), so do not select by it.
 
     Parameters
     ----------
@@ -239,12 +239,12 @@ def coverage_width_loss(
     y_train: ArrayLike | None = None,
     formula: str = "khosravi",
 ) -> float:
-    r"""Coverage width-based criterion (CWC): the width of the intervals, blown up where they miss too often.
+    r"""Coverage width-based criterion (CWC): the width of the intervals with a penalty for low coverage.
 
-    Which intervals are narrow among those that hold? The criterion of Khosravi et al., which [2]_ found to
-    detect miscalibration reliably. It is not proper: intervals of no width are perfect to it, and it jumps
-    where the coverage reaches its nominal value, so that chance decides between models that are calibrated
-    (see the example). `interval_score_loss` trades width for coverage properly.
+    Which intervals are narrow among those with the nominal coverage? The criterion of Khosravi et al., which
+    [2]_ found to detect miscalibration reliably. It is not proper: intervals of no width are perfect to it,
+    and it jumps where the coverage reaches its nominal value, so that chance decides between models that are
+    calibrated (see the example). `interval_score_loss` trades width for coverage properly.
 
     Parameters
     ----------
@@ -257,13 +257,13 @@ def coverage_width_loss(
     coverage : float, default=0.9
         Nominal coverage of the central interval. Bounds must have been made for it.
     eta : float, default=50.0
-        How hard a coverage below nominal is punished; 50 is that of [1]_ and [2]_.
+        Strength of the penalty for a coverage below nominal; 50 is that of [1]_ and [2]_.
     norm : {"range", "std"} or float, default="range"
         Unit of the width, as in `normalized_mean_interval_width`.
     y_train : array-like of shape (m,), default=None
         Targets whose spread is the unit instead.
     formula : {"khosravi", "mapie"}, default="khosravi"
-        That of [1]_, or minus the score of the package MAPIE, where larger is better: it punishes too
+        That of [1]_, or minus the score of the package MAPIE, where larger is better: it penalises too
         high a coverage like too low a one, is at best -1, and gives `eta` another meaning.
 
     Returns

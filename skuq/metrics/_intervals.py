@@ -1,4 +1,4 @@
-"""Prediction intervals: how often they hold and how wide they are.
+"""Prediction intervals: their coverage and their width.
 
 These take a distribution, whose central interval is formed, or bounds of shape (n, 2).
 """
@@ -55,7 +55,7 @@ def prediction_interval_coverage(
 ) -> float:
     r"""Prediction interval coverage probability (PICP): the share of targets inside their interval.
 
-    Do the intervals hold as often as they say? To be compared with the nominal coverage: lower is
+    Do the intervals have their nominal coverage? To be compared with the nominal coverage: lower is
     overconfident, higher wastes width. Neither direction is better and it is not proper, so it cannot select
     a model; `interval_coverage_error` is the distance from nominal, `interval_score_loss` weighs width as
     well.
@@ -222,14 +222,14 @@ def mean_interval_width(
 ) -> float:
     r"""Mean width of the prediction intervals (MPIW).
 
-    How precise are the intervals? A property of the forecasts alone, to be read beside their coverage:
-    among intervals that hold, narrower is better. It is not proper: intervals of no width are narrowest
-    and never hold (see the example), so do not select by it.
+    How precise are the intervals? A property of the forecasts alone, to be read beside their coverage: among
+    intervals with the nominal coverage, narrower is better. It is not proper: intervals of no width are
+    narrowest and never contain a target (see the example), so do not select by it.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. Not used, only checked; there so that all metrics are called alike.
+        Observed targets. Not used, only checked; it is present so that all metrics have one signature.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None

@@ -165,7 +165,7 @@ def interval_score_loss(
     r"""Interval (Winkler) score: the width of central intervals plus a penalty for targets outside.
 
     Which model gives the best prediction intervals? The proper way to trade coverage against width, where
-    `prediction_interval_coverage` and `mean_interval_width` each see one half. For the whole distribution
+    `prediction_interval_coverage` and `mean_interval_width` each reflect one half. For the whole distribution
     take `crps_loss`.
 
     Parameters

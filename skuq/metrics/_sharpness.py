@@ -46,15 +46,15 @@ def sharpness(
 ) -> float:
     r"""Sharpness: the mean predicted standard deviation.
 
-    How much does the model claim to know? A property of the forecasts alone, to be read beside a
+    How small is the predicted uncertainty? A property of the forecasts alone, to be read beside a
     calibration metric: among calibrated models the sharpest (smallest) is best. It is not proper: the
-    sharpest of all is the model that claims certainty, right or wrong (see the example), so do not select
+    sharpest of all is a model without any uncertainty, right or wrong (see the example), so do not select
     by it.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. Not used, only checked; there so that all metrics are called alike.
+        Observed targets. Not used, only checked; it is present so that all metrics have one signature.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target. The standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
@@ -87,7 +87,7 @@ def sharpness(
     >>> sharpness([0.0, 0.0], dist), round(sharpness(None, dist, kind="rms"), 4)
     (2.0, 2.2361)
 
-    Certainty is sharp even where it is wrong:
+    A point forecast is sharp even where it is wrong:
 
     >>> sharpness([5.0, -3.0], ([0.0, 0.0], [0.0, 0.0]))
     0.0

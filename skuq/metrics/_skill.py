@@ -1,4 +1,4 @@
-"""Proper scores relative to those of a reference forecast that knows nothing of X."""
+"""Proper scores relative to those of a reference forecast that does not depend on X."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def crps_skill_score(
 ) -> float:
     r"""CRPS skill score: the share of a reference forecast's CRPS that the model saves.
 
-    How much better than knowing nothing of X? On one test set it ranks models exactly as `crps_loss` does, on
-    a scale that compares data sets. It is not proper all the same: with few rows, or averaged over folds, the
-    rows that the reference predicts well count more, and a forecast that is too narrow gains (see the
-    example). Select by `crps_loss`, and report this.
+    How much better is the model than a forecast without X? On one test set it ranks models exactly as
+    `crps_loss` does, on a scale that compares data sets. It is not proper all the same: with few rows, or
+    averaged over folds, the rows that the reference predicts well count more, and a forecast that is too
+    narrow gains (see the example). Select by `crps_loss`, and report this.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def crps_skill_score(
     >>> round(crps_skill_score([1.0, 4.0], ([1.5, 3.5], [1.0, 1.0]), y_train=[0.0, 2.0, 6.0]), 4)
     0.7159
 
-    Averaged over sets of one row, it prefers a forecast narrower than the truth:
+    Averaged over sets of one row, a forecast narrower than the truth scores better:
 
     >>> y = np.random.default_rng(0).normal(size=20_000)
     >>> reference = Normal(0 * y, 1 + 0 * y).crps(y)
@@ -209,9 +209,9 @@ def mean_standardized_log_loss(
 ) -> float:
     r"""Mean standardized log loss (MSLL): the log score less that of a reference forecast.
 
-    How much better than knowing nothing of X, in nats? As proper as `nll_loss`, from which it differs by
-    what no forecast can change, and free of the units of y. `crps_skill_score` is its counterpart where
-    outliers or distributions without a density occur.
+    How much better is the model than a forecast without X, in nats? As proper as `nll_loss`, from which it
+    differs by what no forecast can change, and free of the units of y. `crps_skill_score` is its counterpart
+    where outliers or distributions without a density occur.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def mean_standardized_log_loss(
     -------
     loss : float
         In nats; lower is better, 0 for the reference itself, not bounded below. Infinite if a target lies
-        where the density of the forecast is 0, whatever the reference says.
+        where the density of the forecast is 0, whatever the reference.
 
     Raises
     ------

@@ -28,7 +28,7 @@ RowValues = FloatArray | tuple[FloatArray, ...]
 
 @dataclass(frozen=True, eq=False)
 class OrderedWeights:
-    """A metric as a function of weights, which it takes in an order of its own.
+    """A metric as a function of weights in an order of its own.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ _NOT_OPTIONS = ("y_true", "y_pred", "sample_weight")
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSpec:
-    """What is known about a metric.
+    """Properties of a metric, its definition and its functions.
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ class MetricSpec:
         Exponent of the units of y at the default options: under ``y -> c y`` the metric is
         multiplied by ``c ** units``, or gains ``log(c)``.
     direction : {"lower", "higher"} or None
-        Which way is better; None for a descriptive number.
+        Whether lower or higher is better; None for a descriptive number.
     optimum : float, str or None
-        Value of the best possible forecast; a string names the option that holds it.
+        Value of the best possible forecast; a string names the option with this value.
     needs : {"distribution", "density", "interval", "moments"}
-        What the metric needs of the forecast. Interval metrics also take bounds.
+        Required property of the forecast. Interval metrics also accept bounds.
     proper : bool
         Whether the true distribution has the best expected value among all forecasts.
     random : bool
@@ -82,7 +82,7 @@ class MetricSpec:
     one_of : tuple of str
         Options without a usable default, exactly one of which must be given.
     source : str
-        Where the definition comes from.
+        Reference of the definition.
     rows : callable or None
         ``rows(y, forecast, **options)`` of checked targets and forecasts: values per row, of shape (n,),
         a tuple of such arrays or a sparse array of shape (n, c), where the metric is their mean, or `combine`
@@ -97,16 +97,16 @@ class MetricSpec:
     of_uniform : callable or None
         ``of_uniform(entry, **options)``: the metric of a calibrated forecast with a density, where it depends
         on the PIT values alone. ``entry`` are sorted uniform numbers, one a row: the levels at which
-        quantiles, or central intervals, take in their targets.
+        quantiles, or central intervals, cover their targets.
     calibrated : callable or None
         ``calibrated(n, **options)``: expected value for a perfectly calibrated forecast of n rows, where a
         formula is known.
     meaning : str
-        What a value says in plain words, with ``{value}`` for the number; the report adds the judgement.
+        Meaning of a value in plain words, with ``{value}`` for the number; the report adds the comparison.
     function : callable
         The public function.
     compute : callable
-        The same without the small-sample warning; what scorers call.
+        The same without the small-sample warning, for scorers.
     """
 
     abbreviation: str
@@ -172,14 +172,14 @@ def metric(
     abbreviation : str
         Key of the registry.
     small_sample : bool, default=False
-        Whether the function warns when it is given few rows.
+        Whether the function warns of few rows.
     **record
         The other fields of `MetricSpec`.
 
     Returns
     -------
     decorator : callable
-        Returns the function, wrapped only where it has to warn.
+        Returns the function, wrapped only where it warns of few rows.
     """
 
     def register(compute: Callable[P, float]) -> Callable[P, float]:
@@ -203,7 +203,7 @@ def find_spec(metric: object) -> MetricSpec | None:
     if not isinstance(metric, str):
         try:
             name = _ABBREVIATIONS.get(metric)
-        except TypeError:  # what cannot be hashed is not one of ours
+        except TypeError:  # an unhashable object is no metric of skuq
             return None
         return None if name is None else _SPECS[name]
     return _SPECS.get(metric) or _SPECS.get(metric.removeprefix("neg_"))

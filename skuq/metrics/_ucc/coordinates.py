@@ -50,7 +50,7 @@ def interval_miss_rate(
 ) -> float:
     r"""Miss rate: the share of targets outside their interval.
 
-    How often do the intervals fail? One less `prediction_interval_coverage`, and an axis of the uncertainty
+    How often do the intervals miss? One less `prediction_interval_coverage`, and an axis of the uncertainty
     characteristics curve. To be compared with one less the nominal coverage; it is not proper, for intervals
     over the whole line never miss (see the example), so do not select by it.
 
@@ -125,13 +125,13 @@ def interval_bandwidth(
     r"""Bandwidth: the mean of the bands to either side of the prediction, half the mean interval width.
 
     How precise are the intervals? An axis of the uncertainty characteristics curve. A property of the
-    forecasts alone and not proper: intervals of no width have the least and never hold (see the example), so
-    do not select by it.
+    forecasts alone and not proper: intervals of no width have the least and never contain a target (see the
+    example), so do not select by it.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. Not used, only checked; there so that all metrics are called alike.
+        Observed targets. Not used, only checked; it is present so that all metrics have one signature.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
@@ -285,7 +285,7 @@ def interval_deficit(
 ) -> float:
     r"""Deficit: how far the targets that are outside lie from the interval, averaged over all rows.
 
-    By how much do the intervals fail? The miss rate with distances, and an axis of the uncertainty
+    By how much do the intervals miss? The miss rate with distances, and an axis of the uncertainty
     characteristics curve. It is not proper: intervals over the whole line have none (see the example), so do
     not select by it. Deficit and width together are the proper `interval_score_loss`.
 
