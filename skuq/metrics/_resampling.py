@@ -92,7 +92,7 @@ class Evaluation:
     metric : MetricSpec or callable
         What to compute.
     options : mapping
-        Its options.
+        Its options. A forecast of all rows among them, such as a reference, is reduced to `rows`.
     rows : Rows
         Targets and weights.
     forecast : Distribution or ndarray of shape (n, 2)
@@ -102,7 +102,8 @@ class Evaluation:
     def __init__(
         self, metric: MetricSpec | MetricFunction, options: Mapping[str, Any], rows: Rows, forecast: Any
     ) -> None:
-        self.metric, self.options, self.rows, self.forecast = metric, dict(options), rows, forecast
+        self.metric, self.rows, self.forecast = metric, rows, forecast
+        self.options = dict(options) if rows.keep is None else picked_options(options, rows.keep, rows.given)
 
     @cached_property
     def columns(self) -> Any:
@@ -204,8 +205,6 @@ def evaluations(
         )
     definition = require_spec(metric) if isinstance(metric, str) else find_spec(metric) or metric
     settings = dict(options or {})
-    if rows.keep is not None:
-        settings = picked_options(settings, rows.keep, rows.given)
     if isinstance(definition, MetricSpec):
         check_options(definition, settings)
         if definition.random:  # one number for the value and all resamples, and for all models

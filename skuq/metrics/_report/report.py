@@ -25,7 +25,6 @@ from skuq.metrics._resampling import (
     Evaluation,
     Rows,
     bootstrap,
-    evaluations,
     fast_generator,
     seed_of,
 )
@@ -182,7 +181,7 @@ def uncertainty_report(
             warn_of_unreachable_level(forecast._unreachable_level(np.asarray(nominal), "coverage"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SmallSampleWarning)  # each metric would repeat it
-            entries = _values(rows, forecast, chosen, settings, nominal, seeds, rng)
+            entries = _values(rows, forecast, chosen, settings, nominal, seeds)
             whose = f"{name}: " if isinstance(y_pred, Mapping) else ""
             _resample(entries, rows, n_resamples, rng, Progress(f"{whose}resample", n_resamples, verbose))
             if isinstance(forecast, Distribution):
@@ -241,7 +240,6 @@ def _values(
     given: Mapping[str, Mapping[str, Any]],
     coverage: float,
     seeds: Mapping[str, int],
-    rng: np.random.RandomState,
 ) -> list[Entry]:
     """Return the metrics with their values; of those that are not defined, with the reason."""
     entries = []
@@ -251,7 +249,7 @@ def _values(
         settings = given.get(spec.abbreviation, {})
         common = {"coverage": coverage} if spec.options.get("coverage") == DEFAULT_COVERAGE else {}
         seed = {"random_state": seeds[spec.abbreviation]} if spec.random else {}
-        (evaluation,) = evaluations(spec.abbreviation, {**common, **settings, **seed}, rows, [forecast], rng)
+        evaluation = Evaluation(spec, {**common, **settings, **seed}, rows, forecast)
         try:
             entries.append(Entry(spec, evaluation, evaluation.value()))
         except ValueError as error:
