@@ -11,8 +11,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check_single_coverage, check_target
 from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, interval_bounds
-from skuq.metrics._intervals import coverage_rows
-from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._kernels import covered, weighted_mean
 from skuq.metrics._rounding import reaches
 from skuq.metrics._spec import WeightFunction, metric
 
@@ -192,7 +191,7 @@ def cwc_of_weights(
     penalty = check_penalty(coverage, eta, formula)
     bounds = interval_bounds(y, forecast, coverage)
     width = nmpiw_of_weights(y, bounds, coverage=coverage, norm=norm, y_train=y_train)
-    inside = coverage_rows(y, bounds, coverage=coverage)
+    inside = covered(y, bounds[:, 0], bounds[:, 1])
     return lambda weight: penalty(width(weight), weighted_mean(inside, weight))
 
 
