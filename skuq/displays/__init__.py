@@ -1,4 +1,4 @@
-"""Pictures of predictive distributions; they need the extra ``plot`` (matplotlib)."""
+"""Plots of predictive distributions; they need the extra ``plot`` (matplotlib)."""
 
 from skuq.displays._adversarial_group_calibration import AdversarialGroupCalibrationDisplay
 from skuq.displays._calibration_curve import CalibrationCurveDisplay

@@ -1,4 +1,4 @@
-"""Adversarial group calibration: how badly the worst of many random groups is calibrated, by its size."""
+"""Adversarial group calibration: calibration error of the worst of many random groups, by their size."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
 
     It answers whether a model is calibrated in parts of the data too, or only on average: at the right end
     stands the average calibration error, and what rises to the left more steeply than the dashed line is
-    hidden by that average. The dashed line belongs to a perfectly calibrated model with as many rows: the
-    worst of many small groups never looks calibrated. The band is that of the standard error of the mean
+    hidden by that average. The dashed line is that of a perfectly calibrated model with as many rows: the
+    worst of many small groups never appears calibrated. The band is that of the standard error of the mean
     over the trials, two to either side.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
@@ -50,7 +50,7 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
     worst : ndarray of shape (k, n_trials), or list of them
         Error of the worst group in each trial, of each fold.
     reference : ndarray of shape (k,), default=None
-        What a perfectly calibrated model would get.
+        Mean error of a perfectly calibrated model.
     error : {"mace", "rmsce"}, default="mace"
         Kind of the error, for the axis.
     name : str, default=None
@@ -61,9 +61,9 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
     line_ : matplotlib.lines.Line2D or list of them
         The mean over the trials, or that of each fold.
     band_ : matplotlib.collections.PolyCollection or None
-        Two standard errors around it; None where not wanted, and for several folds.
+        Two standard errors around it; None if `band` is False, and for several folds.
     ref_line_ : matplotlib.lines.Line2D or None
-        The perfectly calibrated model; None where it was there already or not wanted.
+        The perfectly calibrated model; None where it is drawn already or `ref_line` is False.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
@@ -149,10 +149,10 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
         draw_legend(self.ax_)
         return self
 
-    def _draw_reference(self, wanted: bool, style: Style) -> None:
-        """Draw what a perfectly calibrated model would get, unless it is there."""
+    def _draw_reference(self, ref_line: bool, style: Style) -> None:
+        """Draw the curve of a perfectly calibrated model, once on each axes."""
         self.ref_line_: Line2D | None = None
-        if wanted and self.reference is not None and not has_label(self.ax_, PERFECT):
+        if ref_line and self.reference is not None and not has_label(self.ax_, PERFECT):
             default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0}
             default.update(label=PERFECT, gid=REFERENCE, zorder=1.9)
             merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")

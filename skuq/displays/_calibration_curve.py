@@ -50,8 +50,8 @@ class CalibrationCurveDisplay(CurveDisplay):
     It answers whether the stated probabilities hold on average: a calibrated model lies on the
     diagonal within the sampling band. With ``kind="quantile"`` a curve above the diagonal means too
     high predictions, an S shape too narrow or too wide distributions; with ``kind="interval"`` a
-    curve below it means intervals that are too narrow. It says nothing about single regions, nor
-    about sharpness.
+    curve below it means intervals that are too narrow. It does not show single regions, nor
+    sharpness.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; a second curve (after
     recalibration, or of another model) goes onto the same axes with ``ax=display.ax_``.
@@ -61,7 +61,7 @@ class CalibrationCurveDisplay(CurveDisplay):
     levels : ndarray of shape (k,)
         Nominal levels, in [0, 1].
     proportions : ndarray of shape (k,), or list of them
-        What was observed at each of them, in each fold.
+        Observed shares at the levels, of each fold.
     n_rows : float
         Number of rows behind a curve, for the sampling band.
     kind : {"quantile", "interval"}, default="quantile"
@@ -74,9 +74,9 @@ class CalibrationCurveDisplay(CurveDisplay):
     line_ : matplotlib.lines.Line2D or list of them
         The curve, or that of each fold.
     ref_line_ : matplotlib.lines.AxLine or None
-        The diagonal; None where it was there already or not wanted.
+        The diagonal; None where it is drawn already or `ref_line` is False.
     band_ : matplotlib.collections.PolyCollection or None
-        The sampling band; None where it was there already or not wanted.
+        The sampling band; None where it is drawn already or `band` is None.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure

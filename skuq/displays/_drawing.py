@@ -31,7 +31,7 @@ Style = Mapping[str, Any] | None
 
 
 def check_matplotlib(caller: str) -> None:
-    """Raise an ImportError that says what to install if matplotlib is missing."""
+    """Raise an ImportError with the command to install if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401 - only its presence is checked
     except ImportError as error:
@@ -87,7 +87,7 @@ def next_colour(ax: Axes) -> str:
 
 
 def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
-    """Draw the line y = x from edge to edge, unless it is there already."""
+    """Draw the line y = x from edge to edge, once on each axes."""
     if has_label(ax, PERFECT):
         return None
     default = {
@@ -104,7 +104,7 @@ def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
 
 
 def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style: Mapping[str, Any]) -> AxLine:
-    """Draw a line through a point from edge to edge, without a say in where the edges are."""
+    """Draw a line through a point from edge to edge, without effect on the limits of the axes."""
     from matplotlib.lines import AxLine
 
     line = AxLine(point, None, slope, **style)
@@ -151,7 +151,7 @@ def scatter_style(shown: int, n: int, label: str, style: Style) -> dict[str, Any
 
 
 def with_unit(text: str, unit: str | None) -> str:
-    """Return the label of an axis with its unit, where known."""
+    """Return the label of an axis with its unit, if there is one."""
     return text if unit is None else f"{text} ({unit})"
 
 

@@ -56,7 +56,7 @@ class IntervalDisplay(Display):
     y_pred : ndarray of shape (n,)
         Point predictions, to sort by.
     coverage : float or None, default=None
-        Nominal coverage of the central interval. In (0, 1), where known.
+        Nominal coverage of the central interval. In (0, 1).
     sample_weight : ndarray of shape (n,), default=None
         Number of repetitions of each row.
     target_name : str, default="Target"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class ReliabilityDisplay(CurveDisplay):
     """Root mean squared error against the predicted standard deviation, in bins of the latter.
 
-    It answers where a model is overconfident: among the rows it is sure of, or among the others. A
+    It answers where a model is overconfident: in rows of small predicted uncertainty, or in the others. A
     calibrated model lies on the diagonal; above it the errors are larger than predicted; a level curve
     means that the predicted standard deviation does not distinguish certain from uncertain rows.
     The curve does not depend on the shape of the distribution.
@@ -60,9 +60,9 @@ class ReliabilityDisplay(CurveDisplay):
     line_ : matplotlib.lines.Line2D or list of them
         The curve, or that of each fold.
     intervals_ : matplotlib.collections.LineCollection or None
-        The intervals of the errors; None where not wanted, and for several folds.
+        The intervals of the errors; None if `interval_coverage` is None, and for several folds.
     ref_line_ : matplotlib.lines.AxLine or None
-        The diagonal; None where it was there already or not wanted.
+        The diagonal; None where it is drawn already or `ref_line` is False.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure

@@ -35,8 +35,8 @@ _NAMES = {"std": "sharpness", "rms": "RMS sharpness"}
 class SharpnessDisplay(Display):
     """Histogram of the predicted standard deviations, with the sharpness of the model as a line.
 
-    It answers how much a model claims to know, and for how many rows: of two calibrated models that whose
-    histogram lies further to the left is the better one. Whether the claims hold it cannot say, because no
+    It answers how small the predicted uncertainty is, and in how many rows: of two calibrated models that
+    whose histogram lies further to the left is the better one. It does not show calibration, because no
     observed value enters it. A model that predicts one standard deviation for all rows has one bin.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
@@ -146,8 +146,8 @@ class SharpnessDisplay(Display):
         """Return edges on multiples of the bin width, so that models on one axes share them."""
         if bin_width is None:
             earlier = [patch for patch in self.ax_.patches if patch.get_gid() == _HISTOGRAM]
-            known = earlier[0].get_data().edges if earlier else None  # type: ignore[attr-defined]
-            width = round_number(self.value / 12) if known is None else known[1] - known[0]
+            edges = earlier[0].get_data().edges if earlier else None  # type: ignore[attr-defined]
+            width = round_number(self.value / 12) if edges is None else edges[1] - edges[0]
         else:
             width = check_number(bin_width, "bin_width", positive=True)
         width = max(width, np.ptp(self.std) / _MAX_BINS)

@@ -1,4 +1,4 @@
-"""The uncertainty characteristics curve: what every size of the bands costs in width and in misses."""
+"""The uncertainty characteristics curve: width and misses of the bands at every scale."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.collections import PathCollection
     from matplotlib.lines import AxLine, Line2D
 
-Width = Literal["bandwidth", "excess"]
-Misses = Literal["miss_rate", "deficit"]
+XAxis = Literal["bandwidth", "excess"]
+YAxis = Literal["miss_rate", "deficit"]
 Curve = UncertaintyCharacteristicsCurve
 
 _LABELS = {
@@ -47,13 +47,13 @@ _MAX_CORNERS = 4000
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class UncertaintyCharacteristicsDisplay(CurveDisplay):
-    """What the bands cost in width and in misses, at every size they could be given.
+    """Width and misses of the bands at every scale.
 
-    It answers which model's bands are narrowest at the miss rate that can be afforded, whatever size they
-    come in: the lower curve is better, and where two cross, the wanted miss rate decides. The dashed curve
-    belongs to bands of one width for all rows around the same predictions: a model whose curve does not lie
-    below it does not know which rows are uncertain. The curve says nothing about calibration; the ring
-    shows where on it the bands as they are lie.
+    It answers which model's bands are narrowest at the miss rate that can be afforded, whatever their
+    scale: the lower curve is better, and where two cross, the acceptable miss rate decides. The dashed curve
+    is that of bands of one width for all rows around the same predictions: a model whose curve does not lie
+    below it does not distinguish uncertain rows from others. The curve does not depend on calibration; the
+    ring marks the predicted bands.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
     same axes with ``ax=display.ax_``.
@@ -74,11 +74,11 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
     line_ : matplotlib.lines.Line2D or list of them
         The curve, or that of each fold.
     ref_line_ : list of matplotlib.lines.Line2D
-        The constant bands, of each fold; empty where they are there already or not wanted.
+        The constant bands, of each fold; empty where they are drawn already or `ref_line` is False.
     original_ : matplotlib.collections.PathCollection or None
         The bands as they are.
     operating_points_ : matplotlib.collections.PathCollection or None
-        The narrowest bands of each wanted miss rate.
+        The narrowest bands of each requested miss rate.
     optimum_ : matplotlib.collections.PathCollection or None
         The cheapest bands.
     isocost_lines_ : list of matplotlib.lines.AxLine
@@ -118,8 +118,8 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         ax: Axes | None = None,
         *,
         name: str | None = None,
-        x_axis: Width = "bandwidth",
-        y_axis: Misses = "miss_rate",
+        x_axis: XAxis = "bandwidth",
+        y_axis: YAxis = "miss_rate",
         ref_line: bool = True,
         original: bool = True,
         miss_rate: ArrayLike | None = None,
@@ -138,9 +138,9 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         name : str, default=None
             Name in the legend; None takes the one stored.
         x_axis : {"bandwidth", "excess"}, default="bandwidth"
-            Horizontal axis: what wide bands cost.
+            Horizontal axis: the cost of width.
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
-            Vertical axis: what narrow bands cost.
+            Vertical axis: the cost of misses.
         ref_line : bool, default=True
             Whether to draw the constant bands; bands that are the same for two models only once.
         original : bool, default=True
@@ -165,13 +165,13 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
             Itself.
         """
         self._use_axes(ax, (6.4, 4.8))
-        x = check_option(x_axis, "x_axis", ["bandwidth", "excess"])
-        y = check_option(y_axis, "y_axis", ["miss_rate", "deficit"])
+        check_option(x_axis, "x_axis", ["bandwidth", "excess"])
+        check_option(y_axis, "y_axis", ["miss_rate", "deficit"])
         curves: list[Curve] = as_list(self.curve)
-        area = float(np.mean([curve.area(x_axis=x, y_axis=y) for curve in curves]))
-        steps = "steps-post" if y == "miss_rate" else "default"
+        area = float(np.mean([curve.area(x_axis=x_axis, y_axis=y_axis) for curve in curves]))
+        steps = "steps-post" if y_axis == "miss_rate" else "default"
         colour = self._draw_curves(
-            [path(curve, x, y) for curve in curves],
+            [path(curve, x_axis, y_axis) for curve in curves],
             self.name if name is None else name,
             line_kwargs,
             note=f"AUUCC = {area:.3g}" if len(curves) == 1 else f"mean AUUCC = {area:.3g}",
@@ -182,27 +182,27 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         self.ref_line_: list[Line2D] = []
         if ref_line and self.reference is not None:
             default = {"color": colour, "drawstyle": steps, "alpha": 0.8 if len(curves) == 1 else 0.4}
-            self._draw_reference(
-                x, y, merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
-            )
-        self._draw_marks(curves, (x, y), colour, original, miss_rate, scatter_kwargs)
-        self._draw_optimum(curves, (x, y), colour, cost, scatter_kwargs, isocost_kwargs)
-        self.ax_.set_xlabel(with_unit(_LABELS[x], self.unit))
-        self.ax_.set_ylabel(_LABELS[y] if y == "miss_rate" else with_unit(_LABELS[y], self.unit))
+            style = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
+            self._draw_reference(x_axis, y_axis, style)
+        axes = x_axis, y_axis
+        self._draw_marks(curves, axes, colour, original, miss_rate, scatter_kwargs)
+        self._draw_optimum(curves, axes, colour, cost, scatter_kwargs, isocost_kwargs)
+        self.ax_.set_xlabel(with_unit(_LABELS[x_axis], self.unit))
+        self.ax_.set_ylabel(with_unit(_LABELS[y_axis], None if y_axis == "miss_rate" else self.unit))
         self.ax_.set_xlim(0, self.ax_.dataLim.x1 or 1.0)
-        self.ax_.set_ylim(0, 100 if y == "miss_rate" else self.ax_.dataLim.y1 or 1.0)
+        self.ax_.set_ylim(0, 100 if y_axis == "miss_rate" else self.ax_.dataLim.y1 or 1.0)
         draw_legend(self.ax_)
         return self
 
-    def _draw_reference(self, x: str, y: str, style: dict[str, Any]) -> None:
-        """Draw constant bands, but those that are there already."""
+    def _draw_reference(self, x_axis: str, y_axis: str, style: dict[str, Any]) -> None:
+        """Draw constant bands, each curve once on the axes."""
         style = {"linestyle": (0, (4, 2)), "linewidth": 1.1, "zorder": 1.9, "gid": REFERENCE, **style}
         for curve in as_list(self.reference):
-            corners = np.column_stack(path(curve, x, y))
-            known = [
+            corners = np.column_stack(path(curve, x_axis, y_axis))
+            drawn = [
                 np.asarray(line.get_xydata()) for line in self.ax_.get_lines() if line.get_gid() == REFERENCE
             ]
-            if any(other.shape == corners.shape and np.allclose(other, corners) for other in known):
+            if any(other.shape == corners.shape and np.allclose(other, corners) for other in drawn):
                 continue
             label = {} if has_label(self.ax_, _CONSTANT) else {"label": _CONSTANT}
             self.ref_line_.extend(self.ax_.plot(*corners.T, **{**label, **style}))
@@ -216,7 +216,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         miss_rate: ArrayLike | None,
         style: Style,
     ) -> None:
-        """Mark the bands as they are, and those of the wanted miss rates."""
+        """Mark the bands as they are, and those of the requested miss rates."""
         self.original_ = self.operating_points_ = None
         if original:
             points = [curve.at(1.0 if curve.vary == "scale" else 0.0) for curve in curves]
@@ -242,8 +242,8 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         self.isocost_lines_: list[AxLine] = []
         if cost is None:
             return
-        x, y = axes
-        points = [curve.optimum(cost, x_axis=x, y_axis=y).point for curve in curves]
+        x_axis, y_axis = axes
+        points = [curve.optimum(cost, x_axis=x_axis, y_axis=y_axis).point for curve in curves]
         self.optimum_ = self._mark(
             points, axes, "s", "Least cost, with the line of equal cost", colour, style
         )
@@ -253,7 +253,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         default = {"color": colour, "linestyle": ":", "linewidth": 1.3, "zorder": 2.0}
         default["alpha"] = 1.0 if len(curves) == 1 else 0.5
         merged = merge_style("lines.Line2D", default, line_style, "isocost_kwargs")
-        slope = -x_cost / y_cost * percent_of(y) if y_cost else -np.inf
+        slope = -x_cost / y_cost * percent_of(y_axis) if y_cost else -np.inf
         for point in points:
             self.isocost_lines_.append(draw_endless_line(self.ax_, place(point, axes), slope, merged))
 
@@ -389,18 +389,18 @@ def curve_and_reference(fold: Fold, bands: str | float, options: dict[str, Any])
     return curve, reference
 
 
-def path(curve: Curve, x: str, y: str) -> tuple[FloatArray, FloatArray]:
+def path(curve: Curve, x_axis: str, y_axis: str) -> tuple[FloatArray, FloatArray]:
     """Return the corners to draw, of very many a part, the miss rate in per cent."""
     rows = choose_rows(len(curve), _MAX_CORNERS)
-    ordinate = getattr(curve, y)[rows]
-    return getattr(curve, x)[rows], percent_of(y) * ordinate
+    ordinate = getattr(curve, y_axis)[rows]
+    return getattr(curve, x_axis)[rows], percent_of(y_axis) * ordinate
 
 
 def place(point: OperatingPoint, axes: tuple[str, str]) -> tuple[float, float]:
     """Return where a point of the curve is drawn."""
-    x, y = axes
-    ordinate = getattr(point, y)
-    return getattr(point, x), percent_of(y) * ordinate
+    x_axis, y_axis = axes
+    ordinate = getattr(point, y_axis)
+    return getattr(point, x_axis), percent_of(y_axis) * ordinate
 
 
 def percent_of(axis: str) -> float:

@@ -14,14 +14,14 @@ from skuq.distributions import Distribution
 from skuq.metrics._average_calibration import calibration_error, root_calibration_error
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import KINDS, one_bin, weight_taken_in
+from skuq.metrics._levels import KINDS, covered_weight, one_bin
 from skuq.metrics._spec import WeightFunction, metric
 
 MOST_ROWS = 10**9
-"""Rows from which numpy draws groups without replacement."""
+"""Upper limit of numpy's multivariate hypergeometric draws."""
 
-ROWS_A_PLACE = 50
-"""Up to so many rows for each place, drawing row by row is faster than drawing counts."""
+ROWS_PER_COUNT = 50
+"""Up to so many rows for each count, numpy's method that draws row by row is faster than drawing counts."""
 
 GROUP_ERRORS = {"mace": calibration_error, "rmsce": root_calibration_error}
 
@@ -119,7 +119,7 @@ def adversarial_group_calibration_curve(
 
     Notes
     -----
-    A group matters only by how many of its rows are first taken in at each level, and the counts in a random
+    A group matters only by how many of its rows are first covered at each level, and the counts in a random
     group of a given size are multivariate hypergeometric (multinomial with replacement). So each group costs
     one draw of k + 1 counts for k levels, whatever n is, after one pass over the rows.
 
@@ -158,7 +158,7 @@ def adversarial_group_calibration_curve(
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Which random groups are drawn, and by what their errors are measured: the checked options."""
+    """Checked options: sizes and number of the random groups, and the kind of their errors."""
 
     fractions: FloatArray
     levels: FloatArray
@@ -172,7 +172,7 @@ class Groups:
     def worst(self, inside: FloatArray, total: float) -> FloatArray:
         """Return the error of the worst group in each trial, shape (fractions, trials).
 
-        ``inside`` is the weight that each level takes in of all rows, ``total`` that of the rows.
+        ``inside`` is the weight of the rows that each level covers, ``total`` that of all rows.
         """
         if total >= MOST_ROWS:
             raise ValueError(
@@ -182,6 +182,7 @@ class Groups:
         rng = np.random.default_rng(self.seed)
         counts = level_counts(inside, total)
         n = counts.sum()
+        # Shares of the rounded rows; a group cannot have more rows than there are.
         sizes = np.minimum(np.maximum(np.rint(self.fractions * n), self.min_size), n).astype(np.int64)
         draws = [draw_counts(counts, int(size), self.shape, self.replace, rng) for size in sizes]
         return np.array([group_errors(drawn, self.levels, self.error).max(axis=1) for drawn in draws])
@@ -215,21 +216,20 @@ def worst_of_weights(
     groups: Groups, y: FloatArray, dist: Distribution
 ) -> Callable[[FloatArray | None], FloatArray]:
     """Return the errors of the worst groups as a function of weights."""
-    taken_in = weight_taken_in(y, dist, groups.levels, groups.kind)
+    covered = covered_weight(y, dist, groups.levels, groups.kind)
 
     def of_weights(weight: FloatArray | None) -> FloatArray:
         effective_rows(weight, y.size)
         bins = one_bin(y.size, weight)
-        return groups.worst(taken_in(bins)[0], float(bins.totals()[0]))
+        return groups.worst(covered(bins)[0], float(bins.totals()[0]))
 
     return of_weights
 
 
 def agce_of_weights(
-    y_true: ArrayLike, y_pred: Any, *, fraction: float = 0.1, **options: Any
+    y: FloatArray, dist: Distribution, *, fraction: float = 0.1, **options: Any
 ) -> WeightFunction:
     """Return the adversarial group calibration error as a function of weights."""
-    y, dist, _ = check_forecast(y_true, y_pred, None)
     worst = worst_of_weights(check_groups(fractions=[fraction], **options), y, dist)
     return lambda weight: float(worst(weight).mean())
 
@@ -253,11 +253,11 @@ def _check_fractions(fractions: ArrayLike) -> FloatArray:
 
 
 def level_counts(inside: FloatArray, total: float) -> IntArray:
-    """Return how many rows each of k levels takes in that the level before did not, and how many none does.
+    """Return how many rows each of k levels covers that the level before does not, and how many none covers.
 
-    ``inside`` is the weight that each level takes in. It is rounded, so that fractional weights give whole
-    rows, the total is right and no place is off by a row.
+    ``inside`` is the weight that each level covers; fractional weights are rounded to whole rows.
     """
+    # Rounding the running sums rather than their differences keeps the total, whatever the number of levels.
     running = np.rint(np.append(inside, total))
     return np.asarray(np.diff(running, prepend=0.0), dtype=np.int64)
 
@@ -265,18 +265,18 @@ def level_counts(inside: FloatArray, total: float) -> IntArray:
 def draw_counts(
     counts: IntArray, size: int, shape: tuple[int, int], replace: bool, rng: np.random.Generator
 ) -> IntArray:
-    """Return the counts at each place in random groups, shape (trials, groups, k)."""
+    """Return the counts of random groups by the first level that covers a row, shape (trials, groups, k)."""
     if replace:
         return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
-    # two exact methods, whose costs grow with the number of rows and with that of the places
-    method: Any = "count" if counts.sum() <= ROWS_A_PLACE * counts.size else "marginals"
+    # Both methods are exact; the cost of "count" grows with the rows, that of "marginals" with the counts.
+    method: Any = "count" if counts.sum() <= ROWS_PER_COUNT * counts.size else "marginals"
     flat = rng.multivariate_hypergeometric(counts, size, size=shape[0] * shape[1], method=method)
     return np.asarray(flat.reshape(*shape, counts.size))
 
 
 def group_errors(counts: IntArray, levels: FloatArray, error: str) -> FloatArray:
     """Return the calibration error of each group from its counts, shape (..., k + 1) to (...)."""
-    inside = np.cumsum(counts, axis=-1)
+    inside = np.cumsum(counts, axis=-1)  # the last entry is the total
     return GROUP_ERRORS[error](levels, inside[..., :-1] / inside[..., -1:])
 
 

@@ -1,4 +1,4 @@
-"""Average calibration: whether the levels of quantiles and intervals come true over all rows."""
+"""Average calibration: whether quantiles and intervals have their nominal coverage over all rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
+from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._levels import (
@@ -82,7 +83,7 @@ def regression_calibration_curve(
 
     See Also
     --------
-    skuq.displays.CalibrationCurveDisplay : The picture.
+    skuq.displays.CalibrationCurveDisplay : The plot.
 
     Notes
     -----
@@ -122,9 +123,10 @@ def regression_calibration_curve(
 def of_curve(
     error: Callable[..., FloatArray], default_levels: int, default_kind: str = "quantile"
 ) -> dict[str, Any]:
-    """Return what the record of a metric needs that is a function of the calibration curve.
+    """Return the fields of the record of a metric that is a function of the calibration curve.
 
     The curve is a mean over rows, and of calibrated forecasts with a density it is that of uniform numbers.
+    The value of the metric is not computed from `rows`: a histogram of the levels takes less memory.
 
     Parameters
     ----------
@@ -141,9 +143,8 @@ def of_curve(
         rest = {"levels": default_levels, "kind": default_kind, **options}
         return level_grid(rest.pop("levels"), closed=True), rest.pop("kind"), rest
 
-    def rows(y_true: ArrayLike, y_pred: Any, **options: Any) -> Any:
+    def rows(y: FloatArray, dist: Distribution, **options: Any) -> Any:
         grid, kind, _ = split(options)
-        y, dist, _ = check_forecast(y_true, y_pred, None)
         return level_rows(y, dist, np.unique(grid), kind)
 
     def combine(means: FloatArray, **options: Any) -> FloatArray:
@@ -197,7 +198,7 @@ def mean_absolute_calibration_error(
 ) -> float:
     r"""Mean absolute calibration error (MACE, ECE): mean distance of the calibration curve from the diagonal.
 
-    Do the stated probabilities come true on average? It says nothing about any single row and is not
+    Do the stated probabilities come true on average? It does not apply to any single row and is not
     proper: a forecast that ignores X and states the distribution of all targets is calibrated on average,
     and beats a useful model that is slightly off (see the example). Read it beside `sharpness`, and select
     by `crps_loss`.
@@ -214,8 +215,8 @@ def mean_absolute_calibration_error(
         Probabilities in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1); the default is the
         0.01, ..., 0.99 of [1]_, whose code takes ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
-        Compare the shares below quantiles, which sees bias (as in [1]_), or inside central intervals, which
-        sees only width.
+        Compare the shares below quantiles, which reflect bias (as in [1]_), or inside central intervals,
+        which reflect only width.
 
     Returns
     -------
@@ -304,8 +305,8 @@ def root_mean_squared_calibration_error(
         Probabilities in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1). Uncertainty Toolbox takes
         ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
-        Compare the shares below quantiles (eq. 13 of [2]_), which sees bias, or inside central intervals,
-        which sees only width.
+        Compare the shares below quantiles (eq. 13 of [2]_), which reflect bias, or inside central
+        intervals, which reflect only width.
 
     Returns
     -------

@@ -19,7 +19,7 @@ from skuq.metrics._rounding import ROUNDING
 STRATEGIES = ("quantile", "uniform")
 
 SAME = 1e-9
-"""Keys that differ relatively by less are one: their difference may be rounding alone."""
+"""Keys that differ relatively by less are equal: their difference may be rounding alone."""
 
 _STEP = 1 << 10
 """Rows between two cumulative sums of weights that are kept."""
@@ -27,7 +27,7 @@ _STEP = 1 << 10
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Which bin each row belongs to, and in what part.
+    """Bin of each row, and the fractions of rows that several bins share.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class Bins:
         for rows, place, fraction in self.parts:
             weight = self._weight_of(rows)
             total[place] += fraction * (_count(rows) if weight is None else weight.sum())
-        return total[:-1]
+        return total[:-1]  # the last are the rows in `parts`, counted above
 
     def sums(self, columns: Callable[[Any], tuple[FloatArray, ...]]) -> FloatArray:
         """Return the weighted sums of numbers per row in each bin, shape (c, n_bins).
 
-        ``columns(rows)`` computes them for some rows, so that they need never exist for all.
+        ``columns(rows)`` computes them for some rows, so that memory for all rows is not needed.
         """
         total = np.array([np.zeros(self.n_bins + 1) for _ in columns(slice(0, 1))])
         for rows in self._blocks():
@@ -165,7 +165,7 @@ class Binning:
         if self.strategy == "quantile":
             return self._of_equal_weight(weight)
         edges = np.linspace(low, high, self.n_bins + 1)
-        # A key on an edge belongs above it, on whichever side of it rounding has put the two.
+        # A key on an edge is above it in exact arithmetic; the margin keeps it there after rounding.
         thresholds = edges[1:-1] - ROUNDING * max(abs(low), abs(high))
         if not self.rising:
             return Bins(self.n_bins, count_below(thresholds, self.key), [], edges, weight)
@@ -187,25 +187,30 @@ class Binning:
         """Return bins of equal total weight.
 
         On the axis of cumulative weight every distinct key is a stretch as long as its weight. The edges of
-        the bins cut some stretches, and the rows of those are shared by the bins in proportion.
+        the bins cut some stretches, and the rows of those are shared by the bins in proportion. So equal keys
+        have the same shares whatever the order of the rows, and weights are equivalent to repeated rows.
         """
         key, n_bins = self._ordered, self.n_bins
         ends = None if weight is None else CumulativeWeight(weight[self._order])
         total = float(key.size) if ends is None else ends.before(key.size)
+        # Rows before `done` have been assigned; those after it belong to bin `place` up to the next edge.
         edges = total * (np.arange(n_bins + 1) / n_bins)
         parts: list[tuple[slice, int, float]] = []
         key_edges, done, place = [key[0]], 0, 0
         for i, edge in enumerate(edges[1:-1]):
+            # Without weights row r covers [r, r + 1) of the axis, so the integer part is the row at the edge.
             row = int(edge) if ends is None else ends.row_at(float(edge))
             first, stop = _group_around(key, min(row, key.size - 1))
             key_edges.append(key[first])
-            if first < done:  # the group of an earlier edge holds this one too
+            if first < done:  # this stretch was cut by an earlier edge, and all its shares are assigned
                 continue
             parts.append((slice(done, first), place, 1.0))
             begin, end = (first, stop) if ends is None else (ends.before(first), ends.before(stop))
             place, done = i + 1, first
+            # An edge at the end of a stretch separates whole groups; one inside cuts the stretch.
             if begin < edge < end:
                 done = stop
+                # A long stretch reaches over several bins; the last of them takes the rows after it as well.
                 place = int(np.searchsorted(edges, end, side="left")) - 1
                 for each in range(i, place + 1):
                     piece = min(end, edges[each + 1]) - max(begin, edges[each])
@@ -256,7 +261,10 @@ class CumulativeWeight:
 
 
 def _first(holds: Callable[[slice], BoolArray], n: int) -> int:
-    """Return the first of n places at which something holds, or n, looking at ever longer slices."""
+    """Return the first of n places at which a condition is true, or n.
+
+    Slices grow by a factor of 4, so that a place near the start costs little.
+    """
     start, size = 0, 64
     while start < n:
         found = holds(slice(start, min(start + size, n)))
@@ -270,12 +278,12 @@ def _group_around(ordered: FloatArray, row: int) -> tuple[int, int]:
     """Return first and last row, exclusive, of the group of equal keys that holds a row."""
 
     def differ(rows: slice) -> BoolArray:
-        """Return whether keys after the row, whose number is counted from it, are not those before them."""
+        """Return where a key after the row differs from its predecessor, counted from the row."""
         after = ordered[row + 1 :][rows]
         return np.asarray(after - ordered[row:-1][rows] > SAME * np.abs(after))
 
     def differ_before(rows: slice) -> BoolArray:
-        """Say the same of keys before the row, counted backwards, and those after them."""
+        """Return where a key before the row differs from its successor, counted backwards."""
         after = ordered[row:0:-1][rows]
         return np.asarray(after - ordered[:row][::-1][rows] > SAME * np.abs(after))
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_increasing, check_option
+from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import BLOCK, level_grid
-from skuq.metrics._levels import KINDS, Entry, entries, observed_uniform, one_bin, weight_taken_in
+from skuq.metrics._levels import KINDS, Entry, covered_weight, entries, observed_uniform, one_bin
 from skuq.metrics._spec import OrderedWeights, WeightFunction, metric
 
 _NO_RAMP = 1e-9
@@ -18,18 +19,17 @@ _NO_RAMP = 1e-9
 
 
 def area_of_weights(
-    y_true: ArrayLike, y_pred: Any, *, kind: str = "quantile", levels: int | ArrayLike | None = None
+    y: FloatArray, dist: Distribution, *, kind: str = "quantile", levels: int | ArrayLike | None = None
 ) -> WeightFunction:
     """Return the miscalibration area as a function of weights."""
     check_option(kind, "kind", KINDS)
-    y, dist, _ = check_forecast(y_true, y_pred, None)
     if levels is not None:
         grid = _increasing_grid(levels)
-        taken_in = weight_taken_in(y, dist, grid, kind)
+        covered = covered_weight(y, dist, grid, kind)
 
         def of_lines(weight: FloatArray | None) -> float:
             bins = one_bin(y.size, weight)
-            return area_of_lines(grid, taken_in(bins)[0] / bins.totals()[0])
+            return area_of_lines(grid, covered(bins)[0] / bins.totals()[0])
 
         return of_lines
     parts = entries(y, dist, kind)
@@ -79,10 +79,10 @@ def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) 
 
 
 def area_of_ramps(parts: list[Entry]) -> WeightFunction:
-    """Return the same integral where some targets are taken in evenly between two levels.
+    """Return the same integral where some targets are covered gradually between two levels.
 
     The share of targets is piecewise linear between the levels at which a ramp starts or stops, and jumps
-    where a target is taken in at once.
+    where a target is covered at once.
     """
     starts, stops, share = (np.concatenate(numbers) for numbers in zip(*parts, strict=True))
     ramp = stops - starts > _NO_RAMP
@@ -160,8 +160,8 @@ def miscalibration_area(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     kind : {"quantile", "interval"}, default="quantile"
-        Take the curve of the shares below quantiles, which sees bias, or inside central intervals, which sees
-        only width.
+        Take the curve of the shares below quantiles, which reflect bias, or inside central intervals, which
+        reflect only width.
     levels : int or array-like of shape (k,), default=None
         None for the exact area under the curve, a step function. Levels in [0, 1], at least two and
         increasing, for straight lines between the points at these levels: Uncertainty Toolbox has

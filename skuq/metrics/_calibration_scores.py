@@ -160,9 +160,9 @@ def expected_coverage_probability_error(
 ) -> float:
     r"""Mean gap between nominal and observed coverage over many intervals (ECPE).
 
-    Do prediction intervals hold as often as they say, whatever the level? The expectation of the coverage
-    probability error is `mean_absolute_calibration_error` with ``kind="interval"``; it does not see bias that
-    is balanced on both sides. Not proper: a forecast that ignores X and states the distribution of all
+    Do prediction intervals have their nominal coverage at all levels? The expectation of the coverage
+    probability error is `mean_absolute_calibration_error` with ``kind="interval"``; it is insensitive to bias
+    that is balanced on both sides. Not proper: a forecast that ignores X and states the distribution of all
     targets is calibrated on average, and beats a useful model that is slightly off (see the example). Select
     by `crps_loss`.
 

@@ -9,20 +9,21 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
+from skuq.distributions import Distribution
 from skuq.metrics._binning import STRATEGIES, Binning, bin_means
-from skuq.metrics._inputs import check_forecast, check_moments
+from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
 from skuq.metrics._spec import WeightFunction, metric
 
 ON = ("std", "variance")
 
 
 def ence_of_weights(
-    y_true: ArrayLike, y_pred: Any, *, n_bins: int = 10, strategy: str = "quantile"
+    y: FloatArray, dist: Distribution, *, n_bins: int = 10, strategy: str = "quantile"
 ) -> WeightFunction:
     """Return the ENCE as a function of weights."""
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
-    y, mean, std, _ = check_moments(y_true, y_pred, None)
+    mean, std = finite_mean(dist), finite_std(dist)
     binning, columns = Binning(std, n_bins, strategy), squares(y, mean, std)
 
     def of_weights(weight: FloatArray | None) -> float:
@@ -73,12 +74,12 @@ def expected_normalized_calibration_error(
 ) -> float:
     r"""Relative gap between predicted and observed error size, bin by bin (ENCE).
 
-    Where the model says sigma, is the error of that size? The expected normalized calibration error:
-    rows are binned by their predicted standard deviation and in each bin its root mean square is compared
-    with the RMSE. It needs only mean and standard deviation and works for every family, but is not proper: a
-    forecast that ignores X, constant mean and constant sigma, is calibrated and beats a useful model that is
-    a little off (see the example). Use it as a constraint (`skuq.model_selection.refit_best`), and select by
-    `crps_loss`.
+    Is the error of the predicted size, wherever the model predicts sigma? The expected normalized calibration
+    error: rows are binned by their predicted standard deviation and in each bin its root mean square is
+    compared with the RMSE. It needs only mean and standard deviation and works for every family, but is not
+    proper: a forecast that ignores X, constant mean and constant sigma, is calibrated and beats a useful
+    model that is a little off (see the example). Use it as a constraint (`skuq.model_selection.refit_best`),
+    and select by `crps_loss`.
 
     Parameters
     ----------
@@ -94,7 +95,10 @@ def expected_normalized_calibration_error(
         Bins of equal total weight, as in [1]_: a row, or several of the same sigma, on the edge of two bins
         counts in both in proportion, so that the order of rows never matters (sigmas that agree to nine
         digits are the same). Or bins of equal width from the smallest to the largest sigma, empty ones left
-        out, as in the package netcal. A constant sigma is one bin either way.
+        out, as in the package netcal. A constant sigma is one bin either way. The default differs from that
+        of `uncertainty_calibration_error`, because the papers differ: Levi et al. [1]_ sort by sigma into
+        bins of equal size, whose relative gaps are averaged with equal weights, so that each bin needs enough
+        rows; Laves et al. (2020) divide the range of the predicted uncertainty.
 
     Returns
     -------
@@ -146,13 +150,13 @@ def expected_normalized_calibration_error(
 
 
 def uce_of_weights(
-    y_true: ArrayLike, y_pred: Any, *, n_bins: int = 10, strategy: str = "uniform", on: str = "variance"
+    y: FloatArray, dist: Distribution, *, n_bins: int = 10, strategy: str = "uniform", on: str = "variance"
 ) -> WeightFunction:
     """Return the UCE as a function of weights."""
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
     check_option(on, "on", ON)
-    y, mean, std, _ = check_moments(y_true, y_pred, None)
+    mean, std = finite_mean(dist), finite_std(dist)
     binning, columns = Binning(bin_key(std, strategy, on), n_bins, strategy), squares(y, mean, std)
 
     def of_weights(weight: FloatArray | None) -> float:
@@ -188,9 +192,9 @@ def uncertainty_calibration_error(
 
     Where the model predicts a variance, are squared errors of that size? The uncertainty calibration error,
     in squared units of y and weighted by the rows of each bin, so that bins of large variance and single
-    large errors decide; `expected_normalized_calibration_error` is relative and even-handed. It is not
-    proper: a forecast that ignores X is calibrated and beats a useful model that is a little off (see the
-    example). Use it as a constraint, and select by `crps_loss`.
+    large errors decide; `expected_normalized_calibration_error` is relative and weights all bins equally. It
+    is not proper: a forecast that ignores X is calibrated and beats a useful model that is a little off (see
+    the example). Use it as a constraint, and select by `crps_loss`.
 
     Parameters
     ----------
@@ -205,9 +209,13 @@ def uncertainty_calibration_error(
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width over the range of the predicted uncertainty, as in [1]_ and the package netcal; or
         of equal total weight, as in `expected_normalized_calibration_error`. A constant sigma is one bin
-        either way.
+        either way. The defaults of the two differ because the papers do: Laves et al. [1]_ divide the range
+        of the predicted uncertainty and weight each bin by its rows, Levi et al. (2022) form bins of equal
+        size.
     on : {"variance", "std"}, default="variance"
-        What bins of equal width are laid over; of no effect on those of equal weight.
+        Quantity whose range is divided into bins of equal width; without effect on bins of equal weight. The
+        variance, because UCE compares variances with squared errors, as netcal does; ENCE is defined by
+        standard deviations.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""The border of the metrics: what users pass in becomes what the kernels take.
+"""Validation of the arguments of metrics: checked arrays and distributions for the kernels.
 
-Rows of weight zero are dropped here, once, so that no kernel has to think of them.
+Rows of weight zero are dropped here, once, so that they have no influence in any kernel.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from skuq._validation import (
 from skuq.distributions import Distribution, as_distribution
 from skuq.distributions._pit import pit_scores, tie_tolerance
 
+Forecast = Distribution | FloatArray
+"""A distribution, or bounds of shape (n, 2)."""
+
 
 def check_forecast(
     y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None
 ) -> tuple[FloatArray, Distribution, FloatArray | None]:
-    """Return target, distribution and weights of the rows that count."""
+    """Return target, distribution and weights of the rows with positive weight."""
     dist = as_distribution(y_pred)
     y = check_target(y_true, n=len(dist))
     weight = check_sample_weight(sample_weight, len(dist))
@@ -34,12 +37,33 @@ def check_forecast(
     return y, dist, weight
 
 
-def check_moments(
+def check_forecast_or_bounds(
     y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
-    """Return target, mean, standard deviation and weights; a forecast without them raises."""
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return y, finite_mean(dist), finite_std(dist), weight
+) -> tuple[FloatArray, Forecast, FloatArray | None]:
+    """Return target, distribution or bounds, and weights of the rows with positive weight."""
+    if not is_bounds(y_pred):
+        return check_forecast(y_true, y_pred, sample_weight)
+    bounds = check_interval_bounds(y_pred)
+    y = check_target(y_true, n=len(bounds))
+    weight = check_sample_weight(sample_weight, len(bounds))
+    if weight is not None and weight.min() == 0:
+        keep = weight > 0
+        y, bounds, weight = y[keep], bounds[keep], weight[keep]
+    return y, bounds, weight
+
+
+def check_forecast_alone(
+    y_true: ArrayLike | None, y_pred: Any, sample_weight: ArrayLike | None
+) -> tuple[Any, FloatArray | None]:
+    """Return distribution or bounds, and weights; the target is optional and only checked."""
+    forecast = check_interval_bounds(y_pred) if is_bounds(y_pred) else as_distribution(y_pred)
+    if y_true is not None:
+        check_target(y_true, n=len(forecast))
+    weight = check_sample_weight(sample_weight, len(forecast))
+    if weight is not None and weight.min() == 0:
+        keep = weight > 0
+        forecast, weight = forecast[keep], weight[keep]
+    return forecast, weight
 
 
 def finite_mean(dist: Distribution) -> FloatArray:
@@ -58,23 +82,17 @@ def _finite_moment(dist: Distribution, moment: str) -> FloatArray:
     return values
 
 
-def check_interval_forecast(
-    y_true: ArrayLike, y_pred: Any, coverage: Any, sample_weight: ArrayLike | None
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
-    """Return target, lower and upper bounds and weights, from bounds or from a distribution."""
+def interval_bounds(y: FloatArray, forecast: Forecast, coverage: Any) -> FloatArray:
+    """Return lower and upper bounds, shape (n, 2): those given, or of the central intervals."""
     nominal = check_single_coverage(coverage)
-    if is_bounds(y_pred):
-        bounds = check_interval_bounds(y_pred)
-        y = check_target(y_true, n=bounds.shape[0])
-    else:
-        dist = as_distribution(y_pred)
-        y = check_target(y_true, n=len(dist))
-        bounds = intervals_around(y, dist, nominal)
-    weight = check_sample_weight(sample_weight, bounds.shape[0])
-    if weight is not None and weight.min() == 0:
-        keep = weight > 0
-        y, bounds, weight = y[keep], bounds[keep], weight[keep]
-    return y, bounds[:, 0], bounds[:, 1], weight
+    return intervals_around(y, forecast, nominal) if isinstance(forecast, Distribution) else forecast
+
+
+def interval_widths(forecast: Forecast, coverage: Any) -> FloatArray:
+    """Return the width of each interval."""
+    nominal = check_single_coverage(coverage)
+    bounds = forecast.interval(nominal) if isinstance(forecast, Distribution) else forecast
+    return bounds[:, 1] - bounds[:, 0]
 
 
 def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> FloatArray:
@@ -89,26 +107,6 @@ def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> Floa
     lower, upper = pit_scores(dist, y)
     near = np.abs(bounds - y[:, np.newaxis]) <= tie_tolerance(dist, y)[:, np.newaxis]
     return np.where(near & (lower < upper)[:, np.newaxis], y[:, np.newaxis], bounds)
-
-
-def check_interval_widths(
-    y_true: ArrayLike | None, y_pred: Any, coverage: Any, sample_weight: ArrayLike | None
-) -> tuple[FloatArray, FloatArray | None]:
-    """Return the width of each interval and weights; the target is optional and only checked."""
-    bounds = _bounds_of(y_pred, coverage)
-    if y_true is not None:
-        check_target(y_true, n=bounds.shape[0])
-    width = bounds[:, 1] - bounds[:, 0]
-    weight = check_sample_weight(sample_weight, width.size)
-    if weight is not None and weight.min() == 0:
-        width, weight = width[weight > 0], weight[weight > 0]
-    return width, weight
-
-
-def _bounds_of(y_pred: Any, coverage: Any) -> FloatArray:
-    """Return the bounds that were passed, or the central intervals of the distribution."""
-    nominal = check_single_coverage(coverage)
-    return check_interval_bounds(y_pred) if is_bounds(y_pred) else as_distribution(y_pred).interval(nominal)
 
 
 def is_bounds(y_pred: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check_single_coverage, check_target
-from skuq.metrics._inputs import check_interval_forecast
+from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, interval_bounds
 from skuq.metrics._kernels import covered, weighted_mean
 from skuq.metrics._rounding import reaches
 from skuq.metrics._spec import WeightFunction, metric
@@ -19,27 +19,20 @@ NORMS = ("range", "std")
 FORMULAS = ("khosravi", "mapie")
 
 _ENDS = 64
-"""Rows with the largest and smallest targets that are looked at before all are."""
+"""Rows with the smallest and the largest targets that are examined first."""
 
 
 def nmpiw_of_weights(
-    y_true: ArrayLike,
-    y_pred: Any,
+    y: FloatArray,
+    forecast: Forecast,
     *,
     coverage: float = DEFAULT_COVERAGE,
     norm: str | float = "range",
     y_train: ArrayLike | None = None,
 ) -> WeightFunction:
     """Return the NMPIW as a function of weights."""
-    y, lower, upper, _ = check_interval_forecast(y_true, y_pred, coverage, None)
-    return relative_width_of_weights(y, upper - lower, norm, y_train)
-
-
-def relative_width_of_weights(
-    y: FloatArray, width: FloatArray, norm: str | float, y_train: ArrayLike | None
-) -> WeightFunction:
-    """Return the mean width relative to the spread of the targets as a function of weights."""
-    unit = width_unit(norm, y, y_train)
+    lower, upper = interval_bounds(y, forecast, coverage).T
+    width, unit = upper - lower, width_unit(norm, y, y_train)
     return lambda weight: relative_width(weighted_mean(width, weight), unit(weight))
 
 
@@ -123,8 +116,8 @@ def normalized_mean_interval_width(
     r"""Mean width of the prediction intervals relative to the spread of the target (NMPIW, PINAW).
 
     How precise are the intervals, on a scale that compares data sets? To be read beside their coverage: among
-    intervals that hold, narrower is better. It is not proper: intervals of no width are narrowest and never
-    hold (see the example), so do not select by it.
+    intervals with the nominal coverage, narrower is better. It is not proper: intervals of no width are
+    narrowest and never contain a target (see the example), so do not select by it.
 
     Parameters
     ----------
@@ -180,13 +173,13 @@ def normalized_mean_interval_width(
     >>> normalized_mean_interval_width([0.0, 1.0], [[7.0, 7.0], [7.0, 7.0]])
     0.0
     """
-    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
-    return relative_width_of_weights(y, upper - lower, norm, y_train)(weight)
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    return nmpiw_of_weights(y, forecast, coverage=coverage, norm=norm, y_train=y_train)(weight)
 
 
 def cwc_of_weights(
-    y_true: ArrayLike,
-    y_pred: Any,
+    y: FloatArray,
+    forecast: Forecast,
     *,
     coverage: float = DEFAULT_COVERAGE,
     eta: float = 50.0,
@@ -195,22 +188,10 @@ def cwc_of_weights(
     formula: str = "khosravi",
 ) -> WeightFunction:
     """Return the CWC as a function of weights."""
-    y, lower, upper, _ = check_interval_forecast(y_true, y_pred, coverage, None)
     penalty = check_penalty(coverage, eta, formula)
-    return penalised_width_of_weights(y, lower, upper, norm, y_train, penalty)
-
-
-def penalised_width_of_weights(
-    y: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
-    norm: str | float,
-    y_train: ArrayLike | None,
-    penalty: Callable[[float, float], float],
-) -> WeightFunction:
-    """Return the penalised relative width as a function of weights."""
-    width = relative_width_of_weights(y, upper - lower, norm, y_train)
-    inside = covered(y, lower, upper)
+    bounds = interval_bounds(y, forecast, coverage)
+    width = nmpiw_of_weights(y, bounds, coverage=coverage, norm=norm, y_train=y_train)
+    inside = covered(y, bounds[:, 0], bounds[:, 1])
     return lambda weight: penalty(width(weight), weighted_mean(inside, weight))
 
 
@@ -257,12 +238,12 @@ def coverage_width_loss(
     y_train: ArrayLike | None = None,
     formula: str = "khosravi",
 ) -> float:
-    r"""Coverage width-based criterion (CWC): the width of the intervals, blown up where they miss too often.
+    r"""Coverage width-based criterion (CWC): the width of the intervals with a penalty for low coverage.
 
-    Which intervals are narrow among those that hold? The criterion of Khosravi et al., which [2]_ found to
-    detect miscalibration reliably. It is not proper: intervals of no width are perfect to it, and it jumps
-    where the coverage reaches its nominal value, so that chance decides between models that are calibrated
-    (see the example). `interval_score_loss` trades width for coverage properly.
+    Which intervals are narrow among those with the nominal coverage? The criterion of Khosravi et al., which
+    [2]_ found to detect miscalibration reliably. It is not proper: intervals of no width are perfect to it,
+    and it jumps where the coverage reaches its nominal value, so that chance decides between models that are
+    calibrated (see the example). `interval_score_loss` trades width for coverage properly.
 
     Parameters
     ----------
@@ -275,13 +256,13 @@ def coverage_width_loss(
     coverage : float, default=0.9
         Nominal coverage of the central interval. Bounds must have been made for it.
     eta : float, default=50.0
-        How hard a coverage below nominal is punished; 50 is that of [1]_ and [2]_.
+        Strength of the penalty for a coverage below nominal; 50 is that of [1]_ and [2]_.
     norm : {"range", "std"} or float, default="range"
         Unit of the width, as in `normalized_mean_interval_width`.
     y_train : array-like of shape (m,), default=None
         Targets whose spread is the unit instead.
     formula : {"khosravi", "mapie"}, default="khosravi"
-        That of [1]_, or minus the score of the package MAPIE, where larger is better: it punishes too
+        That of [1]_, or minus the score of the package MAPIE, where larger is better: it penalises too
         high a coverage like too low a one, is at best -1, and gives `eta` another meaning.
 
     Returns
@@ -327,6 +308,6 @@ def coverage_width_loss(
     >>> interval_score_loss(y, calibrated) < interval_score_loss(y, certain)
     True
     """
-    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
-    penalty = check_penalty(coverage, eta, formula)
-    return penalised_width_of_weights(y, lower, upper, norm, y_train, penalty)(weight)
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    options: dict[str, Any] = {"coverage": coverage, "norm": norm, "y_train": y_train}
+    return cwc_of_weights(y, forecast, eta=eta, formula=formula, **options)(weight)

@@ -1,4 +1,4 @@
-"""Prediction intervals: how often they hold and how wide they are.
+"""Prediction intervals: their coverage and their width.
 
 These take a distribution, whose central interval is formed, or bounds of shape (n, 2).
 """
@@ -11,15 +11,21 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import DEFAULT_COVERAGE, check_single_coverage
-from skuq.metrics._inputs import check_interval_forecast, check_interval_widths
+from skuq._validation import DEFAULT_COVERAGE
+from skuq.metrics._inputs import (
+    Forecast,
+    check_forecast_alone,
+    check_forecast_or_bounds,
+    interval_bounds,
+    interval_widths,
+)
 from skuq.metrics._kernels import covered, weighted_mean
 from skuq.metrics._spec import metric
 
 
-def coverage_rows(y_true: ArrayLike, y_pred: Any, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
-    """Return 1 for each row whose interval holds, else 0."""
-    y, lower, upper, _ = check_interval_forecast(y_true, y_pred, coverage, None)
+def coverage_rows(y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
+    """Return 1 for each row whose interval contains the target, else 0."""
+    lower, upper = interval_bounds(y, forecast, coverage).T
     return covered(y, lower, upper)
 
 
@@ -49,7 +55,7 @@ def prediction_interval_coverage(
 ) -> float:
     r"""Prediction interval coverage probability (PICP): the share of targets inside their interval.
 
-    Do the intervals hold as often as they say? To be compared with the nominal coverage: lower is
+    Do the intervals have their nominal coverage? To be compared with the nominal coverage: lower is
     overconfident, higher wastes width. Neither direction is better and it is not proper, so it cannot select
     a model; `interval_coverage_error` is the distance from nominal, `interval_score_loss` weighs width as
     well.
@@ -92,18 +98,11 @@ def prediction_interval_coverage(
     >>> prediction_interval_coverage([0.5, 2.0], ([0.0, 0.0], [1.0, 1.0]), coverage=0.8)
     0.5
     """
-    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
-    return interval_coverage(y, lower, upper, weight)
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    return weighted_mean(coverage_rows(y, forecast, coverage=coverage), weight)
 
 
-def interval_coverage(
-    y: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None
-) -> float:
-    """Return the weight share of targets in their closed interval."""
-    return weighted_mean(covered(y, lower, upper), weight)
-
-
-def coverage_error_of_mean(mean: FloatArray, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
+def coverage_error_of_mean(mean: float | FloatArray, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
     """Return the distance of a share of targets from the nominal coverage."""
     return np.abs(mean - coverage)
 
@@ -192,13 +191,14 @@ def interval_coverage_error(
     >>> round(interval_coverage_error(y, useless), 12)
     0.0
     """
-    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
-    return abs(interval_coverage(y, lower, upper, weight) - check_single_coverage(coverage))
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    inside = weighted_mean(coverage_rows(y, forecast, coverage=coverage), weight)
+    return float(coverage_error_of_mean(inside, coverage=coverage))
 
 
-def width_rows(y_true: ArrayLike | None, y_pred: Any, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
-    """Return the width of each interval."""
-    return check_interval_widths(y_true, y_pred, coverage, None)[0]
+def width_rows(y: FloatArray | None, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
+    """Return the width of each interval, whatever the target."""
+    return interval_widths(forecast, coverage)
 
 
 @metric(
@@ -222,14 +222,14 @@ def mean_interval_width(
 ) -> float:
     r"""Mean width of the prediction intervals (MPIW).
 
-    How precise are the intervals? A property of the forecasts alone, to be read beside their coverage:
-    among intervals that hold, narrower is better. It is not proper: intervals of no width are narrowest
-    and never hold (see the example), so do not select by it.
+    How precise are the intervals? A property of the forecasts alone, to be read beside their coverage: among
+    intervals with the nominal coverage, narrower is better. It is not proper: intervals of no width are
+    narrowest and never contain a target (see the example), so do not select by it.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. Not used, only checked; there so that all metrics are called alike.
+        Observed targets. Not used, only checked; it is present so that all metrics have one signature.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
@@ -269,4 +269,5 @@ def mean_interval_width(
     >>> mean_interval_width([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])
     0.0
     """
-    return weighted_mean(*check_interval_widths(y_true, y_pred, coverage, sample_weight))
+    forecast, weight = check_forecast_alone(y_true, y_pred, sample_weight)
+    return weighted_mean(width_rows(None, forecast, coverage=coverage), weight)

@@ -1,6 +1,6 @@
 """Kernels that several families of metrics share.
 
-The currency is the place of the target in its distribution: its PIT u = F(y) or, where all rows are
+They work on the position of the target in its distribution: its PIT u = F(y) or, where all rows are
 of one location-scale family, z = (y - loc) / scale, whose order statistics are compared with
 standard quantiles so that no n-fold cdf is needed.
 """
@@ -18,19 +18,19 @@ from skuq._validation import as_float_array, check_integer
 from skuq.distributions import Distribution
 
 BinIndex = NDArray[np.integer[Any]]
-"""Small whole numbers, of whichever integer type is at hand."""
+"""Bin or count of each row; small integer types take less memory and time."""
 
 BLOCK = 1 << 15
-"""Rows that are worked on together, so that what is computed of them stays in the cache."""
+"""Rows per block; the intermediate results of a block fit into the processor's cache."""
 
 MOST_LEVELS = 10**6
 """More equidistant levels than any number of rows resolves."""
 
 FEW = 16
-"""Thresholds up to which comparing with each in turn is the fastest."""
+"""Thresholds up to which comparing all values with each threshold is the fastest."""
 
 CELLS = 1 << 12
-"""Cells of the table by which values are placed among more thresholds."""
+"""Cells of the lookup table for more thresholds."""
 
 
 def weighted_mean(values: FloatArray, weight: FloatArray | None) -> float:
@@ -38,6 +38,11 @@ def weighted_mean(values: FloatArray, weight: FloatArray | None) -> float:
     if weight is None:
         return float(values.mean())
     return weighted_sum(values, weight) / float(weight.sum())
+
+
+def weighted_means(columns: tuple[FloatArray, ...], weight: FloatArray | None) -> FloatArray:
+    """Return the weighted means of several values per row, shape (c,)."""
+    return np.array([weighted_mean(column, weight) for column in columns])
 
 
 def weighted_sum(values: FloatArray, weight: FloatArray | None) -> float:
@@ -90,23 +95,30 @@ def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right")
 
     The same as ``np.searchsorted(thresholds, values, side)``, in a small integer type where that is faster.
     """
+    # Infinite thresholds leave no finite width for the table; finite values are above -inf and below inf.
     finite = np.isfinite(thresholds)
     if not finite.all() and np.isfinite(values).all():
-        passed_by_all = int(np.count_nonzero(thresholds == -np.inf))
-        return count_below(thresholds[finite], values, side) + passed_by_all
+        below_all = int(np.count_nonzero(thresholds == -np.inf))
+        return count_below(thresholds[finite], values, side) + below_all
+    # Preparing the table costs more than a search of few values.
     count = _counter(thresholds, side) if finite.all() and values.size >= 1000 else None
     if count is None:
         return np.asarray(np.searchsorted(thresholds, values, side="left" if side == "left" else "right"))
     kind: Any = np.uint8 if thresholds.size < 256 else np.uint16
-    passed: BinIndex = np.empty(values.size, dtype=kind)
+    below: BinIndex = np.empty(values.size, dtype=kind)
     for start in range(0, values.size, BLOCK):
         part = slice(start, start + BLOCK)
-        count(values[part], passed[part])
-    return passed
+        count(values[part], below[part])
+    return below
 
 
 def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinIndex], None] | None:
-    """Return a function that counts passed thresholds into an array, or None where a search is better."""
+    """Return a function that writes the counts of `count_below` to an array; None where a search is faster.
+
+    Few thresholds are compared with all values one by one. For more, a table of equal cells gives the number
+    of thresholds before the cell of a value, and one comparison with the threshold in the cell completes it:
+    O(1) for a value, where a search takes log k steps.
+    """
     compare = np.greater_equal if side == "right" else np.greater
     if thresholds.size <= FEW:
 
@@ -119,22 +131,22 @@ def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinInde
     if thresholds.size > CELLS:
         return None
     low = thresholds[0]
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # equal thresholds, or ones too near to or too far from each other
         factor = (CELLS - 1) / (thresholds[-1] - low)
     if not np.isfinite(factor):
         return None
 
     def cell_of(values: FloatArray) -> IntArray:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # values far outside go to the first or the last cell
             position = (values - low) * factor
         return np.asarray(np.clip(position, 0, CELLS - 1, out=position).astype(np.intp))
 
-    # Rounding keeps the order of values, so only a threshold in its own cell needs comparing with.
+    # Rounding is monotone: a threshold in an earlier cell is below a value, one in a later cell above it.
     occupied = cell_of(thresholds)
-    if (np.diff(occupied) == 0).any():
+    if (np.diff(occupied) == 0).any():  # two thresholds in a cell would need two comparisons
         return None
     before = np.searchsorted(occupied, np.arange(CELLS)).astype(np.uint16)
-    inside = np.full(CELLS, np.inf)
+    inside = np.full(CELLS, np.inf)  # no value reaches it, so that cells without a threshold add 0
     inside[occupied] = thresholds
 
     def by_cell(values: FloatArray, out: BinIndex) -> None:
@@ -146,7 +158,7 @@ def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinInde
 
 
 def standardised(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return (y - loc) / scale; beyond what a float can hold it is infinite."""
+    """Return (y - loc) / scale, infinite where the quotient overflows."""
     z = y - loc
     with np.errstate(over="ignore"):
         z /= scale

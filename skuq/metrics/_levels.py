@@ -1,9 +1,9 @@
-"""At which levels quantiles and central intervals take in their targets.
+"""Levels at which quantiles and central intervals cover their targets.
 
-A quantile takes in a target from the level of its PIT on, a central interval from the coverage |2 PIT - 1|
-on. Where all rows are of one location-scale family, standardised targets are compared with standard
-quantiles, and no cdf is needed. A target on an atom of its forecast is taken in little by little: its PIT is
-spread evenly over [F(y-), F(y)].
+A quantile covers a target (is not below it) from the level of its PIT on, a central interval from the
+coverage |2 PIT - 1| on. Where all rows are of one location-scale family, standardised targets are compared
+with standard quantiles, and no cdf is needed. A target on an atom of its forecast is covered gradually: its
+PIT is spread evenly over [F(y-), F(y)].
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ KINDS = ("quantile", "interval")
 
 
 class Entry(NamedTuple):
-    """A part of each row's weight, taken in evenly between two levels; all of shape (n,)."""
+    """A part of each row's weight, covered at a constant rate between two levels; all of shape (n,)."""
 
     start: FloatArray
     stop: FloatArray
     share: FloatArray
 
     def reached(self, level: FloatArray) -> FloatArray:
-        """Return the part that a level takes in, one level for each."""
+        """Return the part that a level covers, one level for each row."""
         with np.errstate(divide="ignore", invalid="ignore"):
             passed = np.clip((level - self.start) / (self.stop - self.start), 0.0, 1.0)
         return self.share * np.where(self.start < self.stop, passed, reaches(level, self.start))
 
 
 def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
-    """Return at which levels each target is taken in, part by part; there is one part but on atoms."""
+    """Return the levels at which each target is covered, part by part; two parts on atoms only."""
     check_option(kind, "kind", KINDS)
     lower, upper = pit_scores(dist, y)
     start, stop, whole = ndtr(lower), ndtr(upper), np.ones(len(y))
@@ -60,10 +60,10 @@ def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
 
 
 def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> BinIndex:
-    """Return for each row the first of the increasing levels that takes the target in, else their number.
+    """Return for each row the first of the increasing levels that covers the target, else their number.
 
-    ``kind="quantile"`` takes in y <= Q(p), ``kind="interval"`` Q((1-p)/2) <= y <= Q((1+p)/2); what a level
-    takes in, every higher one does. For distributions with a density.
+    ``kind="quantile"`` covers y <= Q(p), ``kind="interval"`` Q((1-p)/2) <= y <= Q((1+p)/2); a target that a
+    level covers, every higher one does. For distributions with a density.
     """
     check_option(kind, "kind", KINDS)
     form = location_scale(dist)
@@ -72,21 +72,23 @@ def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, 
             return count_below(levels, dist.cdf(y), "left")
         loc, scale, standard = form
         return count_below(standard._ppf(levels), standardised(y, loc, scale), "left")
+    # Both bounds are compared with the target on one scale, probabilities or standard quantiles.
     if form is None:
         place, lower, upper = dist.cdf(y), (1 - levels) / 2, (1 + levels) / 2
     else:
         place = standardised(y, form[0], form[1])
         lower, upper = central_bounds(form[2], levels)
-        if np.array_equal(lower, -upper):
+        if np.array_equal(lower, -upper):  # symmetric: one comparison with |z|
             return count_below(upper, np.abs(place, out=place), "left")
+    # Lower bounds fall with the level, so they are counted in reverse; the later of the two levels covers.
     below = count_below(lower[::-1], place, "right")
     return np.asarray(np.maximum(count_below(upper, place, "left"), levels.size - below))
 
 
-def weight_taken_in(
+def covered_weight(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str
 ) -> Callable[[Bins], FloatArray]:
-    """Return a function of bins: the weight in them that each increasing level takes in, shape (bins, k)."""
+    """Return a function of bins: the weight in them that each increasing level covers, shape (bins, k)."""
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind)
         return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]
@@ -95,13 +97,13 @@ def weight_taken_in(
 
 
 def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Any:
-    """Return what each of the increasing levels takes in of each row beyond the level before it.
+    """Return the part of each row that each of the increasing levels covers beyond the level before it.
 
     Returns
     -------
     rows : csr_array of shape (n, k + 1)
-        Rows sum to 1; the last column is what no level takes in. Their mean is all that metrics of the
-        calibration curve need, so that other weights take a product instead of another curve.
+        Rows sum to 1; the last column is the part that no level covers. Metrics of the calibration curve are
+        functions of their mean, so that other weights need a product instead of another curve.
     """
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind).astype(np.int32)
@@ -112,11 +114,13 @@ def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str)
 
 
 def _entry_rows(part: Entry, levels: FloatArray) -> Any:
-    """Return what each level takes in of a part of each row beyond the level before, shape (n, k + 1)."""
+    """Return what each level covers of a part of each row beyond the level before, shape (n, k + 1)."""
+    # Only the levels from start to stop are stored: those before cover nothing, those after nothing more.
     n, bounds = part.start.size, np.concatenate([[-np.inf], levels, [np.inf]])
     first = np.searchsorted(levels, part.start - ROUNDING)
     count = np.maximum(np.searchsorted(levels, part.stop), first) - first + 1
     row = np.repeat(np.arange(n), count)
+    # Each row's levels are first, first + 1, ...: the running number less that of the row's first entry.
     level = np.arange(row.size) - np.repeat(np.cumsum(count) - count - first, count)
     each = Entry(*(numbers[row] for numbers in part))
     gain = each.reached(bounds[level + 1]) - each.reached(bounds[level])
@@ -125,7 +129,7 @@ def _entry_rows(part: Entry, levels: FloatArray) -> Any:
 
 
 def proportions_of_means(means: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the share that each level takes in, in any order, from the means of `level_rows`."""
+    """Return the share that each level covers, in any order, from the means of `level_rows`."""
     place = np.unique(levels, return_inverse=True)[1].ravel()
     return np.asarray(np.cumsum(means, axis=-1)[..., place])
 
@@ -133,10 +137,10 @@ def proportions_of_means(means: FloatArray, levels: FloatArray) -> FloatArray:
 def observed_proportions(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str, weight: FloatArray | None
 ) -> FloatArray:
-    """Return for each level the share of targets that the quantile or central interval takes in."""
+    """Return for each level the share of targets that the quantile or central interval covers."""
     ordered, place = np.unique(levels, return_inverse=True)
     bins = one_bin(y.size, weight)
-    share = weight_taken_in(y, dist, ordered, kind)(bins)[0] / bins.totals()[0]
+    share = covered_weight(y, dist, ordered, kind)(bins)[0] / bins.totals()[0]
     return np.asarray(share[place.ravel()], dtype=np.float64)
 
 

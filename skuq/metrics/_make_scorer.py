@@ -1,4 +1,4 @@
-"""Where scorers come from: by name, or from a metric with options bound."""
+"""Functions that make scorers: by name, or from a metric with options bound."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def make_scorer(
         your own function ``metric(y_true, dist, *, sample_weight=None, **options) -> float``, where ``dist``
         is a `skuq.distributions.Distribution`.
     greater_is_better : bool, default=None
-        Required for a function of your own. The metrics of skuq know it, and take it only where they have no
-        direction: ``make_scorer("mpiw", greater_is_better=False)`` prefers narrow intervals, for use under a
-        constraint on their coverage.
+        Required for a function of your own. The metrics of skuq have it in their records, and accept it only
+        where they have no direction: ``make_scorer("mpiw", greater_is_better=False)`` selects narrow
+        intervals, for use under a constraint on their coverage.
     **options
         Keyword arguments of the metric. One that draws random numbers has ``random_state=0`` where none is
         given, so that all candidates of a search are scored on the same draws.
@@ -43,7 +43,7 @@ def make_scorer(
     Raises
     ------
     ValueError
-        If the name is not known.
+        If there is no such metric.
     TypeError
         If an option is not one of the metric's, or a required one is missing.
 
@@ -105,7 +105,7 @@ def get_scorer(name: str) -> DistributionScorer:
     Raises
     ------
     ValueError
-        If the name is not known; near ones are suggested.
+        If there is no such scorer; similar names are suggested.
 
     See Also
     --------
@@ -139,7 +139,7 @@ def get_scorer(name: str) -> DistributionScorer:
 
 
 def get_scorer_names() -> list[str]:
-    """Return the names that `get_scorer` knows.
+    """Return the names of all ready-made scorers.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def _ready_made() -> dict[str, MetricSpec]:
 
 
 def _unknown_scorer(name: str, known: list[str]) -> str:
-    """Say what could have been meant."""
+    """Return the error message for a name without a ready-made scorer, with similar names."""
     spec = find_spec(name)
     if spec is not None and not spec.ready_made:
         return f"`name` {name!r} has no ready-made scorer: use {' or '.join(_calls_of(spec))}."
@@ -230,7 +230,7 @@ def _calls_of(spec: MetricSpec) -> list[str]:
 
 
 def require_spec(name: str) -> MetricSpec:
-    """Return the record of a metric by abbreviation or scorer name, or say which are near."""
+    """Return the record of a metric by abbreviation or scorer name, or raise with similar names."""
     spec = find_spec(name)
     if spec is None:
         known = list(all_specs())
@@ -266,13 +266,13 @@ def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
 
 
 def _check_values(spec: MetricSpec, options: dict[str, Any]) -> None:
-    """Raise what the metric says of the values of its options, before a search turns it into NaN.
+    """Raise the error of the metric for invalid values of its options, before a search turns it into NaN.
 
-    Evaluated on three rows, which may not do for other reasons, so that only an error that names an option
-    counts, and not of a reference, which may have the rows of the data to come.
+    The metric is evaluated on three rows. That may fail for other reasons, so only an error that names an
+    option is raised, and none about a reference, which may have the rows of future data.
     """
     if spec.random and isinstance(options.get("random_state"), np.random.RandomState | None):
-        options = {**options, "random_state": 0}  # a generator of the user's stays as it is
+        options = {**options, "random_state": 0}  # drawing from a generator of the user would change it
     try:
         spec.compute(np.array([-1.0, 0.0, 1.0]), Normal(np.zeros(3), 1.0), **options)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Proper scores of the whole distribution: calibration and sharpness in one number the truth optimises."""
+"""Proper scores of the whole distribution: calibration and sharpness in one number, best for the truth."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from skuq.metrics._spec import metric
 CRPS_ESTIMATORS = ("nrg", "fair")
 
 
-def crps_rows(y_true: ArrayLike, y_pred: Any, *, estimator: str = "nrg") -> FloatArray:
+def crps_rows(y: FloatArray, dist: Distribution, *, estimator: str = "nrg") -> FloatArray:
     """Return the CRPS of each row."""
-    y, dist, _ = check_forecast(y_true, y_pred, None)
+    check_option(estimator, "estimator", CRPS_ESTIMATORS)
     return fair_crps(y, dist) if estimator == "fair" else dist.crps(y)
 
 
@@ -39,9 +39,9 @@ def crps_loss(
 ) -> float:
     r"""Continuous ranked probability score: the mean distance of forecast distributions from the targets.
 
-    Which model is best, all things considered? The default to select by: strictly proper, in the units of
+    Which model is best overall? The default to select by: strictly proper, in the units of
     y, defined for every distribution, equal to the absolute error for a point forecast. The log score
-    (`nll_loss`) punishes misses in the tails harder; `pinball_loss` looks at chosen levels.
+    (`nll_loss`) penalises misses in the tails more; `pinball_loss` is for chosen levels.
 
     Parameters
     ----------
@@ -52,9 +52,10 @@ def crps_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     estimator : {"nrg", "fair"}, default="nrg"
-        How an ensemble (`skuq.distributions.Empirical`) is read. "nrg" scores the distribution that has the
-        members as its atoms. "fair" scores, without bias, the distribution the members were drawn from, so
-        that ensembles of different size compare; it needs two members. Of no effect on other distributions.
+        Interpretation of an ensemble (`skuq.distributions.Empirical`). "nrg" scores the distribution that has
+        the members as its atoms. "fair" scores, without bias, the distribution the members were drawn from,
+        so that ensembles of different size compare; it needs two members. Of no effect on other
+        distributions.
 
     Returns
     -------
@@ -89,10 +90,8 @@ def crps_loss(
     >>> round(crps_loss([1.0], members), 4), round(crps_loss([1.0], members, estimator="fair"), 4)
     (0.7778, 0.3333)
     """
-    check_option(estimator, "estimator", CRPS_ESTIMATORS)
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    score = fair_crps(y, dist) if estimator == "fair" else dist.crps(y)
-    return weighted_mean(score, weight)
+    return weighted_mean(crps_rows(y, dist, estimator=estimator), weight)
 
 
 def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
@@ -115,9 +114,8 @@ def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
     return np.asarray(dist.crps(y) - dist._half_mean_difference() * coincide / (1 - coincide))
 
 
-def nll_rows(y_true: ArrayLike, y_pred: Any) -> FloatArray:
+def nll_rows(y: FloatArray, dist: Distribution) -> FloatArray:
     """Return the negative log density of each row."""
-    y, dist, _ = check_forecast(y_true, y_pred, None)
     return -dist.logpdf(y)
 
 
@@ -136,7 +134,7 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
     r"""Negative log-likelihood: the mean of minus the log density at the targets.
 
     Which model gives the observed data the highest density? Strictly proper, local (only the density at
-    the target counts) and unforgiving: one target far out in a thin tail can decide. Prefer `crps_loss`
+    the target counts) and sensitive: one target far out in a thin tail can decide. Prefer `crps_loss`
     where outliers or distributions without a density occur.
 
     Parameters
@@ -181,4 +179,4 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
     1.1689
     """
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return -weighted_mean(dist.logpdf(y), weight)
+    return weighted_mean(nll_rows(y, dist), weight)

@@ -8,16 +8,17 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
+from skuq.distributions import Distribution
 from skuq.metrics._binning import STRATEGIES, Binning
 from skuq.metrics._inputs import check_forecast, finite_std
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import weight_taken_in
+from skuq.metrics._levels import covered_weight
 from skuq.metrics._spec import WeightFunction, metric
 
 
 def qce_of_weights(
-    y_true: ArrayLike,
-    y_pred: Any,
+    y: FloatArray,
+    dist: Distribution,
     *,
     levels: int | ArrayLike = 9,
     n_bins: int = 10,
@@ -29,13 +30,12 @@ def qce_of_weights(
     check_option(strategy, "strategy", STRATEGIES)
     check_option(marginal, "marginal", (False, True))
     grid = np.sort(level_grid(levels, closed=True))
-    y, dist, _ = check_forecast(y_true, y_pred, None)
     binning = Binning(finite_std(dist), 1 if marginal else n_bins, strategy)
-    taken_in = weight_taken_in(y, dist, grid, "interval")
+    covered = covered_weight(y, dist, grid, "interval")
 
     def of_weights(weight: FloatArray | None) -> float:
         bins = binning.bins(weight)
-        return conditional_coverage_error(taken_in(bins), bins.totals(), grid)
+        return conditional_coverage_error(covered(bins), bins.totals(), grid)
 
     return of_weights
 
@@ -43,7 +43,7 @@ def qce_of_weights(
 def conditional_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
     """Return the mean over levels and rows of |coverage in the row's bin - level| (eq. 24).
 
-    ``inside`` holds the weight in each bin that the interval of each level takes in, ``total`` all of it.
+    ``inside`` is the weight in each bin that the interval of each level covers, ``total`` that of the bin.
     """
     gap = np.abs(inside - total[:, np.newaxis] * levels).sum(axis=0) / total.sum()
     return float(gap.mean())
@@ -74,11 +74,11 @@ def quantile_calibration_error(
 ) -> float:
     r"""Gap between nominal and observed coverage, bin by bin of the predicted uncertainty (QCE).
 
-    Do the intervals hold for the certain rows as for the uncertain ones? The quantile calibration error
-    compares the coverage of central intervals with their level in each bin of rows of like predicted standard
-    deviation, where `expected_coverage_probability_error` compares over all rows. It is not proper: a
-    forecast that ignores X is calibrated and beats a useful model that is a little off (see the example). Use
-    it as a constraint, and select by `crps_loss`.
+    Do the intervals have their nominal coverage in rows of small and of large uncertainty? The quantile
+    calibration error compares the coverage of central intervals with their level in each bin of rows of like
+    predicted standard deviation, where `expected_coverage_probability_error` compares over all rows. It is
+    not proper: a forecast that ignores X is calibrated and beats a useful model that is a little off (see the
+    example). Use it as a constraint, and select by `crps_loss`.
 
     Parameters
     ----------

@@ -7,20 +7,23 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import DEFAULT_COVERAGE, check_coverage
+from skuq._validation import DEFAULT_COVERAGE, check_coverage, check_single_coverage
 from skuq.distributions import Distribution
 from skuq.distributions._unreachable_levels import warn_of_unreachable_level
-from skuq.metrics._inputs import check_forecast, check_interval_forecast, is_bounds
+from skuq.metrics._inputs import Forecast, check_forecast, check_forecast_or_bounds, interval_bounds
 from skuq.metrics._kernels import count_below, level_grid, location_scale, standardised, weighted_mean
 from skuq.metrics._spec import metric
 
 WIS_COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 
 
-def pinball_rows(y_true: ArrayLike, y_pred: Any, *, levels: int | ArrayLike = 99) -> FloatArray:
+# The pinball loss, the weighted interval score and the interval score at several coverages are not computed
+# from their `rows`: `pinball_by_level` takes one pass over the rows for all levels, `rows` one for each.
+
+
+def pinball_rows(y: FloatArray, dist: Distribution, *, levels: int | ArrayLike = 99) -> FloatArray:
     """Return the pinball loss of each row, averaged over the levels one by one."""
     grid = level_grid(levels)
-    y, dist, _ = check_forecast(y_true, y_pred, None)
     warn_of_unreachable_level(dist._unreachable_level(grid, "level"))
     total = np.zeros_like(y)
     for p in grid:
@@ -131,15 +134,14 @@ def pinball_by_level(
 
 
 def interval_score_rows(
-    y_true: ArrayLike, y_pred: Any, *, coverage: ArrayLike = DEFAULT_COVERAGE
+    y: FloatArray, forecast: Forecast, *, coverage: ArrayLike = DEFAULT_COVERAGE
 ) -> FloatArray:
     """Return the interval score of each row, averaged over the coverages one by one."""
-    coverages = np.atleast_1d(check_coverage(coverage))
-    total: FloatArray | float = 0.0
-    for nominal in coverages:
-        y, lower, upper, _ = check_interval_forecast(y_true, y_pred, float(nominal), None)
-        total = total + interval_score(y, lower, upper, float(nominal))
-    return np.asarray(total / coverages.size)
+    first, *others = np.atleast_1d(check_coverage(coverage)).tolist()
+    total = interval_score(y, interval_bounds(y, forecast, first), first)
+    for nominal in others:
+        total += interval_score(y, interval_bounds(y, forecast, nominal), nominal)
+    return total / (1 + len(others)) if others else total
 
 
 @metric(
@@ -163,7 +165,7 @@ def interval_score_loss(
     r"""Interval (Winkler) score: the width of central intervals plus a penalty for targets outside.
 
     Which model gives the best prediction intervals? The proper way to trade coverage against width, where
-    `prediction_interval_coverage` and `mean_interval_width` each see one half. For the whole distribution
+    `prediction_interval_coverage` and `mean_interval_width` each reflect one half. For the whole distribution
     take `crps_loss`.
 
     Parameters
@@ -209,21 +211,21 @@ def interval_score_loss(
     >>> round(interval_score_loss([1.0, 4.0], ([1.0, 1.0], [1.0, 1.0]), coverage=[0.5, 0.9]), 4)
     11.4206
     """
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
     coverages = check_coverage(coverage)
-    if coverages.ndim and not is_bounds(y_pred):
-        y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-        return float(interval_score_by_coverage(y, dist, coverages, weight).mean())
-    y_, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
-    return weighted_mean(interval_score(y_, lower, upper, float(coverages)), weight)
+    if coverages.ndim and isinstance(forecast, Distribution):
+        return float(interval_score_by_coverage(y, forecast, coverages, weight).mean())
+    check_single_coverage(coverage)  # type: ignore[arg-type]  # bounds have one coverage
+    return weighted_mean(interval_score_rows(y, forecast, coverage=coverage), weight)
 
 
 def weighted_interval_score_rows(
-    y_true: ArrayLike, y_pred: Any, *, coverage: ArrayLike = WIS_COVERAGES
+    y: FloatArray, dist: Distribution, *, coverage: ArrayLike = WIS_COVERAGES
 ) -> FloatArray:
     """Return the weighted interval score of each row, from its quantiles one by one."""
     tail = (1 - np.atleast_1d(check_coverage(coverage))) / 2
     levels = np.concatenate([tail, [0.5], 1 - tail])
-    return pinball_rows(y_true, y_pred, levels=levels) * (levels.size / (tail.size + 0.5))
+    return pinball_rows(y, dist, levels=levels) * (levels.size / (tail.size + 0.5))
 
 
 @metric(
@@ -298,9 +300,9 @@ def weighted_interval_score_loss(
     return float(losses.sum() / (tail.size + 0.5))
 
 
-def interval_score(y: FloatArray, lower: FloatArray, upper: FloatArray, coverage: float) -> FloatArray:
+def interval_score(y: FloatArray, bounds: FloatArray, coverage: float) -> FloatArray:
     """Interval score of each row."""
-    alpha = 1 - coverage
+    alpha, (lower, upper) = 1 - coverage, bounds.T
     return np.asarray(upper - lower + 2 / alpha * (np.maximum(lower - y, 0) + np.maximum(y - upper, 0)))
 
 

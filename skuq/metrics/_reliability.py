@@ -1,4 +1,4 @@
-"""Tables behind the metrics of conditional calibration: one row a bin, or a group of rows."""
+"""Tables behind the metrics of conditional calibration: one row per bin, or per group of rows."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from skuq.metrics._binning import STRATEGIES, Bins, make_bins
 from skuq.metrics._group_calibration import ON, bin_key
 from skuq.metrics._inputs import (
     check_forecast,
-    check_interval_forecast,
+    check_forecast_or_bounds,
     finite_mean,
     finite_std,
+    interval_bounds,
     intervals_around,
 )
 from skuq.metrics._kernels import covered
@@ -42,7 +43,7 @@ def reliability_table(
 ) -> pd.DataFrame:
     r"""Predicted and observed size of the errors in bins of the predicted uncertainty.
 
-    Where is the forecast overconfident: where it is sure, or where it is not? The table behind
+    Is the forecast overconfident in rows of small predicted uncertainty, or of large? The table behind
     `expected_normalized_calibration_error`, `uncertainty_calibration_error` and `quantile_calibration_error`,
     which are each one number made of it (see the example).
 
@@ -60,7 +61,7 @@ def reliability_table(
         Bins of equal total weight, of which two may share the rows on their edge, or of equal width. Empty
         bins are left out; a constant sigma is one bin.
     on : {"std", "variance"}, default="std"
-        What bins of equal width are laid over.
+        Quantity whose range is divided into bins of equal width; without effect on bins of equal weight.
     coverage : float, default=0.9
         Nominal coverage of the central interval.
 
@@ -144,9 +145,9 @@ def conditional_coverage(
 ) -> pd.DataFrame:
     r"""Coverage and width of prediction intervals by predicted width, by a feature, or by groups of rows.
 
-    For whom do the intervals hold? Coverage that is right on average may be too low for some and too high for
-    others; where it leaves the nominal value by more than two standard errors, it probably does. By the
-    predicted width unless a feature or groups are given.
+    In which groups of rows do the intervals have their nominal coverage? Coverage that is right on average
+    may be too low for some and too high for others; where it leaves the nominal value by more than two
+    standard errors, it probably does. By the predicted width unless a feature or groups are given.
 
     Parameters
     ----------
@@ -207,7 +208,8 @@ def conditional_coverage(
     if feature is not None and groups is not None:
         raise TypeError("`feature` and `groups` must not both be given: make one table for each.")
     nominal = check_single_coverage(coverage)
-    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    lower, upper = interval_bounds(y, forecast, nominal).T
     keep = _kept_rows(sample_weight, np.shape(y_true)[0])
     columns = {"coverage": covered(y, lower, upper), "mean_width": upper - lower}
     if groups is not None:

@@ -1,7 +1,7 @@
 """Evaluating one metric on many reweighted versions of the same rows, in bounded memory.
 
 Weights count repetitions, so a bootstrap sample, a left-out block and a swap of models are all a matter of
-weights, and every metric can be resampled without another look at its definition. Metrics that are a
+weights, and every metric can be resampled by its definition alone. Metrics that are a
 function of means per row take a matrix product instead.
 """
 
@@ -32,7 +32,7 @@ from skuq.metrics._scorer import DistributionScorer
 from skuq.metrics._spec import MetricFunction, MetricSpec, OrderedWeights, WeightFunction, find_spec
 
 BLOCK = 2**21
-"""Numbers that a matrix of resampled weights holds at a time: 16 MB."""
+"""Numbers in a matrix of resampled weights at a time: 16 MB."""
 
 MOST_UNITS = 50_000
 """Rows up to which they are drawn one by one, and the number of groups of rows that are drawn above it.
@@ -46,7 +46,7 @@ MOST_BLOCKS, FEWER_BLOCKS = 200, 50
 
 
 class Rows:
-    """The rows that count: targets, weights, and the number that they stand for."""
+    """The rows with positive weight: targets, weights, and the number of repetitions."""
 
     def __init__(self, y_true: ArrayLike, sample_weight: ArrayLike | None) -> None:
         y = check_target(y_true)
@@ -92,7 +92,7 @@ class Evaluation:
     metric : MetricSpec or callable
         What to compute.
     options : mapping
-        Its options.
+        Its options. A forecast of all rows among them, such as a reference, is reduced to `rows`.
     rows : Rows
         Targets and weights.
     forecast : Distribution or ndarray of shape (n, 2)
@@ -102,7 +102,8 @@ class Evaluation:
     def __init__(
         self, metric: MetricSpec | MetricFunction, options: Mapping[str, Any], rows: Rows, forecast: Any
     ) -> None:
-        self.metric, self.options, self.rows, self.forecast = metric, dict(options), rows, forecast
+        self.metric, self.rows, self.forecast = metric, rows, forecast
+        self.options = dict(options) if rows.keep is None else picked_options(options, rows.keep, rows.given)
 
     @cached_property
     def columns(self) -> Any:
@@ -112,7 +113,8 @@ class Evaluation:
         values = self.metric.rows(self.rows.y, self.forecast, **self.options)
         if values is None or is_sparse(values):
             return values
-        return values.reshape(values.shape[0], -1) if np.isfinite(values).all() else None
+        columns = np.column_stack(values) if isinstance(values, tuple) else values[:, np.newaxis]
+        return columns if np.isfinite(columns).all() else None
 
     @cached_property
     def of_weight(self) -> WeightFunction:
@@ -130,7 +132,7 @@ class Evaluation:
 
     @cached_property
     def cells(self) -> FloatArray | None:
-        """Share of the rows in each cell, shape (c,), if columns say in which of c cells a row is, else None.
+        """Share of the rows in each of c cells, shape (c,), if columns indicate the cell of a row, else None.
 
         The counts of a resample are then multinomial, and no row needs to be drawn.
         """
@@ -155,7 +157,7 @@ class Evaluation:
     def of_rows(
         self, y: FloatArray, forecast: Any, weight: FloatArray | None, pick: IntArray | None = None
     ) -> float:
-        """Return the metric of any rows; `pick` says which they are where they are not all, in order."""
+        """Return the metric of any rows; `pick` are their positions unless they are all, in order."""
         compute = self.metric.compute if isinstance(self.metric, MetricSpec) else self.metric
         options = self.options if pick is None else picked_options(self.options, pick, len(self.rows))
         return float(compute(y, forecast, sample_weight=weight, **options))
@@ -201,19 +203,17 @@ def evaluations(
             f"`metric` must be a metric, got the scorer {metric!r}. Pass its name, {metric.__name__!r}, with "
             "what it binds as `options`."
         )
-    known = require_spec(metric) if isinstance(metric, str) else find_spec(metric) or metric
+    definition = require_spec(metric) if isinstance(metric, str) else find_spec(metric) or metric
     settings = dict(options or {})
-    if rows.keep is not None:
-        settings = picked_options(settings, rows.keep, rows.given)
-    if isinstance(known, MetricSpec):
-        check_options(known, settings)
-        if known.random:  # one number for the value and all resamples, and for all models
+    if isinstance(definition, MetricSpec):
+        check_options(definition, settings)
+        if definition.random:  # one number for the value and all resamples, and for all models
             settings["random_state"] = seed_of(settings, rng)
-    elif not callable(known):
+    elif not callable(definition):
         raise TypeError(f"`metric` must be a name or a function, got {type(metric).__name__}.")
     else:
-        _check_takes_weights(known)
-    return [Evaluation(known, settings, rows, forecast) for forecast in forecasts]
+        _check_takes_weights(definition)
+    return [Evaluation(definition, settings, rows, forecast) for forecast in forecasts]
 
 
 def seed_of(options: Mapping[str, Any], rng: np.random.RandomState) -> int:

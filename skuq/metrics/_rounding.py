@@ -1,8 +1,8 @@
 """When numbers count as equal: one rule for shares and their limits, for ties, and for values on an edge.
 
-A share is a sum of weights over their total, an edge is low + i * step: rounding moves both off the value
-that they have in exact arithmetic, by other bits in other units of y. A limit that is met exactly there must
-be met here too.
+A share is a sum of weights over their total, an edge is low + i * step: rounding moves both off their values
+in exact arithmetic, by different bits in different units of y. A limit that is attained in exact arithmetic
+must count as attained here too.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ def reaches(value: float | FloatArray, limit: float | FloatArray, *, total: floa
 
 
 def count_above(falling: FloatArray, limit: float, *, total: float = 1.0, closed: bool = False) -> int:
-    """Return how many values of a falling sequence are above a limit; `closed` counts those that meet it."""
+    """Return how many values of a falling sequence are above a limit; `closed` counts those equal to it."""
     slack = ROUNDING * total
+    # negated, because searchsorted needs a rising sequence
     if closed:
         return int(np.searchsorted(-falling, slack - limit, side="right"))
     return int(np.searchsorted(-falling, -limit - slack, side="left"))
@@ -38,6 +39,6 @@ def last_of_ties(rising: FloatArray, scale: float | FloatArray) -> BoolArray:
     scale : float or ndarray of shape (m - 1,)
         Size of the numbers, or of each value but the first, that the values have been computed from.
     """
-    last = np.ones(rising.size, dtype=np.bool_)
+    last = np.ones(rising.size, dtype=np.bool_)  # the last value of all has no successor
     np.greater(np.diff(rising), ROUNDING * np.asarray(scale), out=last[:-1])
     return last

@@ -43,7 +43,9 @@ class DistributionScorer(BaseScorer):
         """Return the signed value of the metric for the estimator's distributions of X."""
         dist = _cached_predict_dist(method_caller, estimator, X)
         spec = find_spec(self._score_func)
-        compute = self._score_func if spec is None else spec.compute  # the warning is for people
+        compute = (
+            self._score_func if spec is None else spec.compute
+        )  # without the small-sample warning, which would repeat in every fold
         return float(self._sign * compute(y_true, dist, **{**self._kwargs, **metadata}))
 
     def __repr__(self) -> str:

@@ -8,23 +8,24 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
-from skuq.distributions import as_distribution
-from skuq.metrics._inputs import check_forecast, finite_std
+from skuq.distributions import Distribution, as_distribution
+from skuq.metrics._inputs import check_forecast_alone, finite_std
 from skuq.metrics._kernels import weighted_mean
 from skuq.metrics._spec import metric
 
 SHARPNESS_KINDS = ("std", "rms", "variance")
 
 
-def sharpness_rows(y_true: ArrayLike | None, y_pred: Any, *, kind: str = "std") -> FloatArray:
-    """Return sigma of each row, or its square."""
-    std = finite_std(as_distribution(y_pred))
+def sharpness_rows(y: FloatArray | None, dist: Distribution, *, kind: str = "std") -> FloatArray:
+    """Return the standard deviation of each row, or its square, whatever the target."""
+    check_option(kind, "kind", SHARPNESS_KINDS)
+    std = finite_std(dist)
     return std if kind == "std" else np.square(std)
 
 
-def sharpness_of_mean(mean: FloatArray, *, kind: str = "std") -> FloatArray:
-    """Return the sharpness from the mean of what stands for it in each row."""
-    return np.sqrt(mean) if kind == "rms" else mean
+def sharpness_of_mean(mean: float | FloatArray, *, kind: str = "std") -> FloatArray:
+    """Return the sharpness from the mean standard deviation or variance."""
+    return np.asarray(np.sqrt(mean) if kind == "rms" else mean)
 
 
 @metric(
@@ -45,15 +46,15 @@ def sharpness(
 ) -> float:
     r"""Sharpness: the mean predicted standard deviation.
 
-    How much does the model claim to know? A property of the forecasts alone, to be read beside a
+    How small is the predicted uncertainty? A property of the forecasts alone, to be read beside a
     calibration metric: among calibrated models the sharpest (smallest) is best. It is not proper: the
-    sharpest of all is the model that claims certainty, right or wrong (see the example), so do not select
+    sharpest of all is a model without any uncertainty, right or wrong (see the example), so do not select
     by it.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. Not used, only checked; there so that all metrics are called alike.
+        Observed targets. Not used, only checked; it is present so that all metrics have one signature.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target. The standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
@@ -86,21 +87,11 @@ def sharpness(
     >>> sharpness([0.0, 0.0], dist), round(sharpness(None, dist, kind="rms"), 4)
     (2.0, 2.2361)
 
-    Certainty is sharp even where it is wrong:
+    A point forecast is sharp even where it is wrong:
 
     >>> sharpness([5.0, -3.0], ([0.0, 0.0], [0.0, 0.0]))
     0.0
     """
-    check_option(kind, "kind", SHARPNESS_KINDS)
-    dist = as_distribution(y_pred)
-    target = np.zeros(len(dist)) if y_true is None else y_true
-    _, dist, weight = check_forecast(target, dist, sample_weight)
-    return sharpness_kernel(finite_std(dist), kind, weight)
-
-
-def sharpness_kernel(std: FloatArray, kind: str, weight: FloatArray | None) -> float:
-    """Return the mean of sigma, its root mean square, or the mean of its square."""
-    if kind == "std":
-        return weighted_mean(std, weight)
-    variance = weighted_mean(np.square(std), weight)
-    return variance if kind == "variance" else float(np.sqrt(variance))
+    dist, weight = check_forecast_alone(y_true, as_distribution(y_pred), sample_weight)
+    mean = weighted_mean(sharpness_rows(None, dist, kind=kind), weight)
+    return float(sharpness_of_mean(mean, kind=kind))

@@ -1,4 +1,4 @@
-"""How sure a number or a difference is: bootstrap intervals and permutation tests for any metric."""
+"""Uncertainty of a metric or of a difference: bootstrap intervals and permutation tests."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class PermutationTest:
     values : tuple of float
         The metric of either.
     n_permutations : int
-        How many swaps were looked at.
+        Number of swaps evaluated.
     exact : bool
-        Whether these were all there are.
+        Whether these are all possible swaps.
 
     Examples
     --------
@@ -106,10 +106,10 @@ def bootstrap_interval(
     method: str = "bca",
     random_state: int | np.random.RandomState | None = None,
 ) -> BootstrapInterval:
-    r"""Bootstrap interval for any metric of one model: how far chance may have moved the number.
+    r"""Bootstrap interval for any metric of one model: the uncertainty of its value by the choice of rows.
 
     Rows are drawn with replacement and the metric is computed again and again. The rows must be independent:
-    for time series it claims too much. The interval is about the choice of test rows; the model is given.
+    for time series it is too narrow. The interval is about the choice of test rows; the model is given.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def paired_permutation_test(
     alternative : {"two-sided", "less", "greater"}, default="two-sided"
         Whether the difference a - b is suspected to be other than 0, negative, or positive.
     n_permutations : int, default=1000
-        Number of random swaps; with so few rows that all swaps are no more, all are looked at.
+        Number of random swaps; with so few rows that all swaps are no more, all are evaluated.
     random_state : int, RandomState or None, default=None
         For equal numbers at every call pass an int.
 
@@ -364,7 +364,7 @@ def _difference_of_picks(a: Evaluation, both: Any, pick: np.ndarray, n: int) -> 
 def _count_extreme(draws: FloatArray, difference: float, alternative: str, scale: float) -> int:
     """Return how many differences are at least as extreme as the observed one, ties included.
 
-    So do those that are not defined, infinity less infinity: a test may err on the side of caution only.
+    Undefined ones, infinity less infinity, count as extreme: a test may err on the conservative side only.
     """
     slack = TIE * scale
     if alternative == "two-sided":

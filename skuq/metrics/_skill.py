@@ -1,4 +1,4 @@
-"""Proper scores relative to those of a reference forecast that knows nothing of X."""
+"""Proper scores relative to those of a reference forecast that does not depend on X."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_target
 from skuq.distributions import Distribution, Empirical, Normal, as_distribution
 from skuq.metrics._inputs import check_forecast
-from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._kernels import weighted_means
 from skuq.metrics._spec import metric
 
 REFERENCES = ("y_train", "reference")
 
 
 def crpss_rows(
-    y_true: ArrayLike, y_pred: Any, *, y_train: ArrayLike | None = None, reference: Any = None
-) -> FloatArray:
-    """Return the CRPS of the forecast and of the reference for each row, shape (n, 2)."""
-    y, dist, _ = check_forecast(y_true, y_pred, None)
+    y: FloatArray, dist: Distribution, *, y_train: ArrayLike | None = None, reference: Any = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the CRPS of the forecast and of the reference for each row."""
     check_one_reference(y_train, reference)
     if y_train is not None:
         against = climatology_crps(y, check_target(y_train, "y_train"))
     else:
-        against = reference_crps(y, check_reference(reference, y_true, None))
-    return np.column_stack([dist.crps(y), against])
+        against = reference_crps(y, check_reference(reference, y, None))
+    return dist.crps(y), against
 
 
 def crpss_of_means(means: FloatArray, **_: Any) -> FloatArray:
-    """Return the skill from the means of both scores."""
+    """Return 1 - score / reference from the means of both; 0 / 0 is no skill."""
     score, against = means[..., 0], means[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(against > 0, 1.0 - score / against, np.where(score == 0, 0.0, -np.inf))
@@ -60,10 +59,10 @@ def crps_skill_score(
 ) -> float:
     r"""CRPS skill score: the share of a reference forecast's CRPS that the model saves.
 
-    How much better than knowing nothing of X? On one test set it ranks models exactly as `crps_loss` does, on
-    a scale that compares data sets. It is not proper all the same: with few rows, or averaged over folds, the
-    rows that the reference predicts well count more, and a forecast that is too narrow gains (see the
-    example). Select by `crps_loss`, and report this.
+    How much better is the model than a forecast without X? On one test set it ranks models exactly as
+    `crps_loss` does, on a scale that compares data sets. It is not proper all the same: with few rows, or
+    averaged over folds, the rows that the reference predicts well count more, and a forecast that is too
+    narrow gains (see the example). Select by `crps_loss`, and report this.
 
     Parameters
     ----------
@@ -109,7 +108,7 @@ def crps_skill_score(
     >>> round(crps_skill_score([1.0, 4.0], ([1.5, 3.5], [1.0, 1.0]), y_train=[0.0, 2.0, 6.0]), 4)
     0.7159
 
-    Averaged over sets of one row, it prefers a forecast narrower than the truth:
+    Averaged over sets of one row, a forecast narrower than the truth scores better:
 
     >>> y = np.random.default_rng(0).normal(size=20_000)
     >>> reference = Normal(0 * y, 1 + 0 * y).crps(y)
@@ -117,20 +116,10 @@ def crps_skill_score(
     [0.0, 0.05]
     """
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    check_one_reference(y_train, reference)
-    if y_train is not None:
-        against = climatology_crps(y, check_target(y_train, "y_train"))
-    else:
-        known = check_reference(reference, y_true, sample_weight)
-        against = reference_crps(y, known)
-    return skill(weighted_mean(dist.crps(y), weight), weighted_mean(against, weight))
-
-
-def skill(score: float, against: float) -> float:
-    """Return 1 - score / against; 0 / 0 is no skill."""
-    if against == 0:
-        return 0.0 if score == 0 else -np.inf
-    return 1.0 - score / against
+    if reference is not None:
+        reference = check_reference(reference, y_true, sample_weight)
+    scores = crpss_rows(y, dist, y_train=y_train, reference=reference)
+    return float(crpss_of_means(weighted_means(scores, weight)))
 
 
 def check_one_reference(y_train: object, reference: object) -> None:
@@ -179,16 +168,22 @@ def climatology_crps(y: FloatArray, members: FloatArray) -> FloatArray:
 
 
 def msll_rows(
-    y_true: ArrayLike, y_pred: Any, *, y_train: ArrayLike | None = None, reference: Any = None
-) -> FloatArray:
-    """Return the negative log density of each row less that of the reference."""
-    y, dist, _ = check_forecast(y_true, y_pred, None)
+    y: FloatArray, dist: Distribution, *, y_train: ArrayLike | None = None, reference: Any = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the log density of the reference and of the forecast for each row."""
     check_one_reference(y_train, reference)
     if y_train is not None:
-        known: Distribution = normal_of(check_target(y_train, "y_train"))
+        against: Distribution = normal_of(check_target(y_train, "y_train"))
     else:
-        known = check_reference(reference, y_true, None)
-    return repeat(known, y.size).logpdf(y) - dist.logpdf(y)
+        against = check_reference(reference, y, None)
+    return repeat(against, y.size).logpdf(y), dist.logpdf(y)
+
+
+def msll_of_means(means: FloatArray, **_: Any) -> FloatArray:
+    """Return reference - forecast from the mean log densities; infinite where the forecast's is -inf."""
+    against, own = means[..., 0], means[..., 1]
+    with np.errstate(invalid="ignore"):  # both may be minus infinity
+        return np.where(own == -np.inf, np.inf, against - own)
 
 
 @metric(
@@ -202,6 +197,7 @@ def msll_rows(
     one_of=REFERENCES,
     source="Rasmussen & Williams 2006, section 2.5",
     rows=msll_rows,
+    combine=msll_of_means,
 )
 def mean_standardized_log_loss(
     y_true: ArrayLike,
@@ -213,9 +209,9 @@ def mean_standardized_log_loss(
 ) -> float:
     r"""Mean standardized log loss (MSLL): the log score less that of a reference forecast.
 
-    How much better than knowing nothing of X, in nats? As proper as `nll_loss`, from which it differs by
-    what no forecast can change, and free of the units of y. `crps_skill_score` is its counterpart where
-    outliers or distributions without a density occur.
+    How much better is the model than a forecast without X, in nats? As proper as `nll_loss`, from which it
+    differs by what no forecast can change, and free of the units of y. `crps_skill_score` is its counterpart
+    where outliers or distributions without a density occur.
 
     Parameters
     ----------
@@ -235,7 +231,7 @@ def mean_standardized_log_loss(
     -------
     loss : float
         In nats; lower is better, 0 for the reference itself, not bounded below. Infinite if a target lies
-        where the density of the forecast is 0, whatever the reference says.
+        where the density of the forecast is 0, whatever the reference.
 
     Raises
     ------
@@ -262,14 +258,10 @@ def mean_standardized_log_loss(
     -0.9721
     """
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    check_one_reference(y_train, reference)
-    if y_train is not None:
-        known: Distribution = normal_of(check_target(y_train, "y_train"))
-    else:
-        known = check_reference(reference, y_true, sample_weight)
-    against = weighted_mean(repeat(known, y.size).logpdf(y), weight)
-    own = weighted_mean(dist.logpdf(y), weight)
-    return np.inf if own == -np.inf else against - own
+    if reference is not None:
+        reference = check_reference(reference, y_true, sample_weight)
+    log_densities = msll_rows(y, dist, y_train=y_train, reference=reference)
+    return float(msll_of_means(weighted_means(log_densities, weight)))
 
 
 def normal_of(sample: FloatArray) -> Normal:

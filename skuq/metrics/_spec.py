@@ -22,10 +22,13 @@ MetricFunction = Callable[..., float]
 WeightFunction = Callable[[FloatArray | None], float]
 """A metric of given targets and forecasts, as a function of the weights of the rows."""
 
+RowValues = FloatArray | tuple[FloatArray, ...]
+"""One or several numbers for each row, arrays of shape (n,)."""
+
 
 @dataclass(frozen=True, eq=False)
 class OrderedWeights:
-    """A metric as a function of weights, which it takes in an order of its own.
+    """A metric as a function of weights in an order of its own.
 
     Parameters
     ----------
@@ -53,7 +56,7 @@ _NOT_OPTIONS = ("y_true", "y_pred", "sample_weight")
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSpec:
-    """What is known about a metric.
+    """Properties of a metric, its definition and its functions.
 
     Parameters
     ----------
@@ -65,11 +68,11 @@ class MetricSpec:
         Exponent of the units of y at the default options: under ``y -> c y`` the metric is
         multiplied by ``c ** units``, or gains ``log(c)``.
     direction : {"lower", "higher"} or None
-        Which way is better; None for a descriptive number.
+        Whether lower or higher is better; None for a descriptive number.
     optimum : float, str or None
-        Value of the best possible forecast; a string names the option that holds it.
+        Value of the best possible forecast; a string names the option with this value.
     needs : {"distribution", "density", "interval", "moments"}
-        What the metric needs of the forecast. Interval metrics also take bounds.
+        Required property of the forecast. Interval metrics also accept bounds.
     proper : bool
         Whether the true distribution has the best expected value among all forecasts.
     random : bool
@@ -79,29 +82,31 @@ class MetricSpec:
     one_of : tuple of str
         Options without a usable default, exactly one of which must be given.
     source : str
-        Where the definition comes from.
+        Reference of the definition.
     rows : callable or None
-        ``rows(y_true, y_pred, **options)`` of shape (n,) or (n, c), dense or sparse, where the metric is the
-        mean of such values per row, or `combine` of their means, so that resampling needs no second look at
-        the forecasts. It returns None for options with which the metric is no such mean.
+        ``rows(y, forecast, **options)`` of checked targets and forecasts: values per row, of shape (n,),
+        a tuple of such arrays or a sparse array of shape (n, c), where the metric is their mean, or `combine`
+        of their means. The public function computes its value from them, and resampling takes their means
+        with other weights. It returns None for options with which the metric is no such mean.
     combine : callable or None
         ``combine(means, **options)``: the metric from means of shape (..., c), or (...) of one column.
     of_weights : callable or None
-        ``of_weights(y_true, y_pred, **options)``: the metric as a function of weights, zeros among them,
-        which has done before whatever does not depend on them. For metrics that are no function of means.
+        ``of_weights(y, forecast, **options)`` of checked targets and forecasts: the metric as a function of
+        weights, zeros among them; what does not depend on the weights is computed once. For metrics that are
+        not a function of means.
     of_uniform : callable or None
         ``of_uniform(entry, **options)``: the metric of a calibrated forecast with a density, where it depends
         on the PIT values alone. ``entry`` are sorted uniform numbers, one a row: the levels at which
-        quantiles, or central intervals, take in their targets.
+        quantiles, or central intervals, cover their targets.
     calibrated : callable or None
         ``calibrated(n, **options)``: expected value for a perfectly calibrated forecast of n rows, where a
         formula is known.
     meaning : str
-        What a value says in plain words, with ``{value}`` for the number; the report adds the judgement.
+        Meaning of a value in plain words, with ``{value}`` for the number; the report adds the comparison.
     function : callable
         The public function.
     compute : callable
-        The same without the small-sample warning; what scorers call.
+        The same without the small-sample warning, for scorers.
     """
 
     abbreviation: str
@@ -115,7 +120,7 @@ class MetricSpec:
     random: bool = False
     small_sample: bool = False
     one_of: tuple[str, ...] = ()
-    rows: Callable[..., FloatArray | None] | None = None
+    rows: Callable[..., RowValues | None] | None = None
     combine: Callable[..., FloatArray] | None = None
     of_weights: Callable[..., WeightFunction] | None = None
     of_uniform: Callable[..., float] | None = None
@@ -167,14 +172,14 @@ def metric(
     abbreviation : str
         Key of the registry.
     small_sample : bool, default=False
-        Whether the function warns when it is given few rows.
+        Whether the function warns of few rows.
     **record
         The other fields of `MetricSpec`.
 
     Returns
     -------
     decorator : callable
-        Returns the function, wrapped only where it has to warn.
+        Returns the function, wrapped only where it warns of few rows.
     """
 
     def register(compute: Callable[P, float]) -> Callable[P, float]:
@@ -198,7 +203,7 @@ def find_spec(metric: object) -> MetricSpec | None:
     if not isinstance(metric, str):
         try:
             name = _ABBREVIATIONS.get(metric)
-        except TypeError:  # what cannot be hashed is not one of ours
+        except TypeError:  # an unhashable object is no metric of skuq
             return None
         return None if name is None else _SPECS[name]
     return _SPECS.get(metric) or _SPECS.get(metric.removeprefix("neg_"))

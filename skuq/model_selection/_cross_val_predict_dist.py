@@ -26,9 +26,9 @@ def cross_val_predict_dist(
     params: dict[str, Any] | None = None,
     n_jobs: int | None = None,
 ) -> Distribution:
-    """Get for every row the distribution predicted by a model that has not seen it.
+    """Predict the distribution of each row by a model that was not trained on it.
 
-    What `sklearn.model_selection.cross_val_predict` is for point predictions: for pictures of
+    What `sklearn.model_selection.cross_val_predict` is for point predictions: for plots of
     calibration, for fitting a recalibrator by hand, for stacking. To estimate how well a model does, use
     `cross_validate` with skuq's scorers, which scores each fold on its own.
 

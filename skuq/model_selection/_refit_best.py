@@ -62,7 +62,7 @@ def refit_best(
 
     Notes
     -----
-    A callable ``refit`` costs what scikit-learn cannot do without knowing the metric: the search has no
+    With a callable ``refit``, scikit-learn does not define what depends on a single metric: the search has no
     ``best_score_`` (read ``cv_results_["mean_test_neg_crps"][search.best_index_]``), and ``search.score``
     fails (call ``get_scorer("neg_crps")(search, X, y)``). ``predict``, ``best_estimator_``, ``best_params_``
     and `~skuq.prediction.predict_dist` work as always. HalvingGridSearchCV takes one metric only, so no
@@ -141,10 +141,10 @@ class RefitBest:
         return worst
 
     def _warn(self, least: float) -> None:
-        """Say that no candidate satisfies all constraints."""
-        wanted = ", ".join(f"{name} {operator} {limit:g}" for name, operator, limit in self.constraints)
+        """Warn that no candidate satisfies all constraints."""
+        limits = ", ".join(f"{name} {operator} {limit:g}" for name, operator, limit in self.constraints)
         warn_user(
-            f"no candidate satisfies {wanted}; the one with the smallest relative violation, {least:.3g}, is "
+            f"no candidate satisfies {limits}; the one with the smallest relative violation, {least:.3g}, is "
             "chosen.",
             ConstraintWarning,
         )

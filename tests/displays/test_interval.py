@@ -33,7 +33,7 @@ def test_rows_are_sorted(rows, sort_by):
     assert ("minus prediction" in display.ax_.get_ylabel()) is (sort_by == "width")
 
 
-def test_all_rows_when_asked(rows):
+def test_all_rows_on_request(rows):
     loc, scale, y = (part[:30] for part in rows)
     display = IntervalDisplay.from_predictions(y, (loc, scale), max_rows=None)
     assert len(display.rows_) == 30

@@ -49,7 +49,7 @@ def test_a_constant_scale_is_one_full_bin(scale):
     assert scale * (1 - 1e-12) <= edges[full + 1]
 
 
-def test_an_outlier_does_not_ask_for_endless_bins():
+def test_an_outlier_does_not_lead_to_countless_bins():
     scale = np.append(np.ones(99), 1e6)
     display = draw(None, (np.zeros(100), scale), bin_width=0.1)
     assert len(display.hist_.get_data().values) < 600

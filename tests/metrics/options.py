@@ -1,4 +1,4 @@
-"""What the laws pass to metrics that ask for an argument of their own."""
+"""Arguments of the laws for metrics with required options."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The packages that the metrics are compared with; a test that asks for one that is missing is skipped."""
+"""The packages that the metrics are compared with; tests of missing packages are skipped."""
 
 import warnings
 

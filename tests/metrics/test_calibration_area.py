@@ -99,16 +99,16 @@ def test_entry_level_of_an_interval():
 
 
 @pytest.mark.parametrize("kind", ["quantile", "interval"])
-def test_a_target_on_an_atom_is_taken_in_evenly(kind):
-    """The share of draws of the randomised PIT that each level takes in, by a fine grid of them."""
+def test_a_target_on_an_atom_is_covered_gradually(kind):
+    """The share of draws of the randomised PIT that each level covers, by a fine grid of them."""
     ensemble = Empirical(np.tile([0.0, 1.0, 1.0, 2.0, 3.0], (6, 1)))
     y = np.array([0.0, 1.0, 1.5, 2.0, 3.0, 9.0])
     below, reached = np.array([0, 0.2, 0.6, 0.6, 0.8, 1]), np.array([0.2, 0.6, 0.6, 0.8, 1, 1])
     draws = below + np.outer((np.arange(20_000) + 0.5) / 20_000, reached - below)
     place = draws if kind == "quantile" else np.abs(2 * draws - 1)
     for level in (0.07, 0.2, 0.33, 0.5, 0.71, 0.9):
-        taken_in = sum(part.reached(level) for part in entries(y, ensemble, kind))
-        np.testing.assert_allclose(taken_in, (place <= level + 1e-12).mean(axis=0), atol=1e-4)
+        covered = sum(part.reached(level) for part in entries(y, ensemble, kind))
+        np.testing.assert_allclose(covered, (place <= level + 1e-12).mean(axis=0), atol=1e-4)
 
 
 def test_calibrated_forecast_scores_what_the_docstring_says():

@@ -75,7 +75,7 @@ def test_ensembles_are_compared_by_their_own_quantiles():
         assert metric(y, dist, levels=9) == pytest.approx(0, abs=1e-15)
 
 
-def test_intervals_do_not_see_bias_that_quantiles_see():
+def test_bias_moves_the_quantile_curve_but_not_the_interval_curve():
     rng = np.random.default_rng(0)
     y = rng.choice([-1.0, 1.0], size=1000) * np.abs(rng.normal(size=1000))
     biased = Normal(np.full(1000, 0.5), np.ones(1000))

@@ -1,6 +1,6 @@
 """Defects of the peers that skuq does not share: each is shown in the peer, where it is installed, and here.
 
-The order is that in which they were found; a test's name says what is wrong in the peer.
+The order is that in which they were found; the name of a test is the defect of the peer.
 """
 
 import numpy as np
@@ -147,7 +147,7 @@ def test_quantile_calibration_of_netcal_has_no_bins_by_default(het100):
     assert quantile_calibration_error(y, dist) > 2 * theirs
 
 
-def test_quantile_calibration_sees_what_balances_out():
+def test_quantile_calibration_detects_errors_that_balance_out():
     """Half the rows too narrow and half too wide: right on average, wrong everywhere."""
     rng = np.random.default_rng(0)
     s = np.repeat([0.5, 2.0], 10_000) * np.exp(0.01 * rng.normal(size=20_000))
@@ -238,7 +238,7 @@ def test_gain_is_relative_to_the_constant_band(forecast):
 
 
 def test_gain_is_a_covariance_and_not_proper():
-    """Nothing in the paper or in UQ360 says so: the true sigma gains nothing, its square root does."""
+    """Neither the paper nor UQ360 mentions it: the true sigma gains nothing, its square root does."""
     rng = np.random.default_rng(0)
     sigma = np.exp(rng.normal(size=50_000))
     y = sigma * rng.normal(size=50_000)

@@ -267,7 +267,7 @@ def test_a_target_that_is_none_is_named():
     ],
     ids=["t1", "t2", "cauchy"],
 )
-def test_without_moments_the_error_says_what_is_needed_and_what_works(metric, dist):
+def test_the_error_without_moments_has_the_requirement_and_an_alternative(metric, dist):
     message = r"`y_pred` must have a finite (mean|standard deviation) in every row.*`crps_loss`"
     with pytest.raises(ValueError, match=message):
         metric(Y, dist)

@@ -62,9 +62,9 @@ def test_coverage_error_has_no_fault_to_find_with_useless_intervals():
     y = rng.normal(size=1000)
     useless = np.tile([-np.inf, np.inf], (1000, 1))
     useless[::10] = 99.0
-    honest = Normal(np.zeros(1000), np.ones(1000))
-    assert interval_coverage_error(y, useless) < interval_coverage_error(y, honest)
-    assert interval_score_loss(y, honest) < interval_score_loss(y, useless)
+    calibrated = Normal(np.zeros(1000), np.ones(1000))
+    assert interval_coverage_error(y, useless) < interval_coverage_error(y, calibrated)
+    assert interval_score_loss(y, calibrated) < interval_score_loss(y, useless)
 
 
 @pytest.mark.parametrize("tie", [0.0, 3e-7, -3e-7])
@@ -75,7 +75,7 @@ def test_a_target_on_the_atom_that_bounds_an_interval_is_covered_within_single_p
     dist = Empirical(np.tile(grades + tie, (2000, 1)), weights)
     y = rng.choice(grades, size=2000, p=weights)
     assert prediction_interval_coverage(y, dist) == np.mean((y > 4) & (y < 7))
-    # bare bounds say nothing of atoms, and are taken as they are
+    # bounds have no information about atoms and are used unchanged
     inside = np.mean((dist.interval()[:, 0] <= y) & (y <= dist.interval()[:, 1]))
     assert prediction_interval_coverage(y, dist.interval()) == inside
 

@@ -2,13 +2,15 @@
 
 import inspect
 import math
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 
 from skuq.distributions import Empirical, Normal, Quantiles, StudentT, affine
+from skuq.metrics._kernels import weighted_means
 from skuq.metrics._spec import all_specs
 from tests.metrics.options import required
 
@@ -98,6 +100,20 @@ def test_row_of_weight_zero_is_as_if_absent(spec, forecast):
     assert value(spec, wild, dist, sample_weight=weight) == pytest.approx(
         value(spec, y[1:], dist[1:]), rel=1e-12
     )
+
+
+@of([spec for spec in SPECS if spec.rows is not None])
+def test_the_value_is_computed_from_the_means_of_its_rows(spec, forecast):
+    y, dist = forecast
+    options = required(spec)
+    weights = [None, np.random.default_rng(0).random(y.size) + 0.5]
+    for member, weight in product(families(spec, dist), weights):
+        rows = spec.rows(y, member, **options)
+        dense = rows.toarray().T if sparse.issparse(rows) else np.atleast_2d(rows)
+        means = weighted_means(tuple(dense), weight)
+        means = means[0] if means.size == 1 else means
+        expected = means if spec.combine is None else spec.combine(means, **options)
+        assert value(spec, y, member, sample_weight=weight) == pytest.approx(float(expected), rel=1e-12)
 
 
 @of([spec for spec in SPECS if spec.proper])

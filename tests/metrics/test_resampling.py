@@ -162,7 +162,7 @@ def test_many_rows_are_drawn_in_groups_of_about_equal_size(n):
 
 
 def test_the_standard_error_of_groups_is_that_of_rows():
-    """Of a mean it is known; 2000 resamples err by 1.6 %."""
+    """Known for a mean; 2000 resamples err by 1.6 %."""
     rng = np.random.default_rng(0)
     y = rng.lognormal(size=100_000)
     point = Normal(np.zeros(y.size), np.zeros(y.size))  # the CRPS of a point is |y|
@@ -297,7 +297,7 @@ def test_progress_is_written_in_tenths(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_all_models_of_a_report_meet_the_same_groups():
+def test_all_models_of_a_report_are_evaluated_on_the_same_groups():
     models = {"one": FAMILIES["normal"], "twin": FAMILIES["normal"]}
     for seed in ({}, {"random_state": None}, {"random_state": 3}, {"random_state": np.random.RandomState(3)}):
         report = report_of(

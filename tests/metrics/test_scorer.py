@@ -130,7 +130,7 @@ def test_scikit_learn_accepts_it(name):
         ("zzzzzzzz", "Known: auucc_gain, .*mpiw, .*neg_crps"),
     ],
 )
-def test_unknown_names_are_answered_with_near_ones(name, hint):
+def test_the_error_of_an_unknown_name_has_similar_ones(name, hint):
     with pytest.raises(ValueError, match=hint):
         get_scorer(name)
     with pytest.raises(ValueError, match=hint):
@@ -180,7 +180,7 @@ def test_options_are_bound():
     assert repr(make_scorer("interval_score", coverage=0.5)) == "make_scorer('interval_score', coverage=0.5)"
 
 
-def test_direction_is_known_where_there_is_one():
+def test_metrics_with_a_direction_accept_no_other():
     make_scorer("crps", greater_is_better=False)
     with pytest.raises(
         ValueError, match="`greater_is_better` must be left out for 'crps', where lower is known"
@@ -212,7 +212,7 @@ def test_a_metric_of_ones_own():
 # ------------------------------------------------------------------------------------- caching
 
 
-def test_eight_scorers_ask_once_a_fold(counting):
+def test_eight_scorers_predict_once_a_fold(counting):
     result = cross_validate(counting, X, Y, cv=5, scoring=scorers(*NAMES[:8]))
     assert counting.calls == 5
     for name in NAMES[:8]:
@@ -228,12 +228,12 @@ def test_caching_stands_beside_scikit_learns_own(counting):
     assert (result["test_r2"] != result["test_neg_crps"]).all()
 
 
-def test_one_scorer_asks_once(counting):
+def test_one_scorer_predicts_once(counting):
     cross_val_score(counting, X, Y, cv=3, scoring=get_scorer("neg_crps"))
     assert counting.calls == 3
 
 
-def test_a_search_asks_once_a_fold_and_candidate(counting):
+def test_a_search_predicts_once_a_fold_and_candidate(counting):
     pipeline = make_pipeline(StandardScaler(), counting)
     grid = {"standardscaler__with_mean": [True, False]}
     GridSearchCV(pipeline, grid, scoring=scorers(*NAMES), refit="neg_crps", cv=3).fit(X, Y)
@@ -255,7 +255,7 @@ def test_point_masses_score_by_absolute_error():
     try:
         score = get_scorer("neg_crps")(model, X, Y)
     except NotProbabilisticError:
-        return  # either is honest; a NaN is not
+        return  # an error is acceptable, a NaN is not
     assert score == pytest.approx(-np.abs(Y - Y.mean()).mean())
 
 

@@ -307,7 +307,7 @@ def test_routed_weights_reach_the_metric(name, shape):
 
 
 @every_shape
-def test_routing_gives_each_scorer_what_it_asked_for(shape):
+def test_routing_gives_each_scorer_what_it_requests(shape):
     model, parameter = model_of(shape)
     step = model if shape == "bare" else model[-1]
     with config_context(enable_metadata_routing=True):

@@ -365,7 +365,7 @@ def test_a_model_does_not_differ_from_itself(pair):
 
 @pytest.mark.parametrize("name", ["crps", "ence"])
 def test_the_level_is_kept(name):
-    """Forecasts that are alike in distribution differ significantly as often as the level says."""
+    """Forecasts that are alike in distribution differ significantly as often as the nominal level."""
     rng = np.random.default_rng(0)
     p_values = []
     for _ in range(120):
@@ -513,7 +513,7 @@ def test_a_frozen_scipy_reference_has_the_rows_that_count():
     assert draws[0].high == pytest.approx(draws[1].high)
 
 
-def test_what_is_no_metric_is_told_apart():
+def test_errors_distinguish_what_is_no_metric():
     forecast = [0.0, 0.0], [1.0, 1.0]
     with pytest.raises(TypeError, match=r"got the scorer .* Pass its name, 'neg_crps'"):
         bootstrap_interval([1.0, 2.0], forecast, get_scorer("neg_crps"))

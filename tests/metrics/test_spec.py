@@ -1,4 +1,4 @@
-"""The registry, and the warning about few rows that it hangs on a metric."""
+"""The registry, and the warning of metrics about few rows."""
 
 import inspect
 import pickle
@@ -75,7 +75,7 @@ def test_functions_pickle_and_keep_their_signature(spec):
     assert set(spec.options) == {p.name for p in parameters[3:]}
 
 
-def test_label_says_the_units():
+def test_label_has_the_units():
     assert SPECS["crps"].label == "CRPS (units of y)"
     assert SPECS["ence"].label == "ENCE"
     assert SPECS["nll"].label == "NLL"

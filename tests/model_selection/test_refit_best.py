@@ -140,7 +140,7 @@ def test_missing_metrics_are_named(refit, message):
         refit(CV)
 
 
-def test_a_single_metric_search_is_told_what_to_do():
+def test_the_error_of_a_single_metric_search_has_the_remedy():
     with pytest.raises(ValueError, match=r"it has a single metric; pass scoring=scorers\(...\)"):
         refit_best("neg_crps")(results(score=[1, 2]))
 

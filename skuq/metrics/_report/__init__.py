@@ -1,1 +1,1 @@
-"""The report: the metrics of one or several models with intervals, and what they say in words."""
+"""The report: the metrics of one or several models with intervals and their meaning in words."""

@@ -1,4 +1,4 @@
-"""One table that says what the metrics of a forecast are, and what they mean."""
+"""The metrics of forecasts as one table, with intervals, null values and sentences."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._inputs import check_interval_bounds, is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
 from skuq.metrics._report.table import UncertaintyReport
-from skuq.metrics._report.wording import Reading, headline, interpret, is_in_percent, unit_of
+from skuq.metrics._report.wording import Result, describe, headline, is_in_percent, unit_of
 from skuq.metrics._resampling import (
     Evaluation,
     Rows,
     bootstrap,
-    evaluations,
     fast_generator,
     seed_of,
 )
@@ -38,7 +37,7 @@ MOST_SIMULATED = 1e8
 
 
 class Progress:
-    """Writes to stderr how many steps are done, in tenths of all, where it is wanted."""
+    """Writes the number of steps done to stderr, in tenths of all, if verbose."""
 
     def __init__(self, what: str, total: int, verbose: int) -> None:
         self.what, self.total, self.verbose, self.done = what, total, verbose, 0
@@ -94,7 +93,7 @@ def uncertainty_report(
 ) -> UncertaintyReport:
     """Every metric of a forecast with what it means.
 
-    May the forecasts be trusted, and what do the numbers say? Calibration metrics mean nothing by themselves:
+    Are the forecasts reliable, and what do the numbers mean? Calibration metrics mean nothing by themselves:
     they are above 0 for a perfect forecast too, the more so the fewer the rows. So beside each value stand
     what it would be if the targets had been drawn from the forecasts themselves, an interval by resampling,
     and a sentence.
@@ -171,7 +170,7 @@ def uncertainty_report(
     given = Rows(y_true, sample_weight)
     models, settings = _models(y_pred), _settings(options)
     chosen = _chosen(metrics, settings)
-    # drawn once, so that all models meet the same random numbers
+    # drawn once, so that all models are evaluated on the same random numbers
     seeds = {
         spec.abbreviation: seed_of(settings.get(spec.abbreviation, {}), rng) for spec in chosen if spec.random
     }
@@ -182,7 +181,7 @@ def uncertainty_report(
             warn_of_unreachable_level(forecast._unreachable_level(np.asarray(nominal), "coverage"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SmallSampleWarning)  # each metric would repeat it
-            entries = _values(rows, forecast, chosen, settings, nominal, seeds, rng)
+            entries = _values(rows, forecast, chosen, settings, nominal, seeds)
             whose = f"{name}: " if isinstance(y_pred, Mapping) else ""
             _resample(entries, rows, n_resamples, rng, Progress(f"{whose}resample", n_resamples, verbose))
             if isinstance(forecast, Distribution):
@@ -241,7 +240,6 @@ def _values(
     given: Mapping[str, Mapping[str, Any]],
     coverage: float,
     seeds: Mapping[str, int],
-    rng: np.random.RandomState,
 ) -> list[Entry]:
     """Return the metrics with their values; of those that are not defined, with the reason."""
     entries = []
@@ -251,7 +249,7 @@ def _values(
         settings = given.get(spec.abbreviation, {})
         common = {"coverage": coverage} if spec.options.get("coverage") == DEFAULT_COVERAGE else {}
         seed = {"random_state": seeds[spec.abbreviation]} if spec.random else {}
-        (evaluation,) = evaluations(spec.abbreviation, {**common, **settings, **seed}, rows, [forecast], rng)
+        evaluation = Evaluation(spec, {**common, **settings, **seed}, rows, forecast)
         try:
             entries.append(Entry(spec, evaluation, evaluation.value()))
         except ValueError as error:
@@ -361,9 +359,9 @@ def _record(entry: Entry, n: float, confidence: float, rng: np.random.RandomStat
         "calibrated_low": calibrated_low,
         "calibrated_high": calibrated_high,
     }
-    if spec.units == 0:  # what is rounding in a number without units says nothing
+    if spec.units == 0:  # numbers without units have a scale of 1, so that these are rounding errors
         numbers = {name: 0.0 if abs(value) < ROUNDING else value for name, value in numbers.items()}
-    reading = Reading(spec, **numbers, optimum=optimum, n=n, confidence=confidence, error=entry.error)
+    result = Result(spec, **numbers, optimum=optimum, n=n, confidence=confidence, error=entry.error)
     return {
         "metric": spec.abbreviation,
         "title": spec.title,
@@ -371,7 +369,7 @@ def _record(entry: Entry, n: float, confidence: float, rng: np.random.RandomStat
         "units": unit_of(spec),
         "direction": spec.direction or "",
         "optimum": np.nan if optimum is None else float(optimum),
-        "reading": interpret(reading),
+        "reading": describe(result),
     }
 
 

@@ -1,4 +1,4 @@
-"""What the numbers of a report mean, in plain words."""
+"""The numbers of a report in words: formats, and a sentence for each value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skuq.metrics._rounding import ROUNDING
 from skuq.metrics._spec import MetricSpec
 
 MOST_DECIMALS = 6
-"""What takes more, or a million, is written with an exponent."""
+"""Numbers that need more decimals, and those from a million on, are written with an exponent."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def is_in_percent(spec: MetricSpec) -> bool:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A value and what to hold it against."""
+class Result:
+    """A metric of one model with its interval, the null distribution and the optimum."""
 
     spec: MetricSpec
     value: float
@@ -95,7 +95,7 @@ class Reading:
 
     @property
     def is_simulated(self) -> bool:
-        """Whether the range of calibrated models is known."""
+        """Whether the range of calibrated models was simulated."""
         return math.isfinite(self.calibrated_low) and math.isfinite(self.calibrated_high)
 
     @property
@@ -117,7 +117,7 @@ class Reading:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number as a person writes it."""
+    """Return a number with some significant digits, without an exponent where it is short."""
     if not math.isfinite(value):
         return {math.inf: "inf", -math.inf: "-inf"}.get(value, "")
     rounded = float(f"{value:.{digits - 1}e}")
@@ -129,7 +129,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, with decimals near the ends where whole percents say too little."""
+    """Return a share in percent, with decimals near the ends where whole percents would round to 0 or 100."""
     rest = 100 * (1 - share if 0.985 < share < 1 else abs(share))
     decimals = 0
     if 0 < rest < 1.5:
@@ -144,23 +144,23 @@ def unit_of(spec: MetricSpec) -> str:
     return {0: "", 1: "y"}.get(spec.units, f"y^{spec.units}")
 
 
-def interpret(reading: Reading) -> str:
-    """Return what a value means."""
-    if reading.error:
-        return "not defined: " + reading.error.split(". ")[0].rstrip(".")
-    if not math.isfinite(reading.value):
-        size = "infinite" if reading.value > 0 else "minus infinite"
+def describe(result: Result) -> str:
+    """Return the sentence of the report about a value: its meaning and its comparison."""
+    if result.error:
+        return "not defined: " + result.error.split(". ")[0].rstrip(".")
+    if not math.isfinite(result.value):
+        size = "infinite" if result.value > 0 else "minus infinite"
         return f"{size}: some rows are out of all proportion, or have infinite quantiles"
-    if isinstance(reading.spec.optimum, str):
-        return _read_coverage(reading)
-    value = reading.words(reading.format(reading.value))
-    meaning = reading.spec.meaning.format(value=value, percent=value)
-    comparison = _compare_with_null(reading)
+    if isinstance(result.spec.optimum, str):
+        return _describe_coverage(result)
+    value = result.words(result.format(result.value))
+    meaning = result.spec.meaning.format(value=value, percent=value)
+    comparison = _compare_with_null(result)
     return f"{meaning}; {comparison}" if meaning and comparison else meaning or comparison
 
 
 def headline(rows: Rows, forecast: Any, coverage: float) -> str:
-    """Return in one line whether the forecasts claim too much, and whether they lie to one side."""
+    """Return in one line whether the forecasts are over- or underconfident, and whether they are biased."""
     y, weight, n = rows.y, rows.weight, rows.total
     bounds = forecast.interval(coverage) if isinstance(forecast, Distribution) else forecast
     inside = weighted_mean(covered(y, bounds[:, 0], bounds[:, 1]), weight)
@@ -176,7 +176,7 @@ def headline(rows: Rows, forecast: Any, coverage: float) -> str:
 
 
 def coverage_words(inside: float, nominal: float, chance: float) -> str:
-    """Return what a share of targets inside the intervals says about the forecasts."""
+    """Return a share of targets inside the intervals in words: calibrated, over- or underconfident."""
     if abs(inside - nominal) <= chance:
         word = "calibrated"
     else:
@@ -184,51 +184,51 @@ def coverage_words(inside: float, nominal: float, chance: float) -> str:
     return f"{word}: {percent(inside)} of the targets inside the {percent(nominal)} interval"
 
 
-def _read_coverage(reading: Reading) -> str:
-    """Return the reading of a share that should equal the option that the record names."""
-    nominal = float(reading.optimum if reading.optimum is not None else np.nan)
-    chance = _deviation(nominal, reading.n, reading.confidence)
-    return coverage_words(reading.value, nominal, chance)
+def _describe_coverage(result: Result) -> str:
+    """Return the sentence about a share whose optimum is an option, the nominal coverage."""
+    nominal = float(result.optimum if result.optimum is not None else np.nan)
+    chance = _deviation(nominal, result.n, result.confidence)
+    return coverage_words(result.value, nominal, chance)
 
 
 def _deviation(share: float, n: float, confidence: float) -> float:
-    """Return how far chance moves an observed share."""
+    """Return the half width of the interval of an observed share; 0.5 / n corrects for continuity."""
     return float(ndtri((1 + confidence) / 2) * math.sqrt(share * (1 - share) / n) + 0.5 / n)
 
 
-def _compare_with_null(reading: Reading) -> str:
+def _compare_with_null(result: Result) -> str:
     """Return how the value compares with that of a calibrated model."""
-    spec, value = reading.spec, reading.value
-    if not reading.is_simulated:
-        return _compare_without_simulation(reading)
-    spread = reading.calibrated_high - reading.calibrated_low
-    if spread <= 1e-9 * abs(reading.calibrated):
+    spec, value = result.spec, result.value
+    if not result.is_simulated:
+        return _compare_without_simulation(result)
+    spread = result.calibrated_high - result.calibrated_low
+    if spread <= 1e-9 * abs(result.calibrated):
         return "it does not depend on the targets" if spec.direction is None else ""
-    ordinary = reading.words(reading.format.span(reading.calibrated_low, reading.calibrated_high))
-    if reading.calibrated_low <= value <= reading.calibrated_high:
+    ordinary = result.words(result.format.span(result.calibrated_low, result.calibrated_high))
+    if result.calibrated_low <= value <= result.calibrated_high:
         return f"by chance alone a calibrated model has {ordinary}"
-    above = value > reading.calibrated_high
+    above = value > result.calibrated_high
     if spec.direction is None:
         return f"{'more' if above else 'less'} than if the forecasts were true, {ordinary}"
     worse = above if spec.direction == "lower" else not above
     if worse:
         return f"worse than a calibrated model, {ordinary}"
-    if reading.is_calibration_error:
+    if result.is_calibration_error:
         return f"no worse than a calibrated model, {ordinary}"
-    cautious = ": they are too cautious" if spec.proper else ""  # others may not see the scale at all
+    cautious = ": they are too cautious" if spec.proper else ""  # other scores may not depend on the scale
     return f"better than the forecasts state, {ordinary}{cautious}"
 
 
-def _compare_without_simulation(reading: Reading) -> str:
+def _compare_without_simulation(result: Result) -> str:
     """Return the comparison with a formula, or what would be best."""
-    spec = reading.spec
-    if math.isfinite(reading.calibrated) and reading.calibrated > 0 and spec.direction == "lower":
-        ratio = reading.value / reading.calibrated
-        average = reading.words(reading.format(reading.calibrated))
+    spec = result.spec
+    if math.isfinite(result.calibrated) and result.calibrated > 0 and spec.direction == "lower":
+        ratio = result.value / result.calibrated
+        average = result.words(result.format(result.calibrated))
         return f"{ratio:.1f} times what a calibrated model scores on average ({average})"
     if spec.direction is None:
         return "neither high nor low is better by itself"
-    if reading.optimum in {None, -math.inf}:
+    if result.optimum in {None, -math.inf}:
         return f"{spec.direction} is better"
-    best = float(reading.optimum or 0.0)
+    best = float(result.optimum or 0.0)
     return f"{spec.direction} is better, best {percent(best) if is_in_percent(spec) else number(best)}"

@@ -8,23 +8,24 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_option
+from skuq.distributions import Distribution
 from skuq.metrics._inputs import (
-    check_forecast,
-    check_interval_forecast,
-    check_interval_widths,
+    Forecast,
+    check_forecast_alone,
+    check_forecast_or_bounds,
     finite_mean,
-    is_bounds,
+    interval_bounds,
 )
-from skuq.metrics._intervals import coverage_rows, interval_coverage, width_rows
+from skuq.metrics._intervals import coverage_rows, width_rows
 from skuq.metrics._kernels import weighted_mean
 from skuq.metrics._spec import metric
 
 SIDES = ("nearest", "active")
 
 
-def miss_rate_of_mean(mean: FloatArray, **_: Any) -> FloatArray:
-    """Return the miss rate from the share of intervals that hold."""
-    return 1.0 - mean
+def miss_rate_of_mean(mean: float | FloatArray, **_: Any) -> FloatArray:
+    """Return the miss rate from the coverage."""
+    return np.asarray(1.0 - mean)
 
 
 @metric(
@@ -49,7 +50,7 @@ def interval_miss_rate(
 ) -> float:
     r"""Miss rate: the share of targets outside their interval.
 
-    How often do the intervals fail? One less `prediction_interval_coverage`, and an axis of the uncertainty
+    How often do the intervals miss? One less `prediction_interval_coverage`, and an axis of the uncertainty
     characteristics curve. To be compared with one less the nominal coverage; it is not proper, for intervals
     over the whole line never miss (see the example), so do not select by it.
 
@@ -91,13 +92,14 @@ def interval_miss_rate(
     >>> interval_miss_rate([1.0, 2.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # and of no use
     0.0
     """
-    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
-    return 1.0 - interval_coverage(y, lower, upper, weight)
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    inside = weighted_mean(coverage_rows(y, forecast, coverage=coverage), weight)
+    return float(miss_rate_of_mean(inside))
 
 
-def bandwidth_of_mean(mean: FloatArray, **_: Any) -> FloatArray:
+def bandwidth_of_mean(mean: float | FloatArray, **_: Any) -> FloatArray:
     """Return the bandwidth from the mean width."""
-    return mean / 2
+    return np.asarray(mean / 2)
 
 
 @metric(
@@ -123,13 +125,13 @@ def interval_bandwidth(
     r"""Bandwidth: the mean of the bands to either side of the prediction, half the mean interval width.
 
     How precise are the intervals? An axis of the uncertainty characteristics curve. A property of the
-    forecasts alone and not proper: intervals of no width have the least and never hold (see the example), so
-    do not select by it.
+    forecasts alone and not proper: intervals of no width have the least and never contain a target (see the
+    example), so do not select by it.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. Not used, only checked; there so that all metrics are called alike.
+        Observed targets. Not used, only checked; it is present so that all metrics have one signature.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
@@ -164,14 +166,24 @@ def interval_bandwidth(
     >>> interval_bandwidth([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])  # narrowest, and always wrong
     0.0
     """
-    return weighted_mean(*check_interval_widths(y_true, y_pred, coverage, sample_weight)) / 2
+    forecast, weight = check_forecast_alone(y_true, y_pred, sample_weight)
+    width = weighted_mean(width_rows(None, forecast, coverage=coverage), weight)
+    return float(bandwidth_of_mean(width))
 
 
 def excess_rows(
-    y_true: ArrayLike, y_pred: Any, *, coverage: float = DEFAULT_COVERAGE, side: str = "nearest"
+    y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE, side: str = "nearest"
 ) -> FloatArray:
     """Return by how much each interval reaches farther than needed."""
-    return _excess_of_rows(y_true, y_pred, None, coverage, side)[0]
+    check_option(side, "side", SIDES)
+    lower, upper = interval_bounds(y, forecast, coverage).T
+    distance = np.minimum(y - lower, upper - y)
+    if side == "active":
+        if not isinstance(forecast, Distribution):
+            raise ValueError("`side` must be 'nearest' for bounds, which have no mean, got 'active'.")
+        to_active = np.where(y >= finite_mean(forecast), upper - y, y - lower)
+        distance = np.where(distance < 0, distance, to_active)
+    return np.asarray(np.maximum(distance, 0.0))
 
 
 @metric(
@@ -242,28 +254,14 @@ def interval_excess(
     >>> interval_excess([1.5, 9.0], [[7.0, 7.0], [7.0, 7.0]])  # no excess, and always wrong
     0.0
     """
-    return weighted_mean(*_excess_of_rows(y_true, y_pred, sample_weight, coverage, side))
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    return weighted_mean(excess_rows(y, forecast, coverage=coverage, side=side), weight)
 
 
-def _excess_of_rows(
-    y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None, coverage: float, side: str
-) -> tuple[FloatArray, FloatArray | None]:
-    """Return by how much each interval reaches farther than needed, and the weights."""
-    check_option(side, "side", SIDES)
-    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
-    distance = np.minimum(y - lower, upper - y)
-    if side == "active":
-        if is_bounds(y_pred):
-            raise ValueError("`side` must be 'nearest' for bounds, which have no mean, got 'active'.")
-        mean = finite_mean(check_forecast(y_true, y_pred, sample_weight)[1])
-        distance = np.where(distance < 0, distance, np.where(y >= mean, upper - y, y - lower))
-    return np.maximum(distance, 0.0), weight
-
-
-def deficit_rows(y_true: ArrayLike, y_pred: Any, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
-    """Return by how much each interval misses."""
-    y, lower, upper, _ = check_interval_forecast(y_true, y_pred, coverage, None)
-    return np.maximum(np.maximum(lower - y, y - upper), 0.0)
+def deficit_rows(y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
+    """Return the distance of each target from its interval."""
+    lower, upper = interval_bounds(y, forecast, coverage).T
+    return np.asarray(np.maximum(np.maximum(lower - y, y - upper), 0.0))
 
 
 @metric(
@@ -287,7 +285,7 @@ def interval_deficit(
 ) -> float:
     r"""Deficit: how far the targets that are outside lie from the interval, averaged over all rows.
 
-    By how much do the intervals fail? The miss rate with distances, and an axis of the uncertainty
+    By how much do the intervals miss? The miss rate with distances, and an axis of the uncertainty
     characteristics curve. It is not proper: intervals over the whole line have none (see the example), so do
     not select by it. Deficit and width together are the proper `interval_score_loss`.
 
@@ -330,5 +328,5 @@ def interval_deficit(
     >>> interval_deficit([1.5, 9.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # no deficit, and of no use
     0.0
     """
-    y, lower, upper, weight = check_interval_forecast(y_true, y_pred, coverage, sample_weight)
-    return weighted_mean(np.maximum(np.maximum(lower - y, y - upper), 0.0), weight)
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    return weighted_mean(deficit_rows(y, forecast, coverage=coverage), weight)

@@ -29,12 +29,12 @@ VARY = ("scale", "bias")
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """One setting of the bands and what it costs, on all four axes.
+    """One scale or bias of the bands, and its coordinates on all four axes.
 
     Parameters
     ----------
     parameter : float
-        What to multiply the bands by (``vary="scale"``) or to add to them (``vary="bias"``).
+        Factor of the bands (``vary="scale"``), or number added to them (``vary="bias"``).
     bandwidth : float
         Mean half width of the intervals, in units of y.
     miss_rate : float
@@ -88,7 +88,7 @@ class CostOptimum:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UncertaintyCharacteristicsCurve:
-    """What every size of the bands costs in width and in misses; made by `uncertainty_characteristics_curve`.
+    """Width and misses of the bands at every scale; made by `uncertainty_characteristics_curve`.
 
     The arrays of shape (m,) hold the corners of the curve in the order of rising bands: its start, where
     there are none, and the values at which targets come inside, at most one a row for ``vary="scale"``.
@@ -151,8 +151,9 @@ class UncertaintyCharacteristicsCurve:
         value = check_number(parameter, "parameter")
         if self.vary == "scale" and value < 0:
             raise ValueError(f"`parameter` must be non-negative where it is a scale, got {value:g}.")
+        # The miss rate is that of the last corner before; the other coordinates are linear between corners.
         position = max(int(np.searchsorted(self.parameter, value, side="right")) - 1, 0)
-        beyond = max(value - float(self.parameter[-1]), 0.0)
+        beyond = max(value - float(self.parameter[-1]), 0.0)  # np.interp is constant after the last corner
         bandwidth, excess, deficit = (
             float(np.interp(value, self.parameter, column))
             for column in (self.bandwidth, self.excess, self.deficit)
@@ -172,20 +173,20 @@ class UncertaintyCharacteristicsCurve:
         ----------
         miss_rate : float
             The largest acceptable miss rate, in [0, 1]. It holds on the rows of the curve; for a guarantee on
-            new rows calibrate on ones that the model has not seen.
+            new rows calibrate on rows that the model was not trained on.
 
         Returns
         -------
         point : OperatingPoint
             With the scale or bias that leads there.
         """
-        wanted = check_number(miss_rate, "miss_rate")
-        if not 0 <= wanted <= 1:
-            raise ValueError(f"`miss_rate` must lie in [0, 1], got {wanted:g}.")
-        position = count_above(self.miss_rate, wanted)
+        limit = check_number(miss_rate, "miss_rate")
+        if not 0 <= limit <= 1:
+            raise ValueError(f"`miss_rate` must lie in [0, 1], got {limit:g}.")
+        position = count_above(self.miss_rate, limit)
         if position == len(self):
             raise ValueError(
-                f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {wanted:g}: the remaining rows "
+                f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {limit:g}: the remaining rows "
                 "have bands of 0, which no factor widens. Use vary='bias' or zero_band='min'."
             )
         return self._corner(position)
@@ -219,7 +220,9 @@ class UncertaintyCharacteristicsCurve:
         """
         _check_axes(x_axis, y_axis)
         x_cost, y_cost = _check_cost(cost)
+        # Between corners the cost is linear, and at them the miss rate steps down: a corner is cheapest.
         costs = x_cost * getattr(self, x_axis) + y_cost * getattr(self, y_axis)
+        # The first of the costs that equal the least up to rounding has the narrowest bands.
         position = int(np.argmax(reaches(-costs, -costs.min(), total=float(costs.min()))))
         original = self.at(1.0 if self.vary == "scale" else 0.0)
         return CostOptimum(
@@ -278,6 +281,7 @@ class UncertaintyCharacteristicsCurve:
         if rule == "uq360":
             if limits is None and self.miss_rate[-1] > 0:
                 return float(np.inf)
+            # UQ360 has no corner at 0: its first is the smallest critical value, which lowers the miss rate.
             critical = np.diff(self.miss_rate, prepend=1.0) < 0
             columns = columns[0][critical], columns[1][critical]
         value = area(*columns, step=y_axis == "miss_rate", rule=rule, x_range=ranges[0], y_range=ranges[1])
@@ -310,10 +314,10 @@ def uncertainty_characteristics_curve(
 ) -> UncertaintyCharacteristicsCurve:
     r"""Uncertainty characteristics curve (UCC): the trade of width for misses as the bands are scaled.
 
-    Which model's bands are the narrowest at the miss rate that I can afford, and at all others? The bands
+    Which model's bands are the narrowest at an acceptable miss rate, and at all others? The bands
     are multiplied by k from 0 until every target is inside, and mean bandwidth, miss rate, excess and deficit
     are recorded on the way. A curve below another is better; where they cross, the miss rate decides.
-    The curve knows nothing of calibration, because a common factor of all bands does not change it.
+    The curve does not depend on calibration, because a common factor of all bands does not change it.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from skuq.metrics._rounding import last_of_ties
 SIDES = ("nearest", "active")
 
 BLOCK = 2**13
-"""Rows at a time: few enough that BLAS starts no threads for a dot product."""
+"""Rows per block: few enough that BLAS starts no threads for a dot product."""
 
 
 class Path(NamedTuple):
@@ -34,7 +34,7 @@ class Path(NamedTuple):
 def critical_scales(error: FloatArray, lower_band: FloatArray, upper_band: FloatArray) -> FloatArray:
     """Return k at which the active band just reaches the target (eq. 8); 0 / 0 is 0, other x / 0 inf."""
     band = _active(error, lower_band, upper_band)
-    with np.errstate(over="ignore"):  # a scale too large for a float is out of reach as well
+    with np.errstate(over="ignore"):  # a scale that overflows is as infinite as that of a band of 0
         if band.min() > 0:
             scale = np.abs(error)
             scale /= band
@@ -55,14 +55,16 @@ def scale_path(
     active, share = _active(error, lower, upper), _shares(weight, error.size)
     k = critical_scales(error, lower, upper)
     order = np.argsort(k)
-    unreachable = 0.0
+    # Rows with an error and no band are missed at every scale: no corner, but a constant part of the deficit.
+    constant_deficit = 0.0
     if k[order[-1]] == np.inf:
-        out_of_reach = k == np.inf
-        unreachable = _mean_where(np.abs(error), out_of_reach, share)
-        order = order[: k.size - int(np.count_nonzero(out_of_reach))]
+        never_covered = k == np.inf
+        constant_deficit = _mean_where(np.abs(error), never_covered, share)
+        order = order[: k.size - int(np.count_nonzero(never_covered))]
     band = _mean(lower if lower is upper else (lower + upper) / 2, share)
     deficit = _mean(np.abs(error), share)
-    path = _without_ties(_trace(k, order, active, share, band, (deficit - unreachable, unreachable)))
+    errors = deficit - constant_deficit, constant_deficit
+    path = _without_ties(_trace(k, order, active, share, band, errors))
     if side == "active" or lower is upper or np.array_equal(lower, upper):
         return path
     return _with_nearest_excess(path, error, lower, upper, active, share)
@@ -78,36 +80,41 @@ def _trace(
 ) -> Path:
     """Return the curve at 0 and at the sorted scales, tied ones included, from running sums.
 
-    With A and D the sums of active band and error up to a scale, excess is k A - D, and deficit the rest of D
-    less k times the rest of A. `errors` are the mean errors of the rows within reach and of the others. Rows
-    are taken in blocks that stay in the processor's cache.
+    With A and D the sums of active band and error of the rows up to a scale, excess is k A - D, and deficit
+    the rest of D less k times the rest of A. `errors` are the mean errors of the rows with a finite critical
+    scale and of the others. Rows are taken in blocks that stay in the processor's cache.
     """
-    n, m, reachable, whole = k.size, order.size, errors[0], _mean(active, share)
+    n, m, whole_error, whole_band = k.size, order.size, errors[0], _mean(active, share)
     t, bandwidth, miss_rate, excess, deficit = (np.empty(m + 1) for _ in range(5))
-    t[0], bandwidth[0], miss_rate[0], excess[0], deficit[0] = 0.0, 0.0, 1.0, 0.0, reachable
-    sums = np.zeros(3)
+    # At k = 0 there are no bands: every row is missed by its whole error.
+    t[0], bandwidth[0], miss_rate[0], excess[0], deficit[0] = 0.0, 0.0, 1.0, 0.0, whole_error
+    sums = np.zeros(3)  # of error, active band and weight in the blocks before
     for start in range(0, m, BLOCK):
         rows = order[start : start + BLOCK]
         here = slice(start + 1, start + 1 + rows.size)
         scale = k[rows]
         part = np.full(rows.size, 1 / n) if share is None else share[rows]
         slope = active[rows] * part
-        shortfall, reach = np.cumsum(slope * scale) + sums[0], np.cumsum(slope) + sums[1]
+        # The error of a row is k_i z_i, because its band reaches it at k_i (eq. 8).
+        error_sum, band_sum = np.cumsum(slope * scale) + sums[0], np.cumsum(slope) + sums[1]
         if share is None:
+            # Counted rather than summed: i / n has one rounding error, a sum of 1 / n has i.
             miss_rate[here] = 1.0 - np.arange(start + 1.0, start + 1.0 + rows.size) / n
         else:
             np.subtract(1.0, np.cumsum(part) + sums[2], out=miss_rate[here])
             sums[2] = 1.0 - miss_rate[here.stop - 1]
         t[here] = scale
         np.multiply(scale, band, out=bandwidth[here])
-        np.maximum(scale * reach - shortfall, 0.0, out=excess[here])
-        np.maximum((reachable - shortfall) - scale * (whole - reach), 0.0, out=deficit[here])
-        sums[:2] = shortfall[-1], reach[-1]
-    deficit[-1] = 0.0 if m else reachable
+        # Differences of nearly equal sums may fall below 0 by rounding.
+        np.maximum(scale * band_sum - error_sum, 0.0, out=excess[here])
+        np.maximum((whole_error - error_sum) - scale * (whole_band - band_sum), 0.0, out=deficit[here])
+        sums[:2] = error_sum[-1], band_sum[-1]
+    # At the last scale all rows with a finite one are covered: exactly 0, which the sums give up to rounding.
+    deficit[-1] = 0.0 if m else whole_error
     deficit += errors[1]
     if m == n:
         miss_rate[-1] = 0.0
-    return Path(t, bandwidth, miss_rate, excess, deficit, (band, whole))
+    return Path(t, bandwidth, miss_rate, excess, deficit, (band, whole_band))
 
 
 def _without_ties(path: Path) -> Path:
@@ -134,21 +141,24 @@ def bias_path(
     active, share = _active(error, lower, upper), _shares(weight, error.size)
     first = -max(float(lower.max()), float(upper.max()))
     critical = np.abs(error)
-    size = _mean(critical, share)
-    critical -= active
+    mean_error = _mean(critical, share)
+    critical -= active  # in place: |e| - z, at which the band just reaches the target
     ends = [-active] if lower is upper else [-lower, -upper]
     turns, other, turn_share = _turns(error, active, lower, upper, share) if side == "nearest" else _NO_TURNS
     t = np.unique(np.concatenate([[first], critical, *ends, turns]))
     t = t[last_of_ties(t, max(-first, float(t[-1])))]
-    del ends
+    del ends  # as long as the rows, and of no further use
+    # A covered target is (b + z) - |e| inside: the hinge at the critical bias.
     excess = hinge_sum(t, critical, share)
-    deficit = hinge_sum(t, -active, share)
+    deficit = hinge_sum(t, -active, share)  # the mean active band, for now
     if lower is upper:
         bandwidth = deficit.copy()
     else:
         bandwidth = (hinge_sum(t, -lower, share) + hinge_sum(t, -upper, share)) / 2
+    # In every row |e| - band = deficit - excess, as one of the two is 0.
     np.subtract(excess, deficit, out=deficit)
-    deficit += size
+    deficit += mean_error
+    # From its turn on, excess of a row stays at |e| until the inactive band begins to grow.
     if turns.size:
         excess += hinge_sum(t, -other, turn_share) - hinge_sum(t, turns, turn_share)
     critical[error == 0] = first  # a target on the prediction is inside however small the bands
@@ -178,7 +188,10 @@ def _turns(
 
 
 def hinge_sum(t: FloatArray, places: FloatArray, slopes: FloatArray | None) -> FloatArray:
-    """Return the sum of slope (t - place)_+ at every t; without slopes, the mean of (t - place)_+."""
+    """Return the sum of slope (t - place)_+ at every t; without slopes, the mean of (t - place)_+.
+
+    The hinges with a place below t add t sum(slope) - sum(slope place): two running sums over sorted places.
+    """
     if slopes is None:
         ordered = np.sort(places)
         index = np.searchsorted(ordered, t, side="right")
@@ -207,11 +220,13 @@ def _with_nearest_excess(
     """Add the corners at which the inactive bound becomes the nearer one, and measure excess to it."""
     surplus = active - np.where(error >= 0, lower, upper)
     rows = np.flatnonzero(surplus > 0)
+    # k z_active - |e| = k z_other + |e|: target in the middle of its interval.
     turn = 2 * np.abs(error[rows]) / surplus[rows]
     weight = surplus[rows] / error.size if share is None else surplus[rows] * share[rows]
     t = np.union1d(path.parameter, turn)
     band, slope = path.end_slopes
     beyond = np.maximum(t - path.parameter[-1], 0.0)
+    # Beyond its turn a row has an excess smaller by (z_active - z_other) (k - turn).
     excess = np.interp(t, path.parameter, path.excess) + slope * beyond - hinge_sum(t, turn, weight)
     with_turns = Path(
         t,

@@ -8,9 +8,9 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
-from skuq.distributions import as_distribution
-from skuq.metrics._inputs import check_moments
-from skuq.metrics._kernels import weighted_mean
+from skuq.distributions import Distribution
+from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
+from skuq.metrics._kernels import weighted_means
 from skuq.metrics._spec import metric
 from skuq.metrics._ucc.curve import uncertainty_characteristics_curve
 from skuq.metrics._ucc.kernels import critical_scales
@@ -31,26 +31,32 @@ CLOSED_FORM: dict[str, Any] = {
 """The options under which the area is a product of two means (proposition 1), so that nothing is sorted."""
 
 
-def auucc_rows(y_true: ArrayLike, y_pred: Any, **options: Any) -> FloatArray | None:
-    """Return band, critical scale and absolute error of each row: their means give the areas."""
+def auucc_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatArray, ...] | None:
+    """Return band and critical scale of each row, or None where the area is not a product of their means."""
     if not _closed_form(options):
         return None
-    y, mean, std, _ = check_moments(y_true, y_pred, None)
-    error = y - mean
-    return np.column_stack([std, critical_scales(error, std, std), np.abs(error)])
+    error, std = y - finite_mean(dist), finite_std(dist)
+    return std, critical_scales(error, std, std)
+
+
+def gain_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatArray, ...] | None:
+    """Return band, critical scale and absolute error of each row, or None for the options of `auucc_rows`."""
+    if not _closed_form(options):
+        return None
+    error, std = y - finite_mean(dist), finite_std(dist)
+    return std, critical_scales(error, std, std), np.abs(error)
 
 
 def auucc_of_means(means: FloatArray, **_: Any) -> FloatArray:
-    """Return the area from the means of band and critical scale."""
+    """Return the exact area from the means of band and critical scale (proposition 1)."""
     band, k = means[..., 0], means[..., 1]
-    out_of_reach = k == np.inf
+    out_of_reach = k == np.inf  # also without any band, where the product would be 0 times infinity
     return np.where(out_of_reach, np.inf, band * np.where(out_of_reach, 0.0, k))
 
 
 def gain_of_means(means: FloatArray, *, denominator: str = "constant", **_: Any) -> FloatArray:
-    """Return the gain from the means of band, critical scale and absolute error."""
-    model, constant = auucc_of_means(means), means[..., 2]
-    return relative_gain(model, constant, denominator)
+    """Return the gain; the mean absolute error is the area of constant bands."""
+    return relative_gain(auucc_of_means(means), means[..., 2], denominator)
 
 
 @metric(
@@ -168,13 +174,11 @@ def auucc_loss(
         "normalize": normalize,
     }
     shape: dict[str, Any] = {"bands": bands, "vary": vary, "zero_band": zero_band}
-    if _closed_form({**options, **shape}):
-        target, mean, std, weight = check_moments(y_true, y_pred, sample_weight)
-        return curve_area(target - mean, std, std, weight)
-    dist = as_distribution(y_pred)
-    return uncertainty_characteristics_curve(y_true, dist, sample_weight=sample_weight, **shape).area(
-        **options
-    )
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    rows = auucc_rows(y, dist, **options, **shape)
+    if rows is not None:
+        return float(auucc_of_means(weighted_means(rows, weight)))
+    return uncertainty_characteristics_curve(y, dist, sample_weight=weight, **shape).area(**options)
 
 
 def _closed_form(options: dict[str, Any]) -> bool:
@@ -194,7 +198,7 @@ def _closed_form(options: dict[str, Any]) -> bool:
     needs="moments",
     proper=False,
     source="Navratil et al. 2023, eq. 5 and proposition 1",
-    rows=auucc_rows,
+    rows=gain_rows,
     combine=gain_of_means,
     meaning="calibration aside, the bands save {percent} of the width of constant ones",
 )
@@ -286,28 +290,17 @@ def auucc_gain_score(
         "rule": rule,
     }
     shape: dict[str, Any] = {"bands": bands, "vary": vary, "zero_band": zero_band}
-    if _closed_form({**options, **shape}):
-        target, mean, std, weight = check_moments(y_true, y_pred, sample_weight)
-        model = curve_area(target - mean, std, std, weight)
-        constant = weighted_mean(np.abs(target - mean), weight)
-    else:
-        dist = as_distribution(y_pred)
-        shape["point"] = None if bands == "std" else dist.median()
-        curve = uncertainty_characteristics_curve(y_true, dist, sample_weight=sample_weight, **shape)
-        reference = uncertainty_characteristics_curve(
-            y_true, dist, sample_weight=sample_weight, **{**shape, "bands": "constant"}
-        )
-        model, constant = curve.area(**options), reference.area(**options)
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    rows = gain_rows(y, dist, **options, **shape)
+    if rows is not None:
+        return float(gain_of_means(weighted_means(rows, weight), denominator=denominator))
+    shape["point"] = None if bands == "std" else dist.median()
+    curve, reference = (
+        uncertainty_characteristics_curve(y, dist, sample_weight=weight, **{**shape, "bands": kind})
+        for kind in (bands, "constant")
+    )
+    model, constant = curve.area(**options), reference.area(**options)
     return float(relative_gain(np.float64(model), np.float64(constant), denominator))
-
-
-def curve_area(
-    error: FloatArray, lower_band: FloatArray, upper_band: FloatArray, weight: FloatArray | None
-) -> float:
-    """Return the exact area under the step curve of bandwidth and miss rate (proposition 1)."""
-    bandwidth = weighted_mean((lower_band + upper_band) / 2, weight)
-    k = weighted_mean(critical_scales(error, lower_band, upper_band), weight)
-    return k if k in (0.0, np.inf) else bandwidth * k  # with no band at all, the curve never leaves the axis
 
 
 def relative_gain(model: Any, constant: Any, denominator: str) -> FloatArray:

@@ -85,7 +85,7 @@ def test_intervals_are_those_of_the_bootstrap(truth):
 
 
 def test_true_forecasts_score_as_calibrated_ones_do():
-    """Over many truths the value lies in the range of calibrated models as often as it says."""
+    """Over many truths the value is in the range of calibrated models at the nominal rate."""
     rng = np.random.default_rng(0)
     names = ["mace", "ence", "crps", "picp", "auucc_gain"]
     inside = []
@@ -118,19 +118,19 @@ def test_formulas_agree_with_simulation(name, truth):
 @pytest.mark.parametrize(
     ("factor", "word"), [(0.6, "overconfident"), (1.0, "calibrated"), (1.8, "underconfident")]
 )
-def test_the_words_say_which_way(truth, factor, word):
+def test_the_words_give_the_direction(truth, factor, word):
     y, dist = truth
     narrow = Normal(dist.loc, factor * dist.scale)
     report = report_of(y, narrow, n_resamples=0, n_simulations=60)
     inside = percent(report.loc["picp", "value"])
     assert report.loc["picp", "reading"] == f"{word}: {inside} of the targets inside the 90 % interval"
     assert report.attrs["summary"]["model"] == report.loc["picp", "reading"]
-    judgement = {
+    comparison = {
         "overconfident": "worse than a calibrated model",
         "calibrated": "by chance alone a calibrated model has",
         "underconfident": "better than the forecasts state",
     }[word]
-    assert judgement in report.loc["crps", "reading"]
+    assert comparison in report.loc["crps", "reading"]
     expected = "by chance alone" if word == "calibrated" else "worse than a calibrated model"
     assert expected in report.loc["ence", "reading"]
     assert expected in report.loc["mace", "reading"]
@@ -152,7 +152,7 @@ def test_without_simulation_the_words_fall_back_on_formulas(truth):
     assert "neither high nor low is better" in report.loc["miss_rate", "reading"]
 
 
-def test_what_is_not_defined_says_why(truth):
+def test_an_undefined_value_comes_with_the_reason(truth):
     y, dist = truth
     ensemble = Empirical(dist.sample(15, 0))
     report = report_of(y, ensemble, n_resamples=10, n_simulations=10)
@@ -491,7 +491,7 @@ def test_a_metric_named_twice_is_reported_once():
     assert "PICP" in str(report)
 
 
-def test_a_report_of_nothing_says_what_to_name():
+def test_the_error_of_an_empty_report_has_a_metric_to_name():
     with pytest.raises(ValueError, match="`metrics` must name at least one"):
         report_of([1.0], ([0.0], [1.0]), metrics=[])
     with pytest.raises(ValueError, match="one that takes bounds"):

@@ -112,13 +112,13 @@ def test_infinite_bounds():
 def test_none_of_the_four_selects_a_model():
     """Each has useless intervals as its best: all of the line, or none of it."""
     y = np.random.default_rng(0).normal(size=1000)
-    honest = Normal(np.zeros(1000), np.ones(1000))
+    calibrated = Normal(np.zeros(1000), np.ones(1000))
     nothing, everything = np.full((1000, 2), 99.0), np.tile([-np.inf, np.inf], (1000, 1))
     for metric in (interval_bandwidth, interval_excess, nmpiw):
-        assert metric(y, nothing) < metric(y, honest)
+        assert metric(y, nothing) < metric(y, calibrated)
     for metric in (interval_miss_rate, interval_deficit):
-        assert metric(y, everything) < metric(y, honest)
-    assert interval_score_loss(y, honest) < min(
+        assert metric(y, everything) < metric(y, calibrated)
+    assert interval_score_loss(y, calibrated) < min(
         interval_score_loss(y, nothing), interval_score_loss(y, everything)
     )
 

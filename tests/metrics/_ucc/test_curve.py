@@ -169,7 +169,7 @@ def test_the_last_target_is_not_missed_by_rounding():
 
 
 def test_area_is_the_mean_bandwidth_at_the_critical_scales(bands):
-    """Proposition 1; corollary 1 says the same of excess."""
+    """Proposition 1; corollary 1 is the same for excess."""
     error, lower, upper = bands
     active = np.where(error >= 0, upper, lower)
     error, lower, upper, active = (column[active > 0] for column in (error, lower, upper, active))
@@ -528,11 +528,11 @@ def test_gain_of_uq360(mock):
 @pytest.mark.parametrize("vary", ["scale", "bias"])
 def test_operating_point_is_the_narrowest_that_suffices(bands, vary):
     curve = curve_of(*bands, vary=vary)
-    for wanted in (1.0, 0.5, 0.31, 0.25):
-        point = curve.operating_point(miss_rate=wanted)
-        assert point.miss_rate <= wanted + 1e-12
+    for limit in (1.0, 0.5, 0.31, 0.25):
+        point = curve.operating_point(miss_rate=limit)
+        assert point.miss_rate <= limit + 1e-12
         before = curve.parameter[curve.parameter < point.parameter]
-        assert all(curve.at(t).miss_rate > wanted for t in before)
+        assert all(curve.at(t).miss_rate > limit for t in before)
         assert point == curve.at(point.parameter)
 
 

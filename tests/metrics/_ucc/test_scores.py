@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from skuq.distributions import StudentT
-from skuq.metrics import auucc_gain_score, crps_loss
-from skuq.metrics._ucc.scores import critical_scales, curve_area
+from skuq.metrics import auucc_gain_score, auucc_loss, crps_loss, uncertainty_characteristics_curve
+from skuq.metrics._ucc.kernels import critical_scales
 
 
 def step_area(error, lower, upper):
@@ -22,21 +22,31 @@ def bands():
     return rng.normal(size=300), rng.random(300) + 0.1, rng.random(300) + 0.1
 
 
+def area_of(error, lower, upper):
+    """Area under the curve of bands around predictions of 0."""
+    bounds = np.column_stack([-lower, upper])
+    return uncertainty_characteristics_curve(error, bounds, point=np.zeros(error.size)).area()
+
+
 def test_area_is_that_under_the_step_curve(bands):
-    assert curve_area(*bands, None) == pytest.approx(step_area(*bands), rel=1e-12)
+    error, band, _ = bands
+    assert area_of(*bands) == pytest.approx(step_area(*bands), rel=1e-12)
+    assert auucc_loss(error, (0 * error, band)) == pytest.approx(step_area(error, band, band), rel=1e-12)
 
 
 def test_area_is_the_mean_bandwidth_at_the_critical_scales(bands):
     error, lower, upper = bands
     k = np.where(error >= 0, error / upper, -error / lower)
-    assert curve_area(*bands, None) == pytest.approx(np.mean(np.mean((lower + upper) / 2) * k), rel=1e-12)
+    assert area_of(*bands) == pytest.approx(np.mean(np.mean((lower + upper) / 2) * k), rel=1e-12)
+    k = np.abs(error) / lower
+    assert auucc_loss(error, (0 * error, lower)) == pytest.approx(np.mean(lower.mean() * k), rel=1e-12)
 
 
 def test_area_of_constant_bands_is_the_mean_absolute_error(bands):
     error = bands[0]
     for band in (0.1, 7.0):
         constant = np.full(error.size, band)
-        assert curve_area(error, constant, constant, None) == pytest.approx(np.abs(error).mean(), rel=1e-12)
+        assert auucc_loss(error, (0 * error, constant)) == pytest.approx(np.abs(error).mean(), rel=1e-12)
 
 
 def test_constant_bands_gain_nothing():
@@ -62,7 +72,7 @@ def test_gain_ignores_a_common_factor_of_the_scales(forecast):
 
 def test_denominators_are_those_of_the_paper_and_of_uq360(forecast):
     y, dist = forecast
-    model = curve_area(y - dist.loc, dist.scale, dist.scale, None)
+    model = auucc_loss(y, dist)
     constant = np.abs(y - dist.loc).mean()
     assert auucc_gain_score(y, dist) == pytest.approx(1 - model / constant, rel=1e-12)
     gain = auucc_gain_score(y, dist)
