@@ -42,12 +42,20 @@ autodoc_typehints = "none"  # numpydoc sections state the types in words
 numpydoc_show_class_members = False
 numpydoc_show_inherited_class_members = False
 
-# The gallery runs every examples/plot_*.py, and a warning from an example fails the build.
+# The gallery runs every examples/**/plot_*.py, and a warning from an example fails the build. A page of the
+# reference ends with the examples that use its name.
+SECTIONS = ["questions", "regressors", "conformal", "recalibration", "model_selection", "displays", "neural"]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
+    "ignore_pattern": r"/papers/",
+    "subsection_order": [f"../examples/{section}" for section in SECTIONS],
     "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "reference/generated/backreferences",
+    "doc_module": ("skuq",),
+    "reference_url": {"skuq": None},
+    "capture_repr": (),
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
