@@ -80,14 +80,19 @@ intersphinx_mapping = (
 )
 
 # The tutorial, the how-to guides and the gallery are scripts: the build runs them and shows what they print
-# and plot, and a warning fails it.
+# and plot, and a warning fails it. A page of the reference ends with the scripts that use its name.
+SECTIONS = ["questions", "regressors", "conformal", "recalibration", "model_selection", "displays", "neural"]
 sphinx_gallery_conf = {
     "examples_dirs": ["guides/tutorials", "guides/how_to", "../examples"],
     "gallery_dirs": ["tutorials", "how-to", "auto_examples"],
     "filename_pattern": r"/plot_|/guides/",
+    "ignore_pattern": r"/papers/",
+    "subsection_order": [f"../examples/{section}" for section in SECTIONS],
+    "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "reference/generated/backreferences",
     "doc_module": ("skuq",),
     "reference_url": {"skuq": None},
-    "within_subsection_order": "FileNameSortKey",
+    "ignore_repr_types": r"matplotlib\.|skuq\.displays\.",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,

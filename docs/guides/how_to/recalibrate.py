@@ -145,7 +145,7 @@ corrected = recalibrator.transform(Normal([1.0, 2.0], [0.05, 0.05]))
 #       - the error distribution has infinite variance
 #
 # :doc:`/explanation/recalibration` shows for each which miscalibration it corrects.
-# The example :doc:`/auto_examples/plot_04_recalibrators` compares all of them on
+# The example :doc:`/auto_examples/recalibration/plot_comparison` compares all of them on
 # one data set.
 #
 # None of them makes a model of constant width heteroscedastic. That requires a

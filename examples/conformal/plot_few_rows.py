@@ -1,0 +1,45 @@
+"""
+Conformal intervals from few rows
+=================================
+
+With 60 training rows a held-out calibration set leaves few rows for the model. ``"cv+"`` and ``"jackknife+"``
+of :class:`~skuq.regressors.ConformalRegressor` use each row for both. Repeated on 20 training sets of the
+diabetes data.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_diabetes
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import ShuffleSplit
+
+from skuq.metrics import mean_interval_width, prediction_interval_coverage
+from skuq.regressors import ConformalRegressor
+
+X, y = load_diabetes(return_X_y=True)
+methods = ["split", "cv+", "jackknife+"]
+results = []
+for train, test in ShuffleSplit(20, train_size=60, random_state=0).split(X):
+    for method in methods:
+        model = ConformalRegressor(Ridge(0.1), method, random_state=0).fit(X[train], y[train])
+        bounds = model.predict_interval(X[test], 0.8)
+        results.append([prediction_interval_coverage(y[test], bounds), mean_interval_width(y[test], bounds)])
+
+coverage, width = np.reshape(results, (20, 3, 2)).transpose(2, 1, 0)
+for method, shares, widths in zip(methods, coverage, width, strict=True):
+    print(
+        f"{method} {shares.mean():.0%} ± {shares.std():.0%}, width {widths.mean():.0f} ± {widths.std():.0f}"
+    )
+
+_, axes = plt.subplots(1, 2, figsize=(7, 3.4), layout="constrained")
+axes[0].boxplot(100 * coverage.T, tick_labels=methods)
+axes[0].axhline(80, color="0.5", linestyle="--")
+axes[0].set_ylabel("coverage of 80 % intervals (%)")
+axes[1].boxplot(width.T, tick_labels=methods)
+axes[1].set_ylabel("mean width (disease progression)")
+plt.show()
+
+# %%
+# All reach about 80 %, but with a split the coverage varies twice as much from one training set to the next,
+# and so does the width: it depends on 15 calibration rows. "jackknife+" fits one model per row, "cv+" one per
+# fold.

