@@ -9,12 +9,10 @@ from scipy.special import logsumexp
 
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
+from skuq.recalibration._gp.base import GPRecalibrator
 from skuq.recalibration._gp.engine import LatentPrior, Rows
-from skuq.recalibration._gp.fit import fit_field, log_size, read_informative, read_rows, set_fitted_attributes
-from skuq.recalibration._scaling import ScalingRecalibrator, finite_std, overall_factor
-
-_PRIOR = LatentPrior(constants=np.array([3.0]), rates=np.array([1.0]))
-"""Of the log variance factor: a common standard deviation 4.5 times as large is one deviation."""
+from skuq.recalibration._gp.fit import CalibrationRows, log_size, read_rows
+from skuq.recalibration._scaling import ScalingRecalibrator, Spread, finite_std, overall_factor
 
 _LARGEST = 50.0
 """Exponents are held here, where the bound is beyond doubt too low."""
@@ -43,7 +41,7 @@ class NormalLikelihood:
         return -0.5 * mean[0] - half, (half - 0.5)[np.newaxis], -half[np.newaxis, np.newaxis]
 
 
-class GPNormalRecalibrator(ScalingRecalibrator):
+class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     r"""Multiply each standard deviation by a factor that depends smoothly on the prediction.
 
     For a model that is overconfident in one region and underconfident in another: the factor is
@@ -142,30 +140,19 @@ class GPNormalRecalibrator(ScalingRecalibrator):
     (array([0.5, 2.2]), array([0.5, 2.1]))
     """
 
-    def __init__(
-        self,
-        *,
-        n_inducing_points: int = 24,
-        batch_size: int | None = None,
-        max_iter: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_inducing_points = n_inducing_points
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.random_state = random_state
+    _prior = LatentPrior(constants=np.array([3.0]), rates=np.array([1.0]))
+    """Of the log variance factor: a common standard deviation 4.5 times as large is one deviation."""
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        spread = read_informative(dist, y, weight)
-        self._field = None
-        if spread is not None:
-            overall_factor(spread.z, spread.weight)  # raises where no spread, or no finite one, is left
-            rows = read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
-            self._field = fit_field(rows, NormalLikelihood(2 * rows.observed[0]), _PRIOR, self)
-        set_fitted_attributes(self, self._field, _PRIOR)
+    def _calibration_rows(self, spread: Spread) -> CalibrationRows:
+        overall_factor(spread.z, spread.weight)  # raises where no spread, or no finite one, is left
+        return read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
+
+    def _likelihood(self, observed: FloatArray) -> NormalLikelihood:
+        return NormalLikelihood(2 * observed[0])
 
     def _factors(self, dist: Distribution) -> FloatArray:
-        if self._field is None:  # fitted to exact point masses, which any factor fits
+        if self._process is None:
             return np.asarray(1.0)
-        mean, covariance = self._field.at(dist.mean(), finite_std(dist))
+        mean, covariance = self._process.at(dist.mean(), finite_std(dist))
+        # the mean of exp(w), a factor of the variance, under the normal posterior of w
         return np.asarray(np.exp((mean[0] + covariance[0, 0] / 2) / 2))

@@ -169,7 +169,7 @@ def test_the_posterior_average_of_the_beta_map_is_that_of_many_draws():
     dist, y, _ = rows(np.random.default_rng(0), 200)
     recalibrator = GPBetaRecalibrator().fit(dist, y)
     new = Normal([-1.5, 0.0, 2.0], 0.7)
-    mean, covariance = recalibrator._field.at(new.mean(), new.std())
+    mean, covariance = recalibrator._process.at(new.mean(), new.std())
     rng = np.random.default_rng(1)
     at = new.mean() + 0.5
     log_lower, log_upper = stats.norm.logcdf(0.5 / 0.7), stats.norm.logsf(0.5 / 0.7)
