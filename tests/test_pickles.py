@@ -19,7 +19,7 @@ from skuq.regressors import BootstrapRegressor, ConformalRegressor, LeastSquares
 
 X, Y = (part[:120] for part in load_diabetes(return_X_y=True))
 MODELS = {
-    "front door": UncertaintyRegressor(Ridge(), random_state=0),
+    "uncertainty": UncertaintyRegressor(Ridge(), random_state=0),
     "bootstrap": BootstrapRegressor(Ridge(), n_estimators=10, random_state=0),
     "conformal": ConformalRegressor(Ridge(), random_state=0),
     "recalibrated": RecalibratedRegressor(BayesianRidge(), IsotonicRecalibrator()),
@@ -64,14 +64,14 @@ def test_what_is_loaded_predicts_the_same_to_the_bit(fitted, name, copy):
 
 
 def test_another_version_warns_where_the_user_loads(fitted, monkeypatch):
-    data = pickle.dumps(fitted["front door"])
+    data = pickle.dumps(fitted["uncertainty"])
     monkeypatch.setattr(_versioned, "__version__", "9.9.9")
     with pytest.warns(
         InconsistentVersionWarning, match="pickled by skuq 0.1.0 and is loaded by skuq 9.9.9"
     ) as caught:
         loaded = pickle.loads(data)
     assert caught[0].filename == __file__
-    np.testing.assert_array_equal(loaded.predict(X), fitted["front door"].predict(X))
+    np.testing.assert_array_equal(loaded.predict(X), fitted["uncertainty"].predict(X))
 
 
 def test_a_pickle_without_a_version_warns():

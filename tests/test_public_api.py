@@ -223,7 +223,7 @@ def is_method_like(cls: type, name: str) -> bool:
 
 
 def documenting_class(cls: type, method: str) -> type:
-    """Return the first class along the MRO that documents a method; an override need not say it again."""
+    """Return the first class along the MRO that documents a method; an override need not repeat it."""
     return next((c for c in cls.__mro__ if getattr(vars(c).get(method), "__doc__", None)), cls)
 
 
@@ -304,18 +304,18 @@ def test_the_reference_tells_where_the_names_of_the_quick_start_come_from():
         assert name == "__version__" or f"``skuq.{name}``" in text
 
 
-def rooms() -> set[str]:
+def packages() -> set[str]:
     """Return the names of the public modules below skuq."""
     return {name.removeprefix("skuq.") for name in public_modules()} - {"skuq"}
 
 
-def test_the_docstring_of_skuq_names_every_room():
-    assert set(re.findall(r"^- ``skuq\.(\w+)``: ", skuq.__doc__, re.MULTILINE)) == rooms()
+def test_the_docstring_of_skuq_names_every_package():
+    assert set(re.findall(r"^- ``skuq\.(\w+)``: ", skuq.__doc__, re.MULTILINE)) == packages()
 
 
-def test_the_page_of_the_architecture_names_every_room():
+def test_the_page_of_the_architecture_names_every_package():
     page = (ROOT / "docs" / "explanation" / "architecture.rst").read_text(encoding="utf-8")
-    assert set(re.findall(r"^``(\w+)``  ", page, re.MULTILINE)) == rooms()
+    assert set(re.findall(r"^``(\w+)``  ", page, re.MULTILINE)) == packages()
 
 
 def test_types_are_shipped():

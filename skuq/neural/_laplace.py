@@ -106,7 +106,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
 
     See Also
     --------
-    VariationalRegressor : Learns the posterior, of all layers if wanted, while it trains.
+    VariationalRegressor : The posterior of one or all layers, fitted in training.
     SWARegressor : The spread of the weights along the training.
 
     Notes

@@ -142,7 +142,7 @@ class GPBetaRecalibrator(GPRecalibrator):
         are near 0, one map for all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
         Means and standard deviations that carry the functions, in the units of y; m is smaller than
-        ``n_inducing_points`` where fewer say the same.
+        ``n_inducing_points`` where fewer explain the rows as well.
     outside_share_ : float
         Share of the rows whose `y` lies where the model gives no probability at all, as below the
         smallest member of an ensemble, after standardising (see Notes). A map of levels cannot reach them;
@@ -152,7 +152,7 @@ class GPBetaRecalibrator(GPRecalibrator):
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2, the columns of a Distribution seen as an array.
+        Always 2, the columns of a Distribution as an array.
 
     See Also
     --------

@@ -60,7 +60,7 @@ class GPCauchyRecalibrator(GPRecalibrator):
     tails are so heavy that no mean exists and one gross outlier hardly moves the fit. That is seldom
     what one has. On ordinary data 90 % intervals come out too wide by more than half, and narrow ones
     too narrow. Prefer `GPNormalRecalibrator` unless a Cauchy distribution fits the residuals visibly
-    better, `IsotonicRecalibrator` or `EmpiricalRecalibrator` for tails as heavy as the data say, and
+    better, `IsotonicRecalibrator` or `EmpiricalRecalibrator` for tails as heavy as those of the data, and
     ``StdScalingRecalibrator(robust=True)`` against outliers that are mere errors.
 
     Parameters
@@ -87,13 +87,13 @@ class GPCauchyRecalibrator(GPRecalibrator):
         all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
         Means and standard deviations that carry the function, in the units of y; m is smaller than
-        ``n_inducing_points`` where fewer say the same.
+        ``n_inducing_points`` where fewer explain the rows as well.
     elbo_ : float
         Evidence lower bound of the calibration rows, up to a constant that depends on them alone.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2, the columns of a Distribution seen as an array.
+        Always 2, the columns of a Distribution as an array.
 
     See Also
     --------

@@ -75,13 +75,13 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
         for all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
         Means and standard deviations that carry the function, in the units of y; m is smaller than
-        ``n_inducing_points`` where fewer say the same.
+        ``n_inducing_points`` where fewer explain the rows as well.
     elbo_ : float
         Evidence lower bound of the calibration rows, up to a constant that depends on them alone.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2, the columns of a Distribution seen as an array.
+        Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
@@ -127,7 +127,8 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
 
     Examples
     --------
-    A model that says 1 everywhere, where the truth grows from 0.3 on the left to 3.5 on the right:
+    A model that predicts a standard deviation of 1 everywhere, where the true one grows from 0.3 on the
+    left to 3.5 on the right:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal

@@ -50,7 +50,7 @@ def test_interval_ends_at_the_explicit_order_statistics(n, symmetric):
     dist = ConformalPredictive(LOC, SCALE, scores, symmetric=symmetric)
     for text in COVERAGES:
         bounds = quietly(dist.interval, float(text))
-        coverage = Fraction(text)  # exact, where floating point says 10 * 0.9 > 9
+        coverage = Fraction(text)  # exact, where in floating point 10 * 0.9 > 9
         side = coverage if symmetric else (1 + coverage) / 2
         rank = math.ceil((n + 1) * side)
         if rank > n:

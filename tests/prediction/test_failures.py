@@ -63,7 +63,7 @@ def line():
 
 WRAPPERS = {
     "residual": (lambda child: ResidualRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
-    "front door": (lambda child: UncertaintyRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
+    "uncertainty": (lambda child: UncertaintyRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
     "bootstrap": (lambda child: BootstrapRegressor(child, 4, random_state=0), r"member \d of 4"),
     "bags": (lambda child: BootstrapRegressor(BaggingRegressor(child, 6, random_state=0)), r"member \d of 6"),
     "cv+": (lambda child: ConformalRegressor(child, "cv+", cv=KFold(4)), r"fold 2 of 4"),
@@ -103,9 +103,9 @@ def test_at_predict_too(wrapper, line):
     X, y = np.delete(line[0], 17, axis=0), np.delete(line[1], 17)
     model = AT_PREDICT[wrapper][0](Gappy(radius=2.0)).fit(X, y)
     message = r"Gappy (in \w+ )?predicts NaN or infinity for 2 of 4 rows, the first of them row 1"
-    for ask in (model.predict_dist, model.predict_interval):
+    for method in (model.predict_dist, model.predict_interval):
         with pytest.raises(NonFinitePredictionError, match=message):
-            ask(NEW)
+            method(NEW)
     if wrapper != "scale":  # its point prediction does not need the scale
         with pytest.raises(NonFinitePredictionError, match=message):
             model.predict(NEW)

@@ -1,4 +1,4 @@
-"""What the docstrings of the Gaussian process recalibrators say, and what happens at the edges."""
+"""The statements in the docstrings of the Gaussian process recalibrators, and edge cases."""
 
 import warnings
 
@@ -38,7 +38,7 @@ LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
 
 def growing_spread(n, seed, low=0.0, unit=1.0, offset=0.0):
-    """The recipe of the issue: true spread .3 + .5 |mu|, of which the model knows nothing."""
+    """Predictions of one spread, where the true one is .3 + .5 |mu|."""
     rng = np.random.default_rng(seed)
     loc = rng.normal(size=n)
     truth = Normal(offset + unit * loc, unit * (0.3 + 0.5 * np.abs(loc)))
@@ -67,7 +67,7 @@ def excess(recalibrator, world, n, seed, **options):
     return nll_loss(observed, recalibrator.fit(dist, y).transform(new)) - nll_loss(observed, truth)
 
 
-# ---------------------------------------------------------------------------------------- what they mend
+# --------------------------------------------------------------------------------------- what they correct
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def test_the_recipe_of_the_issue(low, unit, offset):
 
 
 def test_spread_that_depends_on_the_predicted_spread_is_mended():
-    # netcal's kernel, which compares distributions by their overlap, hardly tells these rows apart
+    # netcal's kernel, which compares distributions by their overlap, hardly distinguishes these rows
     assert excess(StdScalingRecalibrator(), muted_spread, 1000, 0) > 0.1
     assert excess(GPNormalRecalibrator(), muted_spread, 1000, 0) < 0.01
 

@@ -149,7 +149,7 @@ def test_pit_of_exactly_zero_and_one():
     assert np.isfinite(dist.mean()).all()
     assert np.isfinite(dist.std()).all()
     assert np.isfinite(dist.quantile([0.001, 0.5, 0.999])).all()
-    # 2 of 100 rows lie beyond 1000 standard deviations on either side, and the map says so
+    # 2 of 100 rows lie beyond 1000 standard deviations on either side, and the map has these shares
     assert 2 / 101 <= level_map(stats.norm.cdf(-6.0)) <= 4 / 101  # ranks 2 and 4 are knots
     assert_allclose(dist.quantile([0.015, 0.985])[0], [-5e5, 5e5], rtol=1.0)
 

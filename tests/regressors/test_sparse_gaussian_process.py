@@ -553,8 +553,8 @@ def test_an_integer_seed_makes_everything_reproducible(init):
     np.testing.assert_array_equal(one, same)
     other = clone(model).set_params(random_state=1).fit(X, y).predict_interval(X)
     assert not np.array_equal(one, other)
-    honest, again = (clone(model).fit_transform(X, y) for _ in range(2))
-    np.testing.assert_array_equal(honest, again)
+    out_of_sample, again = (clone(model).fit_transform(X, y) for _ in range(2))
+    np.testing.assert_array_equal(out_of_sample, again)
 
 
 def test_torch_is_left_as_it_was():
@@ -607,15 +607,15 @@ def test_pickle_and_clone():
     assert len(pickle.dumps(model)) < 30_000  # no training rows
 
 
-# ------------------------------------------------------------------------- honest, in company
+# ------------------------------------------------------------------------- out of sample, in searches
 
 
 def test_fit_transform_is_out_of_fold():
     X, y = heteroscedastic_world(120)
     model = SparseGaussianProcessRegressor(random_state=0, max_iter=30, cv=4)
-    honest = model.fit_transform(X, y)
+    out_of_sample = model.fit_transform(X, y)
     seen = model.predict_dist(X)
-    assert np.mean((y - honest.mean()) ** 2) > 1.2 * np.mean((y - seen.mean()) ** 2)
+    assert np.mean((y - out_of_sample.mean()) ** 2) > 1.2 * np.mean((y - seen.mean()) ** 2)
 
 
 def test_groups_go_to_the_splitter():

@@ -34,8 +34,8 @@ _MOST_ITERATIONS = 100
 def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
     """Return log |z|, not below a millionth of what is usual: an exact prediction has no logarithm."""
     size = np.abs(z)
-    seen = size > 0
-    usual = WeightedRanks(size[seen], None if weight is None else weight[seen]).median
+    positive = size > 0
+    usual = WeightedRanks(size[positive], None if weight is None else weight[positive]).median
     return np.log(np.maximum(size, _LEAST * usual))
 
 

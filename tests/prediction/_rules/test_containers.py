@@ -347,7 +347,7 @@ class TestVoting:
 
 
 class ParallelPostFit(BaseEstimator):
-    """Stands for a wrapper that skuq does not know."""
+    """A wrapper of a package without a rule in skuq."""
 
     def __init__(self, estimator=None):
         self.estimator = estimator

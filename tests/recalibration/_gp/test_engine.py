@@ -78,7 +78,7 @@ def test_the_basis_and_its_slopes():
 
     basis = Basis(points, np.exp(log))
     functions, left = basis.functions(x)
-    # what the functions tell of the correlations between rows is Nystrom's approximation
+    # correlations between rows by the functions are Nystrom's approximation
     inside = correlate(points, points, np.exp(log)) + 1e-6 * np.eye(6)
     across = correlate(x, points, np.exp(log))
     nystrom = across @ np.linalg.solve(inside, across.T)
@@ -366,19 +366,19 @@ def test_prior_and_its_gradient():
 
 def test_rows_are_merged_in_an_order_of_their_own():
     dist = Normal([3.0, 1.0, 3.0, 2.0, 1.0], [1.0, 2.0, 1.0, 2.0, 2.0])
-    seen = np.array([0.5, 0.1, 0.5, 0.3, 0.2])
-    merged = read_rows(dist, seen, None)
+    observed = np.array([0.5, 0.1, 0.5, 0.3, 0.2])
+    merged = read_rows(dist, observed, None)
     assert_array_equal(np.sort(merged.weight), [1, 1, 1, 2])
     assert merged.observed.shape == (1, 4)
     assert merged.weight[merged.observed[0] == 0.5] == 2
     for order in ([4, 3, 2, 1, 0], [2, 0, 1, 4, 3]):
-        again = read_rows(dist[order], seen[order], None)
+        again = read_rows(dist[order], observed[order], None)
         assert_array_equal(again.inputs, merged.inputs)
         assert_array_equal(again.observed, merged.observed)
         assert_array_equal(again.weight, merged.weight)
 
 
-def test_the_frame_has_the_units_of_y():
+def test_the_input_scaler_has_the_units_of_y():
     rng = np.random.default_rng(0)
     mean, std = rng.normal(3.0, 2.0, size=501), 0.3 + rng.random(501)
     scaler = InputScaler.of(mean, std, None)
