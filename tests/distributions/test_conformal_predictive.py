@@ -368,7 +368,7 @@ def test_there_is_no_density():
         dist.pdf(0.0)
 
 
-def test_a_row_of_scale_zero_is_a_point_as_far_as_anything_is_known():
+def test_a_row_of_scale_zero_is_a_point_but_for_unreachable_levels():
     dist = ConformalPredictive([2.0, 2.0], [0.0, 1.0], np.arange(9.0), symmetric=True)
     assert_array_equal(dist.interval(0.9), [[2.0, 2.0], [-6.0, 10.0]])
     assert_array_equal(dist.cdf([2.0, 2.0])[0], 0.95)

@@ -122,7 +122,7 @@ def test_the_innermost_estimator_is_named(line):
             UncertaintyRegressor(container, cv=KFold(4)).fit(X, y)
 
 
-def test_cross_validation_and_natives_say_the_same(line):
+def test_cross_validation_and_natives_raise_the_same(line):
     X, y = line
     model = GaussianProcessRegressor(optimizer=None, alpha=0.1)
     with pytest.raises(ValueError, match="NaN"):
@@ -148,7 +148,7 @@ def test_the_error_travels_between_processes():
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_other_errors_keep_their_type_and_say_which_fold(n_jobs):
+def test_other_errors_keep_their_type_and_name_the_fold(n_jobs):
     class Picky(LinearRegression):
         def fit(self, X, y):
             if (np.asarray(X)[:, 0] != 0).all():

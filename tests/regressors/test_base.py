@@ -58,7 +58,7 @@ def test_everything_follows_from_the_distribution(regressor, small):
     assert list(model.get_feature_names_out()) == ["mean", "std"]
 
 
-def test_fit_transform_is_honest_and_fits_on_all_rows(regressor, small):
+def test_fit_transform_is_out_of_sample_and_fits_on_all_rows(regressor, small):
     X, y = small
     model = clone(regressor)
     out_of_sample = model.fit_transform(X, y)
@@ -319,7 +319,7 @@ class MarginalRegressor(BaseUncertaintyRegressor):
         return Normal(np.full(len(X), self.loc_), self.scale_)
 
 
-def test_a_subclass_gets_honest_folds_and_search(small):
+def test_a_subclass_gets_out_of_sample_folds_and_search(small):
     X, y = small
     folds = [(np.arange(40, 80), np.arange(40)), (np.arange(40), np.arange(40, 80))]
     out_of_sample = MarginalRegressor(folds).fit_transform(X, y)

@@ -69,7 +69,7 @@ def test_algorithm_1_and_equation_9_by_hand():
     assert np.allclose(model.predict(new), mean)
 
 
-def test_fit_transform_asks_the_members_that_have_not_seen_a_row():
+def test_fit_transform_predicts_by_the_out_of_bag_members():
     X, y = numbered_world()
     model = BootstrapRegressor(RecordingRegressor(), 40, random_state=1)
     dist = model.fit_transform(X, y)

@@ -125,7 +125,7 @@ def test_weights_and_groups_together_in_a_search(routing):
     assert np.allclose(search.predict(X), Ridge().fit(scaled, y, sample_weight=weight).predict(scaled))
 
 
-def test_with_routing_the_child_must_ask_for_weights():
+def test_with_routing_the_child_must_request_weights():
     X, y = linear_world(N)
     with config_context(enable_metadata_routing=True):
         with pytest.raises(UnsetMetadataPassedError):
@@ -224,7 +224,7 @@ def test_a_search_must_keep_a_model(wrapper, refit):
             wrapper(estimator).fit(X, y)
 
 
-def test_a_splitter_by_groups_says_where_the_groups_come_from():
+def test_the_error_of_a_splitter_by_groups_names_the_parameter():
     X, y = linear_world(N)
     model = ResidualRegressor(Ridge(), cv=GroupKFold(3))
     with pytest.raises(ValueError, match=r"GroupKFold splits by it: pass `groups=...`.*metadata routing"):

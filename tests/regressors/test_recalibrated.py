@@ -108,7 +108,7 @@ def test_weights_reach_model_and_recalibrator():
     assert weighted.std().max() < 2
 
 
-def test_a_plain_regressor_is_told_which_wrapper_to_use():
+def test_the_error_for_a_plain_regressor_names_the_wrapper():
     X, y = linear_world(30)
     with pytest.raises(NotProbabilisticError, match=r"UncertaintyRegressor\(LinearRegression"):
         RecalibratedRegressor(LinearRegression()).fit(X, y)

@@ -151,7 +151,7 @@ def test_a_row_does_not_depend_on_its_neighbours():
     assert np.isfinite(model.predict_interval(far)).all()
 
 
-def test_what_is_not_known_of_the_function_grows_away_from_the_rows():
+def test_the_epistemic_part_grows_away_from_the_rows():
     X, y = heteroscedastic_world(200)
     model = SparseGaussianProcessRegressor(30, random_state=0).fit(X, y)
     near, far = model.predict_dist([[0.0, 0, 0], [30.0, 0, 0]]).epistemic().std()
@@ -590,7 +590,7 @@ def test_importing_skuq_imports_no_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_without_gpytorch_fit_says_what_to_install(monkeypatch):
+def test_without_gpytorch_fit_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "gpytorch", None)
     with pytest.raises(ImportError, match=r'pip install "skuq\[gp\]"'):
         SparseGaussianProcessRegressor().fit(*heteroscedastic_world(20))
@@ -655,7 +655,7 @@ def test_in_pipelines_searches_and_recalibration():
     np.testing.assert_allclose(front.predict_interval(X), model.fit(X, y).predict_interval(X))
 
 
-def test_every_evaluation_of_the_bound_is_told():
+def test_every_evaluation_of_the_bound_is_reported():
     pytest.importorskip("sklearn.callback")
     X, y = heteroscedastic_world(30)
     begun, ended = [], []

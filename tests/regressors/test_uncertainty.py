@@ -136,7 +136,7 @@ def test_native_is_the_model_itself_with_folds_for_fit_transform():
     assert np.array_equal(model.predict_interval(X), predict_dist(plain, X).interval())
 
 
-def test_native_uses_what_a_skuq_regressor_knows_for_free():
+def test_native_uses_the_free_out_of_sample_distribution_of_a_skuq_regressor():
     X, y = linear_world(60)
     out_of_sample = UncertaintyRegressor(LeastSquaresRegressor()).fit_transform(X, y)
     assert np.array_equal(out_of_sample.interval(), LeastSquaresRegressor().fit_transform(X, y).interval())

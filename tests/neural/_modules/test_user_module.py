@@ -186,7 +186,7 @@ def test_torchs_seed_is_that_of_the_user(net, rows):
     np.testing.assert_array_equal(means[0], means[1])
 
 
-def test_what_has_no_distribution_says_so(rows):
+def test_a_net_without_a_distribution_raises(rows):
     X, y, X_new, _ = rows
     net = plain_net()
     assert not supports_dist(net)
