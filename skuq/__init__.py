@@ -1,6 +1,6 @@
 """A calibrated predictive distribution for every scikit-learn regressor.
 
-Only the names of the quick start are here; all else is imported from its room:
+Only the names of the quick start are here; all else is imported from its package:
 
 - ``skuq.prediction``: any fitted estimator to a distribution
 - ``skuq.regressors``: regressors that give a distribution

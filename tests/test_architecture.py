@@ -1,4 +1,4 @@
-"""The house rules of docs/development/architecture.rst, checked on the syntax tree of every module.
+"""The rules of docs/development/architecture.rst, checked on the syntax tree of every module.
 
 `violations` walks a package and returns one line for each breach. The tests run it on skuq itself, where
 it must find nothing, and on small trees that break one rule each, where it must find just that.
@@ -25,7 +25,7 @@ CHECKED = BASE | {"_validation", "_versioned"}
 ALL_BUT_NEURAL = CHECKED | {"distributions", "prediction", "metrics", "recalibration", "regressors"}
 EVERYTHING = ALL_BUT_NEURAL | {"neural", "model_selection", "simulation", "displays", "datasets"}
 
-# The rooms that each room may import; a room may always import itself.
+# The packages that each package may import; a package may always import itself.
 ALLOWED = {
     "exceptions": set(),
     "_warnings": set(),
@@ -46,12 +46,12 @@ ALLOWED = {
     "integrations": EVERYTHING,
     "__init__": EVERYTHING - {"neural"},
 }
-# In metrics, only what needs a model may ask for its prediction.
+# In metrics, only the modules that predict by a model may import `prediction`.
 METRICS_THAT_PREDICT = {"_scorer", "_report.report", "_significance"}
-# Rooms that calibrate or fit use the formulas of metrics, not what is built around them.
+# Packages that calibrate or fit use the formulas of metrics, not what is built around them.
 CALIBRATING = {"recalibration", "regressors", "neural"}
 
-# The internal interface of each room: its private modules that other rooms may import, and which rooms do.
+# The internal interface of each package: private modules that other packages may import, and which ones do.
 INTERFACES = {
     "distributions": {
         "_numerics.finite_differences": {"prediction"},
@@ -93,9 +93,9 @@ INTERFACES = {
 }
 
 CORE = {"numpy", "scipy", "sklearn", "pandas", *sys.stdlib_module_names}
-# Optional packages and where each may be imported: a room, or one module of a room; None means any room,
-# inside a function. The sparse Gaussian process is a regressor whose kernels and bound are those of gpytorch,
-# so one module of `regressors` reaches it, and torch beneath it.
+# Optional dependencies and where each may be imported: a package of skuq, or one of its modules; None means
+# anywhere inside a function. The sparse Gaussian process is a regressor whose kernels and bound are those of
+# gpytorch, so that one module of `regressors` imports it, and torch beneath it.
 OPTIONAL = {
     "torch": ("neural", "regressors._sparse_gp.collapsed_bound"),
     "skorch": ("neural",),
@@ -124,7 +124,7 @@ class Import:
 
 
 def inside(name: str) -> str:
-    """Return a module's name inside its room, as _normal or _numerics.ranks; empty for the room itself."""
+    """Return a module's name inside its package, as _numerics.ranks; empty for the package itself."""
     return ".".join(name.split(".")[2:])
 
 
@@ -138,7 +138,7 @@ class Module:
     tree: ast.Module
 
     @property
-    def room(self) -> str:
+    def package(self) -> str:
         parts = self.name.split(".")
         return parts[1] if len(parts) > 1 else "__init__"
 
@@ -202,18 +202,18 @@ def rule_imports_of_skuq(module: Module, modules: dict[str, Module]) -> Iterator
         if reached == "skuq":
             yield found.line, "imports from the top of skuq"
             continue
-        room = reached.split(".")[1]
-        if room == module.room:
+        other, own = reached.split(".")[1], module.package
+        if other == own:
             continue
-        if room not in ALLOWED.get(module.room, set()):
-            yield found.line, f"{module.room} may not import {room}"
-        elif module.room == "metrics" and room == "prediction" and module.inside not in METRICS_THAT_PREDICT:
+        if other not in ALLOWED.get(own, set()):
+            yield found.line, f"{own} may not import {other}"
+        elif own == "metrics" and other == "prediction" and module.inside not in METRICS_THAT_PREDICT:
             yield (
                 found.line,
                 f"metrics may import prediction only in {', '.join(sorted(METRICS_THAT_PREDICT))}",
             )
-        elif module.room in CALIBRATING and room == "metrics" and not inside(reached):
-            yield found.line, f"{module.room} may import only kernels of metrics, not the room"
+        elif own in CALIBRATING and other == "metrics" and not inside(reached):
+            yield found.line, f"{own} may import only kernels of metrics, not the package"
 
 
 def rule_interfaces(module: Module, modules: dict[str, Module]) -> Iterator[tuple[int, str]]:
@@ -221,9 +221,9 @@ def rule_interfaces(module: Module, modules: dict[str, Module]) -> Iterator[tupl
         reached = target(found, modules)
         if found.module.split(".")[0] != "skuq" or not inside(reached).startswith("_"):
             continue
-        room = reached.split(".")[1]
-        if room != module.room and module.room not in INTERFACES.get(room, {}).get(inside(reached), set()):
-            yield found.line, f"{inside(reached)} is no interface of {room} for {module.room}"
+        other, own = reached.split(".")[1], module.package
+        if other != own and own not in INTERFACES.get(other, {}).get(inside(reached), set()):
+            yield found.line, f"{inside(reached)} is no interface of {other} for {own}"
 
 
 def rule_other_packages(module: Module, modules: dict[str, Module]) -> Iterator[tuple[int, str]]:
@@ -232,13 +232,13 @@ def rule_other_packages(module: Module, modules: dict[str, Module]) -> Iterator[
         if package in ("", "skuq"):
             continue
         if package == "joblib" or found.module == "sklearn.utils.parallel":
-            if module.room != "_sklearn_compat":
+            if module.package != "_sklearn_compat":
                 yield found.line, "parallel work goes through _sklearn_compat"
         elif package in OPTIONAL:
             homes = OPTIONAL[package]
-            if homes is not None and not {module.room, f"{module.room}.{module.inside}"} & set(homes):
+            if homes is not None and not {module.package, f"{module.package}.{module.inside}"} & set(homes):
                 yield found.line, f"{package} may be imported only in {' and '.join(homes)}"
-            elif not (found.in_function or found.for_types or (homes and module.room == "neural")):
+            elif not (found.in_function or found.for_types or (homes and module.package == "neural")):
                 yield found.line, f"the optional {package} must be imported inside a function"
         elif package not in CORE:
             yield found.line, f"{package} is no dependency"
@@ -247,14 +247,14 @@ def rule_other_packages(module: Module, modules: dict[str, Module]) -> Iterator[
 
 
 def is_private(found: Import) -> bool:
-    """Tell whether an import of scikit-learn reaches a private or experimental name."""
+    """Return whether an import of scikit-learn reaches a private or experimental name."""
     full = f"{found.module}.{found.name}" if found.name else found.module
     private = any(part.startswith("_") and not part.startswith("__") for part in full.split("."))
     return private or any(full == name or full.startswith(name + ".") for name in EXPERIMENTAL)
 
 
 def rule_private_scikit_learn(module: Module, modules: dict[str, Module]) -> Iterator[tuple[int, str]]:
-    if module.room == "_sklearn_compat":
+    if module.package == "_sklearn_compat":
         return
     bound = set()
     for found in imports(module):
@@ -294,12 +294,12 @@ def rule_length(module: Module, modules: dict[str, Module]) -> Iterator[tuple[in
                 yield node.lineno, f"{node.name} has {lines} lines, more than {MAX_FUNCTION_LINES}"
 
 
-def crowded_rooms(modules: dict[str, Module]) -> Iterator[str]:
-    """Yield each room or sub-package in which more files than a reader can hold have no public name."""
+def crowded_packages(modules: dict[str, Module]) -> Iterator[str]:
+    """Yield each package or sub-package in which more files than a reader can hold have no public name."""
     public = {
         target(found, modules)
         for module in modules.values()
-        if not module.inside and module.room != "__init__"
+        if not module.inside and module.package != "__init__"
         for found in imports(module)
     }
     private = Counter(
@@ -365,13 +365,13 @@ def violations(root: Path) -> list[str]:
         for rule in RULES
         for line, message in rule(module, modules)
     ]
-    unknown = sorted({module.room for module in modules.values()} - set(ALLOWED))
-    found += [f"no rule for the room {room}" for room in unknown]
+    unknown = sorted({module.package for module in modules.values()} - set(ALLOWED))
+    found += [f"no rule for the package {package}" for package in unknown]
     found += cycles(module_edges(modules))
     # a cycle of modules within one place, or of modules alone, has been found already
     if not any(line.startswith("cycle") for line in found):
         found += cycles(place_edges(modules))
-    return found + list(crowded_rooms(modules))
+    return found + list(crowded_packages(modules))
 
 
 def test_skuq_keeps_the_rules():
@@ -384,12 +384,16 @@ def test_the_tree_is_really_read():
 
 
 def grow(root: Path, files: dict[str, str]) -> Path:
-    """Write a small package in which all rooms exist, and ``files`` in it."""
-    for room in ALLOWED:
+    """Write a small skuq in which all packages exist, and ``files`` in it."""
+    for package in ALLOWED:
         path = (
             root
             / "skuq"
-            / (f"{room}.py" if room.startswith("_") or room == "exceptions" else f"{room}/__init__.py")
+            / (
+                f"{package}.py"
+                if package.startswith("_") or package == "exceptions"
+                else f"{package}/__init__.py"
+            )
         )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
@@ -441,7 +445,11 @@ def test_a_clean_tree_passes(tmp_path):
         ("metrics/_crps.py", "import skuq.prediction", "metrics may import prediction only in"),
         ("metrics/a.py", "import skuq.regressors", "metrics may not import regressors"),
         ("recalibration/a.py", "import skuq.prediction", "recalibration may not import prediction"),
-        ("recalibration/a.py", "from skuq.metrics import crps_loss", "only kernels of metrics, not the room"),
+        (
+            "recalibration/a.py",
+            "from skuq.metrics import crps_loss",
+            "only kernels of metrics, not the package",
+        ),
         (
             "regressors/a.py",
             "import skuq.metrics._scorer",
@@ -512,7 +520,7 @@ def test_a_clean_tree_passes(tmp_path):
         ("metrics/a.py", "x = 1\n" * 501, "more than 500 lines"),
         ("metrics/a.py", "def f():\n" + "    x = 1\n" * 61, "f has 61 lines, more than 60"),
         ("metrics/a.py", "import skuq.metrics.a", "cycle: skuq.metrics.a -> skuq.metrics.a"),
-        ("attic.py", "", "no rule for the room attic"),
+        ("attic.py", "", "no rule for the package attic"),
     ],
 )
 def test_a_breach_is_found(tmp_path, file, text, message):
@@ -531,7 +539,7 @@ def test_a_long_cycle_is_found(tmp_path):
     assert found == ["cycle: skuq.metrics.a -> skuq.metrics.b -> skuq.metrics.c -> skuq.metrics.a"]
 
 
-def test_a_room_with_too_many_private_files_is_found(tmp_path):
+def test_a_package_with_too_many_private_files_is_found(tmp_path):
     files = {f"metrics/_part{i}.py": "" for i in range(MAX_PRIVATE_FILES)}
     public = {
         "metrics/__init__.py": "from skuq.metrics._crps import loss",

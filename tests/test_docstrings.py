@@ -13,7 +13,7 @@ import pytest
 docscrape = pytest.importorskip("numpydoc.docscrape")
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = (
+PACKAGES = (
     "prediction",
     "regressors",
     "recalibration",
@@ -40,8 +40,8 @@ OTHERS = {
 
 def documented():
     """Yield the name and docstring of every public class, method and function."""
-    for room in ROOMS:
-        module = importlib.import_module(f"skuq.{room}")
+    for package in PACKAGES:
+        module = importlib.import_module(f"skuq.{package}")
         for name in module.__all__:
             value = getattr(module, name)
             yield name, inspect.getdoc(value)

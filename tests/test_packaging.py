@@ -75,7 +75,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [*PIP, "install", "--quiet", "--retries", "1", "--timeout", "15", "--target", str(folder)]
     result = subprocess.run([*command, "hatchling>=1.25"], capture_output=True, text=True, check=False)
     if result.returncode:
-        pytest.skip(f"no package index answers: {(result.stderr.splitlines() or ['pip says nothing'])[-1]}")
+        pytest.skip(f"no package index answers: {(result.stderr.splitlines() or ['no output of pip'])[-1]}")
     return folder
 
 

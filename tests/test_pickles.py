@@ -19,7 +19,7 @@ from skuq.regressors import BootstrapRegressor, ConformalRegressor, LeastSquares
 
 X, Y = (part[:120] for part in load_diabetes(return_X_y=True))
 MODELS = {
-    "front door": UncertaintyRegressor(Ridge(), random_state=0),
+    "uncertainty": UncertaintyRegressor(Ridge(), random_state=0),
     "bootstrap": BootstrapRegressor(Ridge(), n_estimators=10, random_state=0),
     "conformal": ConformalRegressor(Ridge(), random_state=0),
     "recalibrated": RecalibratedRegressor(BayesianRidge(), IsotonicRecalibrator()),
@@ -64,14 +64,34 @@ def test_what_is_loaded_predicts_the_same_to_the_bit(fitted, name, copy):
 
 
 def test_another_version_warns_where_the_user_loads(fitted, monkeypatch):
-    data = pickle.dumps(fitted["front door"])
+    data = pickle.dumps(fitted["uncertainty"])
     monkeypatch.setattr(_versioned, "__version__", "9.9.9")
     with pytest.warns(
         InconsistentVersionWarning, match="pickled by skuq 0.1.0 and is loaded by skuq 9.9.9"
     ) as caught:
         loaded = pickle.loads(data)
     assert caught[0].filename == __file__
-    np.testing.assert_array_equal(loaded.predict(X), fitted["front door"].predict(X))
+    np.testing.assert_array_equal(loaded.predict(X), fitted["uncertainty"].predict(X))
+
+
+def test_the_skorch_net_carries_the_version_too(monkeypatch):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("skorch")
+    from skuq.neural import ProbabilisticNet
+
+    net = ProbabilisticNet(torch.nn.Linear(X.shape[1], 2), max_epochs=2, verbose=0).fit(X, Y)
+    data = pickle.dumps(net)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded = pickle.loads(data)
+    np.testing.assert_array_equal(loaded.predict(X), net.predict(X))
+    assert "_skuq_version" not in vars(loaded)
+    monkeypatch.setattr(_versioned, "__version__", "9.9.9")
+    with pytest.warns(
+        InconsistentVersionWarning, match="ProbabilisticNet was pickled by skuq 0.1.0"
+    ) as caught:
+        pickle.loads(data)
+    assert caught[0].filename == __file__
 
 
 def test_a_pickle_without_a_version_warns():
@@ -81,7 +101,7 @@ def test_a_pickle_without_a_version_warns():
         StdScalingRecalibrator().__setstate__(state)
 
 
-def test_the_same_version_says_nothing(fitted):
+def test_the_same_version_does_not_warn(fitted):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         by_pickle(fitted["pipeline"])

@@ -64,12 +64,12 @@ def tolerance(n: int) -> float:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_intervals_hold_and_the_distribution_is_worth_having(shared_data, name):
+def test_intervals_hold_and_the_distribution_improves_on_the_marginal_one(shared_data, name):
     X, X_test, y, y_test = split(shared_data(name))
     dist = predict_dist(forest(X).fit(X, y), X_test)
     assert abs(prediction_interval_coverage(y_test, dist) - 0.9) < tolerance(len(y_test))
-    ignorant = Normal(np.full(len(y_test), y.mean()), np.full(len(y_test), y.std()))
-    assert crps_loss(y_test, dist) < crps_loss(y_test, ignorant)
+    marginal = Normal(np.full(len(y_test), y.mean()), np.full(len(y_test), y.std()))
+    assert crps_loss(y_test, dist) < crps_loss(y_test, marginal)
 
 
 @pytest.mark.parametrize("name", ["gal/gal_yacht", "paper001/servo", "paper001/computer_hardware"])
@@ -85,5 +85,5 @@ def test_a_search_on_few_rows(shared_data, name):
     search = GridSearchCV(pipeline, grid, scoring=get_scorer("neg_crps"), cv=3, error_score="raise")
     dist = predict_dist(search.fit(X[numbers], y), X_test[numbers])
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    ignorant = Normal(np.full(len(y_test), y.mean()), np.full(len(y_test), y.std()))
-    assert crps_loss(y_test, dist) < crps_loss(y_test, ignorant)
+    marginal = Normal(np.full(len(y_test), y.mean()), np.full(len(y_test), y.std()))
+    assert crps_loss(y_test, dist) < crps_loss(y_test, marginal)

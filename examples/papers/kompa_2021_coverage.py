@@ -90,7 +90,7 @@ FIXED: dict[str, Callable[[int], Any]] = {
     "sparse GP": lambda seed: SparseGaussianProcessRegressor(
         n_inducing_points=10, ard=False, random_state=seed
     ),
-    "skuq default": lambda seed: DeepEnsembleRegressor(random_state=seed),
+    "skuq default": lambda seed: DeepEnsembleRegressor(calibration_coverage=COVERAGE, random_state=seed),
 }
 SEARCHED = ("ensemble", "dropout", "LL dropout", "SVI", "LL SVI")
 METHODS = ("linear regression", "sparse GP", *SEARCHED, "skuq default")

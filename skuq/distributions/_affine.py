@@ -123,8 +123,8 @@ class Affine(Distribution):
         return self.shift + self.factor * np.where(self.factor > 0, self.base._isf(q), self.base._ppf(q))
 
     def _finite_part(self) -> Distribution:
-        known = self.base._finite_part()
-        return self if known is self.base else Affine(known, self.shift, self.factor)
+        finite = self.base._finite_part()
+        return self if finite is self.base else Affine(finite, self.shift, self.factor)
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         return self.base._unreachable_level(level, kind)

@@ -102,16 +102,16 @@ class Distribution(RowContainer["Distribution"]):
         raise NoDensityError(self._no_density())
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        known = self._finite_part()
-        if known is not self:
-            return known._crps(y)
+        finite = self._finite_part()
+        if finite is not self:
+            return finite._crps(y)
         return value_crps(self, y) if self._integrates_values else level_crps(self, y)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation where there is no closed form."""
-        known = self._finite_part()
-        if known is not self:
-            return known.mean(), known.std()
+        finite = self._finite_part()
+        if finite is not self:
+            return finite.mean(), finite.std()
         mean, std = value_moments(self) if self._integrates_values else level_moments(self)
         if np.isnan(mean).any():
             row = int(np.argmax(np.isnan(mean)))
@@ -119,9 +119,9 @@ class Distribution(RowContainer["Distribution"]):
         return mean, std
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
-        known = self._finite_part()
-        if known is not self:
-            return known._sample(m, rng)
+        finite = self._finite_part()
+        if finite is not self:
+            return finite._sample(m, rng)
         n = len(self)
         out = np.empty((m, n))
         for row in out:

@@ -140,10 +140,10 @@ class Concatenated(Distribution):
         return self._dispatch(lambda part, rows: part._from_normal_score(rows), score)
 
     def _finite_part(self) -> Distribution:
-        known = [part._finite_part() for part in self.parts]
-        if all(mine is part for mine, part in zip(known, self.parts, strict=True)):
+        finite = [part._finite_part() for part in self.parts]
+        if all(mine is part for mine, part in zip(finite, self.parts, strict=True)):
             return self
-        return Concatenated(known, self.order)
+        return Concatenated(finite, self.order)
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         return most_demanding(
@@ -190,8 +190,8 @@ class Concatenated(Distribution):
             part._affine(shift[rows], factor[rows])
             for part, rows in zip(self.parts, self._part_rows, strict=True)
         ]
-        known = [part for part in moved if part is not None]
-        return Concatenated(known, self.order) if len(known) == len(moved) else None
+        parts = [part for part in moved if part is not None]
+        return Concatenated(parts, self.order) if len(parts) == len(moved) else None
 
     def epistemic(self) -> Distribution:
         return Concatenated([part.epistemic() for part in self.parts], self.order)

@@ -83,9 +83,9 @@ class ConformalPredictive(Distribution):
     The distribution function is the inverse of these quantiles. It never exceeds :math:`1 - w_*/T`
     nor falls below :math:`w_*/T` (half of it if ``symmetric``): where in the tails that probability
     lies is unknown. An interval that depends on it is infinite, and `interval`, `quantile`
-    and `ppf` then give one `SmallSampleWarning` that names the number of rows needed. `mean`, `std`,
-    `crps` and `sample` leave the unknown part out: they are those of the scores, mirrored at 0 if
-    ``symmetric``. There is no density.
+    and `ppf` then give one `SmallSampleWarning` that names the number of rows needed. Unknown tail
+    probability is excluded from `mean`, `std`, `crps` and `sample`: they are those of the scores,
+    mirrored at 0 if ``symmetric``. There is no density.
 
     Nothing of size n by k is built: memory is O(n + k), each method O(n log k) after one sort.
 
@@ -152,7 +152,7 @@ class ConformalPredictive(Distribution):
 
     @cached_property
     def _finite(self) -> SharedEmpirical:
-        """The distribution without what is not known: that of the scores, mirrored if symmetric."""
+        """The distribution of the scores alone, mirrored if symmetric; see Notes."""
         scores, weights = self.scores, self.weights
         if self.symmetric:
             scores = np.concatenate([-scores, scores])
@@ -205,9 +205,10 @@ class ConformalPredictive(Distribution):
     def _cdf_inside(self, y: FloatArray) -> FloatArray:
         ranks, total = self._ranks, self._total
         count = count_reached(ranks.values, self.loc, self.scale, y)
-        if not self.symmetric:  # the place of the new observation is chosen nearest to the middle
+        if not self.symmetric:  # any level from W / T to (W + w_*) / T is one of y: that nearest to 1/2
             weight = ranks.weight_of(count)
             return np.asarray(np.clip(0.5, weight / total, (weight + self.unseen) / total))
+        # the scores smaller than (loc - y) / scale, those whose mirror images exceed y
         mirrored = len(ranks) - count_reached(-ranks.values[::-1], self.loc, self.scale, y)
         inside = np.where(y < self.loc, -ranks.weight_of(mirrored), ranks.weight_of(count))
         return np.asarray(0.5 + 0.5 * inside / total)
@@ -219,6 +220,7 @@ class ConformalPredictive(Distribution):
         return self._value(self._symmetric_score(1 - 2 * q) if self.symmetric else self._score(1 - q, q))
 
     def _symmetric_score(self, signed_coverage: FloatArray) -> FloatArray:
+        # the quantile at p is the upper bound of the interval of coverage 2 p - 1, below 1/2 its lower bound
         return np.sign(signed_coverage) * self._ranks.quantile(np.abs(signed_coverage) * self._total)
 
     def _score(self, below: FloatArray, above: FloatArray) -> FloatArray:
@@ -229,7 +231,7 @@ class ConformalPredictive(Distribution):
         return np.where(side > 0.5, high, np.where(side < 0.5, low, ranks.median))
 
     def _value(self, score: FloatArray) -> FloatArray:
-        """Loc + scale score; an unknown score leaves even a row of scale 0 unknown."""
+        """Loc + scale score; infinite scores stay infinite in rows of scale 0 too."""
         infinite = np.isinf(score)
         if not infinite.any():
             return self.loc + self.scale * score
@@ -251,7 +253,7 @@ class ConformalPredictive(Distribution):
             return ConformalPredictive(loc, scale, -self.scores[turned], weights, self.unseen)
         return None
 
-    # ------------------------------------------------------------------------ what is not known
+    # ----------------------------------------------------------------------- unknown tail mass
 
     def _finite_part(self) -> SharedEmpirical:
         """The distribution of the scores alone, mirrored if symmetric."""

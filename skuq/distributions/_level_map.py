@@ -209,6 +209,7 @@ class LevelMap:
         """
         piece, knot = self.pieces.find(score)
         slope = self.pieces.slopes[piece]
+        # dR / du = slope phi(mapped) / phi(score), and log phi is -x^2 / 2 up to a constant
         mapped = self.pieces.values[knot] + slope * (score - self.pieces.knots[knot])
         return np.asarray(np.log(slope) + (score - mapped) * (score + mapped) / 2)
 
@@ -239,7 +240,9 @@ class LevelMap:
             With the knots of both.
         """
         first, second = inner.pieces, self.pieces
+        # the composition bends at the knots of the inner map and where it takes on those of the outer one
         knots = np.unique(np.concatenate([first.knots, first.inverse(second.knots)]))
+        # knots that rounding makes equal in value are left out: slopes must be positive
         values, keep = np.unique(second(first(knots)), return_index=True)
         ends = first.slopes[[0, -1]] * second.slopes[[0, -1]]
         return LevelMap.from_scores(knots[keep], values, *ends)
@@ -265,7 +268,7 @@ class LevelMap:
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy through the constructor, so that what arrives has been checked."""
+        """Pickle and copy through the constructor, which validates."""
         pieces = self.pieces
         return LevelMap.from_scores, (pieces.knots, pieces.values, pieces.slopes[0], pieces.slopes[-1])
 

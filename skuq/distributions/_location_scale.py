@@ -75,7 +75,7 @@ def noise_scale(scale: FloatArray, epistemic_scale: FloatArray) -> FloatArray:
 
 
 def merge_optional(parts: list[FloatArray | None]) -> tuple[FloatArray | None, bool]:
-    """Stack arrays that all or none of the parts have; the flag says whether that was so."""
+    """Stack arrays that all or none of the parts have; the flag is False where only some have."""
     present = [part for part in parts if part is not None]
     if not present:
         return None, True

@@ -1,4 +1,4 @@
-"""What the families with several members a row share: weights and the quantile search."""
+"""Weights and quantile searches of the families with several members per row."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read_members(values: ArrayLike, name: str) -> FloatArray:
 def root_mean_square(weights: FloatArray, values: FloatArray) -> FloatArray:
     """Root of the weighted mean of squares of each row, shape (n,), in a unit that keeps squares in range.
 
-    What has no weight does not count, though it be infinite.
+    Members of weight 0 may be infinite.
     """
     size = np.where(weights > 0, np.abs(values), 0.0)
     unit = size.max(axis=1)
@@ -64,6 +64,7 @@ def search_quantile(
     ``atoms`` gives the largest atom of each row that is not above y, where there are atoms: then a level
     that exceeds the cdf by rounding alone is reached, and the result is the atom itself.
     """
+    # at an atom the cdf may fall short of its level by rounding, which would skip to the next atom
     level = _log(p if atoms is None else p - level_rounding(p))
     return _search(lambda y: _log(cdf(y)) - level, low, high, atoms)
 
@@ -72,6 +73,7 @@ def search_upper_quantile(
     sf: ValueFunction, q: FloatArray, low: FloatArray, high: FloatArray, atoms: ValueFunction | None = None
 ) -> FloatArray:
     """Smallest y in [low, high] with P(Y > y) <= q: the quantile at level 1 - q, without cancellation."""
+    # as in `search_quantile`, in terms of the upper tail
     level = _log(q if atoms is None else q + level_rounding(q))
     return _search(lambda y: level - _log(sf(y)), low, high, atoms)
 
@@ -84,7 +86,8 @@ def _search(gap: ValueFunction, low: FloatArray, high: FloatArray, atoms: ValueF
     found = search_crossing(gap, low, high)
     if atoms is None:
         return found
-    atom = np.where(np.isfinite(found), atoms(found), np.inf)  # found lies beside it, or on the plateau
+    # the crossing ends a few units in the last place beside an atom, or anywhere on the plateau above it
+    atom = np.where(np.isfinite(found), atoms(found), np.inf)
     atom = np.where((atom >= low) & (atom < found), atom, found)
     return np.where(gap(atom) >= 0, atom, found)
 
@@ -103,11 +106,13 @@ def search_crossing(gap: ValueFunction, low: FloatArray, high: FloatArray) -> Fl
     fa = np.where(answer_low, fb, gap(a))
     answer_high = ~answer_low & (fa < 0)  # rounding, or a level beyond all: not even the upper end reaches it
     settled = answer_low | answer_high | ~np.isfinite(a)
+    # settled rows go on as [0, 0], as a search of all rows at once ends with the slowest
     a, b = np.where(settled, 0.0, a), np.where(settled, 0.0, b)
     c, fc, t = a.copy(), fa.copy(), np.where(settled, 0.0, 0.5)
     for _ in range(200):
         x = a + t * (b - a)
         fx = gap(x)
+        # a is the latest point, b the other end of the bracket, c the point that was replaced
         same = np.sign(fx) == np.sign(fa)
         c, fc = np.where(same, a, b), np.where(same, fa, fb)
         b, fb = np.where(same, b, a), np.where(same, fb, fa)
@@ -118,12 +123,16 @@ def search_crossing(gap: ValueFunction, low: FloatArray, high: FloatArray) -> Fl
         if settled.all():
             break
         with np.errstate(all="ignore"):
+            # an inverse quadratic step where, by Chandrupatla's criterion, the curve through the three points
+            # is monotone between them; else the interval is halved
             xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
             quadratic = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
             smooth = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & np.isfinite(quadratic)
+            # a step of at least half the precision, so that the bracket shrinks from both sides
             least = np.minimum(0.5, 0.5 * PRECISION * closest / width)
         t = np.where(smooth, np.clip(quadratic, least, 1 - least), 0.5)
         t = np.where(settled, 0.0, t)
+    # the end of the final bracket on the side where the level is reached
     reached = np.where(fa >= 0, a, np.where(fb >= 0, b, np.maximum(a, b)))
     return np.where(answer_low, low, np.where(answer_high | ~np.isfinite(high), high, reached))
 

@@ -104,7 +104,7 @@ class Mixture(Distribution):
 
     def _average(self, values: list[FloatArray]) -> FloatArray:
         weights = self._w()
-        members = np.where(weights > 0, np.stack(values, axis=1), 0.0)  # what has no weight may be infinite
+        members = np.where(weights > 0, np.stack(values, axis=1), 0.0)  # members of weight 0 may be infinite
         return np.asarray((weights * members).sum(axis=1))
 
     def mean(self) -> FloatArray:
@@ -112,20 +112,22 @@ class Mixture(Distribution):
 
     def std(self) -> FloatArray:
         centre = self.mean()
+        # law of total variance: E var + var E, as the mean square of both
         spread = [np.hypot(part.std(), part.mean() - centre) for part in self.components]
         return root_mean_square(self._w(), np.stack(spread, axis=1))
 
     def _crps(self, y: FloatArray) -> FloatArray:
         forms = [part._standard_form() for part in self.components if isinstance(part, Normal | StudentT)]
-        known = [form for form in forms if form is not None]
-        if len(known) < len(self.components) or not np.isfinite(self.std()).all():
+        standard = [form for form in forms if form is not None]
+        if len(standard) < len(self.components) or not np.isfinite(self.std()).all():
             return super()._crps(y)
-        return mixture_crps(known, self._w(), y)
+        return mixture_crps(standard, self._w(), y)
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         score = super()._normal_score(y)
         if not np.isinf(score).any():
             return score
+        # the level has underflowed: its score follows from the logarithms of the members' tails
         members = np.stack([part._normal_score(y) for part in self.components], axis=1)
         return np.where(np.isinf(score), mixture_score(members, self._w()), score)
 
@@ -189,10 +191,10 @@ class Mixture(Distribution):
         return np.asarray(logsumexp(terms, axis=1, b=self._w()))
 
     def _finite_part(self) -> Distribution:
-        known = [part._finite_part() for part in self.components]
-        if all(mine is part for mine, part in zip(known, self.components, strict=True)):
+        finite = [part._finite_part() for part in self.components]
+        if all(mine is part for mine, part in zip(finite, self.components, strict=True)):
             return self
-        return Mixture(known, self.weights)
+        return Mixture(finite, self.weights)
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         return most_demanding(part._unreachable_level(level, kind) for part in self.components)
@@ -206,6 +208,7 @@ class Mixture(Distribution):
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         n = len(self)
+        # the member of each draw by inversion; then draws of all members, of which one is taken
         member = (rng.uniform(size=(n, m, 1)) >= np.cumsum(self._w(), axis=1)[:, np.newaxis, :-1]).sum(axis=2)
         draws = np.stack([part._sample(m, rng) for part in self.components])
         return np.asarray(np.take_along_axis(draws, member[np.newaxis], axis=0)[0])

@@ -37,7 +37,7 @@ class Normal(Distribution):
         Standard deviation of each row, at least 0; 0 is a point mass at ``loc``.
     epistemic_scale : float or array-like of shape (n,), default=None
         Standard deviation of the regression function f(x), the part of ``scale`` that is not
-        noise, where the model knows it. Needed by `epistemic` and `aleatoric`.
+        noise, where the model estimates it. Needed by `epistemic` and `aleatoric`.
 
     See Also
     --------

@@ -91,6 +91,7 @@ class Quantiles(Distribution):
         v = (self.values - centre[:, np.newaxis]) / unit[:, np.newaxis]
         a, b, step = v[:, :-1], v[:, 1:], np.diff(p)
         low, high, q = v[:, 0], v[:, -1], 1 - p[-1]
+        # E v and E v^2 of uniform pieces, and of exponential tails: E X = 1, E X^2 = 2 in units of the length
         first = (a + b) @ step / 2 + p[0] * (low - lower) + q * (high + upper)
         second = (
             (a * a + a * b + b * b) @ step / 3
@@ -118,6 +119,7 @@ class Quantiles(Distribution):
     ) -> tuple[BoolArray, BoolArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         """Where y lies: below all, above all, else the ends of its segment and their levels."""
         k = self.levels.size
+        # of equal quantiles the last, so that the cdf is continuous from the right
         count = (self.values <= y[:, np.newaxis]).sum(axis=1)
         left = np.clip(count - 1, 0, k - 2)
         row = np.arange(len(self))
@@ -214,6 +216,7 @@ class Quantiles(Distribution):
         p, v, (lower, upper) = self.levels, self.values, self._tails()
         at = np.clip(y[:, np.newaxis], v[:, :-1], v[:, 1:])  # splits the one segment that holds y
         p_at = p[:-1] + np.diff(p) * _ratio(at - v[:, :-1], np.diff(v, axis=1))
+        # of a linear function f from f_0 to f_1, the mean of f^2 is (f_0^2 + f_0 f_1 + f_1^2) / 3
         s, s_at = 1 - p, 1 - p_at
         below = (at - v[:, :-1]) * (p[:-1] ** 2 + p[:-1] * p_at + p_at**2) / 3
         above = (v[:, 1:] - at) * (s_at**2 + s_at * s[1:] + s[1:] ** 2) / 3

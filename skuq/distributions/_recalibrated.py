@@ -143,8 +143,8 @@ class Recalibrated(Distribution):
         return self.level_map.log_density(score) + self.base._logpdf(y)
 
     def _finite_part(self) -> Distribution:
-        known = self.base._finite_part()
-        return self if known is self.base else Recalibrated(known, self.level_map)
+        finite = self.base._finite_part()
+        return self if finite is self.base else Recalibrated(finite, self.level_map)
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         if kind == "coverage":

@@ -46,7 +46,7 @@ class StudentT(Distribution):
         up to 2; infinite degrees of freedom give the normal distribution.
     epistemic_scale : float or array-like of shape (n,), default=None
         Scale of the regression function f(x), the part of ``scale`` that is not noise, where the
-        model knows it. Needed by `epistemic` and `aleatoric`, which keep ``df``.
+        model estimates it. Needed by `epistemic` and `aleatoric`, which keep ``df``.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""The distribution of g(Y) for a monotone g: a model fitted on log y, seen in the units of y."""
+"""The distribution of g(Y) for a monotone g: a model fitted on log y, in the units of y."""
 
 from __future__ import annotations
 
@@ -212,24 +212,24 @@ class Transformed(Distribution):
             return np.where(outside, -np.inf, density + np.log(np.abs(self._inverse_slope(y, x))))
 
     def _inverse_slope(self, y: FloatArray, x: FloatArray) -> FloatArray:
-        known = self.inverse_derivative or _known_derivative(self.inverse_func)
-        if known is not None:
-            return np.asarray(known(np.array(y)), dtype=float)
+        inverse_slope = self.inverse_derivative or _known_derivative(self.inverse_func)
+        if inverse_slope is not None:
+            return np.asarray(inverse_slope(np.array(y)), dtype=float)
         spread = np.abs(self.base._isf(np.asarray(0.25)) - self.base._ppf(np.asarray(0.25)))
         return 1.0 / derivative(lambda z: np.asarray(self.func(z), dtype=float), x, 0.01 * spread)
 
     def _finite_part(self) -> Distribution:
-        known = self.base._finite_part()
-        return self if known is self.base else self._rebuild(known)
+        finite = self.base._finite_part()
+        return self if finite is self.base else self._rebuild(finite)
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         turned = self._decreasing and kind != "coverage"
         return self.base._unreachable_level(1 - level if turned else level, kind)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        known = self._finite_part()
-        if known is not self:
-            return known.mean(), known.std()
+        finite = self._finite_part()
+        if finite is not self:
+            return finite.mean(), finite.std()
         moments = value_moments(self) if self._integrates_values else level_moments(self)
         endless = ~np.isfinite(moments[0])
         if not endless.any():
@@ -245,9 +245,9 @@ class Transformed(Distribution):
         return np.where(endless, level_crps(Winsorised(self, WINSOR_LEVEL), y), score)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
-        known = self._finite_part()
-        if known is not self:
-            return known._sample(m, rng)
+        finite = self._finite_part()
+        if finite is not self:
+            return finite._sample(m, rng)
         draws = self.base._sample(m, rng)
         return _apply(self.func, draws.ravel(), "func").reshape(draws.shape)
 

@@ -39,7 +39,7 @@ class DistributionTransformerMixin(TransformerMixin):
         return self
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Return the names of the two columns of a Distribution seen as an array.
+        """Return the names of the two columns of a Distribution as an array.
 
         Parameters
         ----------

@@ -160,10 +160,10 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
         if not isinstance(self.net_params, dict | None):
             raise TypeError(f"`net_params` must be a dict or None, got {self.net_params!r}.")
         for name in self.net_params or {}:
-            known = name if name in _OWN_NET_PARAMS else name.split("__")[0]
-            if known not in _OWN_NET_PARAMS or (known == "callbacks" and name != known):
+            parameter = name if name in _OWN_NET_PARAMS else name.split("__")[0]
+            if parameter not in _OWN_NET_PARAMS or (parameter == "callbacks" and name != parameter):
                 continue
-            own = _OWN_NET_PARAMS[known]
+            own = _OWN_NET_PARAMS[parameter]
             remedy = f"Use its parameter `{own}`." if hasattr(self, own) else "Leave it out."
             raise ValueError(
                 f"`net_params` must not hold {name!r}, which {type(self).__name__} sets by itself. {remedy}"
@@ -249,10 +249,10 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
     ) -> tuple[Calibration, float]:
         """Return scale and tails by rows that are not trained on, and the number of these rows."""
         rows, oob_mask = self._oob_rows("calibration", fit, data, self._min_oob_members())
-        unseen = data.take(rows)
-        z = posterior.standardised_residuals(unseen.X, unseen.y, oob_mask)
+        left_out = data.take(rows)
+        z = posterior.standardised_residuals(left_out.X, left_out.y, oob_mask)
         learn = Calibration.of_scale_and_tails if posterior.calibrates_tails else Calibration.of_scale
-        weight = unseen.sample_weight
+        weight = left_out.sample_weight
         n_rows = float(len(z) if weight is None else weight.sum())
         return learn(z, self.calibration_coverage, weight), n_rows
 
@@ -382,7 +382,7 @@ def fit_together(
         options = one._options()
         plans.append(one._prepare(data))
         # compared one by one, as options with callbacks or functions of the user need not be hashable
-        group = next((members for known, members in groups if known == options), None)
+        group = next((members for others, members in groups if others == options), None)
         if group is None:
             groups.append((options, group := []))
         group.append(number)

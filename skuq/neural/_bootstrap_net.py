@@ -52,9 +52,9 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         Rows that calibrate scale and tails of the distribution. "oob" are those that members left out,
         "split" are rows held out of training. None is the Student t distribution of Heskes (1996), with M
         degrees of freedom.
-    calibration_coverage : float, default=0.95
+    calibration_coverage : float, default=0.9
         Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
-        follows from the tails. Fewer calibration rows than its rank needs, 19 at 95 %, give a
+        follows from the tails. Fewer calibration rows than its rank needs, 9 at 90 %, give a
         `SmallSampleWarning`.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows held out of training where calibration, the noise or the best epoch need them: a share or a
@@ -176,7 +176,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         noise_estimation: str = "oob",
         keep_best: str | Loss | bool = False,
         calibration: str | None = "oob",
-        calibration_coverage: float = 0.95,
+        calibration_coverage: float = 0.9,
         validation_size: Any = 0.2,
         learning_rate: float = 1e-3,
         lr_schedule: str = "constant",

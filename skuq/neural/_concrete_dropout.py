@@ -49,9 +49,9 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     calibration : {"split", None}, default="split"
         Rows that calibrate scale and tails of the distribution. "split" are rows held out of training. None
         is the raw distribution, over-confident on small data.
-    calibration_coverage : float, default=0.95
+    calibration_coverage : float, default=0.9
         Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
-        follows from the tails. Fewer calibration rows than its rank needs, 19 at 95 %, give a
+        follows from the tails. Fewer calibration rows than its rank needs, 9 at 90 %, give a
         `SmallSampleWarning`.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows held out of training where calibration, the noise or the best epoch need them: a share or a
@@ -170,7 +170,7 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         n_draws: int = 200,
         keep_best: str | Loss | bool = "crps",
         calibration: str | None = "split",
-        calibration_coverage: float = 0.95,
+        calibration_coverage: float = 0.9,
         validation_size: Any = 0.2,
         learning_rate: float = 3e-3,
         lr_schedule: str = "cosine",

@@ -49,9 +49,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     calibration : {"oob", "split", None}, default="oob"
         Rows that calibrate scale and tails of the distribution. "oob" are those that members left out,
         "split" are rows held out of training. None is the raw distribution, over-confident on small data.
-    calibration_coverage : float, default=0.95
+    calibration_coverage : float, default=0.9
         Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
-        follows from the tails. Fewer calibration rows than its rank needs, 19 at 95 %, give a
+        follows from the tails. Fewer calibration rows than its rank needs, 9 at 90 %, give a
         `SmallSampleWarning`.
     output : {"moments", "mixture", "members"}, default="moments"
         "moments" has mean and variance of the ensemble, normal or, calibrated, Student t; "mixture" is the
@@ -172,7 +172,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         bootstrap: bool = True,
         keep_best: str | Loss | bool = "auto",
         calibration: str | None = "oob",
-        calibration_coverage: float = 0.95,
+        calibration_coverage: float = 0.9,
         output: str = "moments",
         validation_size: Any = 0.2,
         learning_rate: float = 3e-3,

@@ -457,8 +457,8 @@ def resolve_selection_score(
     """
     if isinstance(keep_best, bool | np.bool_) and not keep_best:
         return None
-    known = isinstance(keep_best, Loss) or (isinstance(keep_best, str) and keep_best in LOSSES)
-    score = read_loss(keep_best) if known else None
+    is_score = isinstance(keep_best, Loss) or (isinstance(keep_best, str) and keep_best in LOSSES)
+    score = read_loss(keep_best) if is_score else None
     if score is None or (of_mean and score.n_outputs > 1):
         names = ["squared_error"] if of_mean else [*also, *LOSSES]
         listing = ", ".join(repr(name) for name in names)

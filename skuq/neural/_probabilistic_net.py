@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 
 from skuq._typing import FloatArray
+from skuq._versioned import VersionedMixin
 from skuq.distributions import Distribution, Normal
 from skuq.neural._losses import Loss, read_loss, variance_of
 
@@ -85,7 +86,7 @@ def _tensors_of(dataset: Any) -> tuple[Tensor, Tensor] | None:
     return torch.as_tensor(dataset.X), torch.as_tensor(dataset.y)
 
 
-class ProbabilisticNet(NeuralNetRegressor):
+class ProbabilisticNet(VersionedMixin, NeuralNetRegressor):
     """A skorch net that predicts a normal distribution: for users of skorch with a module of their own.
 
     It takes float64 features and a one-dimensional target as they come, trains by any of our losses, and

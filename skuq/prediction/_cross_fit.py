@@ -48,7 +48,7 @@ class CrossFit:
     estimators : tuple
         The fitted clones.
     test_rows : tuple of ndarray
-        The rows each clone has not seen and predicts.
+        The rows that each clone is not trained on and predicts.
     predictions : tuple
         What it predicts for them: a Distribution, or a 1-D array of point predictions.
     """

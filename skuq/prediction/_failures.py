@@ -1,4 +1,4 @@
-"""What goes wrong in a wrapped estimator: errors that say in which fold or member, and what to do."""
+"""Errors of a wrapped estimator, with the fold or member they come from and the remedy."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def hint_at_constant(error: Exception, estimator: Any, y: Any, *, about_constant
     y : array-like
         Its target.
     about_constant : bool
-        Whether the error itself says that a target has one value.
+        Whether the error is already about a target of one value.
     """
     if _has_note(error, _ONE_VALUE):  # from the innermost fit
         return

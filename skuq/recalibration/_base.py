@@ -1,4 +1,4 @@
-"""What every recalibrator shares: a supervised map from distributions to distributions.
+"""Base class of the recalibrators: supervised maps from distributions to distributions.
 
 A method writes two functions, ``_fit(dist, y, weight)`` and ``_transform(dist)``; checking, the
 scikit-learn interface and the point prediction are here.
@@ -33,7 +33,7 @@ _NOT_METADATA = {"dist": UNUSED}
 
 
 def check_dist(dist: Any) -> Distribution:
-    """Return what a recalibrator was given as a Distribution with at least one row.
+    """Return the input of a recalibrator as a Distribution with at least one row.
 
     Only a Distribution, or an array of two columns loc and scale (then Gaussian), passes: anything
     more lenient would take a feature matrix for a prediction.
@@ -79,7 +79,7 @@ class BaseRecalibrator(
     StdScalingRecalibrator : One factor for every standard deviation.
     BinnedScalingRecalibrator : A factor for each bin of predicted standard deviation.
     VarianceIsotonicRecalibrator : A variance that rises with the predicted one.
-    OperatingPointRecalibrator : Intervals of a wanted miss rate, or of least cost.
+    OperatingPointRecalibrator : Intervals of a given miss rate, or of least cost.
     IsotonicRecalibrator : A monotone map of the probability levels.
     EmpiricalRecalibrator : The shape of the standardised residuals.
     ConformalRecalibrator : Intervals that are guaranteed to cover.
@@ -102,7 +102,7 @@ class BaseRecalibrator(
     array([0.5, 1.5])
     """
 
-    # The first argument is the data, not metadata to route; scikit-learn knows that only of "X".
+    # The first argument is the data, not metadata to route; scikit-learn excludes only "X" by itself.
     __metadata_request__fit: Mapping[str, str] = _NOT_METADATA
     __metadata_request__transform: Mapping[str, str] = _NOT_METADATA
     __metadata_request__predict: Mapping[str, str] = _NOT_METADATA
@@ -200,7 +200,7 @@ class BaseRecalibrator(
         return self.transform(dist).mean()
 
     def __sklearn_tags__(self) -> Tags:
-        """Say that the input is a distribution and not a feature matrix."""
+        """Return tags by which the input is a distribution and not a feature matrix."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags

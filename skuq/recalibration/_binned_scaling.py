@@ -39,7 +39,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
         The factor of each bin, without units; above 1 the model was overconfident there. One bin where all
         predicted standard deviations are the same.
     n_features_in_ : int
-        Always 2, the columns of a Distribution seen as an array.
+        Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
@@ -95,7 +95,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
         self.n_bins = n_bins
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        requested = None if self.n_bins == "auto" else check_integer(self.n_bins, "n_bins")
+        n_bins = None if self.n_bins == "auto" else check_integer(self.n_bins, "n_bins")
         effective_rows(weight, len(y))  # raises for relative weights
         spread = read_spread(dist, y, weight)
         if spread is None:  # point masses, all of them exact: any factor fits, so take none
@@ -103,7 +103,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
             self._breaks, self._steps = np.empty(0), np.ones(1)
             return
         few = max(1, min(int(spread.rows / _ROWS_A_BIN), round(spread.rows ** (1 / 3)), spread.std.size))
-        binned = bin_squares(spread, requested or few)
+        binned = bin_squares(spread, n_bins or few)
         self.factors_ = np.sqrt((binned.squares + binned.overall) / (binned.rows + 1.0))
         self.bin_edges_ = binned.bins.edges
         self._breaks, self._steps = _step_function(binned.bins, spread.std, self.factors_)

@@ -28,7 +28,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     smooth : bool, default=True
         True gives a continuous distribution with a density and tails beyond the largest residual. False
         gives the residuals themselves as atoms, as the method was published: exact moments, no density,
-        and no value beyond the residuals seen.
+        and no value beyond the residuals of the calibration rows.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     members_ : ndarray or None
         The standardised residuals, sorted, if not ``smooth``.
     n_features_in_ : int
-        Always 2, the columns of a Distribution seen as an array.
+        Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
@@ -105,7 +105,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
             raise ValueError(
                 f"`y` must be off the predictions by different numbers of standard deviations, got "
                 f"{self.bias_:g} in all {len(z)} rows that count, so there is no shape to learn. Fit on "
-                "more rows, which the model has not seen."
+                "more rows, which the model is not trained on."
             )
         if self.smooth:
             gaussian = Normal(np.full(len(z), self.bias_), self.factor_)

@@ -14,16 +14,10 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions import BetaRecalibrated, Distribution
 from skuq.distributions._numerics.ranks import WeightedRanks
 from skuq.distributions._pit import pit_scores, spread_atoms
-from skuq.recalibration._base import BaseRecalibrator
+from skuq.recalibration._gp.base import GPRecalibrator
 from skuq.recalibration._gp.cubature import expect, factorise, icosahedron, place_nodes
 from skuq.recalibration._gp.engine import LatentPrior, Rows
-from skuq.recalibration._gp.fit import (
-    CalibrationRows,
-    fit_field,
-    read_informative,
-    read_rows,
-    set_fitted_attributes,
-)
+from skuq.recalibration._gp.fit import CalibrationRows, read_rows
 from skuq.recalibration._gp.standardisation import Standardisation, check_variation, standardisation
 from skuq.recalibration._residuals import outside_share
 from skuq.recalibration._scaling import Spread, finite_std, overall_factor
@@ -113,7 +107,7 @@ def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(x > 0, 1.0, small) / (1.0 + small), np.maximum(x, 0.0) + np.log1p(small)
 
 
-class GPBetaRecalibrator(BaseRecalibrator):
+class GPBetaRecalibrator(GPRecalibrator):
     r"""Map the probability levels by a beta calibration map that depends smoothly on the prediction.
 
     The map gives, for predictions like this one, the observed level of the model's 10 %, 50 % and 90 %
@@ -148,7 +142,7 @@ class GPBetaRecalibrator(BaseRecalibrator):
         are near 0, one map for all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
         Means and standard deviations that carry the functions, in the units of y; m is smaller than
-        ``n_inducing_points`` where fewer say the same.
+        ``n_inducing_points`` where fewer explain the rows as well.
     outside_share_ : float
         Share of the rows whose `y` lies where the model gives no probability at all, as below the
         smallest member of an ensemble, after standardising (see Notes). A map of levels cannot reach them;
@@ -158,7 +152,7 @@ class GPBetaRecalibrator(BaseRecalibrator):
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2, the columns of a Distribution seen as an array.
+        Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
@@ -218,28 +212,13 @@ class GPBetaRecalibrator(BaseRecalibrator):
     array([-3.1,  2. ])
     """
 
-    def __init__(
-        self,
-        *,
-        n_inducing_points: int = 24,
-        batch_size: int | None = None,
-        max_iter: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_inducing_points = n_inducing_points
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.random_state = random_state
+    _prior = _PRIOR
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        spread = read_informative(dist, y, weight)
-        self._field, self._standardisation, self.outside_share_ = None, Standardisation(), 0.0
-        if spread is not None:
-            rows = self._points(spread)
-            self._field = fit_field(rows, BetaLikelihood(*rows.observed), _PRIOR, self)
-        set_fitted_attributes(self, self._field, _PRIOR)
+        self._standardisation, self.outside_share_ = Standardisation(), 0.0
+        super()._fit(dist, y, weight)
 
-    def _points(self, spread: Spread) -> CalibrationRows:
+    def _calibration_rows(self, spread: Spread) -> CalibrationRows:
         """Standardise the predictions and return log levels of the targets, atoms and ends spread out."""
         dist, y = spread.dist, spread.y
         overall_factor(np.sign(spread.z), spread.weight)  # raises where all are exact
@@ -258,11 +237,14 @@ class GPBetaRecalibrator(BaseRecalibrator):
         row, score, share = spread_atoms(*_bounded(lower, upper, weight), weight)
         return read_rows(dist[row], np.stack([log_ndtr(score), log_ndtr(-score)]), share)
 
+    def _likelihood(self, observed: FloatArray) -> BetaLikelihood:
+        return BetaLikelihood(*observed)
+
     def _transform(self, dist: Distribution) -> Distribution:
-        if self._field is None:  # fitted to exact point masses, which any map fits
+        if self._process is None:
             return dist
         dist = self._standardisation(dist)
-        mean, covariance = self._field.at(dist.mean(), finite_std(dist))
+        mean, covariance = self._process.at(dist.mean(), finite_std(dist))
         nodes, weights = icosahedron()
         latent = place_nodes(mean, factorise(covariance), nodes)
         a, b = np.exp(_log_exponents(latent))

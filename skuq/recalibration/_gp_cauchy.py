@@ -12,14 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions import Distribution, StudentT
 from skuq.distributions._numerics.ranks import WeightedRanks
-from skuq.recalibration._base import BaseRecalibrator, check_dist
+from skuq.recalibration._base import check_dist
+from skuq.recalibration._gp.base import GPRecalibrator
 from skuq.recalibration._gp.cubature import expect, gauss_hermite
 from skuq.recalibration._gp.engine import LatentPrior, Rows
-from skuq.recalibration._gp.fit import fit_field, log_size, read_informative, read_rows, set_fitted_attributes
-from skuq.recalibration._scaling import finite_std, overall_factor
-
-_PRIOR = LatentPrior(constants=np.array([1.5]), rates=np.array([2.0]))
-"""Of the log scale factor: a common scale 4.5 times as large is one deviation."""
+from skuq.recalibration._gp.fit import CalibrationRows, log_size, read_rows
+from skuq.recalibration._scaling import Spread, finite_std, overall_factor
 
 _NODES = 16
 
@@ -55,14 +53,14 @@ class CauchyLikelihood:
         return -latent[0] - np.logaddexp(0.0, twice[0]), 2 * expit(twice) - 1
 
 
-class GPCauchyRecalibrator(BaseRecalibrator):
+class GPCauchyRecalibrator(GPRecalibrator):
     r"""Replace each distribution by a Cauchy distribution whose scale depends smoothly on the prediction.
 
     For predictions that are now and then off by orders of magnitude: the
     tails are so heavy that no mean exists and one gross outlier hardly moves the fit. That is seldom
     what one has. On ordinary data 90 % intervals come out too wide by more than half, and narrow ones
     too narrow. Prefer `GPNormalRecalibrator` unless a Cauchy distribution fits the residuals visibly
-    better, `IsotonicRecalibrator` or `EmpiricalRecalibrator` for tails as heavy as the data say, and
+    better, `IsotonicRecalibrator` or `EmpiricalRecalibrator` for tails as heavy as those of the data, and
     ``StdScalingRecalibrator(robust=True)`` against outliers that are mere errors.
 
     Parameters
@@ -89,13 +87,13 @@ class GPCauchyRecalibrator(BaseRecalibrator):
         all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
         Means and standard deviations that carry the function, in the units of y; m is smaller than
-        ``n_inducing_points`` where fewer say the same.
+        ``n_inducing_points`` where fewer explain the rows as well.
     elbo_ : float
         Evidence lower bound of the calibration rows, up to a constant that depends on them alone.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2, the columns of a Distribution seen as an array.
+        Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
@@ -136,33 +134,22 @@ class GPCauchyRecalibrator(BaseRecalibrator):
     (array([0.3]), array([[-2.,  2.]]))
     """
 
-    def __init__(
-        self,
-        *,
-        n_inducing_points: int = 24,
-        batch_size: int | None = None,
-        max_iter: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_inducing_points = n_inducing_points
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.random_state = random_state
+    _prior = LatentPrior(constants=np.array([1.5]), rates=np.array([2.0]))
+    """Of the log scale factor: a common scale 4.5 times as large is one deviation."""
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        spread = read_informative(dist, y, weight)
-        self._field = None
-        if spread is not None:
-            overall_factor(np.sign(spread.z), spread.weight)  # raises where all are exact
-            rows = read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
-            self._field = fit_field(rows, CauchyLikelihood(rows.observed[0]), _PRIOR, self)
-        set_fitted_attributes(self, self._field, _PRIOR)
+    def _calibration_rows(self, spread: Spread) -> CalibrationRows:
+        overall_factor(np.sign(spread.z), spread.weight)  # raises where all are exact
+        return read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
+
+    def _likelihood(self, observed: FloatArray) -> CauchyLikelihood:
+        return CauchyLikelihood(observed[0])
 
     def _transform(self, dist: Distribution) -> Distribution:
         mean, std = dist.mean(), finite_std(dist)
-        if self._field is None:  # fitted to exact point masses, which any factor fits
+        if self._process is None:
             return StudentT(mean, std, 1.0)
-        latent, covariance = self._field.at(mean, std)
+        latent, covariance = self._process.at(mean, std)
+        # the mean of exp(w), the factor of the scale, under the normal posterior of w
         return StudentT(mean, std * np.exp(latent[0] + covariance[0, 0] / 2), 1.0)
 
     def predict(self, dist: Distribution | ArrayLike) -> FloatArray:

@@ -9,12 +9,10 @@ from scipy.special import logsumexp
 
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
+from skuq.recalibration._gp.base import GPRecalibrator
 from skuq.recalibration._gp.engine import LatentPrior, Rows
-from skuq.recalibration._gp.fit import fit_field, log_size, read_informative, read_rows, set_fitted_attributes
-from skuq.recalibration._scaling import ScalingRecalibrator, finite_std, overall_factor
-
-_PRIOR = LatentPrior(constants=np.array([3.0]), rates=np.array([1.0]))
-"""Of the log variance factor: a common standard deviation 4.5 times as large is one deviation."""
+from skuq.recalibration._gp.fit import CalibrationRows, log_size, read_rows
+from skuq.recalibration._scaling import ScalingRecalibrator, Spread, finite_std, overall_factor
 
 _LARGEST = 50.0
 """Exponents are held here, where the bound is beyond doubt too low."""
@@ -43,7 +41,7 @@ class NormalLikelihood:
         return -0.5 * mean[0] - half, (half - 0.5)[np.newaxis], -half[np.newaxis, np.newaxis]
 
 
-class GPNormalRecalibrator(ScalingRecalibrator):
+class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     r"""Multiply each standard deviation by a factor that depends smoothly on the prediction.
 
     For a model that is overconfident in one region and underconfident in another: the factor is
@@ -77,13 +75,13 @@ class GPNormalRecalibrator(ScalingRecalibrator):
         for all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
         Means and standard deviations that carry the function, in the units of y; m is smaller than
-        ``n_inducing_points`` where fewer say the same.
+        ``n_inducing_points`` where fewer explain the rows as well.
     elbo_ : float
         Evidence lower bound of the calibration rows, up to a constant that depends on them alone.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2, the columns of a Distribution seen as an array.
+        Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
@@ -129,7 +127,8 @@ class GPNormalRecalibrator(ScalingRecalibrator):
 
     Examples
     --------
-    A model that says 1 everywhere, where the truth grows from 0.3 on the left to 3.5 on the right:
+    A model that predicts a standard deviation of 1 everywhere, where the true one grows from 0.3 on the
+    left to 3.5 on the right:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -142,30 +141,19 @@ class GPNormalRecalibrator(ScalingRecalibrator):
     (array([0.5, 2.2]), array([0.5, 2.1]))
     """
 
-    def __init__(
-        self,
-        *,
-        n_inducing_points: int = 24,
-        batch_size: int | None = None,
-        max_iter: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_inducing_points = n_inducing_points
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.random_state = random_state
+    _prior = LatentPrior(constants=np.array([3.0]), rates=np.array([1.0]))
+    """Of the log variance factor: a common standard deviation 4.5 times as large is one deviation."""
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        spread = read_informative(dist, y, weight)
-        self._field = None
-        if spread is not None:
-            overall_factor(spread.z, spread.weight)  # raises where no spread, or no finite one, is left
-            rows = read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
-            self._field = fit_field(rows, NormalLikelihood(2 * rows.observed[0]), _PRIOR, self)
-        set_fitted_attributes(self, self._field, _PRIOR)
+    def _calibration_rows(self, spread: Spread) -> CalibrationRows:
+        overall_factor(spread.z, spread.weight)  # raises where no spread, or no finite one, is left
+        return read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
+
+    def _likelihood(self, observed: FloatArray) -> NormalLikelihood:
+        return NormalLikelihood(2 * observed[0])
 
     def _factors(self, dist: Distribution) -> FloatArray:
-        if self._field is None:  # fitted to exact point masses, which any factor fits
+        if self._process is None:
             return np.asarray(1.0)
-        mean, covariance = self._field.at(dist.mean(), finite_std(dist))
+        mean, covariance = self._process.at(dist.mean(), finite_std(dist))
+        # the mean of exp(w), a factor of the variance, under the normal posterior of w
         return np.asarray(np.exp((mean[0] + covariance[0, 0] / 2) / 2))

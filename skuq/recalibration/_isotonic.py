@@ -38,9 +38,9 @@ worse where it is bent.
 
 
 class IsotonicRecalibrator(BaseRecalibrator):
-    r"""Map the probability levels so that each level holds as often as it says.
+    r"""Map the probability levels so that each quantile is exceeded as often as its level states.
 
-    It answers at which level the truth really lies when the model says 10 %, 50 %, 90 %, and corrects
+    It answers at which levels the model's 10 %, 50 % and 90 % quantiles really lie, and corrects
     every quantile accordingly: bias, too wide or too narrow distributions and a wrong shape, all as
     far as they are the same for every row. It cannot distinguish rows: what is too narrow in one
     region and too wide in another comes out right only on average. Prefer `StdScalingRecalibrator`
@@ -70,7 +70,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
         smallest member of an ensemble. A map of levels cannot reach them; well above 0.1 no interval
         covers 90 %, and `fit` raises.
     n_features_in_ : int
-        Always 2, the columns of a Distribution seen as an array.
+        Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
@@ -174,6 +174,7 @@ def _plotting_positions(
     if atom.any():
         ends = np.concatenate([lower[atom], upper[atom]])  # where the share of rows passed is exact
         points, weights = np.concatenate([points, ends]), np.concatenate([weights, np.zeros(len(ends))])
+    # merged where they differ by rounding alone, which a repeated row may cause
     unit = _unit(points)
     scores, group = np.unique(np.round(points / unit, _DECIMALS), return_inverse=True)
     scores *= unit
@@ -209,6 +210,7 @@ def _outer_slope(
     """
     if np.count_nonzero(masses) < 2:
         return 1.0
+    # of a straight map, values = centre + slope * scores, this is the slope
     nominal, observed = (centre_and_spread(values, masses)[1] for values in (scores, ndtri(positions)))
     slope = observed / nominal if nominal > 0 else 1.0
     return slope if light_tails else max(1.0, slope)
@@ -222,12 +224,14 @@ def _thin(
         return scores, positions
     step = (n + 1) / (n_levels + 1)  # in ranks
     even = step * np.arange(1, n_levels + 1)
+    # ranks 1, 2, 4, ... from either end: the tails have few rows, and even ranks would leave them out
     doubling = 2.0 ** np.arange(max(int(np.ceil(np.log2(max(step, 1.0)))), 0))
     grid = np.concatenate([doubling, even, n + 1 - doubling]) / (n + 1)
     grid = grid[(grid >= positions[0]) & (grid <= positions[-1])]
-    wanted = np.unique(np.concatenate([positions[[0, -1]], positions[masses > step], grid]))
+    # ends, and ties heavier than a step, where the map is vertical, are kept as they are
+    kept = np.unique(np.concatenate([positions[[0, -1]], positions[masses > step], grid]))
     # between two rows the map is a straight line on the scale of normal scores, as everywhere
-    return np.interp(ndtri(wanted), ndtri(positions), scores), wanted
+    return np.interp(ndtri(kept), ndtri(positions), scores), kept
 
 
 def _kernel_estimate(
@@ -239,6 +243,7 @@ def _kernel_estimate(
     edge, or where overconfidence has driven all scores into two far lobes with nothing in between.
     """
     outside = positions[0] * (n + 1) - masses[0] / 2 - 0.5  # weight of the rows at a level of 0
+    # ends of atoms have no weight: they are knots of the interpolation, not data of the kernel
     rows = masses > 0
     scores, positions, masses = scores[rows], positions[rows], masses[rows]
     centre, spread = centre_and_spread(scores, masses)
@@ -246,6 +251,7 @@ def _kernel_estimate(
     for _ in range(_HALVINGS):
         grid, estimate = _smoothed(scores, masses, centre, spread, bandwidth)
         estimate = (outside + estimate) / n
+        # the distance of Kolmogorov and Smirnov, which by chance is of order 1 / sqrt(n)
         gap = np.abs(np.interp(scores, grid, estimate) - positions)
         if gap[1:-1].max(initial=0.0) <= _MOST_BLUR / np.sqrt(n):
             break
@@ -263,10 +269,11 @@ def _smoothed(
     cell = 2.0 ** np.floor(np.log2(bandwidth / 32))
     place = np.unique(np.rint(scores / cell), return_inverse=True)[1].ravel()
     mass = np.bincount(place, masses)
-    # drawn towards the centre by as much as the kernel spreads, so that a straight map stays straight
+    # shrunk towards the centre by as much as the kernel adds variance, so that a straight map stays straight
     shrinkage = 1 / np.hypot(1.0, bandwidth / spread)
     points = centre + (np.bincount(place, masses * scores) / mass - centre) * shrinkage
     width = bandwidth * shrinkage
+    # 4.5 bandwidths to either side of each point: beyond, the kernel has less than 1e-5 of its weight
     step = width / 2
     near = np.unique(np.rint((points - centre) / step)[:, np.newaxis] + np.arange(-9.0, 10.0))
     grid = centre + step * near
@@ -274,9 +281,9 @@ def _smoothed(
 
 
 def centre_and_spread(score: FloatArray, masses: FloatArray) -> tuple[float, float]:
-    """Return mean and standard deviation; scores far outside the quartiles count as far outside, no farther.
+    """Return mean and standard deviation of scores winsorised at a distance from the quartiles.
 
-    Else one gross outlier would make the bandwidth useless for all other rows.
+    One gross outlier would otherwise make the bandwidth useless for all other rows.
     """
     middle_rank = (np.cumsum(masses) - masses / 2) / masses.sum()
     low, middle, high = np.interp([0.25, 0.5, 0.75], middle_rank, score)

@@ -33,7 +33,7 @@ from skuq.recalibration._scaling import central_bands, miss_share, past_rounding
 
 
 class OperatingPointRecalibrator(BaseRecalibrator):
-    r"""Set the width of the intervals to a wanted miss rate, or to where width and misses cost least.
+    r"""Set the width of the intervals to a given miss rate, or to where width and misses cost least.
 
     It answers how wide the intervals must be if at most 5 % of the targets may lie outside, or if a miss
     costs a hundred times as much as a unit of width. It makes one interval right, the central one at
@@ -47,7 +47,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         Largest share of the calibration targets that may lie outside, strictly between 0 and 1. Give either
         this or `cost`.
     cost : float or pair of float, default=None
-        What width and misses cost. A number c in [0, 1] stands for c times the width plus 1 - c times the
+        Costs of width and misses. A number c in [0, 1] stands for c times the width plus 1 - c times the
         misses, both in units of the standard deviation of y where they have any, so that the units of y do
         not matter. A pair holds the two costs as they are, of one unit of width and of one unit of misses.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
@@ -72,7 +72,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     coverage_ : float
         The coverage at which ``interval`` gives the chosen bands.
     n_features_in_ : int
-        Always 2, the columns of a Distribution seen as an array.
+        Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
@@ -84,7 +84,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     -----
     The central interval of row i at `coverage` reaches from its mean :math:`\hat y_i` down by
     :math:`\hat z_i^l` and up by :math:`\hat z_i^u`. The point is the narrowest one on the uncertainty
-    characteristics curve [1]_ of these bands whose miss rate is at most that wanted, or the one where the
+    characteristics curve [1]_ of these bands whose miss rate is at most the given one, or the one where the
     lowest isocost line :math:`c\,x(k) + (1 - c)\,\rho(k)` touches it (eq. 20). With ``x_axis="bandwidth"``,
     ``y_axis="deficit"`` and :math:`c = \alpha / (1 + \alpha)` the cost is in proportion to the mean interval
     score at coverage :math:`1 - \alpha`, so that a calibrated model stays as it is; with other costs its
@@ -155,7 +155,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
             raise ValueError(
                 "the intervals must have some width, or no distribution is left, but without any "
                 + (
-                    f"the miss rate is {point.miss_rate:g} already. Fit on rows that the model has not seen."
+                    f"the miss rate is {point.miss_rate:g} already. Fit on rows that are held out."
                     if optimum is None
                     else f"the cost is least, {optimum.cost:g}. Make width cheaper in `cost`."
                 )
@@ -179,19 +179,20 @@ class OperatingPointRecalibrator(BaseRecalibrator):
                 f"miss_rate={self.miss_rate!r} and cost={self.cost!r}."
             )
         if self.miss_rate is not None:
-            wanted = check_single_coverage(self.miss_rate, "miss_rate")
-            return 1 - wanted if self.coverage is None else check_single_coverage(self.coverage)
+            miss_rate = check_single_coverage(self.miss_rate, "miss_rate")
+            return 1 - miss_rate if self.coverage is None else check_single_coverage(self.coverage)
         return DEFAULT_COVERAGE if self.coverage is None else check_single_coverage(self.coverage)
 
     def _narrowest(self, curve: UncertaintyCharacteristicsCurve) -> OperatingPoint:
-        """Return the point of the wanted miss rate."""
-        wanted = float(self.miss_rate or 0.0)
-        if not reaches(wanted, curve.miss_rate[-1]):
+        """Return the point of the given miss rate."""
+        miss_rate = float(self.miss_rate or 0.0)
+        if not reaches(miss_rate, curve.miss_rate[-1]):
             raise ValueError(
-                f"`miss_rate` must be reachable, got {wanted:g}, but {curve.miss_rate[-1]:.3g} of the rows "
-                "have an interval of no width on the side of `y`, which no factor widens. Use vary='bias'."
+                f"`miss_rate` must be reachable, got {miss_rate:g}, but {curve.miss_rate[-1]:.3g} of the "
+                "rows have an interval of no width on the side of `y`, which no factor widens. Use "
+                "vary='bias'."
             )
-        return curve.operating_point(miss_rate=wanted)
+        return curve.operating_point(miss_rate=miss_rate)
 
     def _cheapest(self, curve: UncertaintyCharacteristicsCurve) -> CostOptimum:
         """Return the point of least cost."""
@@ -245,21 +246,21 @@ def _exact_where_certain(y: FloatArray, mean: FloatArray, bounds: FloatArray) ->
     return np.where(certain, mean, y)
 
 
-def _with_bands(dist: Distribution, bounds: FloatArray, wanted: FloatArray, coverage: float) -> Distribution:
-    """Return the distributions moved and scaled so that their central intervals are the wanted ones.
+def _with_bands(dist: Distribution, bounds: FloatArray, target: FloatArray, coverage: float) -> Distribution:
+    """Return the distributions moved and scaled so that their central intervals are the target ones.
 
     Where there was no interval to scale, or none is left, it is a Gaussian or a point mass.
     """
-    before, after = np.diff(bounds, axis=1)[:, 0], np.diff(wanted, axis=1)[:, 0]
+    before, after = np.diff(bounds, axis=1)[:, 0], np.diff(target, axis=1)[:, 0]
     certain = (before == 0) | (after == 0)
     parts: list[Distribution] = []
     if not certain.all():
         rows = ~certain
         factor = after[rows] / before[rows]
-        parts.append(affine(dist[rows], wanted[rows, 0] - factor * bounds[rows, 0], factor))
+        parts.append(affine(dist[rows], target[rows, 0] - factor * bounds[rows, 0], factor))
     if certain.any():
         reach = ndtri((1 + coverage) / 2)
-        parts.append(Normal(wanted[certain].mean(axis=1), after[certain] / (2 * reach)))
+        parts.append(Normal(target[certain].mean(axis=1), after[certain] / (2 * reach)))
     if len(parts) == 1:
         return parts[0]
     behind = np.argsort(certain, kind="stable")  # the certain rows come behind the others

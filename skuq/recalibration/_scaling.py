@@ -1,4 +1,4 @@
-"""What the recalibrators share that scale each distribution about its mean."""
+"""Base class and common steps of the recalibrators that scale each distribution about its mean."""
 
 from __future__ import annotations
 
@@ -69,8 +69,7 @@ class Spread(NamedTuple):
 def read_spread(dist: Distribution, y: FloatArray, weight: FloatArray | None) -> Spread | None:
     """Return the rows with spread, or None where all are point masses, which are then exact.
 
-    A certain prediction that is exact says nothing about a factor; a wrong one raises, for no factor
-    corrects it.
+    Any factor fits a point mass on its target; none corrects one elsewhere, which raises.
     """
     _, std, z = standardised_residuals(dist, y)
     spread = std > 0
@@ -98,7 +97,7 @@ def check_factor(factor: float) -> float:
         raise ValueError(
             "`y` gives a scaling factor of 0, so no distribution is left to scale: it equals the predicted "
             "mean in every row, or in so many that no spread at all fits best. Fit on rows that the model "
-            "has not seen."
+            "is not trained on."
         )
     raise ValueError(
         f"`y` gives a scaling factor of {factor:g}, so no distribution is left to scale: it is too many "

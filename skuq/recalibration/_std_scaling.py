@@ -44,13 +44,13 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     factor_ : float
         The factor, without units; above 1 the model was overconfident.
     n_features_in_ : int
-        Always 2, the columns of a Distribution seen as an array.
+        Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
     BinnedScalingRecalibrator : A factor for each bin of predicted standard deviation.
     VarianceIsotonicRecalibrator : A variance that rises with the predicted one.
-    OperatingPointRecalibrator : The factor for a wanted miss rate or for the least cost.
+    OperatingPointRecalibrator : The factor for a given miss rate or for the least cost.
     IsotonicRecalibrator : A monotone map of the probability levels.
 
     Notes

@@ -19,7 +19,7 @@ _LEAST_ROWS = 20
 class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     r"""Replace each variance by the squared error that rows of such a variance really have.
 
-    It answers how large errors are where a model says that they are small, or large, and assumes only
+    It answers how large errors are where a model predicts small or large ones, and assumes only
     that they do not become smaller as the predicted variance grows. So it corrects predictions that
     differ too much or too little from row to row, such as standard deviations that ought to be squared,
     and leaves the model's ranking of rows alone. Means stay exactly where they are, and each distribution
@@ -40,7 +40,7 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     variance_ : ndarray of shape (k,)
         The recalibrated variance at each, positive and nowhere decreasing.
     n_features_in_ : int
-        Always 2, the columns of a Distribution seen as an array.
+        Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
@@ -95,13 +95,13 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
         self.min_rows = min_rows
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        requested = None if self.min_rows == "auto" else check_integer(self.min_rows, "min_rows")
+        min_rows = None if self.min_rows == "auto" else check_integer(self.min_rows, "min_rows")
         effective_rows(weight, len(y))  # raises for relative weights
         spread = read_spread(dist, y, weight)
         if spread is None:  # point masses, all of them exact: there is nothing to learn
             self.predicted_variance_ = self.variance_ = np.ones(1)
             return
-        min_rows = requested or max(_LEAST_ROWS, int(np.ceil(np.sqrt(spread.rows))))
+        min_rows = min_rows or max(_LEAST_ROWS, int(np.ceil(np.sqrt(spread.rows))))
         unit = float(np.exp(np.average(np.log(spread.std), weights=spread.weight)))
         n_blocks = min(int(spread.rows / min_rows), spread.std.size)  # rows may be repeated, not divided
         knots = _isotonic_variance(spread, unit, max(n_blocks, 1))

@@ -40,7 +40,7 @@ class BaseUncertaintyRegressor(
 
     See Also
     --------
-    UncertaintyRegressor : The ready-made front door.
+    UncertaintyRegressor : The ready-made regressor, for any point regressor.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class BaseUncertaintyRegressor(
         return None
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        """Fit, and return the distributions of the training rows by models that have not seen them."""
+        """Fit, and return the distributions of the training rows by models that are not trained on them."""
         dist = self._out_of_fold(data, progress)
         self._fit(data, progress)
         return dist
@@ -132,7 +132,7 @@ class BaseUncertaintyRegressor(
     ) -> Distribution:
         """Fit on all rows, and return out-of-sample predictive distributions of these rows.
 
-        Each row's distribution comes from models that have not seen it, so that a recalibrator that
+        Each row's distribution comes from models that are not trained on it, so that a recalibrator that
         follows in a Pipeline learns how far off new rows will be. The result is therefore not
         ``fit(X, y).transform(X)``.
 

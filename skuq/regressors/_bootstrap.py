@@ -26,7 +26,7 @@ from skuq.regressors._members import (
     own_member_predictions,
     predict_members,
 )
-from skuq.regressors._nested_scale import unseen_log_scale
+from skuq.regressors._nested_scale import nested_log_scale
 from skuq.regressors._progress import NO_PROGRESS, Progress
 from skuq.regressors._random import MAX_SEED, seeded_clone
 from skuq.regressors._scale_model import (
@@ -93,7 +93,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     See Also
     --------
     ResidualRegressor : A mean model and a model of the spread.
-    UncertaintyRegressor : The front door.
+    UncertaintyRegressor : Chooses the method by the regressor.
 
     Notes
     -----
@@ -102,7 +102,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     the mean over rows of :math:`\max((y - \hat f)^2 - \hat\sigma_\omega^2, 0)` (equation 9), where the paper
     keeps a validation set and this uses for each row the members that have not drawn it; with a
     FrozenEstimator, the rows are the validation set. The prediction is Student t with M degrees of
-    freedom and variance parameter :math:`\hat\sigma_\omega^2 + \hat\sigma^2`. As the paper says,
+    freedom and variance parameter :math:`\hat\sigma_\omega^2 + \hat\sigma^2`. As the paper notes,
     :math:`\hat\sigma_\omega^2` is the variance of one member rather than of their mean, so that intervals are
     often too long; a recalibrator corrects that.
 
@@ -185,8 +185,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         self._learn(data, progress, every_row=False)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        unseen, noise_variance = self._learn(data, progress, every_row=True)
-        return self._distribution(unseen, noise_variance)
+        oob, noise_variance = self._learn(data, progress, every_row=True)
+        return self._distribution(oob, noise_variance)
 
     def _learn(
         self, data: TrainingData, progress: Progress, *, every_row: bool
@@ -194,27 +194,27 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         """Fit members and noise; return the out-of-bag predictions and the noise variance of the rows."""
         check_option(self.noise, "noise", ("homoscedastic", "heteroscedastic", None))
         rng = check_random_state(self.random_state)
-        unseen = self._fit_members(data, rng, progress)
-        noise_seed, second_seed = rng.randint(MAX_SEED, size=2).tolist()
-        usable = unseen.count >= 2
+        oob = self._fit_members(data, rng, progress)
+        noise_seed, refit_seed = rng.randint(MAX_SEED, size=2).tolist()
+        usable = oob.count >= 2
         if every_row or (self.noise is not None and not usable.any()):
-            unseen = self._second_opinion(data, unseen, second_seed)
+            oob = self._refit_without_rows(data, oob, refit_seed)
         if not usable.any():  # a forest without bootstrap leaves no row out
             usable[:] = True
-        return unseen, self._fit_noise(data, unseen, usable, noise_seed, progress)
+        return oob, self._fit_noise(data, oob, usable, noise_seed, progress)
 
     def _fit_members(
         self, data: TrainingData, rng: np.random.RandomState, progress: Progress
     ) -> MemberPredictions:
-        """Fit the members; return what they predict for the rows they have not seen."""
+        """Fit the members; return their predictions for the rows they are not trained on."""
         self.estimators_: list[Any] = []
         self.model_: Any = None
         if has_own_members(self.estimator):
-            unseen = self._fit_own(data, rng)
+            oob = self._fit_own(data, rng)
             progress.done("ensemble")
-            return unseen
+            return oob
         n_members = check_integer(self.n_estimators, "n_estimators", minimum=2)
-        self.estimators_, unseen = fit_members(
+        self.estimators_, oob = fit_members(
             self.estimator,
             data,
             rng.randint(MAX_SEED, size=n_members).tolist(),
@@ -222,7 +222,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             verbose=self.verbose,
             on_member=progress.reporter("member"),
         )
-        return unseen
+        return oob
 
     def _fit_own(self, data: TrainingData, rng: np.random.RandomState) -> MemberPredictions:
         """Fit an ensemble once, and predict with its members the rows they left out."""
@@ -249,17 +249,17 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         self.model_, self.estimators_ = None, [constant] * n_members
         return self._members(data.X)
 
-    def _second_opinion(self, data: TrainingData, unseen: MemberPredictions, seed: int) -> MemberPredictions:
+    def _refit_without_rows(self, data: TrainingData, oob: MemberPredictions, seed: int) -> MemberPredictions:
         """Predict with other members, fitted without them, the rows that too few members left out.
 
         At most a tenth of the rows is left out at a time, so that few members, or a forest without
         bootstrap, end up as cross-fitting on ten folds.
         """
-        too_few = np.flatnonzero(self._too_few_oob(data, unseen))
+        too_few = np.flatnonzero(self._too_few_oob(data, oob))
         if not len(too_few):
-            return unseen
+            return oob
         rng = np.random.RandomState(seed)
-        values, used = unseen.values.copy(), unseen.used.copy()
+        values, used = oob.values.copy(), oob.used.copy()
         n_parts = min(len(too_few), -(-10 * len(too_few) // len(data)))
         for rows in np.array_split(rng.permutation(too_few), n_parts):
             others = rows_outside(rows, len(data))
@@ -270,15 +270,15 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             used[rows] = True
         return MemberPredictions(values, used)
 
-    def _too_few_oob(self, data: TrainingData, unseen: MemberPredictions) -> BoolArray:
-        """Return which rows the members at hand say too little about.
+    def _too_few_oob(self, data: TrainingData, oob: MemberPredictions) -> BoolArray:
+        """Return which rows have too few out-of-bag members.
 
         Without noise, members that agree and are wrong give a point mass, which nothing can recalibrate;
         the few that have left a row out do so now and then, all that a new row gets hardly ever.
         """
-        too_few: BoolArray = unseen.count < 2
+        too_few: BoolArray = oob.count < 2
         if self.noise is None:
-            mean, variance = unseen.mean_and_variance()
+            mean, variance = oob.mean_and_variance()
             too_few |= (variance == 0) & (mean != data.y)
         return too_few
 
@@ -291,35 +291,35 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     # --------------------------------------------------------------------------------- noise
 
     def _fit_noise(
-        self, data: TrainingData, unseen: MemberPredictions, usable: BoolArray, seed: int, progress: Progress
+        self, data: TrainingData, oob: MemberPredictions, usable: BoolArray, seed: int, progress: Progress
     ) -> FloatArray:
         """Estimate the noise from out-of-bag residuals (equation 9) and return its variance in each row."""
         self.noise_scale_ = 0.0
         self.noise_model_: ScaleModel | None = None
         if self.noise is None:
             return np.zeros(len(data))
-        mean, variance = unseen.take(usable).mean_and_variance()
-        known = np.flatnonzero(usable)
-        weight = None if data.sample_weight is None else data.sample_weight[known]
-        residual = data.y[known] - mean
+        mean, variance = oob.take(usable).mean_and_variance()
+        usable_rows = np.flatnonzero(usable)
+        weight = None if data.sample_weight is None else data.sample_weight[usable_rows]
+        residual = data.y[usable_rows] - mean
         excess = np.maximum(residual**2 - variance, 0.0)
         self.noise_scale_ = float(np.sqrt(np.average(excess, weights=weight)))
         if self.noise == "homoscedastic" or self.noise_scale_ == 0:
             return np.full(len(data), self.noise_scale_**2)
-        scale = self._fit_noise_model(data, known, residual, seed)
+        scale = self._fit_noise_model(data, usable_rows, residual, seed)
         progress.done("noise model")
         noise_variance: FloatArray = np.square(scale)
         return noise_variance
 
     def _fit_noise_model(
-        self, data: TrainingData, known: IntArray, residual: FloatArray, seed: int
+        self, data: TrainingData, usable_rows: IntArray, residual: FloatArray, seed: int
     ) -> FloatArray:
-        """Fit how the noise varies, its level set by equation 9; return the scale of all rows, unseen."""
-        rows = data.take(known)
+        """Fit how the noise varies, its level set by equation 9; return the out-of-fold scale of all rows."""
+        rows = data.take(usable_rows)
         positive = bool(rows.y.min() >= 0)
         target, unit = log_residuals(residual, rows.sample_weight, positive=positive)
         model, params = self._noise_learner(rows, seed)
-        unseen = np.full(len(data), np.average(target, weights=rows.sample_weight))
+        out_of_fold = np.full(len(data), np.average(target, weights=rows.sample_weight))
         if isinstance(self.estimator, FrozenEstimator):  # the finished model has learnt from none of the rows
             tested, predicted = cross_fit(
                 model,
@@ -330,10 +330,10 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
                 n_jobs=self.n_jobs,
                 predict=point_predict,
             ).tested()
-            unseen[known[tested]] = predicted
+            out_of_fold[usable_rows[tested]] = predicted
         else:
             folds = split_rows(resolve_cv(_NOISE_FOLDS, seed), data.X, data.y, None)
-            tested, predicted = unseen_log_scale(
+            tested, predicted = nested_log_scale(
                 seeded_clone(self.estimator, seed, self.random_state),
                 model,
                 data,
@@ -342,12 +342,14 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
                 self._noise_learner(data, seed)[1],
                 n_jobs=self.n_jobs,
             )
-            unseen[np.concatenate([test for _, test in folds])[tested]] = predicted
+            out_of_fold[np.concatenate([test for _, test in folds])[tested]] = predicted
         with located("the model of the noise"):
             model = fit_wrapped(model, rows.X, rows.target_of(model, target), **params)
-        self.noise_model_ = shrunk_scale_model(model, target, unseen[known], unit, rows.sample_weight)
-        scale = self.noise_model_.from_logarithm(unseen)
-        level = np.sqrt(np.average(np.square(scale[known]), weights=rows.sample_weight))
+        self.noise_model_ = shrunk_scale_model(
+            model, target, out_of_fold[usable_rows], unit, rows.sample_weight
+        )
+        scale = self.noise_model_.from_logarithm(out_of_fold)
+        level = np.sqrt(np.average(np.square(scale[usable_rows]), weights=rows.sample_weight))
         self._noise_factor = float(self.noise_scale_ / level)
         scaled: FloatArray = self._noise_factor * scale
         return scaled

@@ -156,7 +156,7 @@ def weight_keyword(estimator: Any) -> str | None:
         name, last = estimator.steps[-1]
         inner = weight_keyword(last)
         return None if inner is None else f"{name}__{inner}"
-    child = child_of(estimator)  # which is handed every keyword
+    child = child_of(estimator)  # which gets every keyword
     return None if child is None else weight_keyword(child)
 
 
@@ -193,7 +193,7 @@ def read_training(
     *,
     route_weight: bool,
 ) -> TrainingData:
-    """Check what ``fit`` of the regressor ``owner`` was given and say who gets what.
+    """Check what ``fit`` of the regressor ``owner`` was given, and split it by its recipient.
 
     Parameters
     ----------

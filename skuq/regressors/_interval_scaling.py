@@ -1,4 +1,4 @@
-"""The recalibrator of the front door."""
+"""The default recalibrator of `UncertaintyRegressor`."""
 
 from __future__ import annotations
 

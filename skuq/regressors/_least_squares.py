@@ -68,7 +68,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
 
     `fit_transform` is leave-one-out in closed form: each row, with all its repetitions, is taken out
     of the fit by a rank-one update. Where columns are collinear on the training data but not at x,
-    the interval at x does not know of it.
+    the interval at x does not include it.
 
     Cost: one singular value decomposition, O(n d²); prediction O(d²) a row.
 

@@ -78,7 +78,7 @@ def fit_members(
     verbose: int,
     on_member: Callable[..., object] | None,
 ) -> tuple[list[Any], MemberPredictions]:
-    """Fit one clone a seed on rows drawn with replacement, and predict the rows it has not seen.
+    """Fit one clone a seed on rows drawn with replacement, and predict the rows that were not drawn.
 
     A row is drawn with probability proportional to its weight, as often in all as the weights sum
     to: the bootstrap of the repeated rows.

@@ -73,7 +73,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     See Also
     --------
     ResidualRegressor : A mean model and a model of the spread.
-    UncertaintyRegressor : The front door.
+    UncertaintyRegressor : Chooses the method by the regressor.
 
     Notes
     -----

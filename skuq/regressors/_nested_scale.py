@@ -1,9 +1,9 @@
-"""How large a model expects errors to be on rows that played no part in what it learnt from.
+"""Predictions of a scale model on rows that neither it nor its mean models are trained on.
 
-A scale model learns from residuals. Even if each residual comes from a mean model that has not seen
-its row, the mean models of the other rows have: where the mean follows single rows, as a fully
+A scale model learns from residuals. Even if each residual comes from a mean model that is not
+trained on its row, the mean models of the other rows are: where the mean follows single rows, as a fully
 grown tree does, a row's own error shows in the residuals of its neighbours, and a scale model trained
-on these seems to know it. So both models leave the rows out: for the tests of one fold, the
+on these appears to predict it. So both models leave the rows out: for the tests of one fold, the
 residuals come from mean models trained on what two folds have in common.
 """
 
@@ -21,13 +21,13 @@ from skuq.prediction._point import point_predict
 from skuq.prediction._row_sets import row_mask
 from skuq.regressors._fit_inputs import TrainingData
 
-__all__ = ["unseen_log_scale"]
+__all__ = ["nested_log_scale"]
 
 MOST_GROUPS = 5
 """Folds are taken together to this many groups, so that the fits do not grow with their square."""
 
 
-def unseen_log_scale(
+def nested_log_scale(
     estimator: Any,
     scale_model: Any,
     data: TrainingData,

@@ -1,4 +1,4 @@
-"""A probabilistic regressor and its recalibrator, fitted on rows the model has not seen."""
+"""A probabilistic regressor and its recalibrator, fitted on rows the model is not trained on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["RecalibratedRegressor"]
 class RecalibratedRegressor(BaseUncertaintyRegressor):
     """A probabilistic regressor, recalibrated on its own out-of-fold predictions.
 
-    It answers how to trust the intervals of a model that is too sure, or not sure enough, of itself,
+    It answers how to correct the intervals of a model that is overconfident or underconfident,
     in one object and with all rows used for training. Prefer ``make_pipeline(regressor,
     recalibrator)`` with a skuq regressor whose `fit_transform` is out of sample for less than the cost of
     folds.
@@ -40,7 +40,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         A FrozenEstimator is not refitted: the rows given to `fit` must be new to it, and only the
         recalibrator learns from them.
     recalibrator : recalibrator or None, default=None
-        Cloned. None takes `StdScalingRecalibrator`; quantile models want
+        Cloned. None takes `StdScalingRecalibrator`; for quantile models use
         ``StdScalingRecalibrator(objective="coverage")`` or `IsotonicRecalibrator`.
     cv : int, splitter or iterable of (train, test), default=5
         Folds that give the calibration pairs; any splitter, time-ordered or repeated ones too. An
@@ -139,7 +139,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return concat(parts)[np.argsort(rows, kind="stable")]
 
     def _learn(self, data: TrainingData, progress: Progress) -> CrossFit:
-        """Fit models and recalibrators; return what models predict for rows they have not seen."""
+        """Fit models and recalibrators; return the models' predictions for rows they are not trained on."""
         self._check_estimator()
         fold_seed, model_seed = check_random_state(self.random_state).randint(MAX_SEED, size=2).tolist()
         estimator = seeded_clone(self.estimator, model_seed, self.random_state)

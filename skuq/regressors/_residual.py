@@ -20,7 +20,7 @@ from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData, weights_for
-from skuq.regressors._nested_scale import unseen_log_scale
+from skuq.regressors._nested_scale import nested_log_scale
 from skuq.regressors._progress import Progress
 from skuq.regressors._random import MAX_SEED, seeded_clone
 from skuq.regressors._scale_model import (
@@ -58,8 +58,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     scale_estimator : estimator or None, default=None
         The model of the size of errors; cloned and fitted to logarithms of absolute residuals. None
         takes another clone of ``estimator``, which can deal with the same X, without a transformation
-        of its target. Single errors say little of their size, so it wants more smoothing than a mean
-        model, such as leaves of 50 rows.
+        of its target. Single errors are noisy measurements of the scale, so that more smoothing is needed
+        than for a mean, such as leaves of 50 rows.
     shape : {"empirical", "normal"}, default="empirical"
         "empirical" takes the shape of the standardised residuals; "normal" the Gaussian one, for few
         rows.
@@ -84,8 +84,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     estimator_ : estimator
         The mean model, fitted on all rows.
     scale_model_ : object
-        What became of the scale model; its ``slope`` in [0, 1] says how much of the differences it
-        predicts between rows holds on rows it has not seen (0: one scale for all rows); 1 without
+        Fitted scale model. Its ``slope`` in [0, 1] is the share of the differences it predicts between
+        rows that holds on rows it is not trained on (0: one scale for all rows); 1 without
         ``shrink``.
     df_ : float
         Degrees of freedom of the Student t family that fits the standardised residuals best, among
@@ -97,18 +97,18 @@ class ResidualRegressor(BaseUncertaintyRegressor):
 
     See Also
     --------
-    UncertaintyRegressor : The front door.
+    UncertaintyRegressor : Chooses the method by the regressor.
     RecalibratedRegressor : Calibrate a model that gives a distribution already.
 
     Notes
     -----
-    1. Each row's residual comes from a mean model that has not seen it.
+    1. Each row's residual comes from a mean model that is not trained on it.
     2. The scale model learns :math:`\log |r|`: any regressor then gives a positive scale, one wild
        residual does little, and units do not matter [1]_. Its predictions are shrunk to a constant as
        far as they do not hold for rows that it knows nothing of: for each fold, it learns from
-       residuals of mean models that have not seen that fold either. Otherwise a row's own error
+       residuals of mean models that are not trained on that fold either. Otherwise a row's own error
        would show in its neighbours' residuals, and 90 % intervals around fully grown trees in one
-       dimension would cover 73 %. A new row's scale stays within the sizes of the residuals seen.
+       dimension would cover 73 %. A new row's scale stays within the sizes of the training residuals.
     3. The standardised residuals :math:`z = r / s(x)`, out of fold in both models, are fitted by a
        Student t distribution centred at 0, and their departure from it, skewness for one, by
        `IsotonicRecalibrator`. The result has a density, tails beyond the largest residual and exact
@@ -213,7 +213,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         model, params = self._scale_model(pairs, seed)
         tested = np.empty(0, dtype=np.intp)
         if unit > 0 and not isinstance(estimator, FrozenEstimator):
-            tested, predicted = unseen_log_scale(
+            tested, predicted = nested_log_scale(
                 estimator,
                 model,
                 data,
@@ -224,7 +224,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
                 verbose=self.verbose,
                 on_fold=progress.reporter("mean of two folds"),
             )
-        if not len(tested):  # one fold, or a finished model: no mean model knows any of the pairs
+        if not len(tested):  # one fold, or a finished model: no mean model is trained on any of the pairs
             tested, predicted = cross_fit(
                 model,
                 pairs.X,
@@ -251,7 +251,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             params = weights_for(self.scale_estimator, pairs.sample_weight, "scale_estimator")
             return seeded_clone(self.scale_estimator, seed, self.random_state), params
         like = scale_estimator_like(self.estimator)
-        if isinstance(self.estimator, FrozenEstimator):  # its weights were given to nobody yet
+        if isinstance(self.estimator, FrozenEstimator):  # its weights have not been passed on yet
             return seeded_clone(like, seed, self.random_state), weights_for(
                 like, pairs.sample_weight, "estimator"
             )

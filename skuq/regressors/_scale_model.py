@@ -20,7 +20,7 @@ from skuq.prediction._point import point_predict
 __all__ = ["ScaleModel", "log_residuals", "scale_estimator_like", "shrunk_scale_model"]
 
 _SMALLEST = 1e-3
-"""Residuals count as at least this share of their mean: a chance hit says little about the spread."""
+"""Residuals count as at least this share of their mean: one may be small by chance."""
 
 
 def log_residuals(
@@ -34,7 +34,7 @@ def log_residuals(
 
     The logarithm makes every prediction a positive scale whatever the model, bounds the pull of
     outliers, and turns units into a constant (Harvey 1976, doi:10.2307/1913974); the unit takes that
-    constant out, so that a regularised model sees the same target in every unit. Residuals that are
+    constant out, so that a regularised model has the same target in every unit. Residuals that are
     all zero give unit 0.
 
     Parameters
@@ -80,7 +80,7 @@ def scale_estimator_like(estimator: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class ScaleModel:
-    """The scale ``unit * exp(intercept + slope * model(x))``, held to the range of the residuals seen.
+    """The scale ``unit * exp(intercept + slope * model(x))``, clipped to the range of the training residuals.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class ScaleModel:
     unit : float
         In the units of y.
     bounds : tuple of float
-        The range of the logarithms seen.
+        Range of the logarithms in training.
     """
 
     model: Any
@@ -132,7 +132,7 @@ def shrunk_scale_model(
     model : estimator
         Fitted to all targets.
     target, out_of_fold : ndarray of shape (n,)
-        Logarithms of residuals, and their predictions by models that have not seen them.
+        Logarithms of residuals, and their predictions by models that are not trained on them.
     unit : float
         Of the residuals.
     weight : ndarray of shape (n,) or None
@@ -146,6 +146,6 @@ def shrunk_scale_model(
     variance = np.average(spread**2, weights=weight)
     slope = 0.0 if variance == 0 else float(np.average(spread * (target - level), weights=weight) / variance)
     slope = min(max(slope, 0.0), 1.0) if shrink else 1.0
-    seen = target if weight is None else target[weight > 0]
-    bounds = (float(seen.min()), float(seen.max()))
+    counted = target if weight is None else target[weight > 0]
+    bounds = (float(counted.min()), float(counted.max()))
     return ScaleModel(model, float(level - slope * centre), slope, unit, bounds)

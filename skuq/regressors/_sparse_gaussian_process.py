@@ -75,7 +75,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         for a kernel that is not numerically positive definite.
     torch_threads : int or None, default=1
         Threads of torch while it works for this regressor; None leaves torch's own setting. More than
-        one helps with many rows and inducing points, if no other process wants the cores.
+        one helps with many rows and inducing points, if no other process uses the cores.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of `fit_transform`; each row tested once. An int k is ``KFold(k, shuffle=True)``.
     n_jobs : int or None, default=None
@@ -119,7 +119,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     `UncertaintyRegressor` is around it, as the posterior is approximate.
 
     `fit_transform` refits on folds. The leave-one-out distributions that the process has in closed
-    form are not out of sample, as hyperparameters and inducing points know the row: in the example above
+    form are not out of sample, as hyperparameters and inducing points depend on the row: in the example above
     they cover 89 %, not 79 %.
 
     ``sample_weight`` counts repetitions: the noise variance of a row is divided by its weight, and the

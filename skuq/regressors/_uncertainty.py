@@ -1,4 +1,4 @@
-"""The front door: a predictive distribution for any regressor."""
+"""A predictive distribution for any regressor, by the method that suits it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ __all__ = ["UncertaintyRegressor"]
 
 _METHODS = ("auto", "native", "recalibrated", "quantile", "bootstrap", "residual", "conformal")
 _OF_QUANTILES = ("levels", "quantile_param")
-"""Parameters of `MultiQuantileRegressor` that `RecalibratedRegressor` around it hands on to it."""
+"""Parameters of `MultiQuantileRegressor` that `RecalibratedRegressor` around it passes on to it."""
 
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
-    """A predictive distribution for any regressor: the front door.
+    """A predictive distribution for any regressor, by the method that suits it.
 
     It answers how far off the predictions of any scikit-learn regressor may be, and chooses the
     method by what the regressor offers. It adds nothing of its own: for every option of a method,
@@ -55,8 +55,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         whichever of these two there is. "bootstrap" is `BootstrapRegressor`, "residual" `ResidualRegressor`
         and "conformal" `ConformalRegressor`, whose ``partial_fit`` is there as ``estimator_.partial_fit``.
         "auto" is "native" where the distribution is an exact posterior (BayesianRidge, ARDRegression,
-        GaussianProcessRegressor, `LeastSquaresRegressor`) or was calibrated on rows that the model has not
-        seen (skuq's other regressors, networks with a ``calibration``, and recalibrators); "recalibrated"
+        GaussianProcessRegressor, `LeastSquaresRegressor`) or was calibrated on rows held out of training
+        (skuq's other regressors, networks with a ``calibration``, and recalibrators); "recalibrated"
         where the estimator gives another distribution (NGBoost, CatBoost, quantile forests, mixtures by
         bagging and voting, the approximate posteriors of `SparseGaussianProcessRegressor` and of networks
         with ``calibration=None``) or is configured for a quantile loss, itself or as the last step of a

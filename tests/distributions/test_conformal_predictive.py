@@ -50,7 +50,7 @@ def test_interval_ends_at_the_explicit_order_statistics(n, symmetric):
     dist = ConformalPredictive(LOC, SCALE, scores, symmetric=symmetric)
     for text in COVERAGES:
         bounds = quietly(dist.interval, float(text))
-        coverage = Fraction(text)  # exact, where floating point says 10 * 0.9 > 9
+        coverage = Fraction(text)  # exact, where in floating point 10 * 0.9 > 9
         side = coverage if symmetric else (1 + coverage) / 2
         rank = math.ceil((n + 1) * side)
         if rank > n:
@@ -368,7 +368,7 @@ def test_there_is_no_density():
         dist.pdf(0.0)
 
 
-def test_a_row_of_scale_zero_is_a_point_as_far_as_anything_is_known():
+def test_a_row_of_scale_zero_is_a_point_but_for_unreachable_levels():
     dist = ConformalPredictive([2.0, 2.0], [0.0, 1.0], np.arange(9.0), symmetric=True)
     assert_array_equal(dist.interval(0.9), [[2.0, 2.0], [-6.0, 10.0]])
     assert_array_equal(dist.cdf([2.0, 2.0])[0], 0.95)

@@ -39,6 +39,7 @@ from skuq.prediction import predict_dist
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors import RecalibratedRegressor, UncertaintyRegressor
 from tests.neural.epochs import keep_the_same
+from tests.neural.estimators import not_among
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}
 MODELS = {
@@ -59,6 +60,7 @@ MODELS = {
     "laplace, stopped": LastLayerLaplaceRegressor(keep_best="squared_error", **SMALL),
     "swa": SWARegressor(n_snapshots=8, **{**SMALL, "max_epochs": 12}),
 }
+MODELS |= {each.__name__: each(**SMALL) for each in not_among(MODELS.values())}
 # A network of the user ends before the last layer of these.
 WITH_A_BODY = (
     ConcreteDropoutRegressor,
@@ -190,6 +192,7 @@ def test_fewer_rows_than_a_batch(model, n):
     X = np.arange(n, dtype=float).reshape(-1, 1)
     if n == 2 and model.get_params().get("n_estimators") == 4:
         model.set_params(random_state=1)  # of two rows, each is left out by some member
+    model.set_params(calibration_coverage=0.95)
     with pytest.warns(SmallSampleWarning, match="intervals of 95 % need at least 19 rows") as caught:
         dist = model.fit(X, X[:, 0]).predict_dist(X)
     assert [one.filename for one in caught] == [__file__]
@@ -198,9 +201,8 @@ def test_fewer_rows_than_a_batch(model, n):
 
 
 def test_rows_enough_for_the_rank_are_enough(model, sine):
-    """The 20 rows of a lower coverage, and any number where nothing is calibrated, give no warning."""
+    """The 12 rows held out are enough at 90 %, and any number where nothing is calibrated."""
     X, y = (part[:60] for part in sine)
-    model.set_params(calibration_coverage=0.9)
     model.fit(X, y)
     if "noise" not in model.get_params():  # which is estimated by rows held out, calibrated or not
         model.set_params(calibration=None).fit(X[:10], y[:10])
@@ -227,7 +229,7 @@ def test_an_offset_in_the_features_does_not_matter(model, sine):
     same(model.fit(1e7 + X, y).predict_dist(1e7 + X), plain, 1e-2)
 
 
-def test_a_column_without_variance_says_nothing(model, sine):
+def test_a_column_without_variance_is_ignored(model, sine):
     X, y = sine
     wide = np.column_stack([X, np.full(150, 7.0)])
     model.fit(wide, y)
@@ -485,7 +487,7 @@ def test_skorchs_early_stopping_and_checkpoints_work(model, sine, tmp_path):
 
 
 @pytest.mark.parametrize("model", ["pnn", "bootstrap"], indirect=True)
-def test_epochs_are_printed_where_asked(model, sine, capsys):
+def test_epochs_are_printed_if_verbose(model, sine, capsys):
     """Every second epoch is scored; the latest score stands in its column in those between."""
     model.set_params(verbose=1, max_epochs=4).fit(*sine)
     head, _, *rows = capsys.readouterr().out.splitlines()
@@ -494,7 +496,7 @@ def test_epochs_are_printed_where_asked(model, sine, capsys):
     assert [len(row.split()) for row in rows] == [len(head.split())] * 4
 
 
-def test_a_training_that_diverges_says_so(model, sine):
+def test_a_training_that_diverges_raises(model, sine):
     """Whether calibrated or not: else predict_dist would fail, with numbers that are not the user's."""
     options = {"optimizer": torch.optim.SGD}
     model.set_params(learning_rate=1e30, clip_norm=None, net_params=options)
@@ -542,7 +544,7 @@ def test_losses_of_ones_own_select_epochs_too(sine):
 
 
 @pytest.mark.parametrize("params", [{"loss": Averaging()}, {"keep_best": Averaging()}])
-def test_a_loss_that_averages_over_rows_says_so(sine, params):
+def test_a_loss_that_averages_over_rows_raises(sine, params):
     with pytest.raises(ValueError, match="`score` of Averaging must return one value for each target"):
         PNNRegressor(**params, **SMALL).fit(*sine, sample_weight=np.full(150, 2.0))
 
@@ -656,7 +658,7 @@ def test_other_rates_and_states_are_fitted_together(kind, options, sine):
         ({"callbacks": Counting()}, TypeError, "`callbacks` must be a list of skorch callbacks or None"),
     ],
 )
-def test_bad_parameters_say_what_to_do(model, params, error, message, sine):
+def test_bad_parameters_raise_with_the_remedy(model, params, error, message, sine):
     with pytest.raises(error, match=message):
         model.set_params(**params).fit(*sine)
 
@@ -674,7 +676,7 @@ def test_bad_parameters_say_what_to_do(model, params, error, message, sine):
     ],
 )
 @pytest.mark.parametrize("model", WITH_MODULE, indirect=True)
-def test_a_bad_network_says_what_to_do(model, params, error, message, sine):
+def test_a_bad_network_raises_with_the_remedy(model, params, error, message, sine):
     if isinstance(model, WITH_A_BODY) and message.endswith("learn"):
         message = r"maps \(n, 2\) to \(n, 16\)"  # what has no weights has no 16 features either
     with pytest.raises(error, match=message):
@@ -682,7 +684,7 @@ def test_a_bad_network_says_what_to_do(model, params, error, message, sine):
 
 
 @pytest.mark.parametrize("model", ["pnn", "ensemble"], indirect=True)
-def test_an_unknown_loss_lists_the_known(model, sine):
+def test_an_unknown_loss_raises_with_the_valid_names(model, sine):
     with pytest.raises(ValueError, match="`loss` must be one of"):
         model.set_params(loss="mse").fit(*sine)
 
@@ -715,7 +717,7 @@ def test_it_works_in_pipelines_searches_and_recalibration(sine):
     assert list(search.best_estimator_.feature_names_in_) == ["a", "b"]
 
 
-def test_the_front_door_recalibrates_a_network_that_was_not_calibrated(model, sine):
+def test_the_uncertainty_regressor_recalibrates_a_network_that_was_not_calibrated(model, sine):
     X, y = (part[:80] for part in sine)
     calibrated = UncertaintyRegressor(clone(model), cv=2, random_state=0)
     assert calibrated._resolve() == "native"

@@ -162,8 +162,8 @@ def test_split_calibrates_by_the_rows_held_out(sine):
     folds = PredefinedSplit(np.where(np.arange(150) < 30, 0, -1))
     model = ensemble(calibration="split", validation_size=folds, keep_best=False).fit(X, y)
     dist = model.predict_dist(X[:30])
-    inside = prediction_interval_coverage(y[:30], dist, coverage=0.95)
-    assert inside == pytest.approx(1.0)  # ceil(31 * 0.95) = 30 of 30
+    inside = prediction_interval_coverage(y[:30], dist, coverage=0.9)
+    assert inside == pytest.approx(28 / 30)  # ceil(31 * 0.9) = 28 of 30
     moved = y.copy()
     moved[:30] += 1e3
     other = ensemble(calibration="split", validation_size=folds, keep_best=False)

@@ -11,11 +11,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
-from skuq import neural
-from skuq.neural._base import BaseNeuralRegressor
+from tests.neural.estimators import ESTIMATORS
 
-ESTIMATORS = [each for each in vars(neural).values() if isinstance(each, type)]
-ESTIMATORS = [each for each in ESTIMATORS if issubclass(each, BaseNeuralRegressor)]
 OF_EACH = {"output", "last_layer"}
 """Parameters that mean something else in each class."""
 
@@ -29,7 +26,7 @@ def descriptions(estimator):
 
 
 def test_all_estimators_are_read():
-    assert len(ESTIMATORS) == 8
+    assert len(ESTIMATORS) >= 8
     for estimator in ESTIMATORS:
         assert set(inspect.signature(estimator).parameters) <= set(descriptions(estimator))
 

@@ -16,6 +16,7 @@ from skuq.neural import (
     SWARegressor,
     VariationalRegressor,
 )
+from tests.neural.estimators import not_among
 
 OUT_OF_SAMPLE = dict.fromkeys(
     ("check_transformer_general", "check_transformer_data_not_an_array"),
@@ -55,14 +56,18 @@ CASES = [
     (LastLayerLaplaceRegressor((16,), max_epochs=60, random_state=0), SHUFFLED),
     (SWARegressor((16,), n_snapshots=5, max_epochs=60, random_state=0), OUT_OF_SAMPLE | SHUFFLED),
 ]
+CASES += [
+    (each(hidden_layer_sizes=(16,), max_epochs=60, random_state=0), OUT_OF_SAMPLE | SHUFFLED)
+    for each in not_among(case for case, _ in CASES)
+]
 
 
 def expected_failed_checks(estimator):
     return next(failures for case, failures in CASES if case is estimator)
 
 
-# The checks have too few rows to calibrate intervals of 95 % by.
-@pytest.mark.filterwarnings("ignore:intervals of 95 % need:skuq.exceptions.SmallSampleWarning")
+# The checks have too few rows to calibrate intervals of 90 % by.
+@pytest.mark.filterwarnings("ignore:intervals of 90 % need:skuq.exceptions.SmallSampleWarning")
 @parametrize_with_checks([case for case, _ in CASES], expected_failed_checks=expected_failed_checks)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -1,4 +1,4 @@
-"""What calibration="split" promises, by simulation: networks cover new rows by the conformal law."""
+"""The guarantee of calibration="split", by simulation: networks cover new rows by the conformal law."""
 
 from __future__ import annotations
 

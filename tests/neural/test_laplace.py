@@ -114,7 +114,7 @@ def test_it_learns_mean_noise_and_where_it_is_uncertain(keep_best):
     assert model.predict_dist([[6.0]]).epistemic().std()[0] > 3 * np.median(dist.epistemic().std())
 
 
-def test_held_out_rows_say_how_large_the_noise_is():
+def test_the_noise_is_estimated_on_held_out_rows():
     """A network with many weights fits few rows by far too closely; only calibration shows it."""
     X, y = np.random.default_rng(0).normal(size=(100, 10)), np.random.default_rng(1).normal(size=100)
     settings = {"hidden_layer_sizes": (64, 64), "max_epochs": 200, "random_state": 0}
@@ -162,6 +162,6 @@ def test_the_epoch_of_the_smallest_held_out_error_is_kept():
         ({"module": nn.Linear, "hidden_layer_sizes": ()}, ValueError, "must end with the number of features"),
     ],
 )
-def test_bad_parameters_say_what_to_do(params, error, message):
+def test_bad_parameters_raise_with_the_remedy(params, error, message):
     with pytest.raises(error, match=message):
         LastLayerLaplaceRegressor(**SMALL).set_params(**params).fit(*world(30, 0))

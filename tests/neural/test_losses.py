@@ -151,7 +151,7 @@ def test_names_and_instances_are_read():
     assert issubclass(NLLLoss, Loss)
 
 
-def test_a_loss_sees_rows_first_and_members_second(sine):
+def test_a_loss_has_rows_first_and_members_second(sine):
     """Whether it trains all members or some: a loss of the user's own may compare rows."""
     shapes = set()
 

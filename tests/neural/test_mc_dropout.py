@@ -252,7 +252,7 @@ def test_a_network_without_dropout_cannot_be_drawn_from(rate, sine):
         MCDropoutRegressor(module=lambda d, k: nn.Sequential(*layers, nn.Linear(d, k)), **SMALL).fit(*sine)
 
 
-def test_a_network_that_cannot_be_vectorised_says_so(sine):
+def test_a_network_that_cannot_be_vectorised_raises(sine):
     with pytest.raises(ValueError, match=r"that torch\.func\.vmap can run"):
         MCDropoutRegressor(module=Branching, **SMALL).fit(*sine)
 

@@ -127,7 +127,7 @@ def test_it_works_wherever_skuq_takes_an_estimator(net, sine):
     assert np.isfinite(search.fit(X, y).best_score_)
 
 
-def test_a_skorch_net_without_variance_works_in_the_front_door(sine):
+def test_a_skorch_net_without_variance_works_in_the_uncertainty_regressor(sine):
     X, y = sine
     net = skorch.NeuralNetRegressor(
         Network, module__n_outputs=1, max_epochs=5, train_split=None, verbose=0, lr=0.05

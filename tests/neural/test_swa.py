@@ -45,6 +45,13 @@ def test_snapshots_are_the_weights_of_the_last_epochs(schedule):
     torch.testing.assert_close(snapshots[0], torch.cat(watching.weights[10:]), rtol=0, atol=0)
 
 
+def test_no_epoch_is_selected():
+    model = SWARegressor(**SMALL).fit(*world(100, 0))
+    assert "keep_best" not in model.get_params()
+    assert "valid_loss" not in model.history_[-1]
+    assert model.best_epoch_ == len(model.history_)
+
+
 def test_a_training_that_a_callback_stops_has_no_snapshots():
     stopping = skorch.callbacks.EarlyStopping(monitor="train_loss", patience=1, threshold=10.0)
     with pytest.raises(ValueError, match=r"must let the training run to its end.*stopped after 2 epochs"):
@@ -96,7 +103,7 @@ def test_it_learns_mean_and_noise():
     assert prediction_interval_coverage(y_new, dist, coverage=0.9) == pytest.approx(0.9, abs=0.04)
 
 
-def test_held_out_rows_say_how_large_the_noise_is():
+def test_the_noise_is_estimated_on_held_out_rows():
     X, y = np.random.default_rng(0).normal(size=(100, 10)), np.random.default_rng(1).normal(size=100)
     settings = {"hidden_layer_sizes": (64, 64), "max_epochs": 200, "random_state": 0}
     raw = SWARegressor(calibration=None, **settings).fit(X, y)
@@ -136,6 +143,6 @@ def test_without_residuals_there_is_hardly_a_noise():
         ({"max_epochs": 0}, "`max_epochs` must be at least 1"),
     ],
 )
-def test_bad_parameters_say_what_to_do(params, message):
+def test_bad_parameters_raise_with_the_remedy(params, message):
     with pytest.raises(ValueError, match=message):
         SWARegressor(**SMALL).set_params(**params).fit(*world(30, 0))

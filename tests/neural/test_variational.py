@@ -134,7 +134,7 @@ def test_networks_drawn_are_functions():
 
 
 @pytest.mark.parametrize("last_layer", [False, True])
-def test_it_learns_mean_noise_and_where_it_knows_nothing(last_layer):
+def test_it_learns_mean_and_noise_and_is_uncertain_far_from_the_rows(last_layer):
     X, y = world(400, 0)
     model = VariationalRegressor((32, 32), last_layer=last_layer, max_epochs=150, random_state=0).fit(X, y)
     X_new, y_new = world(4000, 1)
@@ -213,7 +213,7 @@ def test_the_epoch_of_the_best_held_out_score_is_kept(score):
         ),
     ],
 )
-def test_bad_parameters_say_what_to_do(params, error, message):
+def test_bad_parameters_raise_with_the_remedy(params, error, message):
     with pytest.raises(error, match=message):
         VariationalRegressor(**SMALL).set_params(**params).fit(*world(30, 0))
 

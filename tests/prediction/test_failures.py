@@ -63,7 +63,7 @@ def line():
 
 WRAPPERS = {
     "residual": (lambda child: ResidualRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
-    "front door": (lambda child: UncertaintyRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
+    "uncertainty": (lambda child: UncertaintyRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
     "bootstrap": (lambda child: BootstrapRegressor(child, 4, random_state=0), r"member \d of 4"),
     "bags": (lambda child: BootstrapRegressor(BaggingRegressor(child, 6, random_state=0)), r"member \d of 6"),
     "cv+": (lambda child: ConformalRegressor(child, "cv+", cv=KFold(4)), r"fold 2 of 4"),
@@ -103,9 +103,9 @@ def test_at_predict_too(wrapper, line):
     X, y = np.delete(line[0], 17, axis=0), np.delete(line[1], 17)
     model = AT_PREDICT[wrapper][0](Gappy(radius=2.0)).fit(X, y)
     message = r"Gappy (in \w+ )?predicts NaN or infinity for 2 of 4 rows, the first of them row 1"
-    for ask in (model.predict_dist, model.predict_interval):
+    for method in (model.predict_dist, model.predict_interval):
         with pytest.raises(NonFinitePredictionError, match=message):
-            ask(NEW)
+            method(NEW)
     if wrapper != "scale":  # its point prediction does not need the scale
         with pytest.raises(NonFinitePredictionError, match=message):
             model.predict(NEW)
@@ -122,7 +122,7 @@ def test_the_innermost_estimator_is_named(line):
             UncertaintyRegressor(container, cv=KFold(4)).fit(X, y)
 
 
-def test_cross_validation_and_natives_say_the_same(line):
+def test_cross_validation_and_natives_raise_the_same(line):
     X, y = line
     model = GaussianProcessRegressor(optimizer=None, alpha=0.1)
     with pytest.raises(ValueError, match="NaN"):
@@ -148,7 +148,7 @@ def test_the_error_travels_between_processes():
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_other_errors_keep_their_type_and_say_which_fold(n_jobs):
+def test_other_errors_keep_their_type_and_name_the_fold(n_jobs):
     class Picky(LinearRegression):
         def fit(self, X, y):
             if (np.asarray(X)[:, 0] != 0).all():

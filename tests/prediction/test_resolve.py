@@ -116,13 +116,13 @@ def test_the_scorer_refuses_what_gives_no_distribution(data):
         )
 
 
-def test_what_an_adapted_model_does_inside_bootstrap_is_not_asked(data):
+def test_the_distribution_of_an_adapted_model_is_not_used_inside_bootstrap(data):
     X, y = data
     model = BootstrapRegressor(LinearRegression(), n_estimators=10, random_state=0).fit(X, y)
     np.testing.assert_array_equal(predict_dist(model, X).std(), model.predict_dist(X).std())
 
 
-def test_front_door_takes_a_registered_or_native_model_as_it_is(data):
+def test_uncertainty_regressor_takes_a_registered_or_native_model_as_it_is(data):
     X, y = data
     kernel_model = GaussianProcessRegressor(alpha=0.5, optimizer=None, normalize_y=True)
     wrapped = UncertaintyRegressor(kernel_model).fit(X, y)
@@ -139,7 +139,7 @@ def test_public_names():
     assert skuq.register is register
 
 
-def test_a_classifier_is_not_told_to_wrap_itself(data):
+def test_the_error_of_a_classifier_does_not_advise_to_wrap_it(data):
     X, y = data
     with pytest.raises(NotProbabilisticError, match="LogisticRegression is a classifier"):
         predict_dist(LogisticRegression().fit(X, y > np.median(y)), X)

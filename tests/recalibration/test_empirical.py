@@ -1,4 +1,4 @@
-"""The empirical shape of standardised residuals: what it mends, exactly and on new rows."""
+"""The empirical shape of standardised residuals: what it corrects, exactly and on new rows."""
 
 import pickle
 
@@ -75,7 +75,7 @@ def test_a_density_exists_exactly_where_it_is_smooth():
     assert_array_equal(atoms.cdf(1e4), 1.0)
 
 
-def test_smooth_and_atoms_tell_the_same_story():
+def test_smooth_and_atoms_agree():
     dist, y = make_rows(5000)
     smooth = EmpiricalRecalibrator().fit(dist, y).transform(dist[:5])
     atoms = EmpiricalRecalibrator(smooth=False).fit(dist, y).transform(dist[:5])
@@ -99,7 +99,7 @@ def test_smooth_is_isotonic_recalibration_of_the_gaussian_of_the_residuals():
 
 @both
 @pytest.mark.parametrize("noise", ["skewed", "heavy"])
-def test_bias_scale_and_shape_are_mended_on_new_rows(smooth, noise):
+def test_bias_scale_and_shape_are_corrected_on_new_rows(smooth, noise):
     bias, spread, skewness, below, above = [], [], [], [], []
     for seed in range(10):
         dist, y = make_rows(400, seed, noise)

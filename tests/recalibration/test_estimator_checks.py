@@ -6,6 +6,7 @@ Its input is a distribution and not the feature matrix that the checks would giv
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from skuq import recalibration
 from skuq.recalibration import (
     BinnedScalingRecalibrator,
     ConformalRecalibrator,
@@ -41,6 +42,8 @@ RECALIBRATORS = [
     GPBetaRecalibrator(n_inducing_points=2),  # more would follow class labels, taken for y, exactly
     GPCauchyRecalibrator(),
 ]
+CLASSES = [getattr(recalibration, name) for name in recalibration.__all__ if name != "BaseRecalibrator"]
+RECALIBRATORS += [each() for each in CLASSES if each not in {type(one) for one in RECALIBRATORS}]
 PIPELINES = [make_pipeline(LeastSquaresRegressor(), recalibrator) for recalibrator in RECALIBRATORS]
 # folds left to chance would now and then test exact rows alone in the tiny data of some checks
 WRAPPERS = [

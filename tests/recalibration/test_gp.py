@@ -37,22 +37,22 @@ def excess(recalibrator, seed, unit, offset):
     return nll_loss(observed, after) - nll_loss(observed, truth)
 
 
-def judge(seeds, unit, offset):
-    mended = np.mean([excess(GPNormalRecalibrator(), seed, unit, offset) for seed in seeds])
+def check_the_learnt_scale(seeds, unit, offset):
+    corrected = np.mean([excess(GPNormalRecalibrator(), seed, unit, offset) for seed in seeds])
     scaled = np.mean([excess(StdScalingRecalibrator(), seed, unit, offset) for seed in seeds])
-    assert mended <= 0.02
+    assert corrected <= 0.02
     assert scaled > 0.15
 
 
 @pytest.mark.parametrize(("unit", "offset"), [(1.0, 0.0), (1e-3, 0.0), (1e3, 5e4)])
 def test_a_width_that_depends_on_the_mean_is_learnt(unit, offset):
-    judge(range(2), unit, offset)
+    check_the_learnt_scale(range(2), unit, offset)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("unit", "offset"), [(1.0, 0.0), (1e-3, 0.0), (1e3, 5e4), (1e-9, 1e-6)])
 def test_a_width_that_depends_on_the_mean_is_learnt_over_ten_seeds(unit, offset):
-    judge(range(10), unit, offset)
+    check_the_learnt_scale(range(10), unit, offset)
 
 
 def test_batches_reach_the_same_function():
@@ -70,7 +70,7 @@ def test_the_normal_factor_leaves_means_to_the_last_bit():
     assert_array_equal(GPNormalRecalibrator().fit(dist, y + 1).predict(dist), dist.mean())
 
 
-def test_bias_and_scale_in_one_region_are_mended_by_the_beta_map():
+def test_bias_and_scale_in_one_region_are_corrected_by_the_beta_map():
     rng = np.random.default_rng(0)
     loc = rng.uniform(-4, 4, size=5000)
     right = loc > 0
@@ -83,7 +83,7 @@ def test_bias_and_scale_in_one_region_are_mended_by_the_beta_map():
     assert after.crps(y[1500:]).mean() < 0.85 * dist[1500:].crps(y[1500:]).mean()
 
 
-def test_skew_of_the_maps_own_form_is_mended():
+def test_skew_of_the_maps_own_form_is_corrected():
     rng = np.random.default_rng(0)
     loc = rng.normal(size=4000)
     dist = Normal(loc, 1.0)
@@ -96,7 +96,7 @@ def test_skew_of_the_maps_own_form_is_mended():
     assert nll_loss(y[2000:], after) < nll_loss(y[2000:], truth) + 0.02
 
 
-def test_skew_with_an_edge_is_mended_as_far_as_three_numbers_can():
+def test_skew_with_an_edge_is_corrected_as_far_as_three_numbers_can():
     rng = np.random.default_rng(0)
     loc = rng.normal(size=4000)
     y = loc + rng.gamma(2.0, size=4000) - 2.0
@@ -169,7 +169,7 @@ def test_the_posterior_average_of_the_beta_map_is_that_of_many_draws():
     dist, y, _ = rows(np.random.default_rng(0), 200)
     recalibrator = GPBetaRecalibrator().fit(dist, y)
     new = Normal([-1.5, 0.0, 2.0], 0.7)
-    mean, covariance = recalibrator._field.at(new.mean(), new.std())
+    mean, covariance = recalibrator._process.at(new.mean(), new.std())
     rng = np.random.default_rng(1)
     at = new.mean() + 0.5
     log_lower, log_upper = stats.norm.logcdf(0.5 / 0.7), stats.norm.logsf(0.5 / 0.7)

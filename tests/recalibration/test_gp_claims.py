@@ -1,4 +1,4 @@
-"""What the docstrings of the Gaussian process recalibrators say, and what happens at the edges."""
+"""The statements in the docstrings of the Gaussian process recalibrators, and edge cases."""
 
 import warnings
 
@@ -38,7 +38,7 @@ LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
 
 def growing_spread(n, seed, low=0.0, unit=1.0, offset=0.0):
-    """The recipe of the issue: true spread .3 + .5 |mu|, of which the model knows nothing."""
+    """Predictions of one spread, where the true one is .3 + .5 |mu|."""
     rng = np.random.default_rng(seed)
     loc = rng.normal(size=n)
     truth = Normal(offset + unit * loc, unit * (0.3 + 0.5 * np.abs(loc)))
@@ -67,7 +67,7 @@ def excess(recalibrator, world, n, seed, **options):
     return nll_loss(observed, recalibrator.fit(dist, y).transform(new)) - nll_loss(observed, truth)
 
 
-# ---------------------------------------------------------------------------------------- what they mend
+# --------------------------------------------------------------------------------------- what they correct
 
 
 @pytest.mark.slow
@@ -83,13 +83,13 @@ def test_the_recipe_of_the_issue(low, unit, offset):
     assert np.mean(excesses) == pytest.approx(0.0057, abs=0.001)  # the same at every unit
 
 
-def test_spread_that_depends_on_the_predicted_spread_is_mended():
-    # netcal's kernel, which compares distributions by their overlap, hardly tells these rows apart
+def test_spread_that_depends_on_the_predicted_spread_is_corrected():
+    # netcal's kernel, which compares distributions by their overlap, hardly distinguishes these rows
     assert excess(StdScalingRecalibrator(), muted_spread, 1000, 0) > 0.1
     assert excess(GPNormalRecalibrator(), muted_spread, 1000, 0) < 0.01
 
 
-def test_bias_that_depends_on_the_prediction_is_mended_by_the_beta_map_alone():
+def test_bias_that_depends_on_the_prediction_is_corrected_by_the_beta_map_alone():
     beta = excess(GPBetaRecalibrator(), wandering_bias, 2000, 0)
     assert beta < 0.03
     assert excess(IsotonicRecalibrator(), wandering_bias, 2000, 0) > beta + 0.1
@@ -214,7 +214,7 @@ def test_a_linear_model_of_curved_data_with_growing_spread(shared_data, name):
 
 
 @pytest.mark.parametrize(("cls", "latents"), zip(ALL, (1, 3, 1), strict=True))
-def test_what_was_learnt_is_told_in_the_units_of_y(cls, latents):
+def test_fitted_attributes_are_in_the_units_of_y(cls, latents):
     dist, y, _ = growing_spread(300, 0)
     fitted = cls(n_inducing_points=10).fit(dist, y)
     assert fitted.inducing_points_.shape == (10, 2)
@@ -277,7 +277,7 @@ def test_one_row_is_enough(cls):
 
 
 @every_class
-def test_point_masses_stay_and_exact_ones_tell_nothing(cls):
+def test_point_masses_stay_and_exact_ones_have_no_weight(cls):
     dist, y, _ = growing_spread(60, 0)
     loc, scale = np.append(dist.loc, 7.0), np.append(dist.scale, 0.0)
     fitted = cls().fit(Normal(loc, scale), np.append(y, 7.0))
@@ -327,7 +327,7 @@ def test_moments_must_be_finite(cls):
 
 
 @every_class
-def test_too_few_iterations_are_told(cls):
+def test_too_few_iterations_warn(cls):
     dist, y, _ = growing_spread(200, 0)
     with pytest.warns(ConvergenceWarning, match="raise `max_iter`"):
         cls(max_iter=1).fit(dist, y)

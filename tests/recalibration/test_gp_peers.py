@@ -80,7 +80,7 @@ def test_the_scaled_cauchy_likelihood(likelihoods):
     )
 
 
-def test_the_published_kernel_hardly_tells_predicted_spreads_apart():
+def test_the_published_kernel_hardly_distinguishes_predicted_spreads():
     """With a lengthscale that lets the factor vary smoothly with the mean, .2 and .8 are nearly the same."""
     torch = load("torch")
     kernel = load("netcal.regression.gp.kernel").GaussianRBFKernel(cov=False)

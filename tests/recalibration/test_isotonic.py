@@ -74,7 +74,7 @@ def test_the_outermost_rows_keep_their_plotting_positions():
     assert_allclose(dist.cdf(y.min()), 1 / 201)
 
 
-def test_a_biased_and_too_wide_model_is_mended(calibration_rows):
+def test_a_biased_and_too_wide_model_is_corrected(calibration_rows):
     dist, y = calibration_rows
     shifted = Normal(dist.mean() + 2 * dist.std(), 3 * dist.std())  # wrong alike in every row
     first, last = slice(None, 400), slice(400, None)
@@ -87,7 +87,7 @@ def test_a_biased_and_too_wide_model_is_mended(calibration_rows):
     assert_allclose(observed, levels, atol=0.06)
 
 
-def test_coverage_on_new_rows_is_what_was_asked():
+def test_coverage_on_new_rows_is_nominal():
     achieved = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -149,7 +149,7 @@ def test_pit_of_exactly_zero_and_one():
     assert np.isfinite(dist.mean()).all()
     assert np.isfinite(dist.std()).all()
     assert np.isfinite(dist.quantile([0.001, 0.5, 0.999])).all()
-    # 2 of 100 rows lie beyond 1000 standard deviations on either side, and the map says so
+    # 2 of 100 rows lie beyond 1000 standard deviations on either side, and the map has these shares
     assert 2 / 101 <= level_map(stats.norm.cdf(-6.0)) <= 4 / 101  # ranks 2 and 4 are knots
     assert_allclose(dist.quantile([0.015, 0.985])[0], [-5e5, 5e5], rtol=1.0)
 

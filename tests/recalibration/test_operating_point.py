@@ -153,7 +153,7 @@ def test_the_cost_of_the_interval_score_minimises_it(coverage, calibration_rows)
     assert all(best < score(other * factor) for other in (0.5, 0.9, 0.97, 1.03, 1.1, 2.0))
 
 
-def test_a_number_of_cost_knows_no_units():
+def test_a_number_of_cost_does_not_depend_on_units():
     dist, y = FAMILIES["skewed"]
     for misses in ("miss_rate", "deficit"):
         recalibrator = OperatingPointRecalibrator(cost=0.1, y_axis=misses)

@@ -30,7 +30,7 @@ def coverage(model, X, y):
 
 
 @both
-def test_bagged_trees_cover_what_was_asked(recalibrator):
+def test_bagged_trees_have_the_nominal_coverage(recalibrator):
     achieved = []
     for seed in range(20):
         X, y = make_rows(seed, 1300)

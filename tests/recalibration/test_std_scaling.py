@@ -38,7 +38,7 @@ def test_factor_minimises_the_gaussian_likelihood(calibration_rows):
 
 
 @pytest.mark.parametrize("truth", [0.02, 0.1, 1.0, 10.0])
-def test_far_too_wide_and_far_too_narrow_predictions_are_mended(truth):
+def test_far_too_wide_and_far_too_narrow_predictions_are_corrected(truth):
     # a search over the calibration error stops at its bound here (uncertainty_toolbox gives 100)
     y = truth * np.random.default_rng(0).normal(size=4000)
     factor = StdScalingRecalibrator().fit(Normal(np.zeros(4000), np.ones(4000)), y).factor_

@@ -78,5 +78,5 @@ def regressor(request):
 
 
 def promises_intervals_of_its_own(regressor):
-    """Say whether `predict_interval` carries a guarantee that no distribution of one shape can carry."""
+    """Return whether `predict_interval` has a guarantee that no distribution of one shape can have."""
     return getattr(regressor, "method", None) in {"cqr", "cv+", "jackknife+", "jackknife+ab"}

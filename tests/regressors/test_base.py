@@ -58,15 +58,15 @@ def test_everything_follows_from_the_distribution(regressor, small):
     assert list(model.get_feature_names_out()) == ["mean", "std"]
 
 
-def test_fit_transform_is_honest_and_fits_on_all_rows(regressor, small):
+def test_fit_transform_is_out_of_sample_and_fits_on_all_rows(regressor, small):
     X, y = small
     model = clone(regressor)
-    honest = model.fit_transform(X, y)
-    assert len(honest) == len(X)
+    out_of_sample = model.fit_transform(X, y)
+    assert len(out_of_sample) == len(X)
     plain = clone(regressor).fit(X, y)
     assert np.array_equal(numbers(model.predict_dist(X)), numbers(plain.predict_dist(X)))
     in_sample = np.mean((y - plain.predict_dist(X).mean()) ** 2)
-    assert np.mean((y - honest.mean()) ** 2) > in_sample
+    assert np.mean((y - out_of_sample.mean()) ** 2) > in_sample
 
 
 def test_fit_transform_of_a_row_does_not_depend_on_its_target(regressor, small):
@@ -122,8 +122,8 @@ def test_units(regressor, small):
     X, y = small
     factor = 1024  # a power of two, so that no tree breaks a tie the other way by rounding
     model = clone(regressor).fit(X, factor * y)
-    wanted = factor * numbers(clone(regressor).fit(X, y).predict_dist(X))
-    assert np.allclose(numbers(model.predict_dist(X)), wanted, rtol=1e-5, atol=1e-3)
+    expected = factor * numbers(clone(regressor).fit(X, y).predict_dist(X))
+    assert np.allclose(numbers(model.predict_dist(X)), expected, rtol=1e-5, atol=1e-3)
 
 
 def test_a_constant_target(regressor, small):
@@ -140,8 +140,8 @@ def test_a_data_frame_keeps_its_names(regressor, small):
     model = clone(regressor).fit(frame, pd.Series(y))
     assert list(model.feature_names_in_) == ["a", "b", "c"]
     assert model.n_features_in_ == 3
-    wanted = numbers(clone(regressor).fit(X, y).predict_dist(X))
-    assert np.allclose(numbers(model.predict_dist(frame)), wanted, rtol=1e-10, atol=1e-10)
+    expected = numbers(clone(regressor).fit(X, y).predict_dist(X))
+    assert np.allclose(numbers(model.predict_dist(frame)), expected, rtol=1e-10, atol=1e-10)
     with pytest.raises(ValueError, match="feature names"):
         model.predict_dist(frame[["b", "a", "c"]])
 
@@ -319,11 +319,11 @@ class MarginalRegressor(BaseUncertaintyRegressor):
         return Normal(np.full(len(X), self.loc_), self.scale_)
 
 
-def test_a_subclass_gets_honest_folds_and_search(small):
+def test_a_subclass_gets_out_of_sample_folds_and_search(small):
     X, y = small
     folds = [(np.arange(40, 80), np.arange(40)), (np.arange(40), np.arange(40, 80))]
-    honest = MarginalRegressor(folds).fit_transform(X, y)
-    assert np.allclose(honest.mean(), np.repeat([y[40:].mean(), y[:40].mean()], 40))
+    out_of_sample = MarginalRegressor(folds).fit_transform(X, y)
+    assert np.allclose(out_of_sample.mean(), np.repeat([y[40:].mean(), y[:40].mean()], 40))
     search = GridSearchCV(MarginalRegressor(random_state=0), {"cv": [2, 3]}, cv=2, error_score="raise")
     assert search.fit(X, y).predict(X).shape == (80,)
     with pytest.raises(ValueError, match="exactly once"):

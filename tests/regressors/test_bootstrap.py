@@ -69,7 +69,7 @@ def test_algorithm_1_and_equation_9_by_hand():
     assert np.allclose(model.predict(new), mean)
 
 
-def test_fit_transform_asks_the_members_that_have_not_seen_a_row():
+def test_fit_transform_predicts_by_the_out_of_bag_members():
     X, y = numbered_world()
     model = BootstrapRegressor(RecordingRegressor(), 40, random_state=1)
     dist = model.fit_transform(X, y)
@@ -180,7 +180,7 @@ def own_members(ensemble, X):
 def test_a_forest_is_fitted_once_and_its_members_used(ensemble):
     X, y = heteroscedastic_world(150)
     model = BootstrapRegressor(ensemble, random_state=0)
-    honest = model.fit_transform(X, y)
+    oob = model.fit_transform(X, y)
     assert model.estimators_ == []
     assert len(model.model_.estimators_) == 40
     members = own_members(model.model_, X)
@@ -189,9 +189,9 @@ def test_a_forest_is_fitted_once_and_its_members_used(ensemble):
         unseen = [k for k, rows in enumerate(model.model_.estimators_samples_) if j not in rows]
         mean, variance = members[j, unseen].mean(), members[j, unseen].var(ddof=1)
         excess.append(max((target - mean) ** 2 - variance, 0))
-        assert honest.loc[j] == pytest.approx(mean)
+        assert oob.loc[j] == pytest.approx(mean)
         factor = 1 + 1 / len(unseen) - 1 / 40
-        assert honest.epistemic_scale[j] == pytest.approx(np.sqrt(variance * factor))
+        assert oob.epistemic_scale[j] == pytest.approx(np.sqrt(variance * factor))
     assert model.noise_scale_**2 == pytest.approx(np.mean(excess))
     dist = model.predict_dist(X)
     assert np.allclose(dist.loc, model.model_.predict(X))
@@ -210,11 +210,11 @@ def test_a_forest_without_bootstrap_is_cross_fitted():
     X, y = heteroscedastic_world(100)
     forest = ExtraTreesRegressor(20, random_state=0)
     model = BootstrapRegressor(forest, random_state=0)
-    honest = model.fit_transform(X, y)
-    error = y - honest.mean()
+    oob = model.fit_transform(X, y)
+    error = y - oob.mean()
     assert np.mean(error**2) > 0.3
     assert np.mean((y - model.predict(X)) ** 2) < 1e-20
-    assert model.noise_scale_**2 == pytest.approx(np.maximum(error**2 - honest.epistemic_scale**2, 0).mean())
+    assert model.noise_scale_**2 == pytest.approx(np.maximum(error**2 - oob.epistemic_scale**2, 0).mean())
     assert BootstrapRegressor(forest, random_state=0).fit(X, y).noise_scale_ == model.noise_scale_
     members = BootstrapRegressor(forest, noise=None, random_state=0).fit_transform(X, y)
     assert np.mean((y - members.mean()) ** 2) > 0.3
@@ -225,18 +225,18 @@ def test_a_forest_without_bootstrap_is_cross_fitted():
 def test_rows_that_too_few_members_left_out_get_a_second_opinion(child, noise):
     X, y = heteroscedastic_world(150)
     model = BootstrapRegressor(child, 10, noise=noise, random_state=0)
-    honest = model.fit_transform(X, y)
+    oob = model.fit_transform(X, y)
     plain = BootstrapRegressor(child, 10, noise=noise, random_state=0).fit(X, y)
     assert np.array_equal(model.predict_interval(X), plain.predict_interval(X))
     if noise is None:
         return
-    needy = np.flatnonzero(honest.df == 10)  # asked all members of the second set
-    assert 0 < len(needy) < 30
-    assert np.abs((y - honest.loc)[needy]).mean() > 3 * np.abs((y - plain.predict(X))[needy]).mean()
+    too_few_oob = np.flatnonzero(oob.df == 10)  # predicted by all members of the second set
+    assert 0 < len(too_few_oob) < 30
+    assert np.abs((y - oob.loc)[too_few_oob]).mean() > 3 * np.abs((y - plain.predict(X))[too_few_oob]).mean()
     moved = y.copy()
-    moved[needy[0]] += 50
+    moved[too_few_oob[0]] += 50
     after = BootstrapRegressor(child, 10, noise=noise, random_state=0).fit_transform(X, moved)
-    assert after.loc[needy[0]] == pytest.approx(honest.loc[needy[0]])
+    assert after.loc[too_few_oob[0]] == pytest.approx(oob.loc[too_few_oob[0]])
 
 
 def test_a_finished_forest_learns_its_noise_from_new_rows():
@@ -318,4 +318,4 @@ def test_without_noise_few_agreeing_out_of_bag_members_are_not_the_last_word(see
     dist = BootstrapRegressor(bagged, noise=None, random_state=seed).fit_transform(X, y)
     assert dist.std().min() > 0
     constant = BootstrapRegressor(bagged, noise=None, random_state=seed).fit_transform(X, 0 * y)
-    np.testing.assert_array_equal(constant.interval(), 0.0)  # exact, and no reason to ask anybody else
+    np.testing.assert_array_equal(constant.interval(), 0.0)  # exact, so that no other ensemble is fitted

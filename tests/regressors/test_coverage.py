@@ -1,4 +1,4 @@
-"""Coverage on data whose truth is known: what the honest `fit_transform` is for."""
+"""Coverage on data whose truth is known: the purpose of an out-of-sample `fit_transform`."""
 
 import numpy as np
 import pytest
@@ -104,7 +104,7 @@ def test_in_sample_calibration_would_not():
 
 
 def selection_world(n, seed):
-    """300 columns of which none matters: a selector that has seen a row knows its noise."""
+    """300 columns of which none matters: a selector fitted on a row fits its noise."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, 300)), rng.normal(size=n)
 

@@ -125,7 +125,7 @@ def test_weights_and_groups_together_in_a_search(routing):
     assert np.allclose(search.predict(X), Ridge().fit(scaled, y, sample_weight=weight).predict(scaled))
 
 
-def test_with_routing_the_child_must_ask_for_weights():
+def test_with_routing_the_child_must_request_weights():
     X, y = linear_world(N)
     with config_context(enable_metadata_routing=True):
         with pytest.raises(UnsetMetadataPassedError):
@@ -167,7 +167,7 @@ def test_groups_that_nobody_uses_raise():
 
 
 def test_rows_of_other_parameters_are_sliced_with_the_fold():
-    class Needy(LinearRegression):
+    class Tagged(LinearRegression):
         def fit(self, X, y, tag=None, unit=None):
             assert len(tag) == len(y)
             assert np.array_equal(tag, np.asarray(X)[:, 0])
@@ -177,9 +177,9 @@ def test_rows_of_other_parameters_are_sliced_with_the_fold():
     X, y = linear_world(N)
     X[:, 0] = np.arange(N)
     for model in (
-        ResidualRegressor(Needy()),
-        BootstrapRegressor(Needy(), 10),
-        UncertaintyRegressor(Needy(), "bootstrap"),
+        ResidualRegressor(Tagged()),
+        BootstrapRegressor(Tagged(), 10),
+        UncertaintyRegressor(Tagged(), "bootstrap"),
     ):
         model.fit(X, y, tag=np.arange(N), unit="cm")
 
@@ -224,7 +224,7 @@ def test_a_search_must_keep_a_model(wrapper, refit):
             wrapper(estimator).fit(X, y)
 
 
-def test_a_splitter_by_groups_says_where_the_groups_come_from():
+def test_the_error_of_a_splitter_by_groups_names_the_parameter():
     X, y = linear_world(N)
     model = ResidualRegressor(Ridge(), cv=GroupKFold(3))
     with pytest.raises(ValueError, match=r"GroupKFold splits by it: pass `groups=...`.*metadata routing"):
@@ -256,7 +256,7 @@ STACKED = StackingRegressor([("ridge", Ridge()), ("neighbours", KNeighborsRegres
         lambda estimator: ConformalRegressor(estimator, "cv+", cv=2),
         lambda estimator: ResidualRegressor(Ridge(), scale_estimator=estimator, cv=2),
     ],
-    ids=["front door", "bootstrap", "split", "cv+", "scale"],
+    ids=["uncertainty", "bootstrap", "split", "cv+", "scale"],
 )
 def test_a_regressor_whose_predict_exists_after_fit_only_can_be_wrapped(wrap, estimator):
     X, y = linear_world(N)
@@ -266,7 +266,7 @@ def test_a_regressor_whose_predict_exists_after_fit_only_can_be_wrapped(wrap, es
 
 
 class Untagged:
-    """A regressor of a package that knows no tags of scikit-learn, with `fit` alone."""
+    """A regressor of a package without scikit-learn's tags, with `fit` alone."""
 
     def get_params(self, deep=True):
         return {}

@@ -80,7 +80,7 @@ def test_catboost_learns_all_levels_at_once():
     assert np.allclose(native.predict_dist(X).values, np.sort(reference.fit(X, y).predict(X), axis=1))
 
 
-def test_quantile_forest_is_asked_for_our_levels():
+def test_quantile_forest_predicts_our_levels():
     X, y = linear_world(100)
     child = quantile_forest()
     model = MultiQuantileRegressor(child, LEVELS).fit(X, y)

@@ -45,7 +45,7 @@ CASES = [
 
 @pytest.mark.parametrize(("model", "tasks"), CASES, ids=lambda case: type(case).__name__)
 @pytest.mark.parametrize("caller", ["fit", "fit_transform"])
-def test_every_task_is_told(model, tasks, caller):
+def test_every_task_is_reported(model, tasks, caller):
     callback = pytest.importorskip("sklearn.callback")
     begun, ended = [], []
 
@@ -91,7 +91,7 @@ def test_a_progress_bar_works_in_a_search(capsys):
     assert "ResidualRegressor" in capsys.readouterr().out
 
 
-def test_without_callbacks_nothing_is_told():
+def test_without_callbacks_nothing_is_reported():
     class Plain:
         pass
 

@@ -1,4 +1,4 @@
-"""A regressor and its recalibrator, fitted on rows the model has not seen."""
+"""A regressor and its recalibrator, fitted on rows the model is not trained on."""
 
 import numpy as np
 import pytest
@@ -53,11 +53,11 @@ def test_ensemble_must_be_true_or_false(ensemble):
 
 def test_fit_transform_calibrates_each_fold_by_the_others():
     X, y = linear_world(60)
-    honest = RecalibratedRegressor(TOO_SURE, cv=FOLDS).fit_transform(X, y)
+    out_of_sample = RecalibratedRegressor(TOO_SURE, cv=FOLDS).fit_transform(X, y)
     out_of_fold = cross_fit(TOO_SURE, X, y, cv=FOLDS).in_row_order(60)
     for train, test in FOLDS.split(X):
         by_hand = StdScalingRecalibrator().fit(out_of_fold[train], y[train]).transform(out_of_fold[test])
-        assert np.allclose(honest[test].std(), by_hand.std())
+        assert np.allclose(out_of_sample[test].std(), by_hand.std())
     with pytest.raises(ValueError, match="exactly once"):
         RecalibratedRegressor(TOO_SURE, cv=TimeSeriesSplit(3)).fit_transform(X, y)
 
@@ -79,14 +79,14 @@ def test_a_finished_model_is_calibrated_on_the_rows_given():
     X, y = linear_world(120)
     finished = GaussianProcessRegressor(alpha=1e-3, optimizer=None).fit(X[:60], y[:60])
     model = RecalibratedRegressor(FrozenEstimator(finished), cv=FOLDS)
-    honest = model.fit_transform(X[60:], y[60:])
+    out_of_sample = model.fit_transform(X[60:], y[60:])
     by_hand = StdScalingRecalibrator().fit(predict_dist(finished, X[60:]), y[60:])
     assert np.allclose(model.predict_dist(X).std(), by_hand.transform(predict_dist(finished, X)).std())
     assert np.array_equal(model.predict(X), finished.predict(X))
     train, test = next(iter(FOLDS.split(X[60:])))
     rows = 60 + train
     fold = StdScalingRecalibrator().fit(predict_dist(finished, X[rows]), y[rows])
-    assert np.allclose(honest[test].std(), fold.transform(predict_dist(finished, X[60 + test])).std())
+    assert np.allclose(out_of_sample[test].std(), fold.transform(predict_dist(finished, X[60 + test])).std())
 
 
 def test_any_splitter_will_do_for_fit():
@@ -108,7 +108,7 @@ def test_weights_reach_model_and_recalibrator():
     assert weighted.std().max() < 2
 
 
-def test_a_plain_regressor_is_told_which_wrapper_to_use():
+def test_the_error_for_a_plain_regressor_names_the_wrapper():
     X, y = linear_world(30)
     with pytest.raises(NotProbabilisticError, match=r"UncertaintyRegressor\(LinearRegression"):
         RecalibratedRegressor(LinearRegression()).fit(X, y)

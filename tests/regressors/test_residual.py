@@ -51,8 +51,8 @@ def test_the_shape_is_that_of_the_residuals():
     dist = ResidualRegressor(LinearRegression(), random_state=0).fit(X, y).predict_dist(PROBE)
     assert isinstance(dist, Recalibrated)
     assert dist.has_density
-    wanted = 3 * PROBE + true_scale(PROBE)[:, np.newaxis] * skewed.ppf([0.02, 0.1, 0.5, 0.9, 0.98])
-    error = dist.quantile([0.02, 0.1, 0.5, 0.9, 0.98]) - wanted
+    expected = 3 * PROBE + true_scale(PROBE)[:, np.newaxis] * skewed.ppf([0.02, 0.1, 0.5, 0.9, 0.98])
+    error = dist.quantile([0.02, 0.1, 0.5, 0.9, 0.98]) - expected
     # a Gaussian shape would miss by 1.1 scales at 0.02 and by 0.9 at 0.98
     assert np.all(np.abs(error) < true_scale(PROBE)[:, np.newaxis] * [0.4, 0.4, 0.4, 0.4, 0.7])
     assert np.allclose(dist.std(), true_scale(PROBE) * skewed.std(), rtol=0.1)
@@ -88,9 +88,9 @@ def test_the_mean_model_has_not_seen_its_residuals():
     tree = DecisionTreeRegressor(random_state=0)  # interpolates: its residuals on training rows are 0
     folds = KFold(4, shuffle=True, random_state=3)
     model = ResidualRegressor(tree, LinearRegression(), cv=folds)
-    honest = model.fit_transform(X, y)
+    out_of_sample = model.fit_transform(X, y)
     out_of_fold = cross_val_predict(tree, X, y, cv=folds)
-    assert np.allclose(honest.base.loc, out_of_fold)
+    assert np.allclose(out_of_sample.base.loc, out_of_fold)
     widths = np.diff(model.predict_interval(X), axis=1)
     assert np.median(widths) > 2 * np.quantile(np.abs(y - out_of_fold), 0.8)
 
@@ -224,9 +224,9 @@ def test_weights_reach_both_models():
     weighted = model.fit(X, y, sample_weight=weight)
     assert np.allclose(weighted.predict(PROBE), LinearRegression().fit(X[:150], y[:150]).predict(PROBE))
     outliers = np.where(weight > 0, y, y + 100)
-    wanted = weighted.predict_interval(PROBE)
+    expected = weighted.predict_interval(PROBE)
     model.fit(X, outliers, sample_weight=weight)
-    assert np.allclose(model.predict_interval(PROBE), wanted)
+    assert np.allclose(model.predict_interval(PROBE), expected)
     with pytest.raises(ValueError, match="`scale_estimator` KNeighborsRegressor takes none"):
         ResidualRegressor(LinearRegression(), KNeighborsRegressor()).fit(X, y, sample_weight=weight + 1)
 

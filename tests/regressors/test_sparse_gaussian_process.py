@@ -151,7 +151,7 @@ def test_a_row_does_not_depend_on_its_neighbours():
     assert np.isfinite(model.predict_interval(far)).all()
 
 
-def test_what_is_not_known_of_the_function_grows_away_from_the_rows():
+def test_the_epistemic_part_grows_away_from_the_rows():
     X, y = heteroscedastic_world(200)
     model = SparseGaussianProcessRegressor(30, random_state=0).fit(X, y)
     near, far = model.predict_dist([[0.0, 0, 0], [30.0, 0, 0]]).epistemic().std()
@@ -553,8 +553,8 @@ def test_an_integer_seed_makes_everything_reproducible(init):
     np.testing.assert_array_equal(one, same)
     other = clone(model).set_params(random_state=1).fit(X, y).predict_interval(X)
     assert not np.array_equal(one, other)
-    honest, again = (clone(model).fit_transform(X, y) for _ in range(2))
-    np.testing.assert_array_equal(honest, again)
+    out_of_sample, again = (clone(model).fit_transform(X, y) for _ in range(2))
+    np.testing.assert_array_equal(out_of_sample, again)
 
 
 def test_torch_is_left_as_it_was():
@@ -590,7 +590,7 @@ def test_importing_skuq_imports_no_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_without_gpytorch_fit_says_what_to_install(monkeypatch):
+def test_without_gpytorch_fit_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "gpytorch", None)
     with pytest.raises(ImportError, match=r'pip install "skuq\[gp\]"'):
         SparseGaussianProcessRegressor().fit(*heteroscedastic_world(20))
@@ -607,15 +607,15 @@ def test_pickle_and_clone():
     assert len(pickle.dumps(model)) < 30_000  # no training rows
 
 
-# ------------------------------------------------------------------------- honest, in company
+# ------------------------------------------------------------------------- out of sample, in searches
 
 
 def test_fit_transform_is_out_of_fold():
     X, y = heteroscedastic_world(120)
     model = SparseGaussianProcessRegressor(random_state=0, max_iter=30, cv=4)
-    honest = model.fit_transform(X, y)
+    out_of_sample = model.fit_transform(X, y)
     seen = model.predict_dist(X)
-    assert np.mean((y - honest.mean()) ** 2) > 1.2 * np.mean((y - seen.mean()) ** 2)
+    assert np.mean((y - out_of_sample.mean()) ** 2) > 1.2 * np.mean((y - seen.mean()) ** 2)
 
 
 def test_groups_go_to_the_splitter():
@@ -655,7 +655,7 @@ def test_in_pipelines_searches_and_recalibration():
     np.testing.assert_allclose(front.predict_interval(X), model.fit(X, y).predict_interval(X))
 
 
-def test_every_evaluation_of_the_bound_is_told():
+def test_every_evaluation_of_the_bound_is_reported():
     pytest.importorskip("sklearn.callback")
     X, y = heteroscedastic_world(30)
     begun, ended = [], []

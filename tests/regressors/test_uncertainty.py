@@ -1,4 +1,4 @@
-"""The front door chooses the method and adds nothing of its own."""
+"""UncertaintyRegressor chooses the method and adds nothing of its own."""
 
 import pickle
 
@@ -129,17 +129,17 @@ def test_native_is_the_model_itself_with_folds_for_fit_transform():
     X, y = linear_world(60)
     folds = KFold(3)
     model = UncertaintyRegressor(BayesianRidge(), cv=folds)
-    honest = model.fit_transform(X, y)
-    assert np.allclose(honest.std(), cross_fit(BayesianRidge(), X, y, cv=folds).in_row_order(60).std())
+    out_of_sample = model.fit_transform(X, y)
+    assert np.allclose(out_of_sample.std(), cross_fit(BayesianRidge(), X, y, cv=folds).in_row_order(60).std())
     plain = BayesianRidge().fit(X, y)
     assert np.array_equal(model.predict(X), plain.predict(X))
     assert np.array_equal(model.predict_interval(X), predict_dist(plain, X).interval())
 
 
-def test_native_uses_what_a_skuq_regressor_knows_for_free():
+def test_native_uses_the_free_out_of_sample_distribution_of_a_skuq_regressor():
     X, y = linear_world(60)
-    honest = UncertaintyRegressor(LeastSquaresRegressor()).fit_transform(X, y)
-    assert np.array_equal(honest.interval(), LeastSquaresRegressor().fit_transform(X, y).interval())
+    out_of_sample = UncertaintyRegressor(LeastSquaresRegressor()).fit_transform(X, y)
+    assert np.array_equal(out_of_sample.interval(), LeastSquaresRegressor().fit_transform(X, y).interval())
 
 
 def test_native_and_quantile_give_distributions_as_they_are():
@@ -159,8 +159,8 @@ def test_recalibrated_is_its_class(estimator):
         model, StdScalingRecalibrator(objective="coverage"), cv=KFold(3), random_state=2
     )
     front = UncertaintyRegressor(estimator, cv=KFold(3), random_state=2)
-    honest = own.fit_transform(X, y)
-    assert np.array_equal(front.fit_transform(X, y).quantile([0.2, 0.7]), honest.quantile([0.2, 0.7]))
+    out_of_sample = own.fit_transform(X, y)
+    assert np.array_equal(front.fit_transform(X, y).quantile([0.2, 0.7]), out_of_sample.quantile([0.2, 0.7]))
     assert np.array_equal(front.predict_interval(X), own.predict_interval(X))
     assert np.array_equal(front.predict(X), own.predict(X))
     other = UncertaintyRegressor(

@@ -22,7 +22,7 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 
 
 class LevelQuantiles(Protocol):
-    """What these integrals need of a distribution."""
+    """The part of a distribution that these integrals use."""
 
     def __len__(self) -> int: ...
     def _cdf(self, y: FloatArray) -> FloatArray: ...
@@ -39,10 +39,14 @@ def _unit_rule(size: int) -> tuple[FloatArray, FloatArray]:
 
 
 FINE, COARSE = _unit_rule(8), _unit_rule(3)
-TAIL_EDGES = np.exp(
-    -np.array([690.0, 256, 128, 64, 32, 16, 8, 4, 2, 1, 0.5, 0])
-)  # shares of a tail's probability
+"""Nodes of wide and of narrow panels."""
+
+TAIL_EDGES = np.exp(-np.array([690.0, 256, 128, 64, 32, 16, 8, 4, 2, 1, 0.5, 0]))
+"""Shares of a tail's probability, of which -log doubles from edge to edge, down to 1e-300."""
+
 LADDER = 0.05 * 3.0 ** -np.arange(1, 30)
+"""Edges of the panels between the middle and a break in a tail, down to 1e-15."""
+
 OUTERMOST = 2.0**-50
 """Tail probability below which breaks are left to the panels of the tails, which shrink geometrically."""
 INNER_EDGES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95])
@@ -65,6 +69,7 @@ class Grid:
 
     def find(self, u: FloatArray, q: FloatArray) -> IntArray:
         """Index of the panel that holds each level u, given as q = 1 - u too."""
+        # each half in its own positions: levels near 1 are equal numbers where their complements differ
         below = np.searchsorted(self.high[~self.upper], u, side="left")
         above = np.searchsorted(self.low[self.upper][::-1], q, side="left")
         last = self.low.size - 1
@@ -78,13 +83,14 @@ def make_grid(breaks: FloatArray) -> Grid:
     lowest, highest = inner.min(), 1 - inner.max()
     rungs = [LADDER[lowest < LADDER], 1 - LADDER[highest < LADDER]]
     inner = np.unique(np.concatenate([inner, *rungs]))
+    # geometric in -log of the tail probability: quantiles with power or exponential tails are smooth in each
     lower_tail, upper_tail = inner[0] * TAIL_EDGES, (1 - inner[-1]) * TAIL_EDGES[::-1]
     low = np.concatenate([lower_tail[:-1], inner[:-1], upper_tail[:-1]])
     high = np.concatenate([lower_tail[1:], inner[1:], upper_tail[1:]])
     position = np.arange(low.size)
     upper = position >= low.size - TAIL_EDGES.size + 1
     tail = upper | (position < TAIL_EDGES.size - 1)
-    # an inner panel whose ends are close, as seen from both tails, needs few nodes
+    # where the ends of an inner panel are close in both u and 1 - u, as between many breaks, 3 nodes suffice
     narrow = ~tail & (high < 1.2 * low) & (1 - low < 1.2 * (1 - high))
     parts = []
     for chosen, (nodes, weights) in ((narrow, COARSE), (~narrow, FINE)):
@@ -123,6 +129,7 @@ def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
             deviation = (_node_quantile(dist, at, is_upper) - centre) / unit
             first += weight * deviation
             second += weight * deviation**2
+        # about the median and not the mean, but in units of the spread: little is cancelled
         variance = second - first**2
     variance[~np.isfinite(second)] = np.inf
     return centre + unit * first, unit * np.sqrt(np.maximum(variance, 0.0))
@@ -134,6 +141,7 @@ def level_crps(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
     upper = grid.upper[grid.panel]
     level, complement = _level_pair(grid.nodes, upper)
     u, q = dist._cdf(y), dist._sf(y)
+    # panels below and above that of y have one integrand each; only the panel of y is split, at its level
     row_panel = grid.find(u, q)
     below, above = grid.weights * level, grid.weights * complement
     sum_panels = _sum_shared if len(dist) == 1 else _sum_rows
@@ -164,6 +172,7 @@ def _sum_shared(
     def prefix(values: FloatArray) -> FloatArray:
         return np.concatenate([[0.0], np.cumsum(values)])
 
+    # nodes before the panel of y and after it; the upper sums are taken from above, where they are small
     start = np.searchsorted(grid.panel, row_panel, side="left")
     stop = np.searchsorted(grid.panel, row_panel, side="right")
     left = y * prefix(below)[start] - prefix(_times(below, quantile))[start]
@@ -206,6 +215,7 @@ def _split_panel(
     """Both sides of y in the panel that holds it; each row has its own nodes."""
     low, high = grid.low[row_panel], grid.high[row_panel]
     tail, upper = grid.tail[row_panel], grid.upper[row_panel]
+    # the level of y by cdf and by panels may differ in rounding
     level = np.clip(np.where(upper, q, u), np.minimum(low, high), np.maximum(low, high))
 
     def integral(start: FloatArray, stop: FloatArray, below: bool) -> FloatArray:
@@ -213,6 +223,7 @@ def _split_panel(
         for node, weight in zip(*FINE, strict=True):
             at, step = _place(start, stop, tail, node)
             below_at, above_at = _level_pair(at, upper)
+            # rows of the other tail get a level of 1/2, which is discarded
             quantile = dist._ppf(np.where(upper, 0.5, at))
             if upper.any():
                 quantile = np.where(upper, dist._isf(np.where(upper, at, 0.5)), quantile)

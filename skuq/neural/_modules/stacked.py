@@ -1,7 +1,7 @@
 """Many networks of one shape as one module: the base of everything that the engine trains.
 
-All weights live in one matrix, a row for each member. The optimiser sees that one tensor, clipping is
-one norm along its rows, a snapshot is one copy, and some members are some rows.
+All weights live in one matrix, a row for each member. It is the one parameter of the optimiser;
+clipping is one norm along its rows, a snapshot is one copy, and some members are some rows.
 """
 
 from __future__ import annotations
@@ -117,6 +117,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
         Differentiating the matrix itself would fill a matrix of zeros for each of its parts.
         """
+        # the leaves share the memory of `flat`: a step of the optimiser on `flat` changes them
         self._leaves = {name: view.requires_grad_() for name, view in self._split(self.flat.detach()).items()}
         self.flat.grad = torch.zeros_like(self.flat)
         self._gradients = self._split(self.flat.grad)
@@ -141,6 +142,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         if penalty is not None:
             sources, directions = [output, penalty], [gradient, torch.ones_like(penalty)]
         gradients = torch.autograd.grad(sources, list(self.weights.values()), directions)
+        # into views of `flat.grad`, by one kernel
         torch._foreach_copy_(list(self._gradients.values()), list(gradients))
 
     def clip_gradients(self, limit: float) -> None:
@@ -164,6 +166,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     def take(self, members: slice) -> Self:
         """Return a module of its own with some of the members."""
+        # a shallow copy shares all but parameters and buffers, which are replaced
         taken = copy.copy(self)
         taken._parameters = dict(self._parameters)
         taken._buffers = {name: self._take_buffer(value, members) for name, value in self._buffers.items()}
@@ -273,14 +276,17 @@ class StackedMLP(StackedModule):
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
         """Write the gradient of the loss into ``flat.grad``, from the last layer to the first."""
         with torch.no_grad():
+            # backpropagation: slope is the derivative by a layer's output, (M, n_out, B)
             slope = gradient.permute(1, 2, 0)
             for k in reversed(range(self.n_layers)):
                 x, weight = self._inputs[k], self.weights[f"weight_{k}"]
                 self._weight_gradient(k, slope, x)
                 torch.sum(slope, dim=2, keepdim=True, out=self._gradients[f"bias_{k}"])
                 if k:
+                    # two in turn, as one is read while the other is written
                     workspace = self._workspace(f"slope {k % 2}", weight.shape[2], x.shape[2])
                     slope = torch.bmm(weight.transpose(1, 2), slope, out=workspace)
+                    # 0 where the rectified unit was off; x is its output, the input of this layer
                     torch.ops.aten.threshold_backward.grad_input(slope, x, 0, grad_input=slope)
         self._inputs = []
 

@@ -56,7 +56,7 @@ class EnsemblePosterior(Posterior):
 
     n_outputs: int
     output: str = "moments"
-    coverage: float = 0.95
+    coverage: float = 0.9
 
     @property
     def calibrates_tails(self) -> bool:

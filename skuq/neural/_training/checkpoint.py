@@ -87,6 +87,7 @@ class KeepBestEpoch(Callback):
         longest = max(len(rows) for rows in rows_of_members)
         matrix = np.full((len(rows_of_members), longest), padding_row)
         for member, rows in enumerate(rows_of_members):
+            # out-of-bag rows differ in number from member to member
             matrix[member, : len(rows)] = rows
         counts = np.bincount(matrix.ravel(), minlength=padding_row + 1)[:-1]
         # at least 1, as rows that no member scores are divided by it too
@@ -95,6 +96,7 @@ class KeepBestEpoch(Callback):
 
     def _rows_by_score(self, scored: IntArray, weight: Tensor) -> list[ScoringRows]:
         """Return the scored rows of each score."""
+        # a row of data belongs to one fit, that of the plan that brought it
         fit_of_row = np.repeat(np.arange(len(self.plans)), [len(plan.y) for plan in self.plans])[scored]
         device = self.data[0].device
         scores: list[Loss] = []  # no set: a loss of the user's own need not be hashable
@@ -115,13 +117,14 @@ class KeepBestEpoch(Callback):
         if epoch % self.every == 0 or epoch == net.max_epochs:
             scores = self._score(net.module_)
             better = scores < self._best_scores
+            # NaN and infinite scores are never better
             self._best_scores = np.where(better, scores, self._best_scores)
             self.best_epochs_ = np.where(better, epoch, self.best_epochs_)
             self._copy_state(net.module_, better)
             finite = scores[np.isfinite(scores)]
             self._latest = float(finite.mean()) if len(finite) else math.inf
         self.scores_.append(scores)
-        # In every epoch, for callbacks that read it, such as skorch's EarlyStopping.
+        # recorded in every epoch, as callbacks that read it, such as skorch's EarlyStopping, expect it there
         net.history.record("valid_loss", self._latest)
         net.history.record("valid_loss_best", bool(better.any()))
 
@@ -134,6 +137,7 @@ class KeepBestEpoch(Callback):
             return
         if not fits.any():
             return
+        # a fit is some consecutive members: True for all members of the fits that improved
         members = torch.as_tensor(fits, device=self._fit_of_member.device)[self._fit_of_member]
         for name, value in tensors.items():
             self._best_state[name][members] = value.detach()[members]
@@ -143,6 +147,7 @@ class KeepBestEpoch(Callback):
         unscored = np.isinf(self._best_scores)
         self.best_epochs_[unscored] = len(self.scores_)
         if self._best_state:
+            # their latest weights go into the stored state first, from which all are then restored
             self._copy_state(net.module_, unscored)
             with torch.no_grad():
                 for name, value in net.module_.state_dict().items():
@@ -163,6 +168,7 @@ class KeepBestEpoch(Callback):
                 square = loc * loc + variance_of(output[:, 1]) if output.shape[1] == 2 else loc * loc
                 for total, value in ((first, loc), (second, square)):
                     total.index_add_(0, member_rows.flatten(), value.flatten())
+            # mean, and variance of the mixture of the members: mean of noise and squares less squared mean
             loc = first[:-1] / self._n_members_per_row
             variance = (second[:-1] / self._n_members_per_row - loc * loc).clamp(min=1e-8)
             scores = self._mean_scores(loc, variance)

@@ -44,7 +44,7 @@ def _bayesian_linear_dist(estimator: BayesianRidge | ARDRegression, X: Any) -> N
     """Normal with the noise 1 / alpha_ apart from the uncertainty of the coefficients.
 
     The variance x' Sigma x + 1 / alpha_ is computed here: older versions of scikit-learn (1.6.0)
-    forget to centre x, and ``return_std`` gives a Series for a DataFrame and fails on object columns.
+    do not centre x, and ``return_std`` gives a Series for a DataFrame and fails on object columns.
     """
     check_is_fitted(estimator)
     X = _as_numeric(X)

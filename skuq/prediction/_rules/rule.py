@@ -22,7 +22,7 @@ class Container:
     matches : callable
         ``matches(estimator)``: whether the record applies.
     predict : callable
-        ``predict(estimator, X, predict_dist)``, handed the resolver itself for the parts.
+        ``predict(estimator, X, predict_dist)``, given the resolver itself for the parts.
     parts : callable
         ``parts(estimator)``: the estimators that determine the distribution, fitted or not; empty where
         there are none, several where it is their mixture. None and strings stand for absent ones.

@@ -52,15 +52,15 @@ def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
     """
     if isinstance(dist, Normal) and not dist.scale.any():
         return Normal(_backward(steps, dist.loc), 0.0)  # point masses go where they go, whatever the map
-    known = dist._finite_part()  # what is known of a conformal distribution ends at its outermost scores
-    low, high = known.ppf(_TAIL), known.ppf(1.0 - _TAIL)
+    finite = dist._finite_part()  # that of a conformal distribution ends at its outermost scores
+    low, high = finite.ppf(_TAIL), finite.ppf(1.0 - _TAIL)
     leaves = np.isinf(_backward(steps, low)) | np.isinf(_backward(steps, high))
     parts: list[Distribution] = []
     rows: list[IntArray] = []
     for index in (np.flatnonzero(~leaves), np.flatnonzero(leaves)):
         if len(index):
             domain = float(low[index].min()), float(high[index].max())
-            target_map = _TargetMap.between(steps, *domain, endless=known is not dist)
+            target_map = _TargetMap.between(steps, *domain, endless=finite is not dist)
             part = dist if len(index) == len(dist) else dist[index]
             parts.append(
                 Transformed(part, target_map.to_target, target_map.to_model, target_map.model_derivative)
@@ -122,10 +122,10 @@ class _TargetMap:
     """A monotone map between the model's scale z and the target's scale y, with its domain.
 
     ``domain`` holds the lowest and highest z that matter and ``image`` the y of the two. Outside
-    the domain the map is trusted only as long as it goes on in the same direction: 1/z jumps to
+    the domain the map is used only as long as it goes on in the same direction: 1/z jumps to
     the other side of its pole, the square turns around, a power transformer's inverse runs to
-    infinity within a finite z. There, y is held at the image's end; but ``endless`` says that an
-    infinite z is a bound of which nothing is known, and stays infinite.
+    infinity within a finite z. There, y is held at the image's end; but with ``endless`` an
+    infinite z is an unknown bound, and stays infinite.
     """
 
     steps: tuple[Any, ...]
@@ -229,7 +229,7 @@ def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatAr
     """Apply one direction of one step to a column of values, infinities included."""
     column = values.reshape(-1, 1)
     if isinstance(step, FunctionTransformer):
-        # Past the transformer's check, which refuses infinities that its function may well know.
+        # Past the transformer's check, which rejects infinities although its function may be defined there.
         call: Callable[..., Any] = getattr(step, function) or np.asarray
         options = step.kw_args if function == "func" else step.inv_kw_args
         with np.errstate(all="ignore"):

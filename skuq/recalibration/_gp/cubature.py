@@ -1,7 +1,7 @@
 """Expectations of a row's log-likelihood over normally distributed latent values, and their derivatives.
 
-The derivative by the covariance is that of the rule itself, taken back through the Cholesky factor, so that
-what is maximised and its gradient agree to rounding.
+The derivative by the covariance is that of the rule itself, backpropagated through the Cholesky factor, so
+that the objective and its gradient agree to rounding.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ AtNodes: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Maps latent values (latents, nodes, n) to log-likelihood (nodes, n) and gradient (latents, nodes, n)."""
 
 _LEAST_VARIANCE = 1e-12
+"""Conditional variances of latent values are at least this: rounding may leave a negative one."""
 
 
 def gauss_hermite(n_nodes: int) -> tuple[FloatArray, FloatArray]:
     """Return nodes (k, 1) and weights (k,) of one standard normal variable."""
-    nodes, weights = hermegauss(n_nodes)
+    nodes, weights = hermegauss(n_nodes)  # weights of exp(-x^2 / 2), which sum to sqrt(2 pi)
     return nodes[:, np.newaxis], weights / weights.sum()
 
 
@@ -37,6 +38,7 @@ def icosahedron() -> tuple[FloatArray, FloatArray]:
     corners = np.insert(signs, 0, 0.0, axis=1)
     vertices = np.concatenate([np.roll(corners, shift, axis=1) for shift in range(3)])
     vertices *= np.sqrt(5.0 / (1 + golden**2))
+    # 12 nodes of weight 0.05 and squared radius 5 have unit variances: 12 * 0.05 * 5 / 3 = 1
     return np.concatenate([np.zeros((1, 3)), vertices]), np.concatenate([[0.4], np.full(12, 0.05)])
 
 
@@ -44,6 +46,7 @@ def factorise(covariance: FloatArray) -> FloatArray:
     """Return the lower Cholesky factors of covariances, both of shape (latents, latents, n)."""
     size = len(covariance)
     factor = np.zeros_like(covariance)
+    # Cholesky-Banachiewicz, vectorised over rows: matrices are 3 by 3 at most, and rows many
     for p in range(size):
         for q in range(p + 1):
             rest = covariance[p, q] - sum(factor[p, r] * factor[q, r] for r in range(q))
@@ -67,6 +70,7 @@ def expect(
     factor = factorise(covariance)
     value, gradient = log_likelihood(place_nodes(mean, factor, nodes))
     weighted = gradient * weights[:, np.newaxis]
+    # nodes are mean + C x: the derivative by C is that at the node times x
     by_factor = np.einsum("pkn,kq->pqn", weighted, nodes)
     return weights @ value, weighted.sum(axis=1), _by_covariance(factor, by_factor)
 
@@ -77,12 +81,12 @@ def _by_covariance(factor: FloatArray, by_factor: FloatArray) -> FloatArray:
     low is the lower triangle with half the diagonal.
     """
     size = len(factor)
-    inverse = np.zeros_like(factor)
+    inverse = np.zeros_like(factor)  # C^-1 by forward substitution
     for p in range(size):
         inverse[p, p] = 1.0 / factor[p, p]
         for q in range(p):
             inverse[p, q] = -sum(factor[p, r] * inverse[r, q] for r in range(q, p)) / factor[p, p]
-    low = np.zeros_like(factor)
+    low = np.zeros_like(factor)  # low(C' T)
     for p in range(size):
         for q in range(p + 1):
             low[p, q] = sum(factor[r, p] * by_factor[r, q] for r in range(p, size))

@@ -5,9 +5,9 @@ Maximised is the evidence lower bound
     sum_i weight_i E_q log p(y_i | w(x_i)) - KL(q || prior)
 
 over the normal distribution q of the whitened coefficients, by natural gradients, and over lengthscales and
-standard deviations of the process by a quasi-Newton method: at the best q the bound changes with them as if q
-stood still, which gives the gradient without a second search. All sums over rows are exact and taken in
-blocks, so that memory stays in proportion to a block.
+amplitudes of the process by a quasi-Newton method. At the best q the bound has no slope in q, so that its
+derivatives by lengthscales and amplitudes are the partial ones, q held fixed (envelope theorem). All sums
+over rows are exact and taken in blocks, so that memory stays in proportion to a block.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Block: TypeAlias = tuple[Rows, FloatArray, FloatArray]
 
 
 class Likelihood(Protocol):
-    """What the engine needs to know of the observations."""
+    """Log-likelihood of the observations, integrated over the latent values."""
 
     def start(self, weight: FloatArray) -> FloatArray:
         """Return latent values (latents,) to begin with, the same for all rows."""
@@ -69,17 +69,22 @@ class Coefficients:
         mean = cho_solve((factor, True), self.shift, check_finite=False)
         covariance = cho_solve((factor, True), np.eye(len(mean)), check_finite=False)
         log_det = 2 * np.log(factor.diagonal()).sum()
-        divergence = (covariance.trace() + mean @ mean - len(mean) + log_det) / 2  # from N(0, I)
+        # KL(N(mean, covariance) || N(0, I)), the prior of whitened coefficients
+        divergence = (covariance.trace() + mean @ mean - len(mean) + log_det) / 2
         for name, value in (("mean", mean), ("covariance", covariance), ("divergence", divergence)):
             object.__setattr__(self, name, value)
 
     def repeated(self, times: float) -> Coefficients:
-        """Return what the same rows would say if there were so many times as many of them."""
-        unit = np.eye(len(self.mean))
+        """Return the distribution for the same rows repeated so many times."""
+        unit = np.eye(len(self.mean))  # the precision of the prior, which is not repeated
         return Coefficients(unit + times * (self.precision - unit), times * self.shift)
 
     def towards(self, precision: FloatArray, shift: FloatArray, share: float) -> Coefficients:
-        """Return the distribution a share of the way to other natural parameters."""
+        """Return the distribution a share of the way to other natural parameters.
+
+        A step of that length along the natural gradient: the gradient by the expectation parameters is the
+        difference of natural parameters (Khan and Lin 2017).
+        """
         return Coefficients(
             (1 - share) * self.precision + share * precision, (1 - share) * self.shift + share * shift
         )
@@ -87,10 +92,10 @@ class Coefficients:
 
 @dataclass(frozen=True)
 class LatentPrior:
-    """How large the latents of a likelihood may be: normal constants, and processes of gamma deviations."""
+    """Prior of the latent values: normal constants, and processes whose amplitudes have gamma densities."""
 
     constants: FloatArray  # (latents,) standard deviations of the constants
-    rates: FloatArray  # (latents,) of the tails of the deviations' densities, 1 over what is usual
+    rates: FloatArray  # (latents,) rates of the gamma densities, the reciprocal of a usual amplitude
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ class LatentProcess:
     basis: Basis
     coefficients: FloatArray  # (latents, functions)
     covariance: FloatArray  # (latents, functions, latents, functions)
-    deviations: FloatArray  # (latents,) of the process, the constant left out
+    amplitudes: FloatArray  # (latents,) standard deviations of the process, the constant left out
 
     def predict(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return means (latents, n) and covariances (latents, latents, n) at inputs x."""
@@ -117,24 +122,28 @@ class LatentProcess:
         covariance = np.empty((latents, latents, len(functions)))
         for p in range(latents):
             for q in range(p + 1):
+                # psi' S_pq psi of every row; pairs of latents one by one, as all at once would take (n, m, l)
                 product = functions @ self.covariance[p, :, q]
                 covariance[p, q] = covariance[q, p] = np.einsum("ij,ij->i", product, functions)
-            covariance[p, p] += self.deviations[p] ** 2 * left
+            # the part of the process that the inducing points do not determine is a priori independent
+            covariance[p, p] += self.amplitudes[p] ** 2 * left
         return self.coefficients @ functions.T, covariance
 
     def by_functions(self, functions: FloatArray, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
         """Return the derivatives of a sum by the values of psi in each row, shape (n, functions - 1)."""
-        out = gradient.T @ self.coefficients[:, 1:]
-        for p, deviation in enumerate(self.deviations):
+        out = gradient.T @ self.coefficients[:, 1:]  # by way of the means, coefficients' psi
+        for p, amplitude in enumerate(self.amplitudes):
             for q in range(len(gradient)):
+                # by way of psi' S psi: its derivative 2 S psi, and hessian is twice that by the covariance
                 out += hessian[p, q][:, np.newaxis] * (functions @ self.covariance[q, :, p, 1:])
-            out -= (hessian[p, p] * deviation**2)[:, np.newaxis] * functions[:, 1:]
+            # by way of the variance left, amplitude^2 (1 - psi' psi)
+            out -= (hessian[p, p] * amplitude**2)[:, np.newaxis] * functions[:, 1:]
         return np.asarray(out)
 
 
 @dataclass
 class Sums:
-    """What a pass over rows adds up: the expected log-likelihood and its derivatives."""
+    """Sums over rows of the expected log-likelihood and of its derivatives."""
 
     value: float
     slope: FloatArray  # (latents, functions) by the means of the coefficients
@@ -145,12 +154,12 @@ class Sums:
 
 @dataclass(frozen=True)
 class State:
-    """q at given lengthscales and deviations, and what follows from it."""
+    """q at given lengthscales and amplitudes, with the bound and its derivatives there."""
 
     coefficients: Coefficients
     process: LatentProcess
     sums: Sums
-    bound: float
+    elbo: float
 
 
 class VariationalProcess:
@@ -161,13 +170,13 @@ class VariationalProcess:
     x : ndarray of shape (n, inputs)
         Inputs of the rows.
     weight : ndarray of shape (n,)
-        How many observations each row stands for.
+        Number of observations that each row represents.
     likelihood : Likelihood
-        Of the same rows.
+        Likelihood of the same rows.
     points : ndarray of shape (m, inputs)
         Inducing points.
     latents : LatentPrior
-        Of the likelihood's latent values.
+        Prior of the likelihood's latent values.
     """
 
     def __init__(
@@ -182,15 +191,15 @@ class VariationalProcess:
         self.latents = latents
 
     def prior(self, parameters: FloatArray) -> tuple[Basis, FloatArray]:
-        """Return the basis and the prior deviations (latents, functions) of logarithmic parameters.
+        """Return the basis and the prior amplitude (latents, functions) of each basis function.
 
-        These are the lengthscales and then, one a latent, the deviations of the process.
+        Parameters are the logarithms of the lengthscales and of the amplitudes, one a latent.
         """
         inputs = self.x.shape[1]
         basis = Basis(self.points, np.exp(parameters[:inputs]))
-        deviations = np.repeat(np.exp(parameters[inputs:])[:, np.newaxis], len(basis), axis=1)
-        deviations[:, 0] = self.latents.constants
-        return basis, deviations
+        amplitudes = np.repeat(np.exp(parameters[inputs:])[:, np.newaxis], len(basis), axis=1)
+        amplitudes[:, 0] = self.latents.constants  # the first function is the constant
+        return basis, amplitudes
 
     def blocks(self, basis: Basis) -> Iterator[Block]:
         """Yield all rows, block by block."""
@@ -210,6 +219,7 @@ class VariationalProcess:
             )
             weight = factor * self.weight[rows]
             gradient, hessian = gradient * weight, hessian * weight
+            # chain rule: a row's mean is linear in the coefficients' means, its covariance in theirs
             sums.value += float(weight @ value)
             sums.slope += gradient @ functions
             for p in range(size[0]):
@@ -234,14 +244,15 @@ class VariationalProcess:
         lengths: bool = False,
     ) -> State:
         """Return the bound at q and its derivatives, from one pass over the blocks."""
-        basis, deviations = prior
-        size = deviations.shape
-        covariance = coefficients.covariance * np.outer(deviations, deviations)
+        basis, amplitudes = prior
+        size = amplitudes.shape
+        # whitened coefficients have a prior of variance 1: those of the process are so many times larger
+        covariance = coefficients.covariance * np.outer(amplitudes, amplitudes)
         process = LatentProcess(
             basis,
-            coefficients.mean.reshape(size) * deviations,
+            coefficients.mean.reshape(size) * amplitudes,
             covariance.reshape(size + size),
-            deviations[:, -1],
+            amplitudes[:, -1],
         )
         sums = self.add_up(blocks, process, factor, lengths=lengths)
         return State(coefficients, process, sums, sums.value - coefficients.divergence)
@@ -252,16 +263,19 @@ class VariationalProcess:
         return self.state(coefficients, prior, self.blocks(prior[0]))
 
     @staticmethod
-    def aim(state: State, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def full_step(state: State, amplitudes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the natural parameters to which a full natural gradient step leads."""
-        flat = deviations.ravel()
+        flat = amplitudes.ravel()
         size = flat.size
         curvature = state.sums.curvature.reshape(size, size)
+        # prior and likelihood in natural parameters: precision I + H, and slope + H mean for the shift, where
+        # H is minus the expected second derivative; both are carried over to whitened coefficients
         shift = flat * (state.sums.slope.ravel() + curvature @ state.process.coefficients.ravel())
         return np.eye(size) + curvature * np.outer(flat, flat), shift
 
     def thinned(self, n: int) -> VariationalProcess:
         """Return the problem of n of the rows, evenly spaced."""
+        # rows are sorted by distance from the centre, so that even spacing represents all distances
         rows = ((np.arange(n) + 0.5) * len(self.x) / n).astype(np.intp)
         return VariationalProcess(
             self.x[rows], self.weight[rows], self.likelihood.take(rows), self.points, self.latents
@@ -279,19 +293,20 @@ class VariationalProcess:
             found = self.state(state.coefficients.towards(*trial), prior, blocks)
         except LinAlgError:  # a long step may leave the positive definite matrices, a short one does not
             return None
-        return found if found.bound > state.bound - ROUNDING * (1 + abs(state.bound)) else None
+        return found if found.elbo > state.elbo - ROUNDING * (1 + abs(state.elbo)) else None
 
     def first(self, prior: tuple[Basis, FloatArray], blocks: Iterable[Block]) -> Coefficients:
         """Return a q to begin with: constant at the likelihood's start, with a curvature of 1/2 a row."""
-        _, deviations = prior
-        functions = deviations.shape[1]
+        _, amplitudes = prior
+        functions = amplitudes.shape[1]
+        # as if each row had a normal likelihood of variance 2; the natural gradient steps replace it
         square = np.zeros((functions, functions))
         for rows, values, _ in blocks:
             square += (values * (self.weight[rows] / 2)[:, np.newaxis]).T @ values
-        latents = np.eye(len(deviations))
-        flat = deviations.ravel()
+        latents = np.eye(len(amplitudes))
+        flat = amplitudes.ravel()
         precision = np.eye(flat.size) + np.kron(latents, square) * np.outer(flat, flat)
-        mean = np.zeros_like(deviations)
+        mean = np.zeros_like(amplitudes)
         mean[:, 0] = self.likelihood.start(self.weight) / self.latents.constants
         return Coefficients(precision, precision @ mean.ravel())
 
@@ -301,6 +316,7 @@ class VariationalProcess:
         It is found where a step would change its parameters by no more than ``settled``.
         """
         prior = self.prior(parameters)
+        # the basis does not change with q: it is computed once where it fits into memory
         few = len(self.x) * len(prior[0]) <= KEPT
         kept = list(self.blocks(prior[0])) if few else None
 
@@ -310,9 +326,10 @@ class VariationalProcess:
         state = self.state(start or self.first(prior, blocks()), prior, blocks())
         memory = _Memory()
         for _ in range(MOST_STEPS):
-            precision, shift = self.aim(state, prior[1])
+            precision, shift = self.full_step(state, prior[1])
             if _distance(state.coefficients, precision, shift) < settled:
                 break
+            # the first of these that does not lower the bound: extrapolated, plain, and ever shorter steps
             tries = [memory.extrapolate(state.coefficients, precision, shift)]
             tries += [(precision, shift, share) for share in (1.0, 0.3, 0.1, 0.01, 1e-4, 1e-6)]
             raised = None
@@ -321,13 +338,14 @@ class VariationalProcess:
             if raised is None:
                 break
             state = raised
+        # derivatives by lengthscales take another pass, which only the q that is returned has to pay for
         return self.state(state.coefficients, prior, blocks(), lengths=True)
 
 
 class _Memory:
     """Extrapolates natural gradient steps from the last few (Anderson's method).
 
-    Plain steps converge at a fixed rate, and go to and fro where rows are few.
+    Plain steps are a fixed-point iteration: they converge linearly, and oscillate where rows are few.
     """
 
     def __init__(self, depth: int = 4) -> None:
@@ -345,15 +363,18 @@ class _Memory:
         self.steps = [*self.steps[-self.depth :], aim - point]
         if len(self.points) > 1:
             points, steps = np.diff(self.points, axis=0), np.diff(self.steps, axis=0)
+            # the combination of past points whose step would be shortest if steps were linear in the point
             mix = np.linalg.lstsq(steps.T, self.steps[-1], rcond=1e-10)[0]
             aim = aim - mix @ (points + steps)
         size = shift.size
         square = aim[:-size].reshape(size, size)
+        # symmetric but for rounding, which would grow from step to step
         return (square + square.T) / 2, aim[-size:], 1.0
 
 
 def _distance(coefficients: Coefficients, precision: FloatArray, shift: FloatArray) -> float:
     """Return how far natural parameters are from those that a full step leads to."""
+    # relative for the precision, which grows with the rows; the other part is in units of the bound
     moved = np.abs(precision - coefficients.precision).max() / np.abs(precision).max()
     left = np.abs(shift - precision @ coefficients.mean).max()  # the gradient of the bound by the mean
     return float(max(moved, left))

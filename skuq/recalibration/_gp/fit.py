@@ -1,4 +1,4 @@
-"""What the Gaussian process recalibrators share: rows in a unit of their own, and the fitted field over them.
+"""Fit of the process: rows in a unit of their own, and the posterior as a function of predictions.
 
 The inputs of the process are predicted mean and standard deviation, both divided by one scale, the latter as
 a logarithm. So no unit or offset of y matters, and a prediction that hardly varies stays an input that hardly
@@ -8,20 +8,18 @@ varies: neither is divided by its own spread.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skuq._typing import FloatArray
-from skuq._validation import check_integer, check_random_state, effective_rows
+from skuq._validation import check_integer, check_random_state
 from skuq._warnings import warn_user
 from skuq.distributions import Distribution
 from skuq.distributions._numerics.ranks import WeightedRanks
 from skuq.recalibration._gp.engine import LatentPrior, LatentProcess, Likelihood, VariationalProcess
 from skuq.recalibration._gp.kernel import place_inducing_points
 from skuq.recalibration._gp.search import SearchResult, search_all_rows, search_by_batches
-from skuq.recalibration._scaling import Spread, read_spread
 
 _LEAST = 1e-6
 """Residuals are held at this share of the usual one."""
@@ -29,34 +27,15 @@ _LEAST = 1e-6
 _FARTHEST = 1e6
 """Inputs are held within so many scales, where all correlations are 0."""
 
-
 _MOST_ITERATIONS = 100
 """On all rows, by default."""
-
-
-class Settings(Protocol):
-    """The constructor arguments of a Gaussian process recalibrator."""
-
-    n_inducing_points: int
-    batch_size: int | None
-    max_iter: int | None
-    random_state: int | np.random.RandomState | None
-
-
-def read_informative(dist: Distribution, y: FloatArray, weight: FloatArray | None) -> Spread | None:
-    """Return the rows predicted with uncertainty, None where there are none; raises for relative weights.
-
-    The number of observations is set against the prior, so that weights have to count repetitions.
-    """
-    effective_rows(weight, len(y))
-    return read_spread(dist, y, weight)
 
 
 def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
     """Return log |z|, not below a millionth of what is usual: an exact prediction has no logarithm."""
     size = np.abs(z)
-    seen = size > 0
-    usual = WeightedRanks(size[seen], None if weight is None else weight[seen]).median
+    positive = size > 0
+    usual = WeightedRanks(size[positive], None if weight is None else weight[positive]).median
     return np.log(np.maximum(size, _LEAST * usual))
 
 
@@ -124,12 +103,20 @@ class FittedProcess:
 
     scaler: InputScaler
     process: LatentProcess
-    bound: float
+    elbo: float
     n_iter: int
 
     def at(self, mean: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return means (latents, n) and covariances (latents, latents, n) of the latent values."""
         return self.process.predict(self.scaler.inputs(mean, std))
+
+    def lengthscales(self) -> FloatArray:
+        """Return the lengthscales of predicted mean, in the units of y, and log standard deviation."""
+        return np.asarray(self.process.basis.lengthscales * [self.scaler.scale, 1.0])
+
+    def amplitudes(self) -> FloatArray:
+        """Return the standard deviation of each latent value, the constant left out."""
+        return self.process.amplitudes.copy()
 
     def inducing_points(self) -> FloatArray:
         """Return mean and standard deviation of the inducing predictions, shape (m, 2)."""
@@ -137,8 +124,15 @@ class FittedProcess:
         return np.column_stack([self.scaler.centre + scale * points[:, 0], scale * np.exp(points[:, 1])])
 
 
-def fit_field(
-    rows: CalibrationRows, likelihood: Likelihood, latents: LatentPrior, settings: Settings
+def fit_process(
+    rows: CalibrationRows,
+    likelihood: Likelihood,
+    latents: LatentPrior,
+    *,
+    n_inducing_points: int,
+    batch_size: int | None,
+    max_iter: int | None,
+    random_state: int | np.random.RandomState | None,
 ) -> FittedProcess:
     """Fit the process to rows that all have a positive standard deviation.
 
@@ -150,22 +144,21 @@ def fit_field(
         Of these rows.
     latents : LatentPrior
         Of the likelihood's latent values.
-    settings : Settings
-        The recalibrator, of which the constructor arguments are read and checked.
+    n_inducing_points, batch_size, max_iter, random_state
+        The constructor arguments of a recalibrator, which are checked here.
     """
-    most = check_integer(settings.n_inducing_points, "n_inducing_points")
-    size, limit = settings.batch_size, settings.max_iter
-    size = None if size is None else check_integer(size, "batch_size")
-    limit = None if limit is None else check_integer(limit, "max_iter")
+    most = check_integer(n_inducing_points, "n_inducing_points")
+    size = None if batch_size is None else check_integer(batch_size, "batch_size")
+    limit = None if max_iter is None else check_integer(max_iter, "max_iter")
     points = place_inducing_points(rows.inputs, rows.weight, most)
     problem = VariationalProcess(rows.inputs, rows.weight, likelihood, points, latents)
     if size is None or size >= len(rows.weight):
         found = search_all_rows(problem, limit or _MOST_ITERATIONS)
     else:
-        found = search_by_batches(problem, size, limit or 500, check_random_state(settings.random_state))
+        found = search_by_batches(problem, size, limit or 500, check_random_state(random_state))
     if not found.converged:
         warn_user(_not_converged(found, limit or _MOST_ITERATIONS), ConvergenceWarning)
-    return FittedProcess(rows.scaler, found.process, found.bound, found.n_iter)
+    return FittedProcess(rows.scaler, found.process, found.elbo, found.n_iter)
 
 
 def _not_converged(found: SearchResult, limit: int) -> str:
@@ -177,17 +170,3 @@ def _not_converged(found: SearchResult, limit: int) -> str:
         "The best parameters found are kept; compare them on new rows with IsotonicRecalibrator, and check "
         "`y` for outliers and for units other than those of `dist`."
     )
-
-
-def set_fitted_attributes(recalibrator: Any, field: FittedProcess | None, latents: LatentPrior) -> None:
-    """Set the fitted attributes that say what was learnt; without rows to learn from, nothing was."""
-    if field is None:
-        recalibrator.lengthscales_, recalibrator.inducing_points_ = np.full(2, np.inf), np.empty((0, 2))
-        recalibrator.amplitudes_ = np.zeros(len(latents.rates))
-        recalibrator.elbo_, recalibrator.n_iter_ = 0.0, 0
-        return
-    recalibrator.lengthscales_ = field.process.basis.lengthscales * [field.scaler.scale, 1.0]
-    recalibrator.amplitudes_ = field.process.deviations.copy()
-    recalibrator.inducing_points_ = field.inducing_points()
-    recalibrator.elbo_ = field.bound
-    recalibrator.n_iter_ = field.n_iter

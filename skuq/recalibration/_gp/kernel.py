@@ -23,10 +23,10 @@ JITTER = 1e-6
 """Added to the unit variances of the inducing points, which may lie close together."""
 
 CANDIDATES = 512
-"""At most so many rows are looked at for inducing points; they stand for the others."""
+"""At most so many rows are candidates for inducing points; they represent the others."""
 
 REACH = 0.4
-"""Correlation length by which inducing points are spread: somewhat shorter than lengths that are learnt."""
+"""Correlation length by which inducing points are spread: somewhat shorter than usual fitted lengthscales."""
 
 LEFT_OVER = 1e-5
 """No further inducing point where the others leave less than this share of the variance unexplained."""
@@ -62,8 +62,8 @@ def place_inducing_points(x: FloatArray, weight: FloatArray, most: int) -> Float
     """
     if len(x) > CANDIDATES:
         middle = np.cumsum(weight) - weight / 2
-        wanted = (np.arange(CANDIDATES) + 0.5) / CANDIDATES * weight.sum()
-        rows = np.unique(np.minimum(np.searchsorted(middle, wanted), len(x) - 1))
+        places = (np.arange(CANDIDATES) + 0.5) / CANDIDATES * weight.sum()
+        rows = np.unique(np.minimum(np.searchsorted(middle, places), len(x) - 1))
         x, weight = x[rows], np.ones(len(rows))
     left = correlate(x, x, np.full(x.shape[1], REACH))
     total = weight.sum()

@@ -1,4 +1,4 @@
-"""Collapsed inducing-point regression on gpytorch; in this room, only this module imports torch.
+"""Collapsed inducing-point regression on gpytorch; in this package, only this module imports torch.
 
 Everything is float64 and standardised; nothing here draws a random number.
 """
@@ -38,7 +38,7 @@ START_NOISE = 0.5
 """Where the variance of the noise starts: from much noise the search finds the wide features first."""
 
 HISTORY = 20
-"""Steps that L-BFGS remembers; they cost nothing beside the bound."""
+"""Steps in the memory of L-BFGS; they cost nothing beside the bound."""
 
 NO_COVARIANCE = (
     "`kernel` must give a finite covariance that is positive semi-definite, but does not on the standardised "
@@ -72,7 +72,7 @@ class Optimum:
 
 
 def check_gpytorch(caller: str) -> None:
-    """Raise an ImportError that says what to install if gpytorch is missing."""
+    """Raise an ImportError with the packages to install if gpytorch is missing."""
     try:
         import gpytorch  # noqa: F401 - only its presence is checked
     except ImportError as error:

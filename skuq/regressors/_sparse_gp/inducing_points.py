@@ -52,7 +52,7 @@ def choose_inducing_points(
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    r"""What the training rows say of the process, in the coordinates of the inducing points.
+    r"""Posterior of the process given the training rows, in the coordinates of the inducing points.
 
     With :math:`a(x) = L^{-1} k_Z(x)` the process at x has mean ``constant`` + a · slope and variance
     :math:`k(x, x) - |a|^2 + |L_B^{-1} a|^2` (Titsias 2009, eq. 6).

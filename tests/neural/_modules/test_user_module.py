@@ -80,7 +80,7 @@ def recalibrated(net):
 
 NETS = {"skorch's": plain_net, "ours": our_net}
 WRAPPERS = {
-    "front door": lambda net: UncertaintyRegressor(net, cv=2, random_state=0),
+    "uncertainty": lambda net: UncertaintyRegressor(net, cv=2, random_state=0),
     "residual": lambda net: ResidualRegressor(net, cv=2, random_state=0),
     "bootstrap": lambda net: BootstrapRegressor(net, 8, random_state=0),
     "conformal": lambda net: ConformalRegressor(net, random_state=0),
@@ -114,7 +114,7 @@ def test_it_learns_and_covers_in_every_regressor(net, wrapper, rows):
     assert not hasattr(net, "module_")
 
 
-@pytest.mark.parametrize("wrapper", ["front door", "bootstrap"])
+@pytest.mark.parametrize("wrapper", ["uncertainty", "bootstrap"])
 def test_it_works_behind_transformations_of_features_and_target(net, wrapper, rows):
     X, y, X_new, y_new = rows
     frame = pd.DataFrame({"east": 1e4 * X[:, 0], "north": 1e-4 * X[:, 1]})  # float64, of far apart units
@@ -186,7 +186,7 @@ def test_torchs_seed_is_that_of_the_user(net, rows):
     np.testing.assert_array_equal(means[0], means[1])
 
 
-def test_what_has_no_distribution_says_so(rows):
+def test_a_net_without_a_distribution_raises(rows):
     X, y, X_new, _ = rows
     net = plain_net()
     assert not supports_dist(net)
@@ -196,7 +196,7 @@ def test_what_has_no_distribution_says_so(rows):
 
 
 @pytest.mark.parametrize("kind", NETS)
-@pytest.mark.parametrize("wrapper", ["front door", "bootstrap", "conformal", "recalibrated"])
+@pytest.mark.parametrize("wrapper", ["uncertainty", "bootstrap", "conformal", "recalibrated"])
 def test_intervals_hold_on_real_data(shared_data, kind, wrapper):
     data = shared_data("gal/gal_concrete").sample(frac=1.0, random_state=0).to_numpy()
     X, y, X_new, y_new = data[:600, :-1], data[:600, -1], data[600:, :-1], data[600:, -1]

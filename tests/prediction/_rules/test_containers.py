@@ -347,7 +347,7 @@ class TestVoting:
 
 
 class ParallelPostFit(BaseEstimator):
-    """Stands for a wrapper that skuq does not know."""
+    """A wrapper of a package without a rule in skuq."""
 
     def __init__(self, estimator=None):
         self.estimator = estimator
@@ -413,7 +413,7 @@ class TestRefusals:
             predict_dist(Wrong().fit(X, y), X)
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-    def test_what_is_wrong_in_X_is_said_by_the_step_that_sees_it(self, data, bad):
+    def test_errors_of_X_come_from_the_step_that_reads_it(self, data, bad):
         X, y = data
         model = pipeline().fit(X, y)
         broken = X.copy()
@@ -477,7 +477,7 @@ class TestSeveralTargets:
         np.testing.assert_allclose(dist.std(), predict_dist(BayesianRidge().fit(X, y), X).std())
 
     @pytest.mark.parametrize("container", [MultiOutputRegressor, RegressorChain])
-    def test_wrapping_one_says_how_to_exchange_the_two(self, data, container):
+    def test_wrapping_one_raises_with_the_right_order(self, data, container):
         X, y = data
         with pytest.raises(ValueError, match=r"multi = MultiOutputRegressor\(skuq.UncertaintyRegressor"):
             UncertaintyRegressor(make_pipeline(container(Ridge()))).fit(X, y)

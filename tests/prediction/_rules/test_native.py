@@ -217,7 +217,7 @@ def test_return_std_hidden_in_keywords_is_not_enough(data):
         predict_dist(Swallows().fit(X, y), X)
 
 
-def test_a_model_that_predicts_parameters_is_told_of_register(data):
+def test_a_model_that_predicts_parameters_raises_an_error_that_names_register(data):
     X, y = data
 
     class MeanAndVariance(RegressorMixin, BaseEstimator):

@@ -78,7 +78,7 @@ def test_the_basis_and_its_slopes():
 
     basis = Basis(points, np.exp(log))
     functions, left = basis.functions(x)
-    # what the functions tell of the correlations between rows is Nystrom's approximation
+    # correlations between rows by the functions are Nystrom's approximation
     inside = correlate(points, points, np.exp(log)) + 1e-6 * np.eye(6)
     across = correlate(x, points, np.exp(log))
     nystrom = across @ np.linalg.solve(inside, across.T)
@@ -235,7 +235,7 @@ def test_with_gaussian_noise_it_is_exact_regression(monkeypatch, block):
         x, np.ones(40), Gaussian(y, noise), x, LatentPrior(np.array([constant]), np.ones(1))
     )
     state = own.best(np.log([*lengthscales, deviation]), None, 1e-10)
-    assert state.bound == pytest.approx(exact.log_marginal_likelihood_value_, abs=1e-3)
+    assert state.elbo == pytest.approx(exact.log_marginal_likelihood_value_, abs=1e-3)
     mean, std = exact.predict(new, return_std=True)
     own_mean, own_covariance = state.process.predict(new)
     assert_allclose(own_mean[0], mean, atol=1e-4)
@@ -250,7 +250,7 @@ def test_few_inducing_points_bound_the_evidence_from_below():
     for m in (2, 12, 150):
         points = place_inducing_points(x, np.ones(200), m)
         own = VariationalProcess(x, np.ones(200), Gaussian(y, 0.6), points, prior)
-        bounds.append(own.best(np.log([0.8, 1.7, 1.0]), None, 1e-10).bound)
+        bounds.append(own.best(np.log([0.8, 1.7, 1.0]), None, 1e-10).elbo)
     assert bounds[0] < bounds[1] < bounds[2] < exact
     assert bounds[2] > exact - 1
 
@@ -261,9 +261,9 @@ def test_the_gradient_of_the_bound(name):
     parameters = np.concatenate([[0.1, -0.2], np.full(len(own.latents.rates), -0.7)])
 
     def bound(moved):
-        return own.best(moved, None, 1e-11).bound
+        return own.best(moved, None, 1e-11).elbo
 
-    gradient = search.bound_gradient(own.best(parameters, None, 1e-11))
+    gradient = search.elbo_gradient(own.best(parameters, None, 1e-11))
     for i, slope in enumerate(gradient):
         move = 1e-4 * np.eye(len(gradient))[i]
         difference = (bound(parameters + move) - bound(parameters - move)) / 2e-4
@@ -284,7 +284,7 @@ def test_no_other_distribution_of_the_coefficients_has_a_higher_bound(name):
                 best.coefficients.precision + root @ root.T,
                 best.coefficients.shift + scale * rng.normal(size=size),
             )
-            assert own.state_on_all(parameters, other).bound < best.bound
+            assert own.state_on_all(parameters, other).elbo < best.elbo
 
 
 @every_likelihood
@@ -296,7 +296,7 @@ def test_weights_count_repetitions_in_the_sums(name):
         own.x[repeated], np.ones(len(repeated)), own.likelihood.take(repeated), own.points, own.latents
     )
     parameters = np.concatenate([[0.1, -0.2], np.full(len(own.latents.rates), -0.7)])
-    assert own.best(parameters, None, 1e-10).bound == pytest.approx(many.best(parameters, None, 1e-10).bound)
+    assert own.best(parameters, None, 1e-10).elbo == pytest.approx(many.best(parameters, None, 1e-10).elbo)
 
 
 def test_blocks_and_what_is_kept_change_nothing(monkeypatch):
@@ -305,7 +305,7 @@ def test_blocks_and_what_is_kept_change_nothing(monkeypatch):
     monkeypatch.setattr(engine, "BLOCK", 7)
     monkeypatch.setattr(engine, "KEPT", 0)
     parts = problem("normal").best(parameters, None, 1e-10)
-    assert parts.bound == pytest.approx(whole.bound, rel=1e-12)
+    assert parts.elbo == pytest.approx(whole.elbo, rel=1e-12)
     assert_allclose(parts.process.coefficients, whole.process.coefficients, rtol=1e-8, atol=1e-10)
 
 
@@ -366,19 +366,19 @@ def test_prior_and_its_gradient():
 
 def test_rows_are_merged_in_an_order_of_their_own():
     dist = Normal([3.0, 1.0, 3.0, 2.0, 1.0], [1.0, 2.0, 1.0, 2.0, 2.0])
-    seen = np.array([0.5, 0.1, 0.5, 0.3, 0.2])
-    merged = read_rows(dist, seen, None)
+    observed = np.array([0.5, 0.1, 0.5, 0.3, 0.2])
+    merged = read_rows(dist, observed, None)
     assert_array_equal(np.sort(merged.weight), [1, 1, 1, 2])
     assert merged.observed.shape == (1, 4)
     assert merged.weight[merged.observed[0] == 0.5] == 2
     for order in ([4, 3, 2, 1, 0], [2, 0, 1, 4, 3]):
-        again = read_rows(dist[order], seen[order], None)
+        again = read_rows(dist[order], observed[order], None)
         assert_array_equal(again.inputs, merged.inputs)
         assert_array_equal(again.observed, merged.observed)
         assert_array_equal(again.weight, merged.weight)
 
 
-def test_the_frame_has_the_units_of_y():
+def test_the_input_scaler_has_the_units_of_y():
     rng = np.random.default_rng(0)
     mean, std = rng.normal(3.0, 2.0, size=501), 0.3 + rng.random(501)
     scaler = InputScaler.of(mean, std, None)

@@ -1,0 +1,71 @@
+"""Constructor and fit of the Gaussian process recalibrators."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from skuq._typing import FloatArray
+from skuq._validation import effective_rows
+from skuq.distributions import Distribution
+from skuq.recalibration._base import BaseRecalibrator
+from skuq.recalibration._gp.engine import LatentPrior, Likelihood
+from skuq.recalibration._gp.fit import CalibrationRows, FittedProcess, fit_process
+from skuq.recalibration._scaling import Spread, read_spread
+
+
+class GPRecalibrator(BaseRecalibrator):
+    """Base class: latent values of each row are a Gaussian process of its predicted mean and deviation.
+
+    A subclass has a prior of its latent values, and writes ``_calibration_rows(spread)``, what is observed,
+    ``_likelihood(observed)`` and ``_transform(dist)``, which reads ``_process``.
+    """
+
+    _prior: ClassVar[LatentPrior]
+    _process: FittedProcess | None
+    """None where all predictions are exact point masses, which any latent value fits."""
+
+    def __init__(
+        self,
+        *,
+        n_inducing_points: int = 24,
+        batch_size: int | None = None,
+        max_iter: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_inducing_points = n_inducing_points
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    @abstractmethod
+    def _calibration_rows(self, spread: Spread) -> CalibrationRows:
+        """Return inputs and observations of the rows predicted with uncertainty."""
+
+    @abstractmethod
+    def _likelihood(self, observed: FloatArray) -> Likelihood:
+        """Return the likelihood of the observations of calibration rows."""
+
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        effective_rows(weight, len(y))  # raises for relative weights: the prior counts as rows do
+        spread = read_spread(dist, y, weight)
+        if spread is None:
+            self._process = None
+            self.lengthscales_, self.inducing_points_ = np.full(2, np.inf), np.empty((0, 2))
+            self.amplitudes_, self.elbo_, self.n_iter_ = np.zeros(len(self._prior.rates)), 0.0, 0
+            return
+        rows = self._calibration_rows(spread)
+        process = fit_process(
+            rows,
+            self._likelihood(rows.observed),
+            self._prior,
+            n_inducing_points=self.n_inducing_points,
+            batch_size=self.batch_size,
+            max_iter=self.max_iter,
+            random_state=self.random_state,
+        )
+        self._process = process
+        self.lengthscales_, self.inducing_points_ = process.lengthscales(), process.inducing_points()
+        self.amplitudes_, self.elbo_, self.n_iter_ = process.amplitudes(), process.elbo, process.n_iter
