@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import runpy
 import textwrap
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from skuq import recalibration
@@ -31,7 +33,11 @@ PAGES = sorted(
 
 # What a page claims of its own results.
 CLAIMS = {
-    "docs/guides/tutorials/getting_started.py": ["0.85 < coverage < 0.95", "crps > 0", "len(best) == len(y_test)"],
+    "docs/guides/tutorials/getting_started.py": [
+        "0.85 < coverage < 0.95",
+        "crps > 0",
+        "len(best) == len(y_test)",
+    ],
     "docs/explanation/calibrated-and-sharp.rst": [
         "table['the truth'] == [0.9, 0.008, 0.5, 0.284]",
         "table['one width for all'] == [0.9, 0.018, 0.53, 0.293]",
@@ -156,6 +162,7 @@ CLAIMS = {
         "prediction_interval_coverage(y, out_of_fold) > 0.75 and search.best_score_ > -0.4",
         "wrapped.predict_dist(X_new.astype(np.float32)).mean().std() > 0.3",  # not a constant
     ],
+    "docs/coming-from-other-packages.rst": ["bounds.shape == (600, 2) and quantiles.shape == (600, 3)"],
     "docs/explanation/out-of-sample-calibration.rst": ["out_of_fold > 2 * in_sample"],
     "docs/explanation/meta-estimators.rst": ["(lower > 0).all()"],
     "docs/guides/how_to/wrap_your_own.py": ["len(dist) == 100", "len(gamma) == 2"],
@@ -198,10 +205,59 @@ def test_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert eval(claim, namespace), claim
 
 
+COMING_FROM = ROOT / "docs/coming-from-other-packages.rst"
+# What both halves of a pair of tabs compute: the names of their results.
+SAME_RESULTS = {
+    ("MAPIE", 0): ["interval"],
+    ("MAPIE", 1): ["interval"],
+    ("crepes", 0): ["quantiles"],
+    ("Uncertainty Toolbox", 0): ["values"],
+    ("netcal", 0): ["std", "error"],
+    ("skpro", 0): ["interval"],
+    ("NGBoost", 0): ["interval", "nll"],
+}
+MODULES = {"Uncertainty Toolbox": "uncertainty_toolbox"}  # of packages whose module has another name
+TAB = re.compile(r" {4}\.\. tab-item:: (.+)\n\n {8}\.\. code-block:: python\n((?:\n| {12}.*\n)+)")
+
+
+def pairs_of_tabs() -> dict[tuple[str, int], tuple[str, str]]:
+    """Return the code of each pair of tabs, by package and number: the package's code and skuq's."""
+    tabs = [(name, textwrap.dedent(code)) for name, code in TAB.findall(COMING_FROM.read_text("utf-8"))]
+    pairs: dict[tuple[str, int], tuple[str, str]] = {}
+    for (package, theirs), (name, ours) in zip(tabs[::2], tabs[1::2], strict=True):
+        assert name == "skuq"
+        pairs[package, sum(key[0] == package for key in pairs)] = (theirs, ours)
+    return pairs
+
+
+@pytest.mark.parametrize(("package", "number"), SAME_RESULTS)
+def test_both_halves_of_a_pair_of_tabs_give_the_same_numbers(package: str, number: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of the package are not the subject
+        pytest.importorskip(MODULES.get(package, package.lower()))
+    data = blocks(COMING_FROM)[0][1]
+    theirs, ours = pairs_of_tabs()[package, number]
+    results = []
+    for code, filters in ((theirs, "ignore"), (ours, "error")):
+        namespace: dict[str, Any] = {"__name__": "page"}
+        with warnings.catch_warnings():
+            warnings.simplefilter(filters)
+            exec(compile(data + code, f"{COMING_FROM.name}, {package}", "exec"), namespace)
+        results.append([namespace[name] for name in SAME_RESULTS[package, number]])
+    for value, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-8)
+
+
+def test_every_pair_of_tabs_is_compared():
+    assert set(pairs_of_tabs()) == set(SAME_RESULTS)
+    assert COMING_FROM.read_text(encoding="utf-8").count(".. tab-item::") == 2 * len(SAME_RESULTS)
+
+
 def test_every_block_is_found():
     for page in PAGES:
         marker = "```python" if page.suffix == ".md" else "code-block:: python"
-        assert len(blocks(page)) == page.read_text(encoding="utf-8").count(marker), page.name
+        text = page.read_text(encoding="utf-8")
+        assert len(blocks(page)) + len(TAB.findall(text)) == text.count(marker), page.name
 
 
 def test_claims_belong_to_pages():
