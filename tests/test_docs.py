@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import textwrap
@@ -161,6 +162,10 @@ CLAIMS = {
         "prediction_interval_coverage(y_new, calibrated.predict_dist(X_new)) > 0.75",
         "prediction_interval_coverage(y, out_of_fold) > 0.75 and search.best_score_ > -0.4",
         "wrapped.predict_dist(X_new.astype(np.float32)).mean().std() > 0.3",  # not a constant
+    ],
+    "docs/explanation/questions.rst": [
+        "len(std) == 600 and interval.shape == (600, 2) and np.ptp(ratio) < 1e-12",
+        "msll < 0 and loss > 0 and search.best_score_ < 0 and len(report) == 4 and len(by_interval) == 1",
     ],
     "docs/coming-from-other-packages.rst": ["bounds.shape == (600, 2) and quantiles.shape == (600, 3)"],
     "docs/explanation/out-of-sample-calibration.rst": ["out_of_fold > 2 * in_sample"],
@@ -349,3 +354,35 @@ def test_peers_page_does_not_list_networks_as_missing():
     page = (ROOT / "docs/explanation/peers.rst").read_text(encoding="utf-8")
     lacking = page[page.index("What it does not have yet") :]
     assert "network" not in lacking
+
+
+def site_app(folder: Path, site: str) -> SimpleNamespace:
+    (folder / "_static").mkdir()
+    config = SimpleNamespace(site=site, version="0.1.0")
+    return SimpleNamespace(config=config, builder=SimpleNamespace(format="html"), outdir=folder)
+
+
+@pytest.mark.parametrize("site", ["", "https://example.org/docs"])
+def test_file_of_the_version_switcher_is_written_where_the_site_has_an_address(site, tmp_path):
+    options = runpy.run_path(str(ROOT / "docs" / "site_options.py"))
+    options["write_versions"](site_app(tmp_path, site), None)
+    written = tmp_path / "_static" / "switcher.json"
+    assert written.exists() == bool(site)
+    if site:
+        assert [entry["version"] for entry in json.loads(written.read_text("utf-8"))] == ["0.1.0"]
+
+
+def test_changelog_is_translated_for_its_page(tmp_path):
+    translate = runpy.run_path(str(ROOT / "docs" / "changelog.py"))
+    markdown = (
+        "# T\n\n## [1.0]\n\n- **a** `b`s, [c](https://example.org)\n\n"
+        "  | x | `y` |\n  |---|---|\n  | 1 | 2 |\n"
+    )
+    assert translate["to_rst"](markdown) == (
+        "T\n=\n\n1.0\n---\n\n- **a** ``b``\\ s, `c <https://example.org>`__\n\n"
+        "  .. list-table::\n      :header-rows: 1\n\n      * - x\n        - ``y``\n      * - 1\n        - 2\n"
+    )
+    translate["write_changelog"](SimpleNamespace(srcdir=tmp_path))
+    written = (tmp_path / "reference/generated/changelog.inc").read_text("utf-8")
+    headings = re.findall(r"^#+ \[?([^\]\n]+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert re.findall(r"^(.+)\n[=~-]{4,}$", written, re.MULTILINE) == headings
