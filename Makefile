@@ -26,7 +26,7 @@ PYTEST := -m pytest -n logical
 check docs test test-minimum test-newest: export OMP_NUM_THREADS := 1
 check docs test test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo test check lint format docs bench test-minimum test-newest clean
+.PHONY: help demo test check lint format docs bench test-minimum test-newest release-check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo "make format        put the code into that style"
 	@echo "make docs          build the documentation in docs/_build/html"
 	@echo "make bench         measure skuq beside its peers and print one table"
+	@echo "make release-check build what would be released, install it and run the quick start of the README"
 	@echo "make clean         remove what these commands wrote, but not the environments"
 
 demo: $(VENV)/.installed-demo
@@ -78,6 +79,9 @@ test-minimum: $(MINIMUM)/.installed
 
 test-newest: $(NEWEST)/.installed
 	$(NEWEST)/bin/python $(PYTEST) $(ARGS)
+
+release-check: $(VENV)/.created
+	.ci/release-check $(BIN)/python
 
 clean:
 	rm -rf build dist plots examples/plots docs/_build docs/auto_examples docs/how-to docs/tutorials

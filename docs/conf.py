@@ -10,6 +10,7 @@ import skuq
 from skuq.metrics._spec import all_specs
 
 sys.path.insert(0, str(Path(__file__).parent))
+import changelog
 import conformal_pictures
 import mathml
 import metric_tables
@@ -23,7 +24,8 @@ author = "the skuq developers"
 copyright = "2026, the skuq developers"
 version = release = skuq.__version__
 
-# The addresses of the repository and of the site; links that need them are left out while they are empty.
+# The addresses of the repository and of the site, without a slash at the end; links that need them are left
+# out while they are empty. The repository's is also in [project.urls] of pyproject.toml.
 repository = ""
 site = ""
 
@@ -140,6 +142,9 @@ def write_metrics_table(app):
 
 def setup(app):
     """Connect the tables and plots to the build."""
+    app.add_config_value("site", "", "env")
+    app.connect("build-finished", site_options.write_versions)
+    app.connect("builder-inited", changelog.write_changelog)
     app.connect("builder-inited", write_metrics_table)
     app.connect("builder-inited", metric_tables.write_tables)
     app.connect("builder-inited", recalibration_pictures.write_pictures)

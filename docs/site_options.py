@@ -1,6 +1,11 @@
-"""Options of the theme that need the address of the repository or of the site; conf.py uses them."""
+"""Options of the site that need the address of the repository or of the site; conf.py uses them."""
 
+import json
+from pathlib import Path
 from urllib.parse import urlsplit
+
+# Released versions before the current one, the newest first, whose documentation is at <site>/<version>/.
+RELEASED = ()
 
 
 def theme_options(repository, site, version):
@@ -21,3 +26,17 @@ def context(repository):
         return {}
     owner, name = urlsplit(repository).path.strip("/").split("/")
     return {"github_user": owner, "github_repo": name, "github_version": "main", "doc_path": "docs"}
+
+
+def versions(site, version, released=RELEASED):
+    """Return the entries of the version switcher: the current version at the root, then the earlier ones."""
+    current = {"version": version, "url": f"{site}/", "preferred": True}
+    return [current, *({"version": old, "url": f"{site}/{old}/"} for old in released)]
+
+
+def write_versions(app, exception):
+    """Write the file that the version switcher reads into the built site, if it has an address."""
+    site = app.config.site
+    if exception is None and site and app.builder.format == "html":
+        text = json.dumps(versions(site, app.config.version), indent=2)
+        Path(app.outdir, "_static", "switcher.json").write_text(text + "\n", encoding="utf-8")

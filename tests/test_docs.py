@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import textwrap
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from skuq import recalibration
@@ -160,6 +163,11 @@ CLAIMS = {
         "prediction_interval_coverage(y, out_of_fold) > 0.75 and search.best_score_ > -0.4",
         "wrapped.predict_dist(X_new.astype(np.float32)).mean().std() > 0.3",  # not a constant
     ],
+    "docs/explanation/questions.rst": [
+        "len(std) == 600 and interval.shape == (600, 2) and np.ptp(ratio) < 1e-12",
+        "msll < 0 and loss > 0 and search.best_score_ < 0 and len(report) == 4 and len(by_interval) == 1",
+    ],
+    "docs/coming-from-other-packages.rst": ["bounds.shape == (600, 2) and quantiles.shape == (600, 3)"],
     "docs/explanation/out-of-sample-calibration.rst": ["out_of_fold > 2 * in_sample"],
     "docs/explanation/meta-estimators.rst": ["(lower > 0).all()"],
     "docs/guides/how_to/wrap_your_own.py": ["len(dist) == 100", "len(gamma) == 2"],
@@ -202,10 +210,59 @@ def test_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert eval(claim, namespace), claim
 
 
+COMING_FROM = ROOT / "docs/coming-from-other-packages.rst"
+# What both halves of a pair of tabs compute: the names of their results.
+SAME_RESULTS = {
+    ("MAPIE", 0): ["interval"],
+    ("MAPIE", 1): ["interval"],
+    ("crepes", 0): ["quantiles"],
+    ("Uncertainty Toolbox", 0): ["values"],
+    ("netcal", 0): ["std", "error"],
+    ("skpro", 0): ["interval"],
+    ("NGBoost", 0): ["interval", "nll"],
+}
+MODULES = {"Uncertainty Toolbox": "uncertainty_toolbox"}  # of packages whose module has another name
+TAB = re.compile(r" {4}\.\. tab-item:: (.+)\n\n {8}\.\. code-block:: python\n((?:\n| {12}.*\n)+)")
+
+
+def pairs_of_tabs() -> dict[tuple[str, int], tuple[str, str]]:
+    """Return the code of each pair of tabs, by package and number: the package's code and skuq's."""
+    tabs = [(name, textwrap.dedent(code)) for name, code in TAB.findall(COMING_FROM.read_text("utf-8"))]
+    pairs: dict[tuple[str, int], tuple[str, str]] = {}
+    for (package, theirs), (name, ours) in zip(tabs[::2], tabs[1::2], strict=True):
+        assert name == "skuq"
+        pairs[package, sum(key[0] == package for key in pairs)] = (theirs, ours)
+    return pairs
+
+
+@pytest.mark.parametrize(("package", "number"), SAME_RESULTS)
+def test_both_halves_of_a_pair_of_tabs_give_the_same_numbers(package: str, number: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of the package are not the subject
+        pytest.importorskip(MODULES.get(package, package.lower()))
+    data = blocks(COMING_FROM)[0][1]
+    theirs, ours = pairs_of_tabs()[package, number]
+    results = []
+    for code, filters in ((theirs, "ignore"), (ours, "error")):
+        namespace: dict[str, Any] = {"__name__": "page"}
+        with warnings.catch_warnings():
+            warnings.simplefilter(filters)
+            exec(compile(data + code, f"{COMING_FROM.name}, {package}", "exec"), namespace)
+        results.append([namespace[name] for name in SAME_RESULTS[package, number]])
+    for value, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-8)
+
+
+def test_every_pair_of_tabs_is_compared():
+    assert set(pairs_of_tabs()) == set(SAME_RESULTS)
+    assert COMING_FROM.read_text(encoding="utf-8").count(".. tab-item::") == 2 * len(SAME_RESULTS)
+
+
 def test_every_block_is_found():
     for page in PAGES:
         marker = "```python" if page.suffix == ".md" else "code-block:: python"
-        assert len(blocks(page)) == page.read_text(encoding="utf-8").count(marker), page.name
+        text = page.read_text(encoding="utf-8")
+        assert len(blocks(page)) + len(TAB.findall(text)) == text.count(marker), page.name
 
 
 def test_claims_belong_to_pages():
@@ -297,3 +354,35 @@ def test_peers_page_does_not_list_networks_as_missing():
     page = (ROOT / "docs/explanation/peers.rst").read_text(encoding="utf-8")
     lacking = page[page.index("What it does not have yet") :]
     assert "network" not in lacking
+
+
+def site_app(folder: Path, site: str) -> SimpleNamespace:
+    (folder / "_static").mkdir()
+    config = SimpleNamespace(site=site, version="0.1.0")
+    return SimpleNamespace(config=config, builder=SimpleNamespace(format="html"), outdir=folder)
+
+
+@pytest.mark.parametrize("site", ["", "https://example.org/docs"])
+def test_file_of_the_version_switcher_is_written_where_the_site_has_an_address(site, tmp_path):
+    options = runpy.run_path(str(ROOT / "docs" / "site_options.py"))
+    options["write_versions"](site_app(tmp_path, site), None)
+    written = tmp_path / "_static" / "switcher.json"
+    assert written.exists() == bool(site)
+    if site:
+        assert [entry["version"] for entry in json.loads(written.read_text("utf-8"))] == ["0.1.0"]
+
+
+def test_changelog_is_translated_for_its_page(tmp_path):
+    translate = runpy.run_path(str(ROOT / "docs" / "changelog.py"))
+    markdown = (
+        "# T\n\n## [1.0]\n\n- **a** `b`s, [c](https://example.org)\n\n"
+        "  | x | `y` |\n  |---|---|\n  | 1 | 2 |\n"
+    )
+    assert translate["to_rst"](markdown) == (
+        "T\n=\n\n1.0\n---\n\n- **a** ``b``\\ s, `c <https://example.org>`__\n\n"
+        "  .. list-table::\n      :header-rows: 1\n\n      * - x\n        - ``y``\n      * - 1\n        - 2\n"
+    )
+    translate["write_changelog"](SimpleNamespace(srcdir=tmp_path))
+    written = (tmp_path / "reference/generated/changelog.inc").read_text("utf-8")
+    headings = re.findall(r"^#+ \[?([^\]\n]+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert re.findall(r"^(.+)\n[=~-]{4,}$", written, re.MULTILINE) == headings

@@ -171,7 +171,7 @@ def test_the_docstring_of_skuq_names_every_package():
 
 
 def test_the_page_of_the_architecture_names_every_package():
-    page = (ROOT / "docs" / "explanation" / "architecture.rst").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "development" / "architecture.rst").read_text(encoding="utf-8")
     assert set(re.findall(r"^``(\w+)``  ", page, re.MULTILINE)) == packages()
 
 

@@ -80,10 +80,10 @@ def test_only_mean_and_standard_deviation_of_the_input_matter(symmetric):
 def test_the_symmetric_one_keeps_the_point_prediction_and_the_signed_one_mends_it():
     dist, y = make_rows(500)
     assert_array_equal(ConformalRecalibrator().fit(dist, y).predict(dist), dist.mean())
-    mended = ConformalRecalibrator(symmetric=False).fit(dist, y)
+    recalibrated = ConformalRecalibrator(symmetric=False).fit(dist, y)
     z = (y - dist.mean()) / dist.std()
-    assert_allclose(mended.predict(dist), dist.mean() + z.mean() * dist.std())
-    bounds = mended.transform(dist).interval(0.9)
+    assert_allclose(recalibrated.predict(dist), dist.mean() + z.mean() * dist.std())
+    bounds = recalibrated.transform(dist).interval(0.9)
     assert np.mean(y < bounds[:, 0]) == pytest.approx(0.05, abs=0.003)
     assert np.mean(y > bounds[:, 1]) == pytest.approx(0.05, abs=0.003)
 
@@ -336,7 +336,7 @@ def test_ties_take_the_same_ranks_as_in_crepes():
 # -------------------------------------------------------------------------- guarantee, simulated
 
 
-def covered(recalibrator, rng, n_cal, n_test, noise):
+def covered(recalibrator, coverage, rng, n_cal, n_test, noise):
     """Fit on rows of a model that is wrong throughout; return which new rows are covered, and their dist."""
     n = n_cal + n_test
     loc, scale = rng.normal(size=n), np.exp(rng.normal(size=n) / 2)
@@ -344,7 +344,7 @@ def covered(recalibrator, rng, n_cal, n_test, noise):
     y = loc + (1 + loc**2) * noise(rng, n)
     fitted = clone(recalibrator).fit(dist[:n_cal], y[:n_cal])
     new = dist[n_cal:]
-    low, high = fitted.transform(new).interval(recalibrator.asked).T
+    low, high = fitted.transform(new).interval(coverage).T
     return (low <= y[n_cal:]) & (y[n_cal:] <= high), dist
 
 
@@ -366,10 +366,9 @@ NOISES = {
 def assert_follows_the_beta_binomial(symmetric, n_cal, coverage, noise, group_by, repetitions, seed):
     rng = np.random.default_rng(seed)
     recalibrator = ConformalRecalibrator(symmetric=symmetric, group_by=group_by, min_group_size=1)
-    recalibrator.asked = coverage
     pits = []
     for _ in range(repetitions):
-        hits, dist = covered(recalibrator, rng, n_cal, 200, NOISES[noise])
+        hits, dist = covered(recalibrator, coverage, rng, n_cal, 200, NOISES[noise])
         labels = np.zeros(len(dist), int) if group_by is None else group_by(dist)
         for label in np.unique(labels):
             size = int((labels[:n_cal] == label).sum())

@@ -64,7 +64,7 @@ def test_a_spread_of_rounding_teaches_nothing(recalibrator):
 
 @WITH_RESIDUALS
 @pytest.mark.parametrize("spread", [0.0, 1.4e-17])
-def test_agreeing_members_that_are_wrong_are_told_what_to_do(recalibrator, spread):
+def test_agreeing_members_that_are_wrong_raise_with_a_remedy(recalibrator, spread):
     dist = Normal(np.full(40, 0.1), np.append(np.ones(39), spread))
     y = np.random.default_rng(0).normal(size=40)
     with pytest.raises(ValueError, match=r"certain .* at row 39.*UncertaintyRegressor\(.*method='residual'"):

@@ -1,0 +1,192 @@
+"""The files around the code: continuous integration, issue forms, versions, and addresses that exist."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skuq
+
+ROOT = Path(__file__).resolve().parent.parent
+YAML_FILES = sorted(
+    [*(ROOT / ".github").rglob("*.yml"), ROOT / ".pre-commit-config.yaml", ROOT / ".readthedocs.yaml"]
+)
+# Folders and files that are no part of the repository.
+IGNORED = {
+    "build",
+    "dist",
+    "_build",
+    "plots",
+    "auto_examples",
+    "how-to",
+    "tutorials",
+    "generated",
+    "__pycache__",
+}
+TEXT = {".py", ".rst", ".md", ".toml", ".yml", ".yaml", ".cff", ".txt", ".json", ".csv", ""}
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def read_yaml(path: Path) -> Any:
+    yaml = pytest.importorskip("yaml")
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def address_of(name: str) -> str:
+    """Return an address of docs/conf.py, empty where there is none yet."""
+    return re.search(rf'^{name} = "(.*)"$', text("docs/conf.py"), re.MULTILINE)[1]
+
+
+def files_of_the_repository() -> list[Path]:
+    """Return the text files outside environments, caches and what the commands write."""
+    found = []
+    for path in ROOT.rglob("*"):
+        parts = path.relative_to(ROOT).parts
+        hidden = [p for p in parts if p.startswith(".") and p not in {".ci", ".github"}]
+        if not path.is_file() or path.suffix not in TEXT or IGNORED & set(parts):
+            continue
+        if not hidden or (len(parts) == 1 and path.suffix in {".yaml", ".yml"}):
+            found.append(path)
+    return found
+
+
+@pytest.mark.parametrize("path", YAML_FILES, ids=lambda path: path.name)
+def test_yaml_file_is_read(path):
+    assert isinstance(read_yaml(path), dict)
+
+
+def test_continuous_integration_names_targets_of_make_that_exist():
+    targets = set(re.findall(r"^([\w-]+):", text("Makefile"), re.MULTILINE))
+    workflow = read_yaml(ROOT / ".github/workflows/ci.yml")
+    runs = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+    named = {target for run in runs for target in re.findall(r"make ([\w-]+)", run)}
+    assert named == {"lint", "test", "test-newest"}
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/development").glob("*.rst"))
+    named |= set(re.findall(r"(?:``|\$ )make ([\w-]+)", pages + text("README.md") + text("CONTRIBUTING.md")))
+    assert named <= targets
+
+
+def test_continuous_integration_runs_what_the_script_runs():
+    script, workflow = text(".ci/run"), text(".github/workflows/ci.yml")
+    commands = set(re.findall(r"^\s*(make [\w-]+)", script, re.MULTILINE))
+    assert commands == {"make lint", "make test", "make test-newest"}
+    assert all(command in workflow for command in commands)
+    arguments = re.search(r'ARGS="(.*)"', script)[0]
+    assert arguments in workflow
+
+
+def test_continuous_integration_has_every_supported_python():
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    supported = {c.split(" :: ")[-1] for c in project["classifiers"] if re.search(r":: 3\.\d+$", c)}
+    assert set(re.findall(r'"(3\.\d+)"', text(".github/workflows/ci.yml"))) == supported
+
+
+@pytest.mark.parametrize("name", ["bug", "feature", "question"])
+def test_issue_form_has_a_name_and_fields_with_distinct_ids(name):
+    form = read_yaml(ROOT / f".github/ISSUE_TEMPLATE/{name}.yml")
+    assert {"name", "description", "body"} <= set(form)
+    ids = [field["id"] for field in form["body"]]
+    assert len(set(ids)) == len(ids) > 0
+    assert all(
+        {"type", "attributes"} <= set(field) and "label" in field["attributes"] for field in form["body"]
+    )
+
+
+def test_hooks_before_a_commit_have_the_pinned_version_of_ruff():
+    config = read_yaml(ROOT / ".pre-commit-config.yaml")
+    (ruff,) = (repo for repo in config["repos"] if repo["repo"].endswith("/ruff-pre-commit"))
+    pinned = re.search(r"^ruff==(.+)$", text("constraints.txt"), re.MULTILINE)[1]
+    assert ruff["rev"] == f"v{pinned}"
+
+
+def test_documentation_is_built_with_the_pinned_packages_and_warnings_fail_it():
+    config = read_yaml(ROOT / ".readthedocs.yaml")
+    assert config["sphinx"] == {"configuration": "docs/conf.py", "fail_on_warning": True}
+    assert "-c constraints.txt" in config["build"]["jobs"]["install"][0]
+
+
+def test_one_version_everywhere():
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    assert project["version"] == skuq.__version__
+    assert re.search(r"^version: (.+)$", text("CITATION.cff"), re.MULTILINE)[1] == skuq.__version__
+
+
+def test_no_address_is_invented():
+    """An address of a repository or a site of skuq is one of the two in docs/conf.py, which may be empty."""
+    known = [address for name in ("repository", "site") if (address := address_of(name))]
+    pattern = re.compile(r"(?:https?://|www\.|git@)[\w.:/@-]*skuq[\w./-]*|skuq\.(?:readthedocs|github)\.io")
+    files = files_of_the_repository()
+    assert {"ci.yml", "conf.py", "README.md", ".readthedocs.yaml"} <= {path.name for path in files}
+    for path in files:
+        for found in pattern.findall(path.read_text(encoding="utf-8", errors="replace")):
+            invented = not any(found.startswith(address) for address in known)
+            assert path == Path(__file__) or not invented, f"{path.name}: {found}"
+
+
+def test_repository_has_one_address():
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    assert project.get("urls", {}).get("Repository", "") == address_of("repository")
+
+
+def test_pages_named_outside_the_documentation_exist():
+    assert (ROOT / re.search(r"`(docs/[\w/.]+)`", text("SECURITY.md"))[1]).is_file()
+    assert (ROOT / re.search(r"`(docs/[\w/.]+)`", text(".github/ISSUE_TEMPLATE/question.yml"))[1]).is_file()
+
+
+def test_extra_of_the_documentation_has_what_the_pages_import():
+    """The build runs the guides and the examples, and imports what docs/conf.py and skuq.neural need."""
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    extras = project["optional-dependencies"]
+
+    def names(requirements: list[str]) -> set[str]:
+        found = set()
+        for requirement in requirements:
+            name, inner = re.match(r"([\w-]+)(?:\[(.*)\])?", requirement).groups()
+            inner = inner.split(",") if name == "skuq" else []
+            found |= {name} | {other for extra in inner for other in names(extras[extra])}
+        return found
+
+    installed = {name.replace("-", "_") for name in names([*project["dependencies"], *extras["docs"]])}
+    installed |= {"sklearn", "joblib", "docutils"}  # scikit-learn's module, and what it and sphinx depend on
+    scripts = [*(ROOT / "docs/guides").rglob("*.py"), *(ROOT / "examples").rglob("plot_*.py")]
+    for script in scripts:
+        imported = re.findall(r"^ *(?:from|import) (\w+)", script.read_text(encoding="utf-8"), re.MULTILINE)
+        assert set(imported) <= installed | sys.stdlib_module_names, script.name
+
+
+def test_documentation_has_a_switcher_only_with_an_address():
+    options = runpy.run_path(str(ROOT / "docs/site_options.py"))
+    assert options["theme_options"]("", "", "0.1.0") == {}
+    assert options["context"]("") == {}
+    both = options["theme_options"]("https://example.org/owner/name", "https://example.org/docs", "0.1.0")
+    assert both["github_url"] == "https://example.org/owner/name"
+    assert both["use_edit_page_button"]
+    assert both["switcher"] == {
+        "json_url": "https://example.org/docs/_static/switcher.json",
+        "version_match": "0.1.0",
+    }
+    assert "version-switcher" in both["navbar_end"]
+    context = options["context"]("https://example.org/owner/name")
+    assert (context["github_user"], context["github_repo"], context["doc_path"]) == ("owner", "name", "docs")
+
+
+def test_switcher_has_the_current_version_and_the_released_ones():
+    options = runpy.run_path(str(ROOT / "docs/site_options.py"))
+    entries = options["versions"]("https://example.org/docs", "0.3.0", released=("0.2.0", "0.1.0"))
+    assert [entry["version"] for entry in entries] == ["0.3.0", "0.2.0", "0.1.0"]
+    assert [entry["url"].removeprefix("https://example.org/docs/") for entry in entries] == [
+        "",
+        "0.2.0/",
+        "0.1.0/",
+    ]
+    assert [entry for entry in entries if entry.get("preferred")] == entries[:1]
+    assert skuq.__version__ not in options["RELEASED"]
