@@ -55,15 +55,19 @@ def check_forecast_or_bounds(
 def check_forecast_alone(
     y_true: ArrayLike | None, y_pred: Any, sample_weight: ArrayLike | None
 ) -> tuple[Any, FloatArray | None]:
-    """Return distribution or bounds, and weights; the target is optional and only checked."""
+    """Return distribution or bounds, and weights, of all rows; the target is optional and only checked."""
     forecast = check_interval_bounds(y_pred) if is_bounds(y_pred) else as_distribution(y_pred)
     if y_true is not None:
         check_target(y_true, n=len(forecast))
-    weight = check_sample_weight(sample_weight, len(forecast))
-    if weight is not None and weight.min() == 0:
-        keep = weight > 0
-        forecast, weight = forecast[keep], weight[keep]
-    return forecast, weight
+    return forecast, check_sample_weight(sample_weight, len(forecast))
+
+
+def rows_with_weight(values: Any, weight: FloatArray | None) -> tuple[Any, FloatArray | None]:
+    """Return a distribution or an array, and weights, of the rows with positive weight."""
+    if weight is None or weight.min() > 0:
+        return values, weight
+    keep = weight > 0
+    return values[keep], weight[keep]
 
 
 def finite_mean(dist: Distribution) -> FloatArray:

@@ -18,6 +18,7 @@ from skuq.metrics._inputs import (
     check_forecast_or_bounds,
     interval_bounds,
     interval_widths,
+    rows_with_weight,
 )
 from skuq.metrics._kernels import covered, weighted_mean
 from skuq.metrics._spec import metric
@@ -270,4 +271,5 @@ def mean_interval_width(
     0.0
     """
     forecast, weight = check_forecast_alone(y_true, y_pred, sample_weight)
-    return weighted_mean(width_rows(None, forecast, coverage=coverage), weight)
+    # One array of widths takes less time to select from than the parameters of a distribution.
+    return weighted_mean(*rows_with_weight(width_rows(None, forecast, coverage=coverage), weight))

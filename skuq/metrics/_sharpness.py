@@ -9,7 +9,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, as_distribution
-from skuq.metrics._inputs import check_forecast_alone, finite_std
+from skuq.metrics._inputs import check_forecast_alone, finite_std, rows_with_weight
 from skuq.metrics._kernels import weighted_mean
 from skuq.metrics._spec import metric
 
@@ -92,6 +92,7 @@ def sharpness(
     >>> sharpness([5.0, -3.0], ([0.0, 0.0], [0.0, 0.0]))
     0.0
     """
-    dist, weight = check_forecast_alone(y_true, as_distribution(y_pred), sample_weight)
+    checked = check_forecast_alone(y_true, as_distribution(y_pred), sample_weight)
+    dist, weight = rows_with_weight(*checked)  # first: without weight, a row may lack a standard deviation
     mean = weighted_mean(sharpness_rows(None, dist, kind=kind), weight)
     return float(sharpness_of_mean(mean, kind=kind))

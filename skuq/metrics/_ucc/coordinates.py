@@ -15,6 +15,7 @@ from skuq.metrics._inputs import (
     check_forecast_or_bounds,
     finite_mean,
     interval_bounds,
+    rows_with_weight,
 )
 from skuq.metrics._intervals import coverage_rows, width_rows
 from skuq.metrics._kernels import weighted_mean
@@ -167,7 +168,7 @@ def interval_bandwidth(
     0.0
     """
     forecast, weight = check_forecast_alone(y_true, y_pred, sample_weight)
-    width = weighted_mean(width_rows(None, forecast, coverage=coverage), weight)
+    width = weighted_mean(*rows_with_weight(width_rows(None, forecast, coverage=coverage), weight))
     return float(bandwidth_of_mean(width))
 
 
