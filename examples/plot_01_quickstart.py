@@ -59,3 +59,4 @@ for display in (IntervalDisplay, PredictionBandDisplay):
     picture = display.from_estimator(search, X_test, y_test, target_name="strength (MPa)").figure_
     picture.savefig(f"{folder}/{display.__name__}.png", dpi=120)
 print(f"Three plots are in {folder}")
+# sphinx_gallery_thumbnail_number = 3

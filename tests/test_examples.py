@@ -128,7 +128,7 @@ def test_example_runs_and_shows_a_plot(script, capsys, tmp_path, monkeypatch):
     assert capsys.readouterr().out.strip(), "the example prints nothing"
     assert len(figures) in {1, 2}
     for figure in figures:
-        labels = [axes.get_xlabel() or axes.get_title() for axes in figure.axes]
+        labels = [axes.get_xlabel() or axes.get_ylabel() for axes in figure.axes]
         assert any(labels), "the axes have no labels"
         with io.BytesIO() as picture:
             figure.savefig(picture, dpi=50)

@@ -28,7 +28,7 @@ models = {
 }
 
 grid = np.linspace(1.7, 5, 200)
-_, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
+_, axes = plt.subplots(1, 3, figsize=(7.2, 3.6), sharey=True, layout="constrained")
 for ax, (method, estimator) in zip(axes, models.items(), strict=True):
     model = ConformalRegressor(estimator, method, random_state=0).fit(X, y)
     bounds = model.predict_interval(grid[:, np.newaxis])
@@ -37,6 +37,7 @@ for ax, (method, estimator) in zip(axes, models.items(), strict=True):
     ax.plot(X[:, 0], y, ".", color="0.3", markersize=3)
     ax.fill_between(grid, *bounds.T, alpha=0.3)
     ax.set(title=method, xlabel="weight (1000 lb)", ylabel="miles per gallon")
+    ax.label_outer()
 plt.show()
 
 # %%

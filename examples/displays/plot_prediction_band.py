@@ -25,13 +25,14 @@ models = {
     "constant width": spline,
     "modelled width": UncertaintyRegressor(spline, "residual", random_state=0),
 }
-_, axes = plt.subplots(1, 2, figsize=(8.4, 4), sharey=True, layout="constrained")
+_, axes = plt.subplots(1, 2, figsize=(6.4, 4), sharey=True, layout="constrained")
 for ax, (name, model) in zip(axes, models.items(), strict=True):
     model.fit(X_train, y_train)
     display = PredictionBandDisplay.from_estimator(
         model, X_test, y_test, coverage=[0.5, 0.9], target_name="miles per gallon", ax=ax
     )
     ax.set_title(name)
+    ax.label_outer()
     width = display.bounds[:, 1, 1] - display.bounds[:, 0, 1]
     print(f"{name:15s} 90 % intervals are {width.min():.1f} to {width.max():.1f} mpg wide")
 plt.show()

@@ -31,14 +31,14 @@ print(report)
 
 # %%
 # The report is a DataFrame with one row for each metric and model.
-_, axes = plt.subplots(1, 4, figsize=(9, 3.2), layout="constrained")
-for ax, (_, table) in zip(axes, report.groupby(level="metric", sort=False), strict=True):
+_, axes = plt.subplots(2, 2, figsize=(5.6, 4.6), layout="constrained")
+for ax, (_, table) in zip(axes.flat, report.groupby(level="metric", sort=False), strict=True):
     ax.vlines(list(models), table["calibrated_low"], table["calibrated_high"], color="0.8", linewidth=14)
     ax.vlines(list(models), table["low"], table["high"])
     ax.plot(list(models), table["value"], "o")
     ax.set_title(table["title"].iloc[0])
     ax.margins(x=0.4)
-axes[0].set_ylabel("value, CRPS in 1000 dollars")
+axes[0, 0].set_ylabel("1000 dollars")
 plt.show()
 
 # %%

@@ -22,7 +22,7 @@ X_train, X_test, y_train, y_test = X[:600], X[600:], y[:600], y[600:]
 boosting = GradientBoostingRegressor(n_estimators=30, max_depth=2, random_state=0)
 low, high = X_test[:, 0] < 2, X_test[:, 0] > 4
 grid = np.linspace(0, 6, 200)
-_, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
+_, axes = plt.subplots(1, 3, figsize=(7.2, 3.6), sharey=True, layout="constrained")
 for method, ax in zip(["bootstrap", "residual", "quantile"], axes, strict=True):
     options = {"n_estimators": 20} if method == "bootstrap" else {}
     model = UncertaintyRegressor(boosting, method, method_params=options, random_state=0).fit(
@@ -34,6 +34,7 @@ for method, ax in zip(["bootstrap", "residual", "quantile"], axes, strict=True):
     ax.plot(X_test[:, 0], y_test, ".", color="0.4", markersize=2)
     ax.fill_between(grid, *model.predict_interval(grid[:, np.newaxis]).T, alpha=0.35)
     ax.set(title=method, xlabel="x", ylabel="y")
+    ax.label_outer()
 plt.show()
 
 # %%

@@ -26,7 +26,7 @@ models = {
     "log of the bills": TransformedTargetRegressor(linear, func=np.log, inverse_func=np.exp),
 }
 
-_, axes = plt.subplots(1, 2, figsize=(8, 3.6), sharey=True, layout="constrained")
+_, axes = plt.subplots(1, 2, figsize=(6.2, 3.8), sharey=True, layout="constrained")
 for ax, (name, model) in zip(axes, models.items(), strict=True):
     dist = predict_dist(model.fit(X_train, y_train), X_test)
     low, high = dist.interval(0.9).T
@@ -37,7 +37,8 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
     order = np.argsort(dist.median())
     ax.vlines(np.arange(len(low)), low[order], high[order], alpha=0.5)
     ax.plot(y_test[order], ".", color="0.2", markersize=3)
-    ax.set(title=name, xlabel="person, by predicted median", ylabel="bill (1000 dollars)", ylim=(-15, 80))
+    ax.set(title=name, xlabel="person, by predicted median", ylim=(-15, 80), ylabel="bill (1000 dollars)")
+    ax.label_outer()
 plt.show()
 
 # %%

@@ -23,10 +23,11 @@ low, high = before[1::2].mean() < 20, before[1::2].mean() > 28
 factor = after.std() / before[1::2].std()
 print(f"mean factor: {factor[low].mean():.2f} below 20 mpg, {factor[high].mean():.2f} above 28 mpg")
 
-_, axes = plt.subplots(1, 2, figsize=(8.4, 4), sharey=True, layout="constrained")
+_, axes = plt.subplots(1, 2, figsize=(6.4, 4), sharey=True, layout="constrained")
 for ax, (name, dist) in zip(axes, {"before": before[1::2], "after": after}.items(), strict=True):
     PredictionBandDisplay.from_predictions(y[1::2], dist, target_name="miles per gallon", ax=ax)
     ax.set_title(name)
+    ax.label_outer()
 plt.show()
 
 # %%

@@ -27,11 +27,12 @@ regressors = {
     ),
     "Bayesian spline": make_pipeline(SplineTransformer(), BayesianRidge()),
 }
-_, axes = plt.subplots(1, 3, figsize=(10, 3.8), sharey=True, layout="constrained")
+_, axes = plt.subplots(1, 3, figsize=(7.2, 3.6), sharey=True, layout="constrained")
 for ax, (name, regressor) in zip(axes, regressors.items(), strict=True):
     model = UncertaintyRegressor(regressor, random_state=0).fit(X, y)
     PredictionBandDisplay.from_estimator(model, X, y, feature=0, ax=ax)
     ax.set(title=name, xlabel="weight (1000 lb)", ylabel="miles per gallon")
+    ax.label_outer()
     ax.get_legend().remove()
     print(f"{name:18s} {model.method_}")
 plt.show()
