@@ -1,0 +1,207 @@
+"""The modules that a call enters, in order: what a reader opens to follow it.
+
+Modules are counted in the packages that do the work: the base model's prediction, the checks of arguments and
+the arithmetic of distributions are leaves of every path. A path runs forward: a module that was left by a call
+is entered again only by return, but for the callbacks that are named with their reason.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from sklearn.datasets import load_diabetes
+from sklearn.linear_model import BayesianRidge
+from sklearn.model_selection import GridSearchCV
+
+import skuq
+from skuq import get_scorer, predict_dist
+from skuq.metrics import uncertainty_report
+from skuq.recalibration import GPNormalRecalibrator
+from skuq.regressors import ConformalRegressor, LeastSquaresRegressor
+
+PACKAGE = str(Path(skuq.__file__).parent)
+X, Y = load_diabetes(return_X_y=True)
+
+
+def module_of(frame: FrameType) -> str | None:
+    """Return the module of skuq that a frame belongs to, as metrics._ucc.curve, or None."""
+    path = Path(frame.f_code.co_filename)
+    if not path.is_relative_to(PACKAGE):
+        return None
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+class CallPath:
+    """Modules of some packages that a call enters, in order, and those that it enters again by a call.
+
+    Parameters
+    ----------
+    *packages : str
+        Those whose modules are counted.
+    """
+
+    def __init__(self, *packages: str) -> None:
+        self.packages = packages
+        self.entered: list[str] = []
+        self.again: set[tuple[str, str]] = set()
+        self._open: list[str] = []
+
+    def of(self, call: Callable[[], Any]) -> CallPath:
+        """Trace a call."""
+        sys.setprofile(self._on_event)
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+        return self
+
+    def _on_event(self, frame: FrameType, event: str, _: Any) -> None:
+        module = module_of(frame) if event in ("call", "return") else None
+        if module is None or not module.startswith(self.packages):
+            return
+        if event == "return":
+            self._open.pop()
+            return
+        if module not in self.entered:
+            self.entered.append(module)
+        if self._open and module != self._open[-1] and module in self._open:
+            self.again.add((self._open[-1], module))
+        self._open.append(module)
+
+
+def test_a_search_by_ence():
+    search = GridSearchCV(BayesianRidge(), {"alpha_1": [1e-6, 1e-3]}, scoring=get_scorer("neg_ence"), cv=3)
+    path = CallPath("metrics").of(lambda: search.fit(X, Y))
+    assert path.entered == [
+        "metrics._scorer",
+        "metrics._spec",
+        "metrics._group_calibration",
+        "metrics._inputs",
+        "metrics._binning",
+        "metrics._kernels",
+    ]
+    # Columns of the means of bins are computed block by block while they are summed.
+    assert path.again == {("metrics._binning", "metrics._group_calibration")}
+
+
+def test_the_interval_of_conformalized_quantile_regression():
+    model = ConformalRegressor(LeastSquaresRegressor(), "cqr", random_state=0).fit(X, Y)
+    path = CallPath("regressors._conformal", "distributions._numerics.ranks", "regressors._base").of(
+        lambda: model.predict_interval(X[:5])
+    )
+    assert path.entered == [
+        "regressors._conformal.regressor",
+        "regressors._base",
+        "regressors._conformal.split",
+        "regressors._conformal.scores",
+        "regressors._conformal.adaptive",
+        "regressors._conformal.calibration_set",
+        "distributions._numerics.ranks",
+    ]
+    assert path.again <= {
+        ("regressors._conformal.scores", "regressors._base")
+    }  # the base model is one of skuq
+
+
+def test_the_report():
+    dist = predict_dist(BayesianRidge().fit(X, Y), X)
+    path = CallPath("metrics._report", "metrics._resampling", "metrics._significance").of(
+        lambda: uncertainty_report(Y, dist, random_state=0)
+    )
+    assert path.entered == [
+        "metrics._report.report",
+        "metrics._resampling",
+        "metrics._significance",
+        "metrics._report.wording",
+    ]
+    assert path.again == {("metrics._resampling", "metrics._report.report")}  # progress
+
+
+def test_the_display_of_the_characteristics_curve():
+    pytest.importorskip("matplotlib")
+    from skuq.displays import UncertaintyCharacteristicsDisplay
+
+    model = BayesianRidge().fit(X, Y)
+    path = CallPath("displays", "metrics._ucc").of(
+        lambda: UncertaintyCharacteristicsDisplay.from_estimator(model, X, Y)
+    )
+    assert path.entered == [
+        "displays._display",
+        "displays._drawing",
+        "displays._uncertainty_characteristics",
+        "metrics._ucc.curve",
+        "metrics._ucc.bands",
+        "metrics._ucc.kernels",
+        "metrics._ucc.area",
+    ]
+    # The class inherits from Display, whose methods call its own.
+    assert path.again == {("displays._uncertainty_characteristics", "displays._display")}
+
+
+def test_the_fit_of_a_gaussian_process_recalibrator():
+    dist = predict_dist(BayesianRidge().fit(X, Y), X)
+    path = CallPath("recalibration").of(lambda: GPNormalRecalibrator().fit(dist, Y))
+    assert path.entered == [
+        "recalibration._gp.base",
+        "recalibration._base",
+        "recalibration._scaling",
+        "recalibration._residuals",
+        "recalibration._gp_normal",
+        "recalibration._gp.fit",
+        "recalibration._gp.kernel",
+        "recalibration._gp.engine",
+        "recalibration._gp.search",
+    ]
+
+
+def callers() -> list[str]:
+    """Return the modules of skuq in which the calls stand that lead to the caller, the first call first."""
+    modules: list[str] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = module_of(frame)
+        if module is not None and modules[-1:] != [module]:
+            modules.append(module)
+        frame = frame.f_back
+    return modules[::-1]
+
+
+def test_a_deep_ensemble_from_fit_to_the_first_update_and_back_to_a_distribution(monkeypatch):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("skorch")
+    from skuq.neural import DeepEnsembleRegressor
+    from skuq.neural._predictive import calibration
+
+    paths: list[list[str]] = []
+
+    def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            paths.append(callers())
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    monkeypatch.setattr(torch.optim.Adam, "step", recorded(torch.optim.Adam.step))
+    model = DeepEnsembleRegressor(n_estimators=2, max_epochs=1, bootstrap=False, calibration="split")
+    model.fit(X, Y)
+    first_update = paths[0]
+    assert first_update == [
+        "regressors._base",
+        "neural._base",
+        "neural._training.trainer",
+        "neural._training.net",
+    ]
+    for family in ("Normal", "StudentT"):
+        monkeypatch.setattr(calibration, family, recorded(getattr(calibration, family)))
+    model.predict_dist(X[:3])
+    assert paths[-1] == [
+        "regressors._base",
+        "neural._base",
+        "neural._predictive.ensemble",
+        "neural._predictive.calibration",
+    ]
