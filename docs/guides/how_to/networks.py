@@ -68,7 +68,7 @@ X.shape, X_new.shape
 #
 # Train
 # -----
-
+#
 # An ensemble of ten networks, and its distributions for new rows:
 
 from skuq.neural import DeepEnsembleRegressor
