@@ -32,12 +32,24 @@ PAGES = sorted(
     ]
 )
 
+# What a page needs beside the required packages, by the modules that it imports.
+OPTIONAL = {
+    r"skuq\.displays|matplotlib": ["matplotlib"],
+    r"skuq\.neural": ["torch", "skorch"],
+    "dask": ["distributed"],
+}
+
 # What a page claims of its own results.
 CLAIMS = {
     "docs/guides/tutorials/getting_started.py": [
         "0.85 < coverage < 0.95",
         "crps > 0",
         "len(best) == len(y_test)",
+        "(before.cdf(y_test) == 0).mean() > 0.2 and (before.cdf(y_test) == 1).mean() > 0.25",
+        "prediction_interval_coverage(y_test, before) < 0.5",
+        "0.85 < prediction_interval_coverage(y_test, after) < 0.95",
+        "crps_loss(y_test, after) < 0.9 * crps_loss(y_test, before)",
+        "abs(crps_loss(y_test, after) - crps) < 0.01",
     ],
     "docs/explanation/calibrated-and-sharp.rst": [
         "table['the truth'] == [0.9, 0.008, 0.5, 0.284]",
@@ -148,6 +160,7 @@ CLAIMS = {
         "split.n_calibration_ == 500 and folds.n_calibration_ == 2000",
         "(round(ignored, 2), round(weighted, 2)) == (0.83, 0.91)",
         "(round(without, 2), round(with_feedback, 2)) == (0.73, 0.91)",
+        "recent_share[1100] > 0.9",  # two hundred rows after the change
     ],
     "docs/explanation/networks.rst": [
         "difference < 1e-8",
@@ -157,6 +170,8 @@ CLAIMS = {
     ],
     "docs/guides/how_to/networks.py": [
         "0.8 < coverage < 0.98 and len(losses) == 2 and len(scores) == 9 and best in rates",
+        "dist.aleatoric().std()[X_new[:, 1] > 0].mean() > 1.5 * dist.aleatoric().std()[X_new[:, 1] < 0]"
+        ".mean()",
         "prediction_interval_coverage(y_new, custom.predict_dist(X_new)) > 0.75",
         "prediction_interval_coverage(y_new, with_callback.predict_dist(X_new)) > 0.75",
         "prediction_interval_coverage(y_new, calibrated.predict_dist(X_new)) > 0.75",
@@ -171,9 +186,21 @@ CLAIMS = {
     "docs/explanation/out-of-sample-calibration.rst": ["out_of_fold > 2 * in_sample"],
     "docs/explanation/meta-estimators.rst": ["(lower > 0).all()"],
     "docs/guides/how_to/wrap_your_own.py": ["len(dist) == 100", "len(gamma) == 2"],
+    "docs/guides/how_to/cluster.py": ["best == search.best_params_"],
+    "docs/guides/how_to/recalibrate.py": [
+        "prediction_interval_coverage(y_test, before) < 0.65",
+        "0.85 < prediction_interval_coverage(y_test, predict_dist(pipeline, X_test)) < 0.95",
+    ],
+    "docs/guides/how_to/select_by_crps.py": [
+        "search.best_params_['estimator__selectkbest__k'] == 2",
+        "str(search.best_params_['estimator__linearregression']) == 'LinearRegression()'",
+    ],
+    "docs/guides/how_to/your_data.py": ["covered['rows'] < 0.83 and 0.87 < covered['patients'] < 0.93"],
     "docs/guides/how_to/choose_a_method.py": [
         "all(interval.shape == (300, 2) for interval in intervals)",
         "(confidence_interval[:, 0] > prediction_interval[:, 0]).all()",
+        "width[-1].max() < 1.05 * width[-1].min()",  # LeastSquaresRegressor: one width
+        "all(each[X_new[:, 1] > 2].mean() > 1.3 * each[X_new[:, 1] < 1].mean() for each in width[:3])",
     ],
 }
 
@@ -197,11 +224,10 @@ WITH_CODE = {page.relative_to(ROOT).as_posix(): page for page in [*PAGES, *GUIDE
 def test_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = WITH_CODE[name]
-    if "skuq.displays" in page.read_text(encoding="utf-8"):
-        pytest.importorskip("matplotlib")
-    if re.search(r"^ *from skuq\.neural import", page.read_text(encoding="utf-8"), re.MULTILINE):
-        pytest.importorskip("torch")
-        pytest.importorskip("skorch")
+    for imports, packages in OPTIONAL.items():
+        if re.search(rf"^ *(from|import) ({imports})\b", page.read_text(encoding="utf-8"), re.MULTILINE):
+            for package in packages:
+                pytest.importorskip(package)
     namespace: dict[str, Any] = {"__name__": "page"}
     for line, code in blocks(page):
         # Empty lines before the code make the line numbers of an error those of the page.

@@ -6,7 +6,8 @@ Choose an uncertainty method
 estimator: its own distribution, recalibrated unless it is an exact posterior or
 was calibrated on held-out rows; recalibrated quantiles if it has a quantile loss;
 and a model of its errors for all others. ``method="native"`` and ``"quantile"``
-give distributions and quantiles without recalibration. The alternatives:
+give distributions and quantiles without recalibration. This page lists the
+alternatives and fits some of them to one data set:
 
 .. list-table::
     :header-rows: 1
@@ -49,6 +50,15 @@ give distributions and quantiles without recalibration. The alternatives:
 """
 
 import numpy as np
+
+rng = np.random.default_rng(0)
+X = rng.uniform(0, 3, size=(600, 2))
+y = X[:, 0] + 0.3 * X[:, 1] * rng.standard_normal(600)
+X, X_new, y, y_new = X[:300], X[300:], y[:300], y[300:]
+
+# %%
+# Each is a scikit-learn regressor around another one:
+
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 
@@ -61,31 +71,50 @@ from skuq.regressors import (
     UncertaintyRegressor,
 )
 
-rng = np.random.default_rng(0)
-X = rng.uniform(0, 3, size=(300, 2))
-y = X[:, 0] + 0.3 * X[:, 1] * rng.standard_normal(300)
-
+boosting = HistGradientBoostingRegressor(loss="quantile", quantile=0.5, max_iter=20)
+forest = RandomForestRegressor(n_estimators=30, random_state=0)
+residual = ResidualRegressor(Ridge(), random_state=0)
 models = [
     UncertaintyRegressor(Ridge(), random_state=0),
-    ResidualRegressor(Ridge(), random_state=0),
-    MultiQuantileRegressor(
-        HistGradientBoostingRegressor(loss="quantile", quantile=0.5, max_iter=20)
-    ),
-    BootstrapRegressor(
-        RandomForestRegressor(n_estimators=30, random_state=0), random_state=0
-    ),
-    ConformalRegressor(
-        ResidualRegressor(Ridge(), random_state=0), "normalized", random_state=0
-    ),
+    residual,
+    MultiQuantileRegressor(boosting),
+    BootstrapRegressor(forest, random_state=0),
+    ConformalRegressor(residual, "normalized", random_state=0),
     LeastSquaresRegressor(),
 ]
-intervals = [model.fit(X, y).predict_interval(X, coverage=0.8) for model in models]
 
 # %%
+# Their intervals on new rows, with a nominal coverage of 80 %. The noise grows with
+# the second feature: "narrow" and "wide" are the mean widths of the intervals where
+# that feature is below 1 and above 2.
+
+import pandas as pd
+
+from skuq.metrics import prediction_interval_coverage
+
+intervals = [model.fit(X, y).predict_interval(X_new, 0.8) for model in models]
+width = [interval[:, 1] - interval[:, 0] for interval in intervals]
+pd.DataFrame(
+    {
+        "coverage": [
+            prediction_interval_coverage(y_new, each) for each in intervals
+        ],
+        "narrow": [each[X_new[:, 1] < 1].mean() for each in width],
+        "wide": [each[X_new[:, 1] > 2].mean() for each in width],
+    },
+    index=[type(model).__name__ for model in models],
+).round(2)
+
+# %%
+# ``LeastSquaresRegressor`` assumes homoscedastic noise: its intervals have the
+# nominal coverage and one width. ``BootstrapRegressor`` assumes it as well by
+# default, and adds the spread of the trees. For the others the width follows the
+# noise.
+#
 # Gradient boosting
 # -----------------
 #
-# ``predict_dist`` supports a fitted CatBoost model with
+# :func:`~skuq.prediction.predict_dist` supports a fitted CatBoost model with
 # ``loss_function="RMSEWithUncertainty"`` or
 # ``"MultiQuantile:alpha=0.05,0.5,0.95"``, and XGBoost with
 # ``objective="reg:quantileerror"`` and several ``quantile_alpha``;
@@ -103,10 +132,11 @@ from sklearn.multioutput import MultiOutputRegressor
 from skuq import predict_dist
 
 both = np.column_stack([y, y**2])
-multi = MultiOutputRegressor(UncertaintyRegressor(Ridge(), random_state=0)).fit(
-    X, both
-)
-second = predict_dist(multi.estimators_[1], X)
+multi = MultiOutputRegressor(UncertaintyRegressor(Ridge(), random_state=0))
+multi.fit(X, both)
+
+second = predict_dist(multi.estimators_[1], X_new)
+second.interval(0.8)[:3].round(2)
 
 # %%
 # Confidence and prediction intervals
@@ -117,9 +147,28 @@ second = predict_dist(multi.estimators_[1], X)
 # the confidence interval of the regression function, and ``dist.aleatoric()`` the
 # noise.
 
-dist = LeastSquaresRegressor().fit(X, y).predict_dist(X)
+line = np.column_stack([np.linspace(0, 3, 50), np.full(50, 1.5)])
+dist = LeastSquaresRegressor().fit(X, y).predict_dist(line)
 prediction_interval = dist.interval(0.9)
 confidence_interval = dist.epistemic().interval(0.9)
 
 # %%
-# Models that do not separate the two raise ``NoDecompositionError``.
+# Most observations lie outside the confidence interval: it contains the mean, and
+# shrinks with more rows. The prediction interval contains the noise, and does not.
+
+import matplotlib.pyplot as plt
+
+fig, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
+ax.scatter(X_new[:, 0], y_new, s=6, color="0.4", label="Observed")
+ax.fill_between(
+    line[:, 0], *prediction_interval.T, alpha=0.25, label="Prediction interval"
+)
+ax.fill_between(
+    line[:, 0], *confidence_interval.T, alpha=0.7, label="Confidence interval"
+)
+ax.set(xlabel="First feature", ylabel="y")
+legend = ax.legend(frameon=False)
+
+# %%
+# Models that do not separate the two raise
+# :class:`~skuq.exceptions.NoDecompositionError`.

@@ -2,7 +2,12 @@
 Compare two models
 ==================
 
-The complete procedure, from the split to the reported result.
+Is the difference between two models real, and how large is it? This page has the
+complete procedure, from the split to the reported result.
+
+The two models are a spline with a Bayesian linear model, and bagged trees. The
+target is a function of the first feature, and the noise grows with the absolute
+value of the second:
 """
 
 import numpy as np
@@ -42,6 +47,7 @@ forecasts = {
     name: predict_dist(model.fit(X_train, y_train), X_test)
     for name, model in models.items()
 }
+forecasts
 
 # %%
 # Use cross-validation on small data sets:
@@ -62,12 +68,13 @@ from skuq.metrics import paired_permutation_test
 test = paired_permutation_test(
     y_test, forecasts["spline"], forecasts["trees"], "crps", random_state=0
 )
-test.values, test.difference, test.p_value  # 0.227 and 0.238, -0.011, 0.001
+print("CRPS", [round(value, 3) for value in test.values])
+print("difference", round(test.difference, 3), "p-value", round(test.p_value, 3))
 
 # %%
 # The test swaps the two forecasts of each row at random, so the variation between
-# rows cancels. Do not compare two intervals instead: below they overlap, 0.217 to
-# 0.238 and 0.229 to 0.251, and the difference is significant
+# rows cancels. Do not compare two intervals instead: in the report of step 5
+# those of the CRPS overlap, and the difference is significant
 # (:doc:`/explanation/significance`).
 #
 # For a one-sided test choose the direction in advance: ``alternative="less"`` tests
@@ -76,8 +83,8 @@ test.values, test.difference, test.p_value  # 0.227 and 0.238, -0.011, 0.001
 # 4. Report the size of the difference
 # ------------------------------------
 #
-# A p-value is not an effect size. The skill relative to climatology is a
-# percentage, with an interval:
+# A p-value is not an effect size. The skill is the share of the CRPS of climatology
+# that a model saves, here with a 95 % interval:
 
 from skuq.metrics import bootstrap_interval
 
@@ -87,10 +94,8 @@ skill = {
     )
     for name, dist in forecasts.items()
 }
-{
-    name: (round(s.low, 2), round(s.value, 2), round(s.high, 2))
-    for name, s in skill.items()
-}
+for name, s in skill.items():
+    print(f"{name}: {s.value:.2f}, {s.low:.2f} to {s.high:.2f}")
 
 # %%
 # 5. Check the calibration of both
@@ -104,43 +109,40 @@ report = uncertainty_report(
     metrics=["crps", "nll", "mace", "ence", "picp", "sharpness"],
     random_state=0,
 )
-print(report)
+report
 
 # %%
-# Its table, without the interpretation that follows it for each model:
-#
-# .. code-block:: text
-#
-#     Metric     spline                    trees                     Best
-#     CRPS       0.227* 0.217 to 0.238     0.238  0.229 to 0.251     lower, 0
-#     NLL        0.522* 0.480 to 0.574     0.571  0.539 to 0.623     lower
-#     MACE       0.0203* 0.0125 to 0.0277  0.0301  0.0207 to 0.0388  lower, 0
-#     ENCE       15.3 %  10.4 to 18.4 %    11.9 %* 8.1 to 14.1 %     lower, 0 %
-#     PICP       91.6 %  89.8 to 93.2 %    93.9 %  92.6 to 95.3 %    90 %
-#     Sharpness  0.422  0.422 to 0.422     0.480  0.478 to 0.482
-#
-# The trees have the better ENCE, and are worse by both proper scores. This does not
-# change the decision of step 2, but indicates a deficiency: the predicted width of
-# the spline model is nearly constant, while the noise depends on the second
-# feature.
-#
-# Compare with the columns "calibrated_low" and "calibrated_high" of the DataFrame
-# before concluding that a model is miscalibrated, and check
-# ``conditional_coverage`` before concluding that it is calibrated:
+# The trees have the better ENCE, and are worse by both proper scores. This does
+# not change the decision of step 2, but indicates a deficiency, which the
+# reliability diagram shows: the spline model predicts almost the same standard
+# deviation for all rows, while the errors of its bins differ widely.
+
+from skuq.displays import ReliabilityDisplay
+
+ax = None
+for name, dist in forecasts.items():
+    display = ReliabilityDisplay.from_predictions(y_test, dist, name=name, ax=ax)
+    ax = display.ax_
+
+# %%
+# Before concluding that a model is miscalibrated, compare with the values of a
+# calibrated model:
+
+report.loc["ence", ["value", "calibrated_low", "calibrated_high"]].round(3)
+
+# %%
+# Before concluding that it is calibrated, check
+# :func:`~skuq.metrics.conditional_coverage`, here in four bins of the absolute
+# value of the second feature:
 
 from skuq.metrics import conditional_coverage
 
-report.loc["ence", ["value", "calibrated_low", "calibrated_high"]]
-by_second = {
-    name: conditional_coverage(
-        y_test, dist, feature=np.abs(X_test[:, 1]), n_bins=4
-    )["coverage"]
-    for name, dist in forecasts.items()
-}
-by_second = {
-    name: coverage.round(2).tolist() for name, coverage in by_second.items()
-}
-by_second  # {'spline': [1.0, 0.96, 0.87, 0.84], 'trees': [1.0, 0.96, 0.92, 0.88]}
+second = np.abs(X_test[:, 1])
+by_second = {}
+for name, dist in forecasts.items():
+    table = conditional_coverage(y_test, dist, feature=second, n_bins=4)
+    by_second[name] = table["coverage"].round(2).tolist()
+by_second
 
 # %%
 # Both overcover where the noise is small, and the spline model undercovers where it
@@ -153,9 +155,11 @@ by_second  # {'spline': [1.0, 0.96, 0.87, 0.84], 'trees': [1.0, 0.96, 0.92, 0.88
 # --------------------
 
 sentence = (
-    f"CRPS {test.values[0]:.3f} (spline) against {test.values[1]:.3f} (trees) on {len(y_test)} held-out rows, "
-    f"difference {test.difference:.3f}, paired permutation test p = {test.p_value:.3f}."
+    f"CRPS {test.values[0]:.3f} (spline) against {test.values[1]:.3f} (trees)\n"
+    f"on {len(y_test)} held-out rows, difference {test.difference:.3f},\n"
+    f"paired permutation test p = {test.p_value:.3f}."
 )
+print(sentence)
 
 # %%
 # Common mistakes

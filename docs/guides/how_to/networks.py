@@ -2,21 +2,24 @@
 Train networks
 ==============
 
-The estimators of :mod:`skuq.neural` need the extra ``torch``: ``pip install
-"skuq[torch]"``. They standardise X and y internally, keep the weights of the best
-epoch, and are calibrated on held-out rows; for the methods and their limitations
-see :doc:`/explanation/networks`.
+This page trains networks that predict distributions, from the default ensemble to
+custom modules, joint training and search. The estimators of :mod:`skuq.neural`
+need the extra ``torch``: ``pip install "skuq[torch]"``. They standardise X and y
+internally, keep the weights of the best epoch, and are calibrated on held-out
+rows; for the methods and their limitations see :doc:`/explanation/networks`.
+
+Data for this page: y depends on the first of four features, and its noise is three
+times as large where the second is positive.
 """
 
 import numpy as np
-import torch
-from torch import nn
 
 rng = np.random.default_rng(0)
-X = rng.uniform(-1, 1, size=(300, 4))
+X = rng.uniform(-1, 1, size=(700, 4))
 noise = np.where(X[:, 1] > 0, 0.3, 0.1)
-y = np.sin(3 * X[:, 0]) + noise * rng.standard_normal(300)
-X, X_new, y, y_new = X[:200], X[200:], y[:200], y[200:]
+y = np.sin(3 * X[:, 0]) + noise * rng.standard_normal(700)
+X, X_new, y, y_new = X[:500], X[500:], y[:500], y[500:]
+X.shape, X_new.shape
 
 # %%
 # Choose an estimator
@@ -65,20 +68,75 @@ X, X_new, y, y_new = X[:200], X[200:], y[:200], y[200:]
 #
 # Train
 # -----
+#
+# An ensemble of ten networks, and its distributions for new rows:
 
-from skuq.metrics import crps_loss, prediction_interval_coverage
 from skuq.neural import DeepEnsembleRegressor
 
-model = DeepEnsembleRegressor(5, max_epochs=60, random_state=0).fit(X, y)
+model = DeepEnsembleRegressor(10, max_epochs=60, random_state=0).fit(X, y)
 dist = model.predict_dist(X_new)
-dist.interval(0.9)  # prediction intervals
-dist.epistemic().interval(0.9)  # confidence intervals of the mean
-dist.aleatoric().std()  # the noise
-model.predict_members(X_new)  # (100, 5), the mean of each network
+dist.interval(0.9)[:3].round(2)
 
-model.best_epoch_, model.factor_, model.df_
-model.history_[-1, "train_loss"]  # skorch's history
+# %%
+# The share of new observations inside:
+
+from skuq.metrics import prediction_interval_coverage
+
 coverage = prediction_interval_coverage(y_new, dist)
+round(coverage, 2)
+
+# %%
+# The uncertainty has two parts. ``dist.epistemic()`` is the distribution of the
+# mean, from the disagreement of the networks; its intervals are confidence
+# intervals. ``dist.aleatoric()`` is the noise.
+
+import pandas as pd
+
+parts = {
+    "second feature": X_new[:, 1],
+    "total": dist.std(),
+    "epistemic": dist.epistemic().std(),
+    "aleatoric": dist.aleatoric().std(),
+}
+pd.DataFrame(parts).head().round(2)
+
+# %%
+# Along the first feature, with the second at -0.5 and at 0.5: the prediction
+# interval is wider on the right, where the noise is larger. The confidence
+# interval contains the mean rather than the observations, and shrinks with more
+# rows.
+
+import matplotlib.pyplot as plt
+
+line = np.zeros((100, 4))
+line[:, 0] = np.linspace(-1, 1, 100)
+fig, axes = plt.subplots(
+    1, 2, figsize=(8.5, 3.6), sharey=True, layout="constrained"
+)
+for ax, second in zip(axes, [-0.5, 0.5], strict=True):
+    line[:, 1] = second
+    along = model.predict_dist(line)
+    prediction, confidence = along.interval(0.9), along.epistemic().interval(0.9)
+    ax.fill_between(line[:, 0], *prediction.T, alpha=0.25, label="prediction")
+    ax.fill_between(line[:, 0], *confidence.T, alpha=0.7, label="confidence")
+    rows = X_new[:, 1] * second > 0
+    ax.scatter(X_new[rows, 0], y_new[rows], s=8, color="0.3", label="observed")
+    ax.set(xlabel="first feature", title=f"second feature {second}")
+legend = axes[0].legend(title="90 % interval", frameon=False)
+
+# %%
+# ``predict_members`` returns the mean of each network:
+
+model.predict_members(X_new)[:2].round(1)
+
+# %%
+# The fitted attributes: the epoch whose weights were kept, the factor of the
+# standard deviations, and the degrees of freedom of the Student t distribution.
+# ``history_`` is that of skorch.
+
+print("best epoch", model.best_epoch_)
+print(f"factor {model.factor_:.2f}, degrees of freedom {model.df_:.1f}")
+print(f"last training loss {model.history_[-1, 'train_loss']:.2f}")
 
 # %%
 # ``factor_`` far above 1 means that the uncalibrated networks were overconfident,
@@ -103,6 +161,10 @@ coverage = prediction_interval_coverage(y_new, dist)
 # prediction time.
 
 
+import torch
+from torch import nn
+
+
 class Skip(nn.Module):
     """A hidden layer and a linear skip connection."""
 
@@ -122,6 +184,7 @@ class Skip(nn.Module):
 
 custom = DeepEnsembleRegressor(3, module=Skip, max_epochs=20, random_state=0)
 custom.fit(X, y)
+custom.predict_dist(X_new).interval(0.9)[:3].round(2)
 
 # %%
 # A new module is built for each member, so that weights differ. Members are trained
@@ -144,7 +207,9 @@ losses = []
 decay = {"optimizer": torch.optim.AdamW, "optimizer__weight_decay": 0.01}
 with_callback = DeepEnsembleRegressor(
     3, callbacks=[RecordLoss()], net_params=decay, max_epochs=20, random_state=0
-).fit(X, y)
+)
+with_callback.fit(X, y)
+np.round(losses, 2)
 
 # %%
 # skorch nets
@@ -174,6 +239,7 @@ net = ProbabilisticNet(
 chain = make_pipeline(StandardScaler(), net)
 chain = TransformedTargetRegressor(chain, transformer=StandardScaler())
 calibrated = RecalibratedRegressor(chain, cv=3, random_state=0).fit(X, y)
+calibrated.predict_dist(X_new).interval(0.9)[:3].round(2)
 
 # %%
 # A net that predicts a mean can be used wherever skuq accepts a regressor. Its
@@ -194,6 +260,7 @@ plain = NeuralNetRegressor(
 )
 wrapped = UncertaintyRegressor(plain, cv=2, random_state=0)
 wrapped.fit(X.astype(np.float32), y[:, np.newaxis].astype(np.float32))
+wrapped.predict_interval(X_new[:3].astype(np.float32)).round(2)
 
 # %%
 # A one-dimensional y for such a module raises an error: torch would broadcast each
@@ -212,11 +279,14 @@ from skuq.neural import PNNRegressor, fit_many
 
 network = PNNRegressor(max_epochs=20, random_state=0)
 out_of_fold = cross_val_predict_dist(network, X, y, cv=5)
+round(prediction_interval_coverage(y, out_of_fold), 2)
 
 # %%
 # For a study, :func:`~skuq.neural.fit_many` accepts any pairs of estimators and
 # rows. Estimators that differ in loss, seed or learning rate are trained together;
 # different layers, epochs or batch sizes require separate training.
+
+from skuq.metrics import crps_loss
 
 seeds = [
     PNNRegressor(loss=loss, max_epochs=20, random_state=seed)
@@ -225,6 +295,11 @@ seeds = [
 ]
 fitted = fit_many(seeds, X, y)
 scores = [crps_loss(y_new, each.predict_dist(X_new)) for each in fitted]
+pd.DataFrame(
+    np.reshape(scores, (3, 3)),
+    index=["nll", "crps", "beta_nll"],
+    columns=["seed 0", "seed 1", "seed 2"],
+).round(3)
 
 # %%
 # Hyperparameter search
@@ -243,7 +318,9 @@ search = GridSearchCV(
     scoring=get_scorer("neg_crps"),
     cv=2,
     error_score="raise",
-).fit(X, y)
+)
+search.fit(X, y)
+print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 
 # %%
 # Candidates that can be trained together are faster with ``fit_many``, all folds of
@@ -261,7 +338,9 @@ crps = [
     crps_loss(y[test], each.predict_dist(X[test]))
     for each, (_, test) in zip(fitted, len(rates) * folds, strict=True)
 ]
-best = rates[np.argmin(np.reshape(crps, (3, 3)).mean(axis=1))]
+mean_crps = np.reshape(crps, (3, 3)).mean(axis=1)
+best = rates[np.argmin(mean_crps)]
+print("CRPS", mean_crps.round(3), "best learning rate", best)
 
 # %%
 # GPU
