@@ -29,7 +29,7 @@ def context(repository):
 
 
 def versions(site, version, released=RELEASED):
-    """Return the entries of the version switcher: the current version at the site's root, then the earlier."""
+    """Return the entries of the version switcher: the current one, at the site's root, and the earlier."""
     current = {"version": version, "url": f"{site}/", "preferred": True}
     return [current, *({"version": old, "url": f"{site}/{old}/"} for old in released)]
 
