@@ -7,6 +7,7 @@ is entered again only by return, but for the callbacks that are named with their
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,12 +29,16 @@ PACKAGE = str(Path(skuq.__file__).parent)
 X, Y = (part[:100] for part in load_diabetes(return_X_y=True))
 
 
+@functools.cache
+def module_in(file: str) -> str | None:
+    """Return the module of skuq in a file, as metrics._ucc.curve, or None."""
+    path = Path(file)
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts) if path.is_relative_to(PACKAGE) else None
+
+
 def module_of(frame: FrameType) -> str | None:
-    """Return the module of skuq that a frame belongs to, as metrics._ucc.curve, or None."""
-    path = Path(frame.f_code.co_filename)
-    if not path.is_relative_to(PACKAGE):
-        return None
-    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    """Return the module of skuq that a frame belongs to, or None."""
+    return module_in(frame.f_code.co_filename)
 
 
 class CallPath:

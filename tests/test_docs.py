@@ -9,12 +9,19 @@ import textwrap
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_regression
+from sklearn.linear_model import BayesianRidge, LinearRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from skuq import recalibration
+import skuq
+from skuq import distributions, metrics, recalibration, regressors
 from skuq.metrics._spec import all_specs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -374,6 +381,133 @@ def test_the_architecture_page_has_the_packages_of_skuq():
 def test_packages_in_a_tree():
     tree = "    skuq/\n        metrics/    scores\n            _ucc/   a curve\n        neural/     nets\n"
     assert packages_in(tree) == ["skuq", "skuq/metrics", "skuq/metrics/_ucc", "skuq/neural"]
+
+
+PEERS = ROOT / "docs/explanation/peers.rst"
+# What the column of skuq claims, by row: an expression that is true, of public names and the data below.
+FEATURES = {
+    "estimators that scikit-learn clones and searches over": "clone(model).get_params()['cv'] == 3",
+    "distributions through its pipelines and searches": "len(skuq.predict_dist(search, X)) == 90",
+    "scorers of distributions": "search.best_score_ < 0",
+    "a distribution for any regressor": "isinstance(model.predict_dist(X), distributions.Distribution)",
+    "probabilistic models": "hasattr(regressors.LeastSquaresRegressor, 'predict_dist')",
+    "neural networks": "'DeepEnsembleRegressor' in neural_names",
+    "epistemic and aleatoric parts": "(bootstrap.epistemic().std() < bootstrap.std()).all()",
+    "coverage chosen at prediction time": (
+        "split.predict_interval(X, coverage=[0.5, 0.9]).shape == (90, 2, 2)"
+    ),
+    "split": "np.isfinite(split.predict_interval(X, coverage=0.9)).all()",
+    "CV+ and jackknife+": "{'cv+', 'jackknife+', 'jackknife+ab'} <= conformal_methods",
+    "conformalized quantiles": "'cqr' in conformal_methods",
+    "conformal predictive distributions": (
+        "isinstance(asymmetric.predict_dist(X), distributions.ConformalPredictive)"
+    ),
+    "guarantee for groups": "'group_by' in split.get_params()",
+    "online calibration": "hasattr(split, 'partial_fit')",
+    "a factor, isotonic regression": (
+        "{'StdScalingRecalibrator', 'IsotonicRecalibrator'} <= set(recalibration.__all__)"
+    ),
+    "Gaussian processes": "sum(name.startswith('GP') for name in recalibration.__all__) == 3",
+    "from out-of-fold forecasts, in one estimator": "skuq.RecalibratedRegressor(model, cv=5).cv == 5",
+    "CRPS": "metrics.crps_loss(y, dist) > 0",
+    "interval score": "metrics.interval_score_loss(y, dist) > 0",
+    "calibration error and curve": (
+        "{'mean_absolute_calibration_error', 'regression_calibration_curve'} <= set(metrics.__all__)"
+    ),
+    "ENCE, UCE, QCE": (
+        "{'expected_normalized_calibration_error', 'uncertainty_calibration_error',"
+        " 'quantile_calibration_error'} <= set(metrics.__all__)"
+    ),
+    "coverage by group or feature": "len(metrics.conditional_coverage(y, dist, groups=y > 0)) == 2",
+    "uncertainty characteristics curve": "hasattr(metrics, 'uncertainty_characteristics_curve')",
+    "significance of differences between models": (
+        "{'paired_permutation_test', 'bootstrap_interval'} <= set(metrics.__all__)"
+    ),
+    "plots": "sum(name.endswith('Display') for name in display_names) == 8",
+}
+# Rows without a tick, and an expression that is true as long as there is none, where one can be written.
+NO_FEATURES = {
+    "more than fifty parametric families": "len(distributions.__all__) < 50",
+    "several targets": "raises(ValueError, model.fit, X, np.column_stack([y, y]))",
+    "ensembles refitted along a time series": "'enbpi' not in conformal_methods",
+    "guarantee for functions of x": None,
+    "control of other risks than miscoverage": None,
+    "classification": "not any('Classifier' in name for name in regressors.__all__)",
+    "survival analysis": None,
+}
+
+
+def names_in(path: str) -> set[str]:
+    """Return the names that a package exports, without an import, which may need an extra."""
+    return set(re.findall(r'^    "(\w+)"', (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def raises(error: type[Exception], function: Any, *arguments: Any) -> bool:
+    try:
+        function(*arguments)
+    except error:
+        return True
+    return False
+
+
+EXPRESSION_NAMES = {
+    "np": np,
+    "skuq": skuq,
+    "clone": clone,
+    "raises": raises,
+    "metrics": metrics,
+    "distributions": distributions,
+    "recalibration": recalibration,
+    "regressors": regressors,
+}
+
+
+@pytest.fixture(scope="module")
+def feature_namespace() -> dict[str, Any]:
+    """Return what the expressions of FEATURES are evaluated with."""
+    X, y = make_regression(90, 3, noise=5.0, random_state=0)
+    model = skuq.UncertaintyRegressor(LinearRegression(), cv=3, random_state=0).fit(X, y)
+    pipeline = make_pipeline(StandardScaler(), BayesianRidge())
+    grid = {"bayesianridge__alpha_1": [1e-6, 1.0]}
+    search = GridSearchCV(pipeline, grid, scoring=skuq.get_scorer("neg_crps"), cv=2)
+    conformal = regressors.ConformalRegressor
+    bootstrap = regressors.BootstrapRegressor(LinearRegression(), 10, random_state=0).fit(X, y)
+    return {
+        "X": X,
+        "y": y,
+        "model": model,
+        "dist": model.predict_dist(X),
+        "search": search.fit(X, y),
+        "split": conformal(LinearRegression(), "split", random_state=0).fit(X, y),
+        "asymmetric": conformal(LinearRegression(), symmetric=False, random_state=0).fit(X, y),
+        "bootstrap": bootstrap.predict_dist(X),
+        "conformal_methods": set(get_args(get_type_hints(conformal.__init__)["method"])),
+        "neural_names": names_in("skuq/neural/__init__.py"),
+        "display_names": names_in("skuq/displays/__init__.py"),
+    } | EXPRESSION_NAMES
+
+
+def rows_of_features() -> dict[str, list[str]]:
+    """Return the rows of the table of features, by name, without its header and its subtitles."""
+    text = PEERS.read_text(encoding="utf-8").replace("\r", "")
+    rows = re.findall(r"^    \* - (.+)\n((?:      -.*\n)+)", text, re.MULTILINE)
+    marks = {name: re.findall(r"^      -(?: (.*))?$", cells, re.MULTILINE) for name, cells in rows}
+    return {name: row for name, row in marks.items() if not name.startswith("**")}
+
+
+def test_every_row_of_the_table_of_features_is_examined():
+    rows = rows_of_features()
+    assert {name for name, row in rows.items() if row[0] == "✓"} == set(FEATURES)
+    assert {name for name, row in rows.items() if not row[0]} == set(NO_FEATURES)
+    for name, row in rows.items():
+        assert len(row) == 9, name
+        assert set(row) <= {"✓", "(✓)", ""}, name
+
+
+@pytest.mark.parametrize("name", [*FEATURES, *(name for name, claim in NO_FEATURES.items() if claim)])
+def test_what_the_table_of_features_claims_of_skuq_is_true(name, feature_namespace):
+    claim = FEATURES.get(name) or NO_FEATURES[name]
+    assert eval(claim, feature_namespace), claim
 
 
 def test_peers_page_does_not_list_networks_as_missing():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_docs import blocks
+from tests.test_docs import GUIDES, PAGES, blocks
 
 ROOT = Path(__file__).resolve().parent.parent
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
@@ -128,8 +128,7 @@ def test_wheel_works_with_core_dependencies_alone(backend, sdist, tmp_path):
 
 
 def test_extras_are_quoted_and_exist():
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.rst"), *(ROOT / "skuq").rglob("*.py")]
-    for page in pages:
+    for page in [*PAGES, *GUIDES, *(ROOT / "skuq").rglob("*.py")]:
         for found in re.findall(r"pip install [^`\n]*\[.*", page.read_text(encoding="utf-8")):
             extra = re.match(r'pip install (?:-e )?"(?:skuq|\.)\[(\w+)\]"', found)
             assert extra, f"{page.name}: {found}"

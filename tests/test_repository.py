@@ -114,12 +114,6 @@ def test_documentation_is_built_with_the_pinned_packages_and_warnings_fail_it():
     assert "-c constraints.txt" in config["build"]["jobs"]["install"][0]
 
 
-def test_one_version_everywhere():
-    project = tomllib.loads(text("pyproject.toml"))["project"]
-    assert project["version"] == skuq.__version__
-    assert re.search(r"^version: (.+)$", text("CITATION.cff"), re.MULTILINE)[1] == skuq.__version__
-
-
 def test_no_address_is_invented():
     """An address of a repository or a site of skuq is one of the two in docs/conf.py, which may be empty."""
     known = [address for name in ("repository", "site") if (address := address_of(name))]

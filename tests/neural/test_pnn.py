@@ -8,6 +8,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
+from skorch.callbacks import Callback
+
 from skuq.distributions import Normal, StudentT
 from skuq.exceptions import NoDecompositionError
 from skuq.metrics import crps_loss, prediction_interval_coverage
@@ -57,3 +59,25 @@ def test_without_a_score_and_calibration_all_rows_are_trained_on():
 def test_a_loss_without_variance_raises():
     with pytest.raises(ValueError, match="`loss` must learn a variance"):
         PNNRegressor(loss="squared_error").fit(*world(60, 0))
+
+
+class CopyWeights(Callback):
+    def __init__(self):
+        self.weights = []
+
+    def on_epoch_end(self, net, **kwargs):
+        state = net.module_.state_dict()
+        self.weights.append({name: value.clone() for name, value in state.items()})
+
+
+@pytest.mark.parametrize("epoch", [3, 7, 10])
+def test_weights_of_an_epoch_give_the_forecast_of_that_epoch(epoch):
+    """So that any metric can be plotted by epoch, as in examples/neural/plot_training_curve.py."""
+    X, y = world(60, 0)
+    steps = {"lr_schedule": "constant", "keep_best": False, "calibration": None, "random_state": 0}
+    copies = CopyWeights()
+    model = PNNRegressor((8,), max_epochs=10, callbacks=[copies], **steps).fit(X, y)
+    model.net_.module_.load_state_dict(copies.weights[epoch - 1])
+    shorter = PNNRegressor((8,), max_epochs=epoch, **steps).fit(X, y)
+    np.testing.assert_array_equal(model.predict_dist(X).mean(), shorter.predict_dist(X).mean())
+    np.testing.assert_array_equal(model.predict_dist(X).std(), shorter.predict_dist(X).std())

@@ -212,6 +212,11 @@ with_callback.fit(X, y)
 np.round(losses, 2)
 
 # %%
+# A callback can also copy ``net.module_.state_dict()`` of an epoch. Loaded into
+# ``net_.module_`` of the fitted model, the weights give the forecast of that epoch,
+# which any metric evaluates on any rows: ``examples/neural/plot_training_curve.py``
+# plots calibration and sharpness by epoch.
+#
 # skorch nets
 # -----------
 #
