@@ -34,4 +34,4 @@ plt.show()
 
 # %%
 # The spread of the trees is overconfident where it is small: the errors are 1.4 times as large as predicted
-# in the first bin. A model of the errors is below the diagonal, a little too cautious, by 3 to 16 %.
+# in the first bin. A model of the errors is below the diagonal, a little too wide, by 3 to 16 %.

@@ -26,5 +26,5 @@ plt.show()
 
 # %%
 # Errors grow with the predicted standard deviation, from 1.2 dB in the first bin to 3.8 dB in the last. In
-# between the line is inside the cone, so the predictions are too cautious; in the last bin it is outside,
+# between the line is inside the cone, so the predictions are too wide; in the last bin it is outside,
 # where three large errors lie.

@@ -160,7 +160,7 @@ def test_one_standard_deviation_for_all_is_one_bin():
     assert fitted.group_sizes_ == {0: 50}
 
 
-def test_an_unseen_or_small_group_raises_or_is_judged_by_all():
+def test_a_new_or_small_group_raises_or_is_calibrated_by_all():
     dist, y = make_rows(60)
     new = Normal([-9.0, 0.0, 9.0], 1.0)
 

@@ -215,8 +215,9 @@ def _compare_with_null(result: Result) -> str:
         return f"worse than a calibrated model, {ordinary}"
     if result.is_calibration_error:
         return f"no worse than a calibrated model, {ordinary}"
-    cautious = ": they are too cautious" if spec.proper else ""  # other scores may not depend on the scale
-    return f"better than the forecasts state, {ordinary}{cautious}"
+    # Only proper scores are known to depend on the scale.
+    too_wide = ": the forecasts are too wide" if spec.proper else ""
+    return f"better than a calibrated model, {ordinary}{too_wide}"
 
 
 def _compare_without_simulation(result: Result) -> str:

@@ -128,7 +128,7 @@ def test_the_words_give_the_direction(truth, factor, word):
     comparison = {
         "overconfident": "worse than a calibrated model",
         "calibrated": "by chance alone a calibrated model has",
-        "underconfident": "better than the forecasts state",
+        "underconfident": "the forecasts are too wide",
     }[word]
     assert comparison in report.loc["crps", "reading"]
     expected = "by chance alone" if word == "calibrated" else "worse than a calibrated model"
