@@ -82,9 +82,10 @@ class FoldScores:
         first, final = np.clip(centre - near, 0, last), np.clip(centre + near, 0, last)
         length = values[final] - values[first]
         weight = self.pooled.cumulative[final] - self.pooled.cumulative[first]
-        density: FloatArray = np.divide(
-            weight, length, out=np.full(np.shape(value), np.inf), where=length > 0
-        )
+        with np.errstate(over="ignore"):  # a length as small as 1e-310: infinite, as of equal scores
+            density: FloatArray = np.divide(
+                weight, length, out=np.full(np.shape(value), np.inf), where=length > 0
+            )
         return density
 
     def count_below(self, values: FloatArray) -> IntArray:

@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -101,6 +101,7 @@ finite = st.floats(-1e3, 1e3)
     centres=st.lists(finite, min_size=4, max_size=4),
     probability=st.floats(0.0, 1.0),
 )
+@example(scores=[[0.0, 2.2e-311]], centres=[0.0] * 4, probability=0.0)  # lengths whose inverse overflows
 def test_equal_to_sorting_whatever_the_numbers(kernel, scores, centres, probability):
     scores = [np.array(part) for part in scores]
     column = np.array(centres[: len(scores)])[:, None]
