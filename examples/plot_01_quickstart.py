@@ -34,8 +34,9 @@ grid = {
     "model__estimator": [LinearRegression(), forest],
     "recalibrator": [IdentityRecalibrator(), StdScalingRecalibrator(), IsotonicRecalibrator()],
 }
-search = GridSearchCV(pipeline, grid, scoring=get_scorer("neg_crps"), cv=2, error_score="raise").fit(X, y)
-print("Best candidate:", *search.best_params_.values())
+search = GridSearchCV(pipeline, grid, scoring=get_scorer("neg_crps"), error_score="raise", cv=2)
+search.fit(X, y)
+print("Best candidate:", *search.best_params_.values(), sep="\n")
 
 # %%
 # The selected model beside the linear one, on rows that neither the models nor the search have used.
@@ -49,8 +50,7 @@ ax, folder = None, os.path.abspath(os.environ.get("SKUQ_PLOTS", "plots"))
 for name, fitted in {"linear": linear, "selected": search}.items():
     dist = predict_dist(fitted, X_test)
     coverage = metrics.prediction_interval_coverage(y_test, dist)
-    width = metrics.mean_interval_width(y_test, dist)
-    crps = metrics.crps_loss(y_test, dist)
+    crps, width = metrics.crps_loss(y_test, dist), metrics.mean_interval_width(y_test, dist)
     print(f"{name}: CRPS {crps:.2f} MPa, 90 % intervals {width:.1f} MPa wide cover {coverage:.1%}")
     ax = CalibrationCurveDisplay.from_predictions(y_test, dist, name=name, ax=ax).ax_
 os.makedirs(folder, exist_ok=True)

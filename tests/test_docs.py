@@ -44,6 +44,7 @@ OPTIONAL = {
     r"skuq\.displays|matplotlib": ["matplotlib"],
     r"skuq\.neural": ["torch", "skorch"],
     "dask": ["distributed"],
+    "skops": ["skops"],
 }
 
 # What a page claims of its own results.

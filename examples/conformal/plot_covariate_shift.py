@@ -38,7 +38,10 @@ ax.plot(X_new[:, 0], y_new, ".", color="0.4", markersize=3)
 order = np.argsort(X_new[:, 0])
 for name, model in models.items():
     bounds = model.fit(X, y).predict_interval(X_new)
-    coverage, width = prediction_interval_coverage(y_new, bounds), mean_interval_width(y_new, bounds)
+    coverage, width = (
+        prediction_interval_coverage(y_new, bounds),
+        mean_interval_width(y_new, bounds),
+    )
     print(f"{name:10s} {coverage:.1%} of {len(y_new)} hot hours covered, {width:.1f} MW wide")
     ax.fill_between(X_new[order, 0], *bounds[order].T, alpha=0.35, label=name)
 ax.set(xlabel="temperature of the new hours (°C)", ylabel="output (MW)")

@@ -23,7 +23,9 @@ for train, test in ShuffleSplit(20, train_size=60, random_state=0).split(X):
     for method in methods:
         model = ConformalRegressor(Ridge(0.1), method, random_state=0).fit(X[train], y[train])
         bounds = model.predict_interval(X[test], 0.8)
-        results.append([prediction_interval_coverage(y[test], bounds), mean_interval_width(y[test], bounds)])
+        results.append(
+            [prediction_interval_coverage(y[test], bounds), mean_interval_width(y[test], bounds)]
+        )
 
 coverage, width = np.reshape(results, (20, 3, 2)).transpose(2, 1, 0)
 for method, shares, widths in zip(methods, coverage, width, strict=True):

@@ -20,11 +20,15 @@ data = load_boom_bikes()
 columns = ["year", "holiday", "workday", "season", "month", "weekday", "weather", "temperature"]
 X = pd.DataFrame(data["data"][:, :8], columns=columns)
 X["weather"] = X["weather"].map({1: "clear", 2: "other", 3: "other"}).astype("category")
-boosting = HistGradientBoostingRegressor(max_iter=30, categorical_features="from_dtype", random_state=0)
+boosting = HistGradientBoostingRegressor(
+    max_iter=30, categorical_features="from_dtype", random_state=0
+)
 tables = []
 for train, test in ShuffleSplit(10, test_size=0.4, random_state=0).split(X):
     for name, group_by in {"together": None, "by group": "weather"}.items():
-        model = ConformalRegressor(boosting, group_by=group_by, calibration_size=0.4, random_state=0)
+        model = ConformalRegressor(
+            boosting, group_by=group_by, calibration_size=0.4, random_state=0
+        )
         bounds = model.fit(X.iloc[train], data["target"][train]).predict_interval(X.iloc[test])
         table = conditional_coverage(data["target"][test], bounds, groups=X["weather"].iloc[test])
         tables.append(100 * table["coverage"].rename(name))

@@ -33,7 +33,9 @@ for ax, (method, estimator) in zip(axes, models.items(), strict=True):
     model = ConformalRegressor(estimator, method, random_state=0).fit(X, y)
     bounds = model.predict_interval(grid[:, np.newaxis])
     width = np.diff(bounds)[:, 0]
-    print(f"{method:10s} width at 2000 and 4500 lb (mpg):", np.interp([2, 4.5], grid, width).round(1))
+    print(
+        f"{method:10s} width at 2000 and 4500 lb (mpg):", np.interp([2, 4.5], grid, width).round(1)
+    )
     ax.plot(X[:, 0], y, ".", color="0.3", markersize=3)
     ax.fill_between(grid, *bounds.T, alpha=0.3)
     ax.set(title=method, xlabel="weight (1000 lb)", ylabel="miles per gallon")

@@ -23,10 +23,15 @@ boosting = HistGradientBoostingRegressor(max_iter=50, random_state=0)
 model = ConformalRegressor(boosting, random_state=0).fit(X_train, y_train)
 for coverage in (0.5, 0.8, 0.9, 0.95):
     bounds = model.predict_interval(X_test, coverage)
-    observed, width = prediction_interval_coverage(y_test, bounds), mean_interval_width(y_test, bounds)
+    observed, width = (
+        prediction_interval_coverage(y_test, bounds),
+        mean_interval_width(y_test, bounds),
+    )
     print(f"{coverage:.0%} requested: {observed:.0%} covered, {width:.1f} MPa wide")
 
-IntervalDisplay.from_estimator(model, X_test, y_test, target_name="concrete strength (MPa)", max_rows=80)
+IntervalDisplay.from_estimator(
+    model, X_test, y_test, target_name="concrete strength (MPa)", max_rows=80
+)
 plt.show()
 
 # %%

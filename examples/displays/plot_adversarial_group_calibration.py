@@ -23,7 +23,12 @@ models = {
     "Gaussian errors": BayesianRidge(),
     "errors as they are": UncertaintyRegressor(BayesianRidge(), "residual", random_state=0),
 }
-options = {"fractions": [0.02, 0.05, 0.1, 0.2, 0.5, 1.0], "n_groups": 10, "n_trials": 5, "random_state": 0}
+options = {
+    "fractions": [0.02, 0.05, 0.1, 0.2, 0.5, 1.0],
+    "n_groups": 10,
+    "n_trials": 5,
+    "random_state": 0,
+}
 ax = None
 for name, model in models.items():
     model.fit(X_train, y_train)

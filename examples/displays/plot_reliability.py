@@ -27,7 +27,9 @@ models = {
 ax = None
 for name, model in models.items():
     model.fit(X_train, y_train)
-    display = ReliabilityDisplay.from_estimator(model, X_test, y_test, n_bins=6, unit="dB", name=name, ax=ax)
+    display = ReliabilityDisplay.from_estimator(
+        model, X_test, y_test, n_bins=6, unit="dB", name=name, ax=ax
+    )
     ax = display.ax_
     print(f"{name:20s}", (display.table["rmse"] / display.table["rmv"]).round(2).tolist())
 plt.show()

@@ -27,7 +27,9 @@ search = GridSearchCV(
     error_score="raise",
 ).fit(data["data"], data["target"])
 
-table = pd.DataFrame(search.cv_results_["params"]).rename(columns={"estimator__min_samples_leaf": "leaf"})
+table = pd.DataFrame(search.cv_results_["params"]).rename(
+    columns={"estimator__min_samples_leaf": "leaf"}
+)
 table["CRPS"] = -search.cv_results_["mean_test_neg_crps"]
 table["coverage"] = 100 * search.cv_results_["mean_test_picp"]
 print(table.round(2).to_string())
@@ -36,7 +38,11 @@ print("selected:", search.best_params_)
 _, ax = plt.subplots(figsize=(5.4, 3.8), layout="constrained")
 ax.plot(table["coverage"], table["CRPS"], "o", markersize=8, label="candidate")
 ax.plot(
-    *table.loc[search.best_index_, ["coverage", "CRPS"]], "o", color="C3", markersize=12, label="selected"
+    *table.loc[search.best_index_, ["coverage", "CRPS"]],
+    "o",
+    color="C3",
+    markersize=12,
+    label="selected",
 )
 ax.axvspan(table["coverage"].min() - 2, 88, color="0.9", label="coverage below 88 %")
 ax.set(xlabel="coverage of 90 % intervals (%)", ylabel="CRPS (MPa)")

@@ -23,17 +23,22 @@ models = {
     "trees": BootstrapRegressor(forest, noise=None, random_state=0),
     "errors": UncertaintyRegressor(forest, cv=3, random_state=0),
 }
-forecasts = {name: model.fit(X_train, y_train).predict_dist(X_test) for name, model in models.items()}
+forecasts = {
+    name: model.fit(X_train, y_train).predict_dist(X_test) for name, model in models.items()
+}
 report = uncertainty_report(
     y_test, forecasts, metrics=["crps", "mace", "ence", "picp"], n_resamples=200, random_state=0
 )
-print(report)
+print(report[["value", "calibrated_low", "calibrated_high"]].round(3))
+report.attrs["summary"]
 
 # %%
 # The report is a DataFrame with one row for each metric and model.
 _, axes = plt.subplots(2, 2, figsize=(5.6, 4.6), layout="constrained")
 for ax, (_, table) in zip(axes.flat, report.groupby(level="metric", sort=False), strict=True):
-    ax.vlines(list(models), table["calibrated_low"], table["calibrated_high"], color="0.8", linewidth=14)
+    ax.vlines(
+        list(models), table["calibrated_low"], table["calibrated_high"], color="0.8", linewidth=14
+    )
     ax.vlines(list(models), table["low"], table["high"])
     ax.plot(list(models), table["value"], "o")
     ax.set_title(table["title"].iloc[0])

@@ -25,7 +25,9 @@ for temperature in (-5, 20, 45):
 
 _, ax = plt.subplots(figsize=(5.6, 4), layout="constrained")
 ax.fill_between(grid, *dist.interval(0.9).T, alpha=0.25, label="90 % of new hours")
-ax.fill_between(grid, *dist.epistemic().interval(0.9).T, color="C3", alpha=0.5, label="90 % for the mean")
+ax.fill_between(
+    grid, *dist.epistemic().interval(0.9).T, color="C3", alpha=0.5, label="90 % for the mean"
+)
 ax.plot(X[:, 0], y, ".", color="0.3", markersize=3)
 ax.set(xlabel="temperature (°C)", ylabel="output (MW)")
 ax.legend()

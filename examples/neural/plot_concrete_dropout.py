@@ -21,7 +21,9 @@ dist = model.predict_dist(grid[:, np.newaxis])
 parts = {"aleatoric": dist.aleatoric().std(), "epistemic": dist.epistemic().std()}
 _, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
 for name, std in parts.items():
-    print(f"{name}: {std[grid < 2.5].mean():.1f} mpg below 2500 lb, {std[grid > 4].mean():.1f} above 4000 lb")
+    print(
+        f"{name}: {std[grid < 2.5].mean():.1f} mpg below 2500 lb, {std[grid > 4].mean():.1f} above 4000 lb"
+    )
     ax.plot(grid, std, label=name)
 ax.set(xlabel="weight (1000 lb)", ylabel="standard deviation (mpg)", ylim=(0, None))
 ax.legend()

@@ -32,12 +32,16 @@ print(f"coverage of 90 % intervals on 2000 new hours: {coverage:.1%}")
 grid = np.linspace(0, 20, 201)
 dist = model.predict_dist(grid[:, np.newaxis])
 for name, part in {"aleatoric": dist.aleatoric(), "epistemic": dist.epistemic()}.items():
-    print(f"{name} standard deviation at 8 and 18 m/s: {part.std()[80]:.2f} and {part.std()[180]:.2f} MW")
+    print(
+        f"{name} standard deviation at 8 and 18 m/s: {part.std()[80]:.2f} and {part.std()[180]:.2f} MW"
+    )
 
 _, (top, bottom) = plt.subplots(2, 1, figsize=(5.6, 5), sharex=True, layout="constrained")
 top.plot(X[:, 0], y, ".", color="0.4", markersize=2)
 top.fill_between(grid, *dist.interval(0.9).T, alpha=0.3, label="90 % of new hours")
-top.fill_between(grid, *dist.epistemic().interval(0.9).T, color="C3", alpha=0.5, label="90 % for the mean")
+top.fill_between(
+    grid, *dist.epistemic().interval(0.9).T, color="C3", alpha=0.5, label="90 % for the mean"
+)
 bottom.plot(grid, dist.aleatoric().std(), label="aleatoric")
 bottom.plot(grid, dist.epistemic().std(), color="C3", label="epistemic")
 bottom.plot(grid, turbine(grid)[1], "--", color="0.3", label="true noise")

@@ -20,7 +20,9 @@ dist = model.predict_dist(X[300:])
 table = conditional_coverage(y[300:], dist, feature=X[300:, 0], n_bins=2)
 print(table[["lower", "upper", "coverage", "mean_width"]].round(2).to_string())
 
-display = PredictionBandDisplay.from_estimator(model, X, y, feature=0, target_name="miles per gallon")
+display = PredictionBandDisplay.from_estimator(
+    model, X, y, feature=0, target_name="miles per gallon"
+)
 display.ax_.set_xlabel("weight (1000 lb)")
 plt.show()
 

@@ -28,7 +28,9 @@ data = load_autoMPG6()
 X, y = data["data"], data["target"]
 torch.manual_seed(0)
 net = ProbabilisticNet(Net, criterion__loss="crps", max_epochs=60, lr=0.01, verbose=0)
-chain = TransformedTargetRegressor(make_pipeline(StandardScaler(), net), transformer=StandardScaler())
+chain = TransformedTargetRegressor(
+    make_pipeline(StandardScaler(), net), transformer=StandardScaler()
+)
 models = {
     "net": chain.fit(X[:250], y[:250]),
     "recalibrated": RecalibratedRegressor(chain, cv=3).fit(X[:250], y[:250]),

@@ -7,6 +7,8 @@ callback of skorch copies the weights of every tenth epoch into the network; wit
 ``predict_dist`` returns the forecast of that epoch, which any metric evaluates on any rows.
 """
 
+import copy
+
 import matplotlib.pyplot as plt
 import numpy as np
 from skorch.callbacks import Callback
@@ -24,8 +26,7 @@ class CopyWeights(Callback):
     def on_epoch_end(self, net, **kwargs):
         """Copy them in every tenth epoch."""
         if len(net.history) % 10 == 0:
-            weights = net.module_.state_dict().items()
-            self.by_epoch[len(net.history)] = {name: value.clone() for name, value in weights}
+            self.by_epoch[len(net.history)] = copy.deepcopy(net.module_.state_dict())
 
 
 rng = np.random.default_rng(0)
@@ -37,30 +38,26 @@ y = np.sin(X[:, 0] / 2) + X[:, 0] * np.cos(0.8 * X[:, 0]) + noise * rng.standard
 # ``keep_best=False`` and ``calibration=None`` train on all 100 rows, and hold none out.
 copies = CopyWeights()
 options = {"max_epochs": 400, "batch_size": 50, "learning_rate": 0.01, "lr_schedule": "constant"}
-model = PNNRegressor(callbacks=[copies], keep_best=False, calibration=None, random_state=0, **options)
-model.fit(X[:100], y[:100])
+options |= {"keep_best": False, "calibration": None, "random_state": 0}
+model = PNNRegressor(callbacks=[copies], **options).fit(X[:100], y[:100])
 
+scores = metrics.crps_loss, metrics.mean_absolute_calibration_error, metrics.sharpness
 curves = {name: [] for name in ("CRPS", "calibration error", "mean standard deviation")}
 for weights in copies.by_epoch.values():
     model.net_.module_.load_state_dict(weights)
     new = y[100:], model.predict_dist(X[100:])
-    for curve, metric in zip(
-        curves.values(),
-        (metrics.crps_loss, metrics.mean_absolute_calibration_error, metrics.sharpness),
-        strict=True,
-    ):
+    for curve, metric in zip(curves.values(), scores, strict=True):
         curve.append(metric(*new))
 
 # %%
 # The CRPS on new rows improves up to the dashed epoch and rises again, as the forecast becomes sharper than
 # the noise and its calibration error grows: with ``keep_best`` the weights of the best epoch are kept.
-epochs, best = list(copies.by_epoch), int(np.argmin(curves["CRPS"]))
+epochs, best = list(copies.by_epoch), np.argmin(curves["CRPS"])
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
 for (name, curve), ax in zip(curves.items(), axes, strict=True):
-    print(f"{name:24s} best epoch, {epochs[best]}: {curve[best]:.3f}    last epoch: {curve[-1]:.3f}")
+    print(f"{name:24s} epoch {epochs[best]}: {curve[best]:.3f}    last epoch: {curve[-1]:.3f}")
     ax.plot(epochs, curve, color="#0072B2")
     ax.axvline(epochs[best], color="0.4", linestyle="--", linewidth=1)
     ax.set(xlabel="epoch", ylabel=name, ylim=(0, np.quantile(curve, 0.95) * 1.3))
-axes[2].axhline(noise[100:].mean(), color="0.3", linestyle=":", label="noise")
-axes[2].legend(frameon=False)
+axes[2].axhline(noise[100:].mean(), color="0.3", linestyle=":")  # of the noise
 plt.show()

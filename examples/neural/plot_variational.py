@@ -15,13 +15,22 @@ from skuq.neural import VariationalRegressor
 
 data = load_ccpp()
 X, y = data["data"], data["target"]
-model = VariationalRegressor((32,), max_epochs=400, n_draws=100, random_state=0).fit(X[:100], y[:100])
+model = VariationalRegressor((32,), max_epochs=400, n_draws=100, random_state=0).fit(
+    X[:100], y[:100]
+)
 dist = model.predict_dist(X[100:2100])
-coverage, width = prediction_interval_coverage(y[100:2100], dist), mean_interval_width(y[100:2100], dist)
+coverage, width = (
+    prediction_interval_coverage(y[100:2100], dist),
+    mean_interval_width(y[100:2100], dist),
+)
 print(f"2000 new hours: 90 % intervals are {width:.1f} MW wide and cover {coverage:.1%}")
-print(f"epistemic {dist.epistemic().std().mean():.2f} MW, noise {dist.aleatoric().std().mean():.2f} MW")
+print(
+    f"epistemic {dist.epistemic().std().mean():.2f} MW, noise {dist.aleatoric().std().mean():.2f} MW"
+)
 
-CalibrationCurveDisplay.from_predictions(y[100:2100], dist, kind="interval", name="100 training rows")
+CalibrationCurveDisplay.from_predictions(
+    y[100:2100], dist, kind="interval", name="100 training rows"
+)
 plt.show()
 
 # %%

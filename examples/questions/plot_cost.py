@@ -31,10 +31,17 @@ for name, regressor in regressors.items():
     curve = uncertainty_characteristics_curve(y_test, dist)
     point = curve.optimum((1.0, 30.0)).point
     cost = point.bandwidth + 30 * point.miss_rate
-    print(f"{name:9s} ± {point.bandwidth:.1f} MW, {point.miss_rate:.1%} outside, cost {cost:.1f} an hour")
+    print(
+        f"{name:9s} ± {point.bandwidth:.1f} MW, {point.miss_rate:.1%} outside, cost {cost:.1f} an hour"
+    )
     (line,) = ax.plot(curve.bandwidth, curve.bandwidth + 30 * curve.miss_rate, label=name)
     ax.plot(point.bandwidth, cost, "o", color=line.get_color(), markersize=9)
-ax.set(xlabel="reserve: mean half width of the bands (MW)", ylabel="cost an hour", xlim=(0, 25), ylim=(0, 30))
+ax.set(
+    xlabel="reserve: mean half width of the bands (MW)",
+    ylabel="cost an hour",
+    xlim=(0, 25),
+    ylim=(0, 30),
+)
 ax.legend()
 plt.show()
 

@@ -27,7 +27,9 @@ observed = {name: [] for name in splitters}
 for train, test in GroupShuffleSplit(3, test_size=0.4, random_state=0).split(X, y, mix):
     for name, cv in splitters.items():
         groups = {"groups": mix[train]} if name == "mixes" else {}
-        model = UncertaintyRegressor(forest, cv=cv, random_state=0).fit(X[train], y[train], **groups)
+        model = UncertaintyRegressor(forest, cv=cv, random_state=0).fit(
+            X[train], y[train], **groups
+        )
         dist = model.predict_dist(X[test])
         observed[name].append(
             [prediction_interval_coverage(y[test], dist, coverage=c / 100) for c in coverages]

@@ -29,8 +29,12 @@ for method, ax in zip(["bootstrap", "residual", "quantile"], axes, strict=True):
         X_train, y_train
     )
     dist = model.predict_dist(X_test)
-    parts = [round(100 * prediction_interval_coverage(y_test[part], dist[part])) for part in (low, high)]
-    print(f"{method} CRPS {crps_loss(y_test, dist):.3f}, coverage {parts[0]} % (x < 2), {parts[1]} % (x > 4)")
+    parts = [
+        round(100 * prediction_interval_coverage(y_test[part], dist[part])) for part in (low, high)
+    ]
+    print(
+        f"{method} CRPS {crps_loss(y_test, dist):.3f}, coverage {parts[0]} % (x < 2), {parts[1]} % (x > 4)"
+    )
     ax.plot(X_test[:, 0], y_test, ".", color="0.4", markersize=2)
     ax.fill_between(grid, *model.predict_interval(grid[:, np.newaxis]).T, alpha=0.35)
     ax.set(title=method, xlabel="x", ylabel="y")

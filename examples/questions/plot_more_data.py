@@ -16,7 +16,9 @@ from skuq.regressors import BootstrapRegressor
 
 data = load_ccpp()
 X, y = data["data"], data["target"]  # weather -> output in MW
-model = BootstrapRegressor(make_pipeline(SplineTransformer(6), Ridge(0.1)), n_estimators=30, random_state=0)
+model = BootstrapRegressor(
+    make_pipeline(SplineTransformer(6), Ridge(0.1)), n_estimators=30, random_state=0
+)
 sizes, parts = [50, 100, 200, 400, 800, 1600], {"aleatoric": [], "epistemic": []}
 for size in sizes:
     dist = model.fit(X[:size], y[:size]).predict_dist(X[2000:4000])

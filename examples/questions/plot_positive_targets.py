@@ -37,7 +37,12 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
     order = np.argsort(dist.median())
     ax.vlines(np.arange(len(low)), low[order], high[order], alpha=0.5)
     ax.plot(y_test[order], ".", color="0.2", markersize=3)
-    ax.set(title=name, xlabel="person, by predicted median", ylim=(-15, 80), ylabel="bill (1000 dollars)")
+    ax.set(
+        title=name,
+        xlabel="person, by predicted median",
+        ylim=(-15, 80),
+        ylabel="bill (1000 dollars)",
+    )
     ax.label_outer()
 plt.show()
 

@@ -17,7 +17,9 @@ from sklearn.model_selection import train_test_split
 from skuq import UncertaintyRegressor
 
 data = load_boom_bikes()
-X, X_test, y, y_test = train_test_split(data["data"][:, :11], data["target"], test_size=0.4, random_state=0)
+X, X_test, y, y_test = train_test_split(
+    data["data"][:, :11], data["target"], test_size=0.4, random_state=0
+)
 forest = RandomForestRegressor(50, min_samples_leaf=3, random_state=0)
 dist = UncertaintyRegressor(forest, cv=3, random_state=0).fit(X, y).predict_dist(X_test)
 classifier = RandomForestClassifier(50, min_samples_leaf=3, random_state=0)
@@ -28,7 +30,8 @@ for threshold in (3000, 4500, 6000):
         "classifier": classifier.predict_proba(X_test)[:, 1],
     }
     scores = {
-        name: round(brier_score_loss(y_test > threshold, each), 3) for name, each in probability.items()
+        name: round(brier_score_loss(y_test > threshold, each), 3)
+        for name, each in probability.items()
     }
     print(f"Brier score at {threshold} rentals:", scores)
 

@@ -17,8 +17,12 @@ from skuq.regressors import ConformalRegressor
 
 data = load_boom_bikes()
 X, y = data["data"][:, 5:11], data["target"] / 1000  # weekday and weather; 1000 rentals a day
-past = [(np.arange(200), np.arange(200, 300))]  # the first rows for the model, the next for its errors
-model = ConformalRegressor(Ridge(), cv=past, window=100, gamma=0.03, random_state=0).fit(X[:300], y[:300])
+past = [
+    (np.arange(200), np.arange(200, 300))
+]  # the first rows for the model, the next for its errors
+model = ConformalRegressor(Ridge(), cv=past, window=100, gamma=0.03, random_state=0).fit(
+    X[:300], y[:300]
+)
 fixed = model.predict_interval(X[300:])
 
 adaptive = []
@@ -28,7 +32,9 @@ for start in range(300, len(y), 7):
     model.partial_fit(X[week], y[week])
 adaptive = np.concatenate(adaptive)
 for name, bounds in {"fixed": fixed, "updated each week": adaptive}.items():
-    print(f"{name:18s} coverage of 90 % intervals: {prediction_interval_coverage(y[300:], bounds):.0%}")
+    print(
+        f"{name:18s} coverage of 90 % intervals: {prediction_interval_coverage(y[300:], bounds):.0%}"
+    )
 
 days = np.arange(300, len(y))
 _, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")

@@ -23,7 +23,9 @@ X_train, X_test, y_train, y_test = train_test_split(
 forest = RandomForestRegressor(50, min_samples_leaf=3, random_state=0)
 model = BootstrapRegressor(forest, noise=None, random_state=0).fit(X_train, y_train)
 for name, rows, targets in (("training", X_train, y_train), ("new", X_test, y_test)):
-    print(f"coverage on {name} rows: {prediction_interval_coverage(targets, model.predict_dist(rows)):.0%}")
+    print(
+        f"coverage on {name} rows: {prediction_interval_coverage(targets, model.predict_dist(rows)):.0%}"
+    )
 
 dist = model.predict_dist(X_test)
 z = (y_test - dist.mean()) / dist.std()

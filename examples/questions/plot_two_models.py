@@ -23,10 +23,14 @@ regressors = {
     "boosting": HistGradientBoostingRegressor(max_iter=60, random_state=0),
 }
 forecasts = {
-    name: UncertaintyRegressor(regressor, cv=3, random_state=0).fit(X_train, y_train).predict_dist(X_test)
+    name: UncertaintyRegressor(regressor, cv=3, random_state=0)
+    .fit(X_train, y_train)
+    .predict_dist(X_test)
     for name, regressor in regressors.items()
 }
-test = paired_permutation_test(y_test, forecasts["forest"], forecasts["boosting"], "crps", random_state=0)
+test = paired_permutation_test(
+    y_test, forecasts["forest"], forecasts["boosting"], "crps", random_state=0
+)
 print(f"CRPS of forest minus boosting: {test.difference:.2f} MPa, p = {test.p_value:.3f}")
 
 _, ax = plt.subplots(figsize=(5.4, 3), layout="constrained")

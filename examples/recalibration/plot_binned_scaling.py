@@ -31,7 +31,10 @@ for recalibrator in (StdScalingRecalibrator(), BinnedScalingRecalibrator()):
         model, X_test, y_test, n_bins=5, unit="1000 $", name=name, ax=ax
     )
     ax = display.ax_
-    print(f"{name:14s} error / predicted:", (display.table["rmse"] / display.table["rmv"]).round(2).tolist())
+    print(
+        f"{name:14s} error / predicted:",
+        (display.table["rmse"] / display.table["rmv"]).round(2).tolist(),
+    )
 plt.show()
 
 # %%

@@ -27,7 +27,8 @@ model = BootstrapRegressor(forest, noise=None, random_state=0)
 trees, trees_test = cross_val_predict_dist(model, X, y, cv=5), model.fit(X, y).predict_dist(X_test)
 calibration, before = (Normal(each.mean(), each.std()) for each in (trees, trees_test))
 
-names = ["Identity", "StdScaling", "BinnedScaling", "VarianceIsotonic", "Isotonic", "Empirical", "Conformal"]
+names = ["Identity", "StdScaling", "BinnedScaling", "VarianceIsotonic"]
+names += ["Isotonic", "Empirical", "Conformal"]
 recalibrators = {name: getattr(recalibration, f"{name}Recalibrator")() for name in names}
 recalibrators["Conformal, by quarter"] = recalibration.ConformalRecalibrator(group_by=4)
 recalibrators["OperatingPoint"] = recalibration.OperatingPointRecalibrator(miss_rate=0.1)
@@ -37,9 +38,9 @@ for name in ("GPNormal", "GPBeta", "GPCauchy"):
 rows, quarters = {}, {}
 for name, recalibrator in recalibrators.items():
     dist = recalibrator.fit(calibration, y).transform(before)
-    rows[name] = {"coverage": prediction_interval_coverage(y_test, dist), "CRPS": crps_loss(y_test, dist)}
+    rows[name] = prediction_interval_coverage(y_test, dist), crps_loss(y_test, dist)
     quarters[name] = conditional_coverage(y_test, dist, feature=before.std(), n_bins=4)["coverage"]
-print(pd.DataFrame(rows).T.round(3).to_string())
+print(pd.DataFrame(rows, index=["coverage", "CRPS"]).T.round(3).to_string())
 
 _, ax = plt.subplots(figsize=(6, 4.4), layout="constrained")
 ax.plot(100 * pd.DataFrame(quarters).T, list(quarters), "o")

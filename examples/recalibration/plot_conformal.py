@@ -34,7 +34,11 @@ for name, dist in forecasts.items():
     coverage = 100 * conditional_coverage(y_test, dist, feature=test.std(), n_bins=4)["coverage"]
     print(f"{name:18s}", coverage.round(0).tolist())
     ax.plot([1, 2, 3, 4], coverage, "o-", label=name)
-ax.set(xlabel="quarter of the predicted widths", ylabel="coverage of 90 % intervals (%)", xticks=[1, 2, 3, 4])
+ax.set(
+    xlabel="quarter of the predicted widths",
+    ylabel="coverage of 90 % intervals (%)",
+    xticks=[1, 2, 3, 4],
+)
 ax.legend()
 plt.show()
 

@@ -31,7 +31,9 @@ grid = np.linspace(-20, 30, 300)
 for name, model in {"Gaussian": gaussian, "recalibrated": empirical}.items():
     dist = predict_dist(model, X_test)
     print(f"{name:13s} CRPS {crps_loss(y_test, dist):.2f} thousand dollars")
-    one = dist[np.zeros(300, dtype=int)]  # the forecast of the first test row, at each point of the grid
+    one = dist[
+        np.zeros(300, dtype=int)
+    ]  # the forecast of the first test row, at each point of the grid
     ax.plot(grid, one.cdf(grid + gaussian.predict(X_test[:1])), label=f"{name} forecast")
 ax.set(xlabel="error (1000 dollars)", ylabel="cumulative probability", xlim=(-20, 30))
 ax.legend()

@@ -26,7 +26,12 @@ _, axes = plt.subplots(1, 2, figsize=(6.4, 4), sharey=True, layout="constrained"
 for ax, (name, dist) in zip(axes, forecasts.items(), strict=True):
     print(f"{name:6s} CRPS {crps_loss(y[1::2], dist):.2f} mpg")
     PredictionBandDisplay.from_predictions(
-        y[1::2], dist, x=X[1::2, 0], x_name="weight (1000 lb)", target_name="miles per gallon", ax=ax
+        y[1::2],
+        dist,
+        x=X[1::2, 0],
+        x_name="weight (1000 lb)",
+        target_name="miles per gallon",
+        ax=ax,
     )
     ax.set_title(name)
     ax.label_outer()

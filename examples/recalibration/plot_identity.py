@@ -23,7 +23,9 @@ from skuq.recalibration import (
 
 data = load_medical_cost()
 X, y = data["data"], data["target"] / 1000  # 1000 dollars
-pipeline = make_pipeline(UncertaintyRegressor(BayesianRidge(), random_state=0), IdentityRecalibrator())
+pipeline = make_pipeline(
+    UncertaintyRegressor(BayesianRidge(), random_state=0), IdentityRecalibrator()
+)
 recalibrators = [
     IdentityRecalibrator(),
     StdScalingRecalibrator(),
@@ -46,7 +48,6 @@ ax.plot(crps, names, "o", markersize=10)
 ax.set(xlabel="cross-validated CRPS (1000 dollars)")
 ax.margins(x=0.2, y=0.2)
 ax.invert_yaxis()
-ax.grid(axis="y", alpha=0.4)
 plt.show()
 
 # %%

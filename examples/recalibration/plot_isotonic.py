@@ -21,7 +21,9 @@ X, y = data["data"], data["target"] / 1000  # 1000 dollars
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 
 before = BayesianRidge().fit(X_train, y_train)
-after = RecalibratedRegressor(BayesianRidge(), IsotonicRecalibrator(), random_state=0).fit(X_train, y_train)
+after = RecalibratedRegressor(BayesianRidge(), IsotonicRecalibrator(), random_state=0).fit(
+    X_train, y_train
+)
 ax = None
 for name, model in {"before": before, "after": after}.items():
     display = CalibrationCurveDisplay.from_estimator(model, X_test, y_test, name=name, ax=ax)

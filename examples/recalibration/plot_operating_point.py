@@ -28,10 +28,18 @@ for name, options in {"miss rate": {"miss_rate": 0.05}, "cost": {"cost": (1.0, 5
     recalibrator = OperatingPointRecalibrator(**options).fit(calibrate, y_calibrate)
     bounds = recalibrator.transform(test).interval(recalibrator.coverage_)
     width, missed = interval_bandwidth(y_test, bounds), interval_miss_rate(y_test, bounds)
-    print(f"{name} factor {recalibrator.operating_point_.parameter:.2f}, ± {width:.1f} MPa, {missed:.1%} out")
+    print(
+        f"{name} factor {recalibrator.operating_point_.parameter:.2f}, ± {width:.1f} MPa, {missed:.1%} out"
+    )
 
 UncertaintyCharacteristicsDisplay.from_predictions(
-    y_calibrate, calibrate, unit="MPa", name="random forest", miss_rate=0.05, cost=(1.0, 50.0), ref_line=False
+    y_calibrate,
+    calibrate,
+    unit="MPa",
+    name="random forest",
+    miss_rate=0.05,
+    cost=(1.0, 50.0),
+    ref_line=False,
 )
 plt.show()
 

@@ -26,7 +26,9 @@ print(f"factor: {recalibrated[-1].factor_:.2f}")
 
 ax = None
 for name, model in {"before": recalibrated[0], "after": recalibrated}.items():
-    display = CalibrationCurveDisplay.from_estimator(model, X_test, y_test, kind="interval", name=name, ax=ax)
+    display = CalibrationCurveDisplay.from_estimator(
+        model, X_test, y_test, kind="interval", name=name, ax=ax
+    )
     ax = display.ax_
     print(f"coverage of 90 % intervals {name}: {display.proportions[89]:.0%}")
 plt.show()

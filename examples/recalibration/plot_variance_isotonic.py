@@ -36,7 +36,9 @@ ax.plot(before.std()[order], after.std()[order], drawstyle="steps-mid", label="r
 ax.plot(table["rmv"], table["rmse"], "o", color="C3", label="error of test rows, in 8 bins")
 ax.axline((0, 0), slope=1, color="0.5", linestyle="--", label="before")
 ax.set(
-    xlabel="predicted standard deviation (1000 $)", ylabel="standard deviation, error (1000 $)", xlim=(0, 10)
+    xlabel="predicted standard deviation (1000 $)",
+    ylabel="standard deviation, error (1000 $)",
+    xlim=(0, 10),
 )
 ax.legend(loc="lower right")
 plt.show()

@@ -19,7 +19,9 @@ data = load_autoMPG6()
 X, y = data["data"][:, [2]] / 1000, data["target"]  # weight in 1000 pounds, miles per gallon
 
 spline = make_pipeline(SplineTransformer(5), Ridge(0.1))
-model = BootstrapRegressor(spline, n_estimators=50, noise="heteroscedastic", random_state=0).fit(X, y)
+model = BootstrapRegressor(spline, n_estimators=50, noise="heteroscedastic", random_state=0).fit(
+    X, y
+)
 grid = np.linspace(1.6, 5.1, 100)
 dist = model.predict_dist(grid[:, np.newaxis])
 for part in (dist.epistemic(), dist.aleatoric()):
@@ -28,7 +30,9 @@ for part in (dist.epistemic(), dist.aleatoric()):
 _, ax = plt.subplots(figsize=(5.6, 4), layout="constrained")
 ax.plot(X[:, 0], y, ".", color="0.3", markersize=3)
 ax.fill_between(grid, *dist.interval(0.9).T, color="C0", alpha=0.25, label="90 % of new cars")
-ax.fill_between(grid, *dist.epistemic().interval(0.9).T, color="C3", alpha=0.5, label="90 % for the mean")
+ax.fill_between(
+    grid, *dist.epistemic().interval(0.9).T, color="C3", alpha=0.5, label="90 % for the mean"
+)
 ax.set(xlabel="weight (1000 lb)", ylabel="miles per gallon")
 ax.legend()
 plt.show()

@@ -16,7 +16,10 @@ from skuq.regressors import MultiQuantileRegressor
 
 data = load_medical_cost()
 smokes = data["data"][:, 2] == 1
-X, y = data["data"][smokes][:, [0]], data["target"][smokes] / 1000  # body mass index -> 1000 dollars
+X, y = (
+    data["data"][smokes][:, [0]],
+    data["target"][smokes] / 1000,
+)  # body mass index -> 1000 dollars
 
 boosting = GradientBoostingRegressor(loss="quantile", n_estimators=30, max_depth=2, random_state=0)
 model = MultiQuantileRegressor(boosting, levels=[0.05, 0.25, 0.5, 0.75, 0.95]).fit(X, y)
@@ -28,10 +31,14 @@ print("quantiles at a body mass index of 40:", quantiles[np.argmin(abs(grid - 40
 
 _, ax = plt.subplots(figsize=(5.6, 4), layout="constrained")
 ax.fill_between(grid, quantiles[:, 0], quantiles[:, 4], alpha=0.2, label="5 % to 95 %")
-ax.fill_between(grid, quantiles[:, 1], quantiles[:, 3], color="C0", alpha=0.35, label="25 % to 75 %")
+ax.fill_between(
+    grid, quantiles[:, 1], quantiles[:, 3], color="C0", alpha=0.35, label="25 % to 75 %"
+)
 ax.plot(grid, quantiles[:, 2], label="median")
 ax.plot(X[:, 0], y, ".", color="0.3", markersize=3)
-ax.set(xlabel="body mass index of smokers (kg/m²)", ylabel="medical bill (1000 dollars)", xlim=(18, 45))
+ax.set(
+    xlabel="body mass index of smokers (kg/m²)", ylabel="medical bill (1000 dollars)", xlim=(18, 45)
+)
 ax.legend(loc="upper left")
 plt.show()
 

@@ -18,7 +18,9 @@ from skuq.recalibration import EmpiricalRecalibrator
 from skuq.regressors import BootstrapRegressor, RecalibratedRegressor
 
 data = load_medical_cost()
-X_train, X_test, y_train, y_test = train_test_split(data["data"], data["target"] / 1000, random_state=0)
+X_train, X_test, y_train, y_test = train_test_split(
+    data["data"], data["target"] / 1000, random_state=0
+)
 
 forest = RandomForestRegressor(40, min_samples_leaf=3, random_state=0)
 spread = BootstrapRegressor(forest, noise=None, random_state=0)
@@ -31,7 +33,9 @@ for name, model in {"spread of the trees": spread, "recalibrated": recalibrated}
     print(
         f"{name:20s} coverage of 90 % intervals {coverage:.0%}, CRPS (1000 $) {crps_loss(y_test, dist):.2f}"
     )
-    ax = CalibrationCurveDisplay.from_predictions(y_test, dist, kind="interval", name=name, ax=ax).ax_
+    ax = CalibrationCurveDisplay.from_predictions(
+        y_test, dist, kind="interval", name=name, ax=ax
+    ).ax_
 plt.show()
 
 # %%

@@ -17,12 +17,16 @@ data = load_ccpp()
 X, y = data["data"][:2000, [0]], data["target"][:2000]  # temperature in °C, output in MW
 observed = (X[:, 0] < 14) | (X[:, 0] > 20)
 
-model = SparseGaussianProcessRegressor(20, kernel="matern32", random_state=0).fit(X[observed], y[observed])
+model = SparseGaussianProcessRegressor(20, kernel="matern32", random_state=0).fit(
+    X[observed], y[observed]
+)
 grid = np.linspace(0, 38, 200)
 dist = model.predict_dist(grid[:, np.newaxis])
 epistemic = dist.epistemic().std()
 print(f"standard deviation of the noise {model.noise_scale_:.1f} MW")
-print("of the function, at 10, 17 and 38 °C (MW):", np.interp([10, 17, 38], grid, epistemic).round(1))
+print(
+    "of the function, at 10, 17 and 38 °C (MW):", np.interp([10, 17, 38], grid, epistemic).round(1)
+)
 
 _, (top, bottom) = plt.subplots(2, 1, figsize=(5.6, 4.6), sharex=True, layout="constrained")
 top.plot(X[observed, 0], y[observed], ".", color="0.5", markersize=1)
