@@ -20,15 +20,15 @@ ON = ("std", "variance")
 def ence_of_weights(
     y: FloatArray, dist: Distribution, *, n_bins: int = 10, strategy: str = "quantile"
 ) -> WeightFunction:
-    """Return the ENCE as a function of weights."""
+    """Return the ENCE as a function of weights, for which the rows are sorted once."""
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
     mean, std = finite_mean(dist), finite_std(dist)
     binning, columns = Binning(std, n_bins, strategy), squares(y, mean, std)
 
     def of_weights(weight: FloatArray | None) -> float:
-        _, mean_square = bin_means(binning.bins(weight), columns)
-        return normalized_calibration_error(*np.sqrt(mean_square))
+        _, (mean_variance, mean_squared_error) = bin_means(binning.bins(weight), columns)
+        return normalized_calibration_error(np.sqrt(mean_variance), np.sqrt(mean_squared_error))
 
     return of_weights
 
@@ -152,7 +152,7 @@ def expected_normalized_calibration_error(
 def uce_of_weights(
     y: FloatArray, dist: Distribution, *, n_bins: int = 10, strategy: str = "uniform", on: str = "variance"
 ) -> WeightFunction:
-    """Return the UCE as a function of weights."""
+    """Return the UCE as a function of weights, for which the rows are sorted once."""
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
     check_option(on, "on", ON)
@@ -160,8 +160,8 @@ def uce_of_weights(
     binning, columns = Binning(bin_key(std, strategy, on), n_bins, strategy), squares(y, mean, std)
 
     def of_weights(weight: FloatArray | None) -> float:
-        total, (mean_variance, mean_square) = bin_means(binning.bins(weight), columns)
-        return float(total @ np.abs(mean_square - mean_variance) / total.sum())
+        total, (mean_variance, mean_squared_error) = bin_means(binning.bins(weight), columns)
+        return float(total @ np.abs(mean_squared_error - mean_variance) / total.sum())
 
     return of_weights
 

@@ -66,16 +66,16 @@ class GPCauchyRecalibrator(GPRecalibrator):
     Parameters
     ----------
     n_inducing_points : int, default=24
-        At most so many predictions carry the function. More follow a wigglier one, at a cost in
-        proportion to the square.
+        Maximum number of inducing points. More points allow a less smooth function; the cost grows with
+        their square.
     batch_size : int or None, default=None
-        None sums over all rows in every step and stops at the optimum. An int takes random batches of
-        so many rows, which is faster from about 50 000 rows on and somewhat less exact.
+        Number of rows of each stochastic gradient step. None uses all rows in every step and converges to
+        the optimum; batches are faster from about 50 000 rows on, and somewhat less exact.
     max_iter : int or None, default=None
-        Most iterations: None is 100 on all rows, of which 10 to 40 are usual, and 500 by batches, which
-        are always used up.
+        Maximum number of iterations. None means 100 on all rows, of which 10 to 40 are usual, and 500 with
+        batches, which are always used up.
     random_state : int, RandomState instance or None, default=None
-        The batches; without ``batch_size`` nothing is random.
+        Seed of the batches; unused if ``batch_size`` is None.
 
     Attributes
     ----------

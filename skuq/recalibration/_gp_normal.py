@@ -14,8 +14,8 @@ from skuq.recalibration._gp.engine import LatentPrior, Rows
 from skuq.recalibration._gp.fit import CalibrationRows, log_size, read_rows
 from skuq.recalibration._scaling import ScalingRecalibrator, Spread, finite_std, overall_factor
 
-_LARGEST = 50.0
-"""Exponents are held here, where the bound is beyond doubt too low."""
+_MAX_EXPONENT = 50.0
+"""Limit of exponents, against overflow: the evidence lower bound is far below any that is accepted there."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class NormalLikelihood:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return E log p in closed form, -(m + z^2 exp(-m + v/2)) / 2, and its derivatives."""
         exponent = self.log_square[rows] - mean[0] + covariance[0, 0] / 2
-        half = 0.5 * np.exp(np.minimum(exponent, _LARGEST))
+        half = 0.5 * np.exp(np.minimum(exponent, _MAX_EXPONENT))
         return -0.5 * mean[0] - half, (half - 0.5)[np.newaxis], -half[np.newaxis, np.newaxis]
 
 
@@ -54,16 +54,16 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     Parameters
     ----------
     n_inducing_points : int, default=24
-        At most so many predictions carry the function. More follow a wigglier one, at a cost in
-        proportion to the square.
+        Maximum number of inducing points. More points allow a less smooth function; the cost grows with
+        their square.
     batch_size : int or None, default=None
-        None sums over all rows in every step and stops at the optimum. An int takes random batches of
-        so many rows, which is faster from about 100 000 rows on and somewhat less exact.
+        Number of rows of each stochastic gradient step. None uses all rows in every step and converges to
+        the optimum; batches are faster from about 100 000 rows on, and somewhat less exact.
     max_iter : int or None, default=None
-        Most iterations: None is 100 on all rows, of which 10 to 40 are usual, and 500 by batches, which
-        are always used up.
+        Maximum number of iterations. None means 100 on all rows, of which 10 to 40 are usual, and 500 with
+        batches, which are always used up.
     random_state : int, RandomState instance or None, default=None
-        The batches; without ``batch_size`` nothing is random.
+        Seed of the batches; unused if ``batch_size`` is None.
 
     Attributes
     ----------
@@ -142,14 +142,15 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     """
 
     _prior = LatentPrior(constants=np.array([3.0]), rates=np.array([1.0]))
-    """Of the log variance factor: a common standard deviation 4.5 times as large is one deviation."""
+    """Of the log variance factor: one prior deviation of the constant, 3, is a factor exp(3 / 2) = 4.5."""
 
     def _calibration_rows(self, spread: Spread) -> CalibrationRows:
         overall_factor(spread.z, spread.weight)  # raises where no spread, or no finite one, is left
         return read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
 
     def _likelihood(self, observed: FloatArray) -> NormalLikelihood:
-        return NormalLikelihood(2 * observed[0])
+        (log_abs_z,) = observed  # from `_calibration_rows`
+        return NormalLikelihood(2 * log_abs_z)
 
     def _factors(self, dist: Distribution) -> FloatArray:
         if self._process is None:

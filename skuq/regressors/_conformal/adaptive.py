@@ -85,14 +85,20 @@ class AdaptiveCalibration:
         self._levels: dict[float, tuple[int, float]] = {}
 
     def extend(self, parts: Sequence[PredictedRows]) -> None:
-        """Add those of the ``parts`` that are new; each is first ranked among the rows before it."""
+        """Add those of the ``parts`` that are new; each is first ranked among the rows before it.
+
+        A part that cannot be scored, or that pushes rows of a group out of the window until it is too small,
+        raises and changes nothing.
+        """
         for part in parts[self._n_parts :]:
-            new = self._scored(part)
+            new, observed = self._scored(part), []
             if self._n_parts:
-                self._observed.append(self._observe(part))
+                observed = [self._observe(part)]
                 # only rows observed after `fit` push older ones out of the window
                 new = self.calibration_set.followed_by(new, self._settings.window)
+            new.check()
             self.calibration_set = new
+            self._observed += observed
             self._n_parts += 1
 
     def miscoverage(self, coverage: float) -> float:

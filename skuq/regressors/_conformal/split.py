@@ -37,7 +37,10 @@ from skuq.regressors._random import seeded_clone
 __all__ = ["SplitConformal", "fit_split"]
 
 _COVERAGES = np.sort(np.append(np.arange(0, 100, 2) / 100, [0.95, 0.99, 0.998]))
-"""Coverages of the intervals whose bounds are quantiles of the distribution of "cqr": levels in per cent."""
+"""Coverages of the intervals whose bounds are the quantiles of the distribution of "cqr".
+
+They are those at 1 %, 2 %, ..., 99 %, and at 2.5, 0.5 and 0.1 % from either end.
+"""
 
 
 def fit_split(data: TrainingData, settings: ConformalSettings, progress: Progress) -> SplitConformal:
@@ -73,7 +76,6 @@ def fit_split(data: TrainingData, settings: ConformalSettings, progress: Progres
     held_out = data.take(calibrating)
     conformal = SplitConformal(fitted, score, settings, calibrating, columns)
     conformal.add(held_out.X, prediction, held_out.y, held_out.sample_weight)
-    conformal.check_calibration_set()
     progress.done("calibration")
     return conformal
 
@@ -156,7 +158,7 @@ class SplitConformal:
         self._parts.append(self._rows(X, prediction, y, weight))
         try:
             self._calibration()
-        except ValueError:  # rows that cannot be scored leave the regressor as it was
+        except ValueError:  # the calibration set is as it was, and the next call starts from there
             self._parts.pop()
             raise
 
@@ -180,10 +182,6 @@ class SplitConformal:
     def n_calibration(self) -> float:
         """Number of rows that calibrate now, weights counted."""
         return float(self._calibration().calibration_set.repetitions.sum())
-
-    def check_calibration_set(self) -> None:
-        """Raise if no calibration row has weight, or a group has too few rows."""
-        self._calibration().calibration_set.check()
 
     def _rows(
         self, X: Any, prediction: Any, y: FloatArray | None = None, weight: FloatArray | None = None
@@ -236,6 +234,7 @@ class SplitConformal:
         The band is that of the nominal coverage, the score quantile that of the miscoverage aimed at. An
         empty interval becomes the point at its centre.
         """
+        # an adapted miscoverage may lie outside [0, 1]
         quantile = calibration.quantile(rows, max(1 - miscoverage, 0.0))
         lower, upper = self._score.invert(rows.prediction, quantile, coverage)
         empty = lower > upper if miscoverage < 1 else np.ones(rows.n, dtype=bool)

@@ -233,3 +233,17 @@ def test_bad_density_ratios(finished, density_ratio, error, words):
     model, X, y, _ = finished["split"]
     with pytest.raises(error, match=words):
         ConformalRegressor(model, density_ratio=density_ratio).fit(X, y)
+
+
+def test_rows_that_push_a_group_out_of_the_window_raise_and_change_nothing():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=200), "shop": np.arange(200) % 2})
+    y = X["x"].to_numpy() + rng.normal(size=200)
+    model = ConformalRegressor(LinearRegression(), group_by="shop", window=40, random_state=0).fit(X, y)
+    before = model.predict_interval(X)
+    of_one_shop = X["shop"] == 0
+    with pytest.raises(ValueError, match="label 1, which has 3 calibration rows"):
+        model.partial_fit(X[of_one_shop][:36], y[of_one_shop][:36])
+    np.testing.assert_array_equal(model.predict_interval(X), before)
+    model.partial_fit(X[:30], y[:30])
+    assert model.n_calibration_ == 40
