@@ -14,7 +14,7 @@ def to_rst(markdown):
         heading = re.fullmatch(r"(#+) (.*)", line)
         is_row = line.lstrip().startswith("|")
         if heading:
-            title = _inline(heading[2].strip("[]"))
+            title = _inline(re.sub(r"^\[([^\]]+)\]", r"\1", heading[2]))  # [1.0] - 2026-12-01
             lines += [title, UNDERLINES[len(heading[1])] * len(title)]
         elif is_row:
             indent = line[: -len(line.lstrip())]

@@ -75,11 +75,7 @@ def reachable(address):
         return False
 
 
-intersphinx_mapping = (
-    {name: (address, None) for name, address in INVENTORIES.items()}
-    if reachable(INVENTORIES["python"])
-    else {}
-)
+intersphinx_mapping = {name: (address, None) for name, address in INVENTORIES.items() if reachable(address)}
 
 # The tutorial, the how-to guides and the gallery are scripts: the build runs them and shows what they print
 # and plot, and a warning fails it. A page of the reference ends with the scripts that use its name.

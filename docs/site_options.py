@@ -15,6 +15,8 @@ def theme_options(repository, site, version):
         options |= {"github_url": repository, "use_edit_page_button": True}
     if site:
         switcher = {"json_url": f"{site}/_static/switcher.json", "version_match": version}
+        # The file is written by this build: there is none to be read at the first one.
+        options["check_switcher"] = False
         navbar_end = ["version-switcher", "theme-switcher", "navbar-icon-links"]
         options |= {"switcher": switcher, "navbar_end": navbar_end}
     return options

@@ -162,6 +162,7 @@ def test_the_fit_of_a_gaussian_process_recalibrator():
         "recalibration._gp.engine",
         "recalibration._gp.search",
     ]
+    assert path.again == set()
 
 
 def callers() -> list[str]:

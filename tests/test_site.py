@@ -22,6 +22,9 @@ from tests.test_public_api import PUBLIC
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "docs" / "_build" / "html"
 SOURCES = (
+    "skuq/**/*.py",
+    "CHANGELOG.md",
+    "docs/_templates/*/*",
     "docs/*.py",
     "docs/*.rst",
     "docs/[!_]*/*.rst",

@@ -110,8 +110,9 @@ def reaching_scores(
     as with counts or prices, the interval of their score would then miss all of them and with them the
     guaranteed coverage.
     """
-    # the distance between floating-point numbers next to y and the bounds, in units of the score
-    grain = np.spacing(np.maximum(np.abs(y), np.maximum(np.abs(low), np.abs(high))))
+    # the distance between floating-point numbers next to the largest term of a bound, in units of the score
+    terms = np.abs(y), np.abs(low), np.abs(high), np.abs(scale * score)
+    grain = np.spacing(np.maximum.reduce(np.broadcast_arrays(*terms)))
     step = np.divide(grain, scale, out=np.zeros_like(score), where=scale > 0)
     for _ in range(_ROUNDINGS):
         outside = (y < low - scale * score) | (y > high + scale * score)

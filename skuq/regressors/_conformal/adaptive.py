@@ -13,7 +13,6 @@ import numpy as np
 
 from skuq._typing import BoolArray, FloatArray
 from skuq.distributions._numerics.ranks import RANK_TOLERANCE, score_level
-from skuq.recalibration._residuals import reaching_scores
 from skuq.regressors._conformal.calibration_set import CalibrationSet, PredictedRows
 from skuq.regressors._conformal.scores import ConformalScore
 from skuq.regressors._conformal.settings import ConformalSettings
@@ -114,11 +113,8 @@ class AdaptiveCalibration:
 
     def _scored(self, part: PredictedRows) -> CalibrationSet:
         """Return the calibration set of these rows alone."""
-        scores = self._score.score(part.prediction, part.y, self._coverage)
-        if self._score.symmetric:
-            scores = reaching_scores(scores, *self._score.band(part.prediction, self._coverage), part.y)
         return CalibrationSet(
-            scores,
+            self._score.score(part.prediction, part.y, self._coverage),
             part.repetitions,
             np.broadcast_to(part.test_weight, part.n),
             part.labels,

@@ -25,7 +25,7 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._point import point_predict
 from skuq.prediction._rules.quantile_estimators import find_quantile_loss
-from skuq.recalibration._residuals import standardised_residuals
+from skuq.recalibration._residuals import reaching_scores, standardised_residuals
 
 __all__ = [
     "SCORES",
@@ -76,9 +76,14 @@ class ConformalScore(ABC):
         """Return the band of each row at a nominal coverage."""
 
     def score(self, prediction: Any, y: FloatArray, coverage: float) -> FloatArray:
-        """Return the scores of observed rows, shape (1, n) if symmetric, else (2, n) for below and above."""
+        """Return the scores of observed rows, shape (1, n) if symmetric, else (2, n) for below and above.
+
+        The interval of a symmetric score, as rounded, contains its y.
+        """
         distances = self._distances(prediction, y, coverage)
-        return distances.max(axis=0, keepdims=True) if self.symmetric else distances
+        if not self.symmetric:
+            return distances
+        return reaching_scores(distances.max(axis=0, keepdims=True), *self.band(prediction, coverage), y)
 
     def invert(self, prediction: Any, quantile: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
         """Return the interval of the y whose scores are at most the quantiles.

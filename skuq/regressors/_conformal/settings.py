@@ -69,23 +69,23 @@ class ConformalSettings:
 
     estimator: Any
     method: str
-    symmetric: bool = True
-    cv: Any = None
-    calibration_size: float | int = 0.25
-    n_estimators: int = 50
-    aggregate: str = "mean"
-    group_by: Callable[[Any], Any] | Hashable | None = None
-    rare_groups: str = "raise"
-    min_group_size: int = 10
-    density_ratio: Callable[[Any], Any] | None = None
-    gamma: float = 0.005
-    window: int | None = None
-    block_size: int | None = None
-    n_jobs: int | None = None
-    random_state: Any = None
-    verbose: int = 0
-    split_seed: int = 0
-    model_seed: int = 0
+    symmetric: bool
+    cv: Any
+    calibration_size: float | int
+    n_estimators: int
+    aggregate: str
+    group_by: Callable[[Any], Any] | Hashable | None
+    rare_groups: str
+    min_group_size: int
+    density_ratio: Callable[[Any], Any] | None
+    gamma: float
+    window: int | None
+    block_size: int | None
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+    split_seed: int
+    model_seed: int
 
 
 class ConformalStrategy(Protocol):

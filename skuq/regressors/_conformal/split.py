@@ -158,7 +158,7 @@ class SplitConformal:
         self._parts.append(self._rows(X, prediction, y, weight))
         try:
             self._calibration()
-        except ValueError:  # the calibration set is as it was, and the next call starts from there
+        except Exception:  # the calibration set is as it was, and the next call starts from there
             self._parts.pop()
             raise
 

@@ -117,6 +117,18 @@ def test_crossing_bounds_become_a_point():
     assert centred == pytest.approx(np.zeros((1, 2)), abs=1e-12)
 
 
+def test_rounding_takes_no_ties_out_of_the_interval_where_scores_exceed_the_targets():
+    """A step of one rounding of y would be lost beside a score that is larger than y and its prediction."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        y = np.round(rng.normal(size=4), 2)[rng.integers(0, 4, size=80)]
+        model = FrozenEstimator(DummyRegressor(strategy="constant", constant=0.72).fit(y[:, np.newaxis], y))
+        regressor = ConformalRegressor(model).fit(np.zeros((80, 1)), y)
+        for coverage in (0.5, 0.7, 0.8, 0.9, 0.95):
+            lower, upper = regressor.predict_interval(np.zeros((80, 1)), coverage).T
+            assert np.mean((lower <= y) & (y <= upper)) >= np.ceil(81 * coverage - 1e-9) / 80
+
+
 @pytest.mark.parametrize("unit", [1.0, 0.1, 0.01, 1 / 3, 1e6 / 7])
 @pytest.mark.parametrize("method", ["split", "normalized", "cqr"])
 def test_rounding_takes_no_ties_out_of_the_interval(method, unit):
