@@ -30,7 +30,6 @@ report = uncertainty_report(
     y_test, forecasts, metrics=["crps", "mace", "ence", "picp"], n_resamples=200, random_state=0
 )
 print(report[["value", "calibrated_low", "calibrated_high"]].round(3))
-report.attrs["summary"]
 
 # %%
 # The report is a DataFrame with one row for each metric and model.

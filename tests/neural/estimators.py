@@ -12,4 +12,5 @@ ESTIMATORS = [
 
 def not_among(models):
     """Return the estimators of which none of the models is an instance."""
-    return [each for each in ESTIMATORS if each not in {type(model) for model in models}]
+    classes = {type(model) for model in models}
+    return [each for each in ESTIMATORS if each not in classes]
