@@ -7,7 +7,6 @@ import warnings
 from pathlib import Path
 
 import skuq
-from skuq.metrics._spec import all_specs
 
 sys.path.insert(0, str(Path(__file__).parent))
 import changelog
@@ -116,32 +115,11 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 
-def write_metrics_table(app):
-    """Write the table of all metrics from their records, for docs/explanation/which-metric.rst."""
-    better = {"lower": "lower", "higher": "higher", None: "neither"}
-    units = {0: "none", 1: "y", "log": "log y"}
-    lines = [".. csv-table::", "    :header-rows: 1", "    :delim: |", ""]
-    lines.append("    Metric | Scorer | Units | Better | Proper")
-    for spec in all_specs().values():
-        cells = [
-            f":func:`~skuq.metrics.{spec.function.__name__}`",
-            "" if spec.required_options else f"``{spec.scorer_name}``",
-            units.get(spec.units, f"y^{spec.units}"),
-            better[spec.direction],
-            "yes" if spec.proper else "no",
-        ]
-        lines.append("    " + " | ".join(cells))
-    path = Path(app.srcdir) / "reference" / "generated" / "metrics.inc"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
-
-
 def setup(app):
     """Connect the tables and plots to the build."""
     app.add_config_value("site", "", "env")
     app.connect("build-finished", site_options.write_versions)
     app.connect("builder-inited", changelog.write_changelog)
-    app.connect("builder-inited", write_metrics_table)
     app.connect("builder-inited", metric_tables.write_tables)
     app.connect("builder-inited", recalibration_pictures.write_pictures)
     app.connect("builder-inited", conformal_pictures.write_pictures)

@@ -25,6 +25,7 @@ FAMILIES = (
     ("Uncertainty characteristics curve", "uncertainty-characteristics", ("scores",)),
 )
 COLUMNS = ("Metric", "Scorer", "Needs", "Units", "Better", "Best", "Proper", "Source")
+OVERVIEW = ("Metric", "Scorer", "Units", "Better", "Proper")
 SIZES = (100, 1000, 10_000)
 DRAWS = 200
 
@@ -83,6 +84,13 @@ def metric_tables():
     return "\n".join(lines)
 
 
+def overview():
+    """Return one table of all metrics, with some of the columns."""
+    kept = [COLUMNS.index(column) for column in OVERVIEW]
+    rows = [cells_of(spec) for spec in all_specs().values()]
+    return "\n".join(table(OVERVIEW, [[row[k] for k in kept] for row in rows]))
+
+
 def simulate(specs, n, rng):
     """Return mean and 95 % quantile of each metric for calibrated forecasts of n rows."""
     scale = rng.uniform(0.5, 1.5, size=n)
@@ -108,8 +116,9 @@ def null_values():
 
 
 def write_tables(app):
-    """Write the tables that docs/reference/metrics.rst includes."""
+    """Write the tables that the pages on metrics include."""
     folder = Path(app.srcdir) / "reference" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "metrics.inc").write_text(overview(), encoding="utf-8")
     (folder / "metric-tables.inc").write_text(metric_tables(), encoding="utf-8")
     (folder / "null-values.inc").write_text(null_values(), encoding="utf-8")

@@ -2,8 +2,9 @@
 Why are my intervals too narrow?
 ================================
 
-The 90 % intervals of a fitted model cover far less on new rows. Errors divided by predicted standard
-deviations tell bias, scale and shape apart, and so which recalibrator of :mod:`skuq.recalibration` to use.
+The 90 % intervals of a fitted model cover far less on new rows. The mean, the spread and the skewness of the
+standardised residuals distinguish bias, scale and shape, and with them the suitable recalibrator of
+:mod:`skuq.recalibration`.
 """
 
 import matplotlib.pyplot as plt

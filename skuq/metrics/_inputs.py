@@ -5,7 +5,7 @@ Rows of weight zero are dropped here, once, so that they have no influence in an
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from skuq.distributions._pit import pit_scores, tie_tolerance
 Forecast = Distribution | FloatArray
 """A distribution, or bounds of shape (n, 2)."""
 
+AnyForecast = TypeVar("AnyForecast", Distribution, FloatArray)
+
 
 def check_forecast(
     y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None
@@ -30,11 +32,7 @@ def check_forecast(
     """Return target, distribution and weights of the rows with positive weight."""
     dist = as_distribution(y_pred)
     y = check_target(y_true, n=len(dist))
-    weight = check_sample_weight(sample_weight, len(dist))
-    if weight is not None and weight.min() == 0:
-        keep = weight > 0
-        y, dist, weight = y[keep], dist[keep], weight[keep]
-    return y, dist, weight
+    return _rows_that_count(y, dist, check_sample_weight(sample_weight, len(dist)))
 
 
 def check_forecast_or_bounds(
@@ -45,11 +43,17 @@ def check_forecast_or_bounds(
         return check_forecast(y_true, y_pred, sample_weight)
     bounds = check_interval_bounds(y_pred)
     y = check_target(y_true, n=len(bounds))
-    weight = check_sample_weight(sample_weight, len(bounds))
-    if weight is not None and weight.min() == 0:
-        keep = weight > 0
-        y, bounds, weight = y[keep], bounds[keep], weight[keep]
-    return y, bounds, weight
+    return _rows_that_count(y, bounds, check_sample_weight(sample_weight, len(bounds)))
+
+
+def _rows_that_count(
+    y: FloatArray, forecast: AnyForecast, weight: FloatArray | None
+) -> tuple[FloatArray, AnyForecast, FloatArray | None]:
+    """Return the rows with positive weight."""
+    if weight is None or weight.min() > 0:
+        return y, forecast, weight
+    keep = weight > 0
+    return y[keep], forecast[keep], weight[keep]
 
 
 def check_forecast_alone(

@@ -150,7 +150,7 @@ def bias_path(
     del ends  # as long as the rows, and of no further use
     # A covered target is (b + z) - |e| inside: the hinge at the critical bias.
     excess = hinge_sum(t, critical, share)
-    deficit = hinge_sum(t, -active, share)  # the mean active band, for now
+    deficit = hinge_sum(t, -active, share)  # the mean active band, from which the deficit follows below
     if lower is upper:
         bandwidth = deficit.copy()
     else:
