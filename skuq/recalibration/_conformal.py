@@ -65,7 +65,8 @@ class ConformalRecalibrator(BaseRecalibrator):
     probability of at least c and at most c + 1/(n + 1), ties aside; the coverage of many new rows by
     one calibration set has the distribution Beta(k, n + 1 - k) [3]_, a standard deviation of 1 % at
     n = 900 and 90 %. With fewer than c / (1 - c) rows the interval is infinite, with a
-    `SmallSampleWarning`.
+    `SmallSampleWarning`. With ``symmetric=False`` rounding may leave one of many equal targets just outside
+    a bound that should reach it.
 
     The guarantee is for the average over rows, or over the rows of a group. With a sigma that is wrong in
     some regions, intervals cover too much there and too little elsewhere; ``group_by`` corrects that if

@@ -98,7 +98,8 @@ class ConformalRegressor(BaseUncertaintyRegressor):
         `partial_fit` with 20 rows that were all missed changes the miscoverage aimed at by nearly
         20 ``gamma``.
     window : int or None, default=None
-        Number of the latest rows that calibrate once `partial_fit` was called; None keeps all.
+        Number of the latest rows that calibrate once `partial_fit` was called; None takes all. It does not
+        limit memory: all rows given to `partial_fit` are kept.
     block_size : int or None, default=None
         Number of rows predicted at a time by "jackknife+" and "jackknife+ab", each of which takes as many
         numbers as there are training rows; None chooses it by memory.
@@ -142,7 +143,8 @@ class ConformalRegressor(BaseUncertaintyRegressor):
     ``symmetric=False`` the two differences are ranked separately, at (1 + c)/2 each ([1]_, theorem 2). If
     the bounds cross, the interval is the point halfway between them. For rows exchangeable with those of
     `fit`, at any n, a new value is covered with a probability of at least c and, ties aside, at most
-    c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. That is an average over the rows held out:
+    c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``, where rounding may leave one of many equal
+    targets just outside a bound that should reach it. That is an average over the rows held out:
     one calibration set covers more, the next less, with the distribution Beta(k, n + 1 - k), k the rank
     above. By ``group_by`` it holds within each group, with its own n. Fewer rows than c/(1 - c) give
     infinite bounds and a `SmallSampleWarning`.
@@ -365,6 +367,9 @@ class ConformalRegressor(BaseUncertaintyRegressor):
         ------
         NotFittedError
             If `fit` was not called before.
+        ValueError
+            If the rows push a group out of the ``window`` until it is rare, unless rare groups are pooled;
+            nothing has changed then.
         """
         self._check_new(X)
         target = check_y(y, self)
