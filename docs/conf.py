@@ -17,6 +17,8 @@ import recalibration_pictures
 import site_options
 
 os.environ["MPLBACKEND"] = "Agg"
+# Pages show results; on a busy machine dask also logs how its connections close.
+os.environ["DASK_LOGGING__DISTRIBUTED"] = "warning"
 
 project = "skuq"
 author = "the skuq developers"

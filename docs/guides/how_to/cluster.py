@@ -27,15 +27,17 @@ search = GridSearchCV(
 )
 
 # %%
-# The client connects to the scheduler. Here both run in this process, so that the
-# page runs anywhere. On a cluster it is ``Client("scheduler-address:8786")``, and
-# in a script below ``if __name__ == "__main__":``, which new processes require.
+# The client connects to the scheduler of a cluster. Here the cluster runs in this
+# process, so that the page runs anywhere. Elsewhere the client is
+# ``Client("scheduler-address:8786")``, in a script below
+# ``if __name__ == "__main__":``, which new processes require.
 
-from dask.distributed import Client
+from dask.distributed import Client, LocalCluster
 
-client = Client(
+cluster = LocalCluster(
     processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None
 )
+client = Client(cluster)
 len(client.scheduler_info()["workers"])
 
 # %%
@@ -96,3 +98,4 @@ print(best, np.round(scores, 3))
 # every finished trial.
 
 client.close()
+cluster.close()
