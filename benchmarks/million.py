@@ -47,6 +47,7 @@ from skuq.metrics import (
     uncertainty_characteristics_curve,
     uncertainty_report,
 )
+from skuq.metrics._spec import find_spec
 from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
@@ -164,6 +165,8 @@ def distribution_lines() -> Iterator[Line]:
 
 def metric_lines() -> Iterator[Line]:
     for name in get_scorer_names():
+        if find_spec(name).needs_X:  # trains classifiers, and searches directions of X
+            continue
 
         def make(n: int, name: str = name) -> Callable[[], object]:
             y, dist = forecast(n)
