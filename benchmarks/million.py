@@ -47,7 +47,7 @@ from skuq.metrics import (
     uncertainty_characteristics_curve,
     uncertainty_report,
 )
-from skuq.metrics._spec import find_spec
+from skuq.metrics._spec import all_specs
 from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
@@ -164,9 +164,8 @@ def distribution_lines() -> Iterator[Line]:
 
 
 def metric_lines() -> Iterator[Line]:
-    for name in get_scorer_names():
-        if find_spec(name).needs_X:  # trains classifiers, and searches directions of X
-            continue
+    with_features = {spec.scorer_name for spec in all_specs().values() if spec.needs_X}
+    for name in sorted(set(get_scorer_names()) - with_features):
 
         def make(n: int, name: str = name) -> Callable[[], object]:
             y, dist = forecast(n)

@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from skuq._sklearn_compat import is_classifying
@@ -122,7 +121,8 @@ def conditional_coverage_estimate(
     TypeError
         If X is not numeric, or the classifier has no ``predict_proba``.
     ValueError
-        If there are fewer rows than folds, or the weights sum to less than the number of rows.
+        If there are fewer rows than folds, the weights sum to less than the number of rows, or X has a NaN
+        that the classifier does not take.
 
     See Also
     --------
@@ -172,9 +172,7 @@ def conditional_coverage_estimate(
     rng = check_random_state(random_state)
     splitter = resolve_cv(cv, rng)
     classifier = _check_classifier(classifier, rng)
-    inside, features, weight = check_covered(
-        y_true, y_pred, X, sample_weight, coverage, allow_nan=_takes_nan(classifier)
-    )
+    inside, features, weight = check_covered(y_true, y_pred, X, sample_weight, coverage, allow_nan=True)
     n = effective_rows(weight, inside.size)
     if isinstance(cv, numbers.Integral) and inside.size < int(cv):
         raise ValueError(
@@ -282,11 +280,6 @@ def _check_classifier(classifier: Any, rng: np.random.RandomState) -> Any:
     return classifier
 
 
-def _takes_nan(classifier: Any) -> bool:
-    """Return whether the classifier takes NaN in X by scikit-learn's tags."""
-    return bool(get_tags(classifier).input_tags.allow_nan)
-
-
 def _of_all_rows(values: FloatArray, sample_weight: ArrayLike | None, n: int) -> FloatArray:
     """Return values of the rows with positive weight among all n rows, NaN for the others."""
     weight = check_sample_weight(sample_weight, n)
@@ -369,7 +362,8 @@ def conditional_coverage_error(
     TypeError
         If X is not numeric, or the classifier has no ``predict_proba``.
     ValueError
-        If there are fewer rows than folds, or the weights sum to less than the number of rows.
+        If there are fewer rows than folds, the weights sum to less than the number of rows, or X has a NaN
+        that the classifier does not take.
 
     Warns
     -----

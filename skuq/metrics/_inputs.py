@@ -68,7 +68,7 @@ def check_covered(
     sample_weight: ArrayLike | None,
     coverage: Any,
     *,
-    allow_nan: bool = False,
+    allow_nan: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
     """Return which intervals contain their target (1 or 0), features and weights of rows with weight."""
     nominal = check_single_coverage(coverage)

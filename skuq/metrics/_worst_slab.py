@@ -259,14 +259,15 @@ def worst_slab_coverage(
     share, size = _check_share(min_share, "min_share"), _check_share(search_size, "search_size")
     k = check_integer(n_directions, "n_directions")
     rng = check_random_state(random_state)
-    inside, features, given = check_covered(y_true, y_pred, X, sample_weight, coverage)
+    inside, features, given = check_covered(y_true, y_pred, X, sample_weight, coverage, allow_nan=False)
     n = inside.size
     if n < 2:
         raise ValueError(
             "`y_true` must have at least two rows of positive weight, to search a slab on some and read its "
             f"coverage on others, got {n}."
         )
-    weight = np.ones(n) if given is None else given
+    # Sums of equal weights are then those of ones, and of two slabs of equal coverage the same one is found.
+    weight = np.ones(n) if given is None else given / given.max()
     search, read = split_search(n, weight, size, rng)
     directions = draw_directions(features[search], weight[search], k, rng)
     slab = worst_slab(features[search], inside[search], weight[search], share, directions)
