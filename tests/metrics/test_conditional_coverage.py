@@ -64,7 +64,7 @@ def test_values_by_hand(norm, over, under):
     estimate = conditional_coverage_estimate(
         Y, BOUNDS, COLUMN, classifier=PRIOR, cv=FOLDS, norm=norm, random_state=0
     )
-    np.testing.assert_allclose(estimate.coverage, [1, 1, 1, 2 / 3, 2 / 3, 2 / 3])
+    np.testing.assert_allclose(estimate.conditional_coverage, [1, 1, 1, 2 / 3, 2 / 3, 2 / 3])
     assert estimate.over_coverage == pytest.approx(sum(over) / 6)
     assert estimate.under_coverage == pytest.approx(sum(under) / 6)
     assert estimate.error == pytest.approx(np.mean(over + under))
@@ -79,7 +79,7 @@ def test_labels_that_are_all_equal_are_the_estimate(bound, label):
     X, y, _ = small(60)
     bounds = np.column_stack([np.full(60, -np.inf), np.full(60, bound)])
     estimate = conditional_coverage_estimate(y, bounds, X, coverage=0.8, random_state=0)
-    assert (estimate.coverage == label).all()
+    assert (estimate.conditional_coverage == label).all()
     assert estimate.error == pytest.approx((0.8 - label) ** 2)
     assert estimate.standard_error == pytest.approx(0.0, abs=1e-12)
     assert (estimate.over_coverage, estimate.under_coverage)[int(label == 1)] == 0.0
@@ -93,8 +93,8 @@ def test_the_parts_add_up(norm):
     assert (
         min(estimate.over_coverage, estimate.under_coverage) > 0
     )  # too wide on the left, narrow on the right
-    assert estimate.coverage[X[:, 0] < 0.3].mean() > 0.93
-    assert estimate.coverage[X[:, 0] > 0.8].mean() < 0.85
+    assert estimate.conditional_coverage[X[:, 0] < 0.3].mean() > 0.93
+    assert estimate.conditional_coverage[X[:, 0] > 0.8].mean() < 0.85
 
 
 def test_units_of_y_do_not_matter_and_bounds_stand_for_the_distribution():
@@ -144,8 +144,8 @@ def test_weights_equal_repetition(norm):
     repeated = conditional_coverage_estimate(y[rows], dist[rows], X[rows], cv=folds_of(fold[rows]), **options)
     for name in ("error", "standard_error", "over_coverage", "under_coverage"):
         assert getattr(weighted, name) == pytest.approx(getattr(repeated, name), rel=1e-9)
-    np.testing.assert_allclose(weighted.coverage[rows], repeated.coverage)
-    assert np.isnan(weighted.coverage[weight == 0]).all()
+    np.testing.assert_allclose(weighted.conditional_coverage[rows], repeated.conditional_coverage)
+    assert np.isnan(weighted.conditional_coverage[weight == 0]).all()
 
 
 def test_rows_of_weight_zero_are_as_if_absent():
@@ -158,7 +158,7 @@ def test_rows_of_weight_zero_are_as_if_absent():
     ones = np.ones(keep.sum())
     expected = conditional_coverage_estimate(y[keep], dist[keep], X[keep], sample_weight=ones, random_state=0)
     assert weighted.error == expected.error
-    np.testing.assert_array_equal(weighted.coverage[keep], expected.coverage)
+    np.testing.assert_array_equal(weighted.conditional_coverage[keep], expected.conditional_coverage)
 
 
 def test_weights_below_repetitions_raise():
