@@ -188,15 +188,15 @@ def test_nan_passes_where_the_classifier_takes_it():
 def test_tables_of_numbers_are_features():
     X, y, dist = small()
     whole = np.round(10 * X)
-    expected = conditional_coverage_error(y, dist, whole, random_state=0)
+    expected = conditional_coverage_error(y, dist, whole, cv=2, random_state=0)
     table = pd.DataFrame(whole, columns=["a", "b"])
     for X in (table, table.astype("Int64"), table.astype("float32"), whole.tolist()):
-        assert conditional_coverage_error(y, dist, X, random_state=0) == expected
+        assert conditional_coverage_error(y, dist, X, cv=2, random_state=0) == expected
     missing = table.astype("Int64")
     missing.loc[3, "a"] = pd.NA
-    assert np.isfinite(conditional_coverage_error(y, dist, missing, random_state=0))
+    assert np.isfinite(conditional_coverage_error(y, dist, missing, cv=2, random_state=0))
     yes = pd.DataFrame({"yes": whole[:, 0] > 5})
-    assert np.isfinite(conditional_coverage_error(y, dist, yes, random_state=0))
+    assert np.isfinite(conditional_coverage_error(y, dist, yes, cv=2, random_state=0))
 
 
 WORDS = pd.DataFrame({"shop": ["yes", "no"] * 3})
