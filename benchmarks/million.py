@@ -47,6 +47,7 @@ from skuq.metrics import (
     uncertainty_characteristics_curve,
     uncertainty_report,
 )
+from skuq.metrics._spec import all_specs
 from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
@@ -163,7 +164,8 @@ def distribution_lines() -> Iterator[Line]:
 
 
 def metric_lines() -> Iterator[Line]:
-    for name in get_scorer_names():
+    with_features = {spec.scorer_name for spec in all_specs().values() if spec.needs_X}
+    for name in sorted(set(get_scorer_names()) - with_features):
 
         def make(n: int, name: str = name) -> Callable[[], object]:
             y, dist = forecast(n)

@@ -18,7 +18,13 @@ FAMILIES = (
     (
         "Group calibration",
         "group-calibration",
-        ("_adversarial", "_group_calibration", "_quantile_calibration"),
+        (
+            "_adversarial",
+            "_group_calibration",
+            "_quantile_calibration",
+            "_conditional_coverage",
+            "_worst_slab",
+        ),
     ),
     ("Intervals", "prediction-intervals", ("_intervals", "coordinates", "_interval_width")),
     ("Sharpness", "sharpness", ("_sharpness",)),
@@ -57,7 +63,7 @@ def cells_of(spec):
     return (
         f":func:`~skuq.metrics.{spec.function.__name__}`",
         scorer_of(spec),
-        spec.needs,
+        f"{spec.needs}, X" if spec.needs_X else spec.needs,
         {0: "none", 1: "y", "log": "log y"}.get(spec.units, f"y^{spec.units}"),
         spec.direction or "neither",
         best,
@@ -103,7 +109,9 @@ def simulate(specs, n, rng):
 def null_values():
     """Return the table of null values by number of rows."""
     specs = [
-        spec for spec in all_specs().values() if spec.small_sample and spec.ready_made and spec.units == 0
+        spec
+        for spec in all_specs().values()
+        if spec.small_sample and spec.ready_made and not spec.needs_X and spec.units == 0
     ]
     rng = np.random.default_rng(0)
     by_size = [simulate(specs, n, rng) for n in SIZES]

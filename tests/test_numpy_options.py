@@ -130,6 +130,8 @@ def test_metrics_take_numpy_options(name):
         options.pop("coverage", None)
     converted = {key: NUMPY[type(value)](value) for key, value in options.items()}
     needed = {"reference": Normal(np.zeros(60), 1.0)} if "reference" in known else {}
+    if spec.needs_X:
+        needed["X"] = X
     expected = spec.function(Y, y_pred, **options, **needed)
     assert spec.function(Y, y_pred, **converted, **needed) == expected
 

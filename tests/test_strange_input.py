@@ -25,9 +25,11 @@ from skuq.metrics import (
     adversarial_group_calibration_curve,
     bootstrap_interval,
     conditional_coverage,
+    conditional_coverage_estimate,
     crps_loss,
     paired_permutation_test,
     reliability_table,
+    worst_slab_coverage,
 )
 from skuq.metrics._spec import all_specs
 from skuq.model_selection import cross_val_predict_dist
@@ -47,6 +49,7 @@ from skuq.regressors import (
     ResidualRegressor,
     UncertaintyRegressor,
 )
+from tests.metrics.options import forecast_specs
 
 N = 80
 RNG = np.random.default_rng(13)
@@ -74,7 +77,7 @@ def needed_by(spec, **options):
 
 @SMALL
 @pytest.mark.parametrize("weight", [1e300, 1.7e308, 1e-300, 5e-324])
-@pytest.mark.parametrize("name", sorted(all_specs()))
+@pytest.mark.parametrize("name", sorted(forecast_specs()))
 def test_weights_out_of_range_raise(name, weight):
     spec = all_specs()[name]
     with pytest.raises(ValueError, match="`sample_weight`"):
@@ -82,7 +85,7 @@ def test_weights_out_of_range_raise(name, weight):
 
 
 @SMALL
-@pytest.mark.parametrize("name", sorted(all_specs()))
+@pytest.mark.parametrize("name", sorted(forecast_specs()))
 def test_large_weights_count_or_raise(name):
     spec = all_specs()[name]
     options = needed_by(spec)
@@ -221,6 +224,8 @@ SEEDED = {
     "bootstrap": lambda seed: bootstrap_interval(Y, DIST, "crps", random_state=seed),
     "permutation": lambda seed: paired_permutation_test(Y, DIST, DIST, "crps", random_state=seed),
     "groups": lambda seed: adversarial_group_calibration_curve(Y, DIST, random_state=seed),
+    "folds": lambda seed: conditional_coverage_estimate(Y, DIST, STD[:, np.newaxis], random_state=seed),
+    "slabs": lambda seed: worst_slab_coverage(Y, DIST, STD[:, np.newaxis], random_state=seed),
     **{
         type(model).__name__: lambda seed, model=model: model.set_params(random_state=seed).fit(
             STD[:, np.newaxis], Y

@@ -13,6 +13,11 @@ from skuq.metrics._average_calibration import (
 )
 from skuq.metrics._calibration_area import miscalibration_area
 from skuq.metrics._calibration_scores import calibration_score_loss, expected_coverage_probability_error
+from skuq.metrics._conditional_coverage import (
+    ConditionalCoverageEstimate,
+    conditional_coverage_error,
+    conditional_coverage_estimate,
+)
 from skuq.metrics._group_calibration import (
     expected_normalized_calibration_error,
     uncertainty_calibration_error,
@@ -48,12 +53,14 @@ from skuq.metrics._ucc.curve import (
     uncertainty_characteristics_curve,
 )
 from skuq.metrics._ucc.scores import auucc_gain_score, auucc_loss
+from skuq.metrics._worst_slab import worst_slab_coverage
 
 __all__ = [
     "AdversarialGroupCalibrationCurve",
     "BootstrapInterval",
     "CalibrationCurve",
     "CharacteristicsComparison",
+    "ConditionalCoverageEstimate",
     "CostOptimum",
     "OperatingPoint",
     "PermutationTest",
@@ -67,6 +74,8 @@ __all__ = [
     "calibration_score_loss",
     "compare_characteristics_curves",
     "conditional_coverage",
+    "conditional_coverage_error",
+    "conditional_coverage_estimate",
     "coverage_width_loss",
     "crps_loss",
     "crps_skill_score",
@@ -100,4 +109,5 @@ __all__ = [
     "uncertainty_characteristics_curve",
     "uncertainty_report",
     "weighted_interval_score_loss",
+    "worst_slab_coverage",
 ]

@@ -8,10 +8,14 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
+from scipy import sparse
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
+    as_float_array,
     check_bounds,
+    check_finite,
     check_finite_moments,
     check_sample_weight,
     check_single_coverage,
@@ -19,6 +23,7 @@ from skuq._validation import (
 )
 from skuq.distributions import Distribution, as_distribution
 from skuq.distributions._pit import pit_scores, tie_tolerance
+from skuq.metrics._kernels import covered
 
 Forecast = Distribution | FloatArray
 """A distribution, or bounds of shape (n, 2)."""
@@ -54,6 +59,54 @@ def _rows_that_count(
         return y, forecast, weight
     keep = weight > 0
     return y[keep], forecast[keep], weight[keep]
+
+
+def check_covered(
+    y_true: ArrayLike,
+    y_pred: Any,
+    X: Any,
+    sample_weight: ArrayLike | None,
+    coverage: Any,
+    *,
+    allow_nan: bool,
+) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Return which intervals contain their target (1 or 0), features and weights of rows with weight."""
+    nominal = check_single_coverage(coverage)
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    n = np.shape(y_true)[0]
+    features, _ = rows_with_weight(
+        check_features(X, n, allow_nan=allow_nan), check_sample_weight(sample_weight, n)
+    )
+    lower, upper = interval_bounds(y, forecast, nominal).T
+    return covered(y, lower, upper), features, weight
+
+
+def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
+    """Return the features of n rows as an array of shape (n, d), finite but for NaN where it is allowed."""
+    numeric = isinstance(X, pd.DataFrame) and all(map(pd.api.types.is_numeric_dtype, X.dtypes))
+    try:
+        # A missing value of pandas' own types is no number that numpy converts.
+        array = as_float_array(X.to_numpy(np.float64, na_value=np.nan) if numeric else X, "X")
+    except TypeError as error:
+        if sparse.issparse(X):
+            raise
+        raise TypeError(f"{error} Encode words as numbers, for example by a `ColumnTransformer`.") from error
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise ValueError(
+            f"`X` must have shape (n, d), rows and at least one feature, got {array.shape}. Pass one feature "
+            "as a column, `X.reshape(-1, 1)`."
+        )
+    if array.shape[0] != n:
+        raise ValueError(f"`X` must have {n} rows, one a sample, got {array.shape[0]}.")
+    missing = np.isnan(array)
+    check_finite(np.where(missing, 0.0, array), "X")
+    if missing.any() and not allow_nan:
+        row, column = np.argwhere(missing)[0]
+        raise ValueError(
+            f"`X` must not contain NaN, got one at row {row}, column {column}. Fill it, for example by a "
+            "`SimpleImputer`."
+        )
+    return array
 
 
 def check_forecast_alone(

@@ -273,8 +273,9 @@ def _check_values(spec: MetricSpec, options: dict[str, Any]) -> None:
     """
     if spec.random and isinstance(options.get("random_state"), np.random.RandomState | None):
         options = {**options, "random_state": 0}  # drawing from a generator of the user would change it
+    features = (np.zeros((3, 1)),) if spec.needs_X else ()
     try:
-        spec.compute(np.array([-1.0, 0.0, 1.0]), Normal(np.zeros(3), 1.0), **options)
+        spec.compute(np.array([-1.0, 0.0, 1.0]), Normal(np.zeros(3), 1.0), *features, **options)
     except (TypeError, ValueError) as error:
         if any(f"`{name}`" in str(error) for name in options if name not in spec.one_of):
             raise

@@ -35,12 +35,12 @@ def qce_of_weights(
 
     def of_weights(weight: FloatArray | None) -> float:
         bins = binning.bins(weight)
-        return conditional_coverage_error(covered(bins), bins.totals(), grid)
+        return binned_coverage_error(covered(bins), bins.totals(), grid)
 
     return of_weights
 
 
-def conditional_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
+def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
     """Return the mean over levels and rows of |coverage in the row's bin - level| (eq. 24).
 
     ``inside`` is the weight in each bin that the interval of each level covers, ``total`` that of the bin.

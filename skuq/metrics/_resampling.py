@@ -207,6 +207,11 @@ def evaluations(
     settings = dict(options or {})
     if isinstance(definition, MetricSpec):
         check_options(definition, settings)
+        if definition.needs_X:
+            raise ValueError(
+                "`metric` must be of targets and forecasts alone, whose rows are resampled, got "
+                f"{definition.abbreviation!r}, with X. Call `{definition.function.__name__}` itself."
+            )
         if definition.random:  # one number for the value and all resamples, and for all models
             settings["random_state"] = seed_of(settings, rng)
     elif not callable(definition):

@@ -18,7 +18,8 @@ class DistributionScorer(BaseScorer):
 
     Made by `get_scorer`, `make_scorer` and `scorers`. Predictions come from
     `~skuq.prediction.predict_dist`, so the estimator may be anything that function resolves; several scorers
-    of one search share one prediction. Higher is better: losses come with their sign changed.
+    of one search share one prediction. Higher is better: losses come with their sign changed. A metric whose
+    record has ``needs_X`` gets the X of the scored rows, too.
 
     Parameters
     ----------
@@ -46,7 +47,8 @@ class DistributionScorer(BaseScorer):
         compute = (
             self._score_func if spec is None else spec.compute
         )  # without the small-sample warning, which would repeat in every fold
-        return float(self._sign * compute(y_true, dist, **{**self._kwargs, **metadata}))
+        features = (X,) if spec is not None and spec.needs_X else ()
+        return float(self._sign * compute(y_true, dist, *features, **{**self._kwargs, **metadata}))
 
     def __repr__(self) -> str:
         """Show the call that makes this scorer."""

@@ -51,7 +51,7 @@ P = ParamSpec("P")
 SMALL_SAMPLE = 500
 """Rows below which Wibbeke et al. (2025), section 4.5, find calibration metrics unreliable."""
 
-_NOT_OPTIONS = ("y_true", "y_pred", "sample_weight")
+_NOT_OPTIONS = ("y_true", "y_pred", "X", "sample_weight")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +77,9 @@ class MetricSpec:
         Whether the true distribution has the best expected value among all forecasts.
     random : bool
         Whether the metric draws random numbers.
+    needs_X : bool
+        Whether the function also takes the features of the rows, as ``function(y_true, y_pred, X)``. Reports
+        and resampling have targets and forecasts alone, and leave such metrics out.
     small_sample : bool
         Whether the function warns below `SMALL_SAMPLE` rows.
     one_of : tuple of str
@@ -118,6 +121,7 @@ class MetricSpec:
     proper: bool
     source: str
     random: bool = False
+    needs_X: bool = False
     small_sample: bool = False
     one_of: tuple[str, ...] = ()
     rows: Callable[..., RowValues | None] | None = None

@@ -2,7 +2,12 @@
 
 import numpy as np
 
-from skuq.metrics._spec import MetricSpec
+from skuq.metrics._spec import MetricSpec, all_specs
+
+
+def forecast_specs() -> dict[str, MetricSpec]:
+    """Return the records of the metrics of targets and forecasts alone, without X, by abbreviation."""
+    return {name: spec for name, spec in all_specs().items() if not spec.needs_X}
 
 
 def required(spec: MetricSpec, shift: float = 0.0, factor: float = 1.0) -> dict:

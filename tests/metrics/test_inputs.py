@@ -22,10 +22,9 @@ from skuq.metrics import (
     regression_calibration_curve,
     sharpness,
 )
-from skuq.metrics._spec import all_specs
-from tests.metrics.options import required
+from tests.metrics.options import forecast_specs, required
 
-SPECS = list(all_specs().values())
+SPECS = list(forecast_specs().values())
 BOUNDED = [spec for spec in SPECS if spec.needs == "interval"]
 UNBOUNDED = [spec for spec in SPECS if spec.needs != "interval"]
 Y = np.linspace(-1, 1, 5)

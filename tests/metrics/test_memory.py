@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from skuq.distributions import Normal
-from skuq.metrics._spec import all_specs
-from tests.metrics.options import required
+from tests.metrics.options import forecast_specs, required
 
 N = 100_000
 
@@ -20,7 +19,7 @@ def large():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("spec", all_specs().values(), ids=lambda spec: spec.abbreviation)
+@pytest.mark.parametrize("spec", forecast_specs().values(), ids=lambda spec: spec.abbreviation)
 def test_peak_memory(spec, large, weighted):
     y, dist, weight = large
     options = required(spec) | ({"sample_weight": weight} if weighted else {})

@@ -17,12 +17,11 @@ from skuq.metrics._resampling import (
     random_groups,
     values_of_weights,
 )
-from skuq.metrics._spec import all_specs
-from tests.metrics.options import required
+from tests.metrics.options import forecast_specs, required
 
 report_of = partial(uncertainty_report, random_state=0)
 
-SPECS = all_specs()
+SPECS = forecast_specs()
 OF_WEIGHTS = [spec for spec in SPECS.values() if spec.of_weights is not None]
 OF_UNIFORM = [spec for spec in SPECS.values() if spec.of_uniform is not None]
 OPTIONS = {

@@ -84,10 +84,11 @@ def test_value_is_the_signed_metric_of_the_distribution(name):
     spec = next(spec for spec in all_specs().values() if spec.scorer_name == name)
     weight = np.arange(90)
     sign = -1 if spec.direction == "lower" else 1
+    features = (X,) if spec.needs_X else ()
     for options in ({}, {"sample_weight": weight}):
         score = get_scorer(name)(model, X, Y, **options)
         assert type(score) is float
-        value = spec.compute(Y, (mean, std), **required(spec), **options)
+        value = spec.compute(Y, (mean, std), *features, **required(spec), **options)
         assert score == pytest.approx(sign * value, rel=1e-12)
 
 

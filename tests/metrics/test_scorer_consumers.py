@@ -25,14 +25,13 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skuq.metrics import get_scorer, get_scorer_names, scorers
-from skuq.metrics._spec import all_specs
+from skuq.metrics import get_scorer, scorers
 from skuq.prediction import predict_dist
+from tests.metrics.options import forecast_specs
 
-NAMES = get_scorer_names()
-DIRECTED = [
-    spec.scorer_name for spec in all_specs().values() if spec.ready_made and spec.direction is not None
-]
+READY = [spec for spec in forecast_specs().values() if spec.ready_made]
+NAMES = sorted(spec.scorer_name for spec in READY)  # those with X: test_conditional_coverage.py
+DIRECTED = [spec.scorer_name for spec in READY if spec.direction is not None]
 X, Y = make_regression(n_samples=80, n_features=4, n_informative=2, noise=10.0, random_state=0)
 WEIGHT = np.random.default_rng(0).integers(1, 4, size=80)
 GROUPS = np.arange(80) // 4

@@ -19,9 +19,9 @@ from skuq.metrics._resampling import (
 )
 from skuq.metrics._significance import _count_extreme
 from skuq.metrics._spec import all_specs
-from tests.metrics.options import required
+from tests.metrics.options import forecast_specs, required
 
-SPECS = list(all_specs().values())
+SPECS = list(forecast_specs().values())
 BY_ROWS = [spec for spec in SPECS if spec.rows is not None]
 
 

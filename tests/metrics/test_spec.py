@@ -21,18 +21,20 @@ WARNING = {
     "cwc",
     "ecpe",
     "ence",
+    "ert",
     "interval_coverage_error",
     "mace",
     "miscal_area",
     "qce",
     "rmsce",
     "uce",
+    "wsc",
 }
 
 
 def call(spec, n, weight=None):
     rng = np.random.default_rng(0)
-    options = required(spec)
+    options = required(spec) | ({"X": np.zeros((n, 1))} if spec.needs_X else {})
     return spec.function(rng.normal(size=n), Normal(np.zeros(n), np.ones(n)), sample_weight=weight, **options)
 
 
@@ -70,9 +72,10 @@ def test_find_what_is_not_there():
 def test_functions_pickle_and_keep_their_signature(spec):
     assert pickle.loads(pickle.dumps(spec.function)) is spec.function
     parameters = list(inspect.signature(spec.function).parameters.values())
-    assert [p.name for p in parameters[:3]] == ["y_true", "y_pred", "sample_weight"]
-    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[2:])
-    assert set(spec.options) == {p.name for p in parameters[3:]}
+    given = ["y_true", "y_pred", "X"] if spec.needs_X else ["y_true", "y_pred"]
+    assert [p.name for p in parameters[: len(given) + 1]] == [*given, "sample_weight"]
+    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[len(given) :])
+    assert set(spec.options) == {p.name for p in parameters[len(given) + 1 :]}
 
 
 def test_label_has_the_units():

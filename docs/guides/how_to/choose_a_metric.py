@@ -98,6 +98,8 @@ print("crpss", round(skill(model, X_test, y_test), 3))
 #       - :func:`~skuq.metrics.reliability_table`, then ENCE
 #     * - coverage within each customer, or over the range of a feature
 #       - :func:`~skuq.metrics.conditional_coverage`
+#     * - coverage everywhere in X, without groups
+#       - :func:`~skuq.metrics.conditional_coverage_error`, :func:`~skuq.metrics.worst_slab_coverage`
 #     * - calibration within unknown groups
 #       - :func:`~skuq.metrics.adversarial_group_calibration_error`, within the power of random groups
 #

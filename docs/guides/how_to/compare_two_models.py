@@ -165,7 +165,7 @@ print(sentence)
 # Common mistakes
 # ---------------
 #
-# * **Choosing the metric after the fact.** Of twenty-eight metrics, some favour any
+# * **Choosing the metric after the fact.** Of thirty metrics, some favour any
 #   given model.
 # * **Tuning one model only.** The difference is then due to tuning.
 # * **Recalibrating on the test rows.** All calibration metrics are then optimistic.

@@ -111,7 +111,7 @@ def uncertainty_report(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     metrics : sequence of str, default=None
-        Abbreviations; None takes all that need no argument.
+        Abbreviations; None takes all that need no argument, and no X.
     options : mapping of str to mapping, default=None
         Options by abbreviation. A metric that needs some is in the report if they are given:
         ``options={"crpss": {"y_train": y_train}}``.
@@ -220,16 +220,24 @@ def _settings(options: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict
 
 def _chosen(metrics: Sequence[str] | None, given: Mapping[str, Any]) -> list[MetricSpec]:
     """Return the records of the metrics to report, in the order of the registry unless one is given."""
-    if metrics is None:
-        return [spec for spec in all_specs().values() if spec.ready_made or spec.abbreviation in given]
     if isinstance(metrics, str):
         raise TypeError(f"`metrics` must be a sequence of names, got the string {metrics!r}.")
-    for name in metrics:
-        if not isinstance(name, str):
-            raise TypeError(f"`metrics` must be a sequence of names, got {name!r} in it.")
-    chosen = list({id(spec): spec for spec in map(require_spec, metrics)}.values())
+    if metrics is None:
+        usual = [spec for spec in all_specs().values() if spec.ready_made and not spec.needs_X]
+        chosen = [spec for spec in all_specs().values() if spec in usual or spec.abbreviation in given]
+    else:
+        for name in metrics:
+            if not isinstance(name, str):
+                raise TypeError(f"`metrics` must be a sequence of names, got {name!r} in it.")
+        chosen = list({id(spec): spec for spec in map(require_spec, metrics)}.values())
     if not chosen:
         raise ValueError("`metrics` must name at least one metric, got none.")
+    for spec in chosen:
+        if spec.needs_X:
+            raise ValueError(
+                f"`metrics` must be of targets and forecasts alone, got {spec.abbreviation!r}, with X. "
+                f"Call `{spec.function.__name__}` itself."
+            )
     return chosen
 
 

@@ -14,7 +14,7 @@ from skuq.metrics import UncertaintyReport, bootstrap_interval, uncertainty_repo
 from skuq.metrics._report.wording import RowFormat, is_in_percent, number, percent
 from skuq.metrics._spec import all_specs, metric
 
-READY = [spec for spec in all_specs().values() if spec.ready_made]
+READY = [spec for spec in all_specs().values() if spec.ready_made and not spec.needs_X]
 QUICK = {"n_resamples": 0, "n_simulations": 0}
 report_of = partial(uncertainty_report, random_state=0)
 
