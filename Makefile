@@ -21,8 +21,9 @@ TOOLS := pytest pytest-timeout pytest-xdist psutil hypothesis mpmath
 
 export MPLBACKEND := Agg
 
-# One process a core, and in each one thread: threads of several processes would only wait for one another.
-PYTEST := -m pytest -n logical
+# One process a core, and in each one thread: threads of several processes would only wait for one another. Each process
+# runs its own share of the files, so that what tests share is made once, and the one that is done takes from the others.
+PYTEST := -m pytest -n logical --dist worksteal
 check docs test test-minimum test-newest: export OMP_NUM_THREADS := 1
 check docs test test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
 

@@ -93,6 +93,7 @@ sphinx_gallery_conf = {
     "reference_url": {"skuq": None},
     "ignore_repr_types": r"matplotlib\.|skuq\.displays\.",
     "abort_on_example_error": True,
+    "parallel": True,  # as many processes as sphinx-build has by -j
     "download_all_examples": False,
     "show_memory": False,
     "remove_config_comments": True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -118,6 +119,11 @@ class Distribution(RowContainer["Distribution"]):
             raise ValueError(NO_MEAN.format(row=row))
         return mean, std
 
+    @cached_property
+    def _mean_and_std(self) -> tuple[FloatArray, FloatArray]:
+        """What `mean` and `std` copy: one integration gives both."""
+        return self._moments()
+
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         finite = self._finite_part()
         if finite is not self:
@@ -181,7 +187,7 @@ class Distribution(RowContainer["Distribution"]):
         mean : ndarray of shape (n,)
             In closed form where the family has one, else by integrating the quantile function.
         """
-        return self._moments()[0]
+        return self._mean_and_std[0].copy()
 
     def std(self) -> FloatArray:
         """Return the standard deviation of each row, shape (n,), in the units of y.
@@ -191,7 +197,7 @@ class Distribution(RowContainer["Distribution"]):
         std : ndarray of shape (n,)
             Infinite where the second moment is.
         """
-        return self._moments()[1]
+        return self._mean_and_std[1].copy()
 
     def var(self) -> FloatArray:
         """Return the variance of each row, shape (n,), in squared units of y.

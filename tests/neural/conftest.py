@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 # A helper of the tests, whose docstrings pytest reads for examples.
 collect_ignore = [] if find_spec("torch") else ["estimators.py"]
@@ -17,6 +18,20 @@ def sine():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, size=(150, 2))
     return X, np.sin(2 * X[:, 0]) + (0.1 + 0.2 * np.abs(X[:, 0])) * rng.normal(size=150)
+
+
+@pytest.fixture(scope="session")
+def fit_once(sine):
+    """Return ``fit_once(model)``: the model fitted to the sine, once for all tests that only read it."""
+    fitted = {}
+
+    def fit(model):
+        key = type(model), repr(sorted(model.get_params().items()))
+        if key not in fitted:
+            fitted[key] = clone(model).fit(*sine)
+        return fitted[key]
+
+    return fit
 
 
 @pytest.fixture

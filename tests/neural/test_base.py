@@ -169,13 +169,12 @@ def test_fit_many_refuses_what_it_cannot_train(sine):
         model._fit_many(X, y, [np.arange(10)], epochs=3)
 
 
-def test_fit_transform_is_out_of_sample_and_then_fits_all_rows(model, sine):
+def test_fit_transform_is_out_of_sample_and_then_fits_all_rows(model, sine, fit_once):
     X, y = sine
-    dist = clone(model).fit_transform(X, y)
-    assert len(dist) == len(y)
     fitted = clone(model)
-    fitted.fit_transform(X, y)
-    same(fitted.predict_dist(X), clone(model).fit(X, y).predict_dist(X))
+    dist = fitted.fit_transform(X, y)
+    assert len(dist) == len(y)
+    same(fitted.predict_dist(X), fit_once(model).predict_dist(X))
     assert not np.allclose(np.asarray(dist), np.asarray(fitted.predict_dist(X)))
 
 
@@ -215,17 +214,17 @@ def test_a_constant_target_is_predicted_for_certain(model, sine):
 
 
 @pytest.mark.parametrize(("shift", "unit"), [(1e7, 1.0), (0.0, 1e-9), (-5e5, 1e3), (0.0, 1e120)])
-def test_the_units_of_the_target_do_not_matter(model, sine, shift, unit):
+def test_the_units_of_the_target_do_not_matter(model, sine, fit_once, shift, unit):
     X, y = sine
-    plain = clone(model).set_params(dtype="float64").fit(X, y).predict_dist(X)
-    moved = model.set_params(dtype="float64").fit(X, shift + unit * y).predict_dist(X)
+    plain = fit_once(model.set_params(dtype="float64")).predict_dist(X)
+    moved = model.fit(X, shift + unit * y).predict_dist(X)
     same((moved.mean() - shift) / unit, plain.mean(), 1e-6)
     same(moved.std() / unit, plain.std(), 1e-6)
 
 
-def test_an_offset_in_the_features_does_not_matter(model, sine):
+def test_an_offset_in_the_features_does_not_matter(model, sine, fit_once):
     X, y = sine
-    plain = clone(model).fit(X, y).predict_dist(X)
+    plain = fit_once(model).predict_dist(X)
     same(model.fit(1e7 + X, y).predict_dist(1e7 + X), plain, 1e-2)
 
 
@@ -238,7 +237,7 @@ def test_a_column_without_variance_is_ignored(model, sine):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_not_finite_raises(model, sine, bad):
+def test_what_is_not_finite_raises(model, sine, fit_once, bad):
     X, y = (part.copy() for part in sine)
     X[3, 0] = bad
     with pytest.raises(ValueError, match=r"NaN|infinity"):
@@ -247,7 +246,7 @@ def test_what_is_not_finite_raises(model, sine, bad):
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         model.fit(sine[0], y)
     with pytest.raises(ValueError, match=r"NaN|infinity"):
-        model.fit(*sine).predict_dist(X)
+        fit_once(model).predict_dist(X)
 
 
 def test_rows_of_weight_zero_are_as_if_not_there(model, sine):
@@ -298,8 +297,8 @@ def test_heavy_rows_are_fitted_better(sine):
 # -------------------------------------------------------------------------------- state and randomness
 
 
-def test_an_integer_seed_makes_everything_equal(model, sine):
-    same(clone(model).fit(*sine).predict_dist(sine[0]), model.fit(*sine).predict_dist(sine[0]))
+def test_an_integer_seed_makes_everything_equal(model, sine, fit_once):
+    same(fit_once(model).predict_dist(sine[0]), model.fit(*sine).predict_dist(sine[0]))
     other = clone(model).set_params(random_state=1).fit(*sine)
     assert not np.allclose(other.predict(sine[0]), model.predict(sine[0]))
 
@@ -314,23 +313,23 @@ def test_torch_is_not_seeded(model, sine, monkeypatch):
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_pickle_keeps_every_bit(model, sine):
-    model.fit(*sine)
+def test_pickle_keeps_every_bit(model, sine, fit_once):
+    model = fit_once(model)
     copied = pickle.loads(pickle.dumps(model))
     same(copied.predict_dist(sine[0]), model.predict_dist(sine[0]))
     assert len(copied.history_) == len(model.history_)
     assert len(pickle.dumps(model)) < 200_000
 
 
-def test_the_order_of_rows_in_prediction_does_not_matter(model, sine):
-    model.fit(*sine)
+def test_the_order_of_rows_in_prediction_does_not_matter(model, sine, fit_once):
+    model = fit_once(model)
     whole = model.predict_dist(sine[0])
     single = np.vstack([np.asarray(model.predict_dist(row[np.newaxis])) for row in sine[0][:5]])
     same(whole[:5], single, 1e-5)
 
 
-def test_history_is_skorchs(model, sine):
-    model.fit(*sine)
+def test_history_is_skorchs(model, fit_once):
+    model = fit_once(model)
     assert isinstance(model.history_, skorch.history.History)
     assert len(model.history_[:, "train_loss"]) == 20
     assert 1 <= model.best_epoch_ <= 20
@@ -412,8 +411,8 @@ def test_dropout_of_ones_own_is_the_same_each_time(model, sine):
         same(one.predict_dist(sine[0]), other.predict_dist(sine[0]))
 
 
-def test_skorch_callbacks_are_called_and_change_nothing(model, sine):
-    plain = clone(model).fit(*sine).predict_dist(sine[0])
+def test_skorch_callbacks_are_called_and_change_nothing(model, sine, fit_once):
+    plain = fit_once(model).predict_dist(sine[0])
     counting = Counting()
     model.set_params(callbacks=[counting]).fit(*sine)
     assert counting.epochs == 20
@@ -591,15 +590,15 @@ def test_a_bad_validation_is_called_by_its_name(sine, validation_size, message):
         PNNRegressor(validation_size=validation_size, **SMALL).fit(*sine)
 
 
-def test_a_number_of_rows_is_held_out_as_its_share_is(model, sine):
+def test_a_number_of_rows_is_held_out_as_its_share_is(model, sine, fit_once):
     X, y = sine
-    by_share = clone(model).set_params(validation_size=0.2).fit(X, y).predict_dist(X)
+    by_share = fit_once(model.set_params(validation_size=0.2)).predict_dist(X)
     same(clone(model).set_params(validation_size=30).fit(X, y).predict_dist(X), by_share)
 
 
-def test_another_optimiser(model, sine):
+def test_another_optimiser(model, sine, fit_once):
+    plain = fit_once(model)
     model.set_params(net_params={"optimizer": torch.optim.AdamW, "optimizer__weight_decay": 0.1})
-    plain = clone(model).set_params(net_params=None).fit(*sine)
     assert not np.allclose(model.fit(*sine).predict(sine[0]), plain.predict(sine[0]))
 
 
@@ -727,13 +726,14 @@ def test_the_uncertainty_regressor_recalibrates_a_network_that_was_not_calibrate
     assert np.isfinite(front.predict_interval(X)).all()
 
 
-def test_masked_entries_of_X_raise(model, sine):
+def test_masked_entries_of_X_raise(model, sine, fit_once):
     X, y = sine
+    fitted = fit_once(model)
     masked = np.ma.array(X, mask=np.arange(X.size).reshape(X.shape) == 3)
     for attempt in (
         lambda: clone(model).fit(masked, y),
-        lambda: model.fit(X, y).predict(masked),
-        lambda: model.predict_dist(masked),
+        lambda: fitted.predict(masked),
+        lambda: fitted.predict_dist(masked),
     ):
         with pytest.raises(ValueError, match="`X` must not have masked entries, got 1"):
             attempt()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
 
@@ -75,6 +77,18 @@ if find_spec("gpytorch"):
 @pytest.fixture(params=REGRESSORS)
 def regressor(request):
     return REGRESSORS[request.param]
+
+
+@pytest.fixture(scope="session")
+def fit_transform_once(small):
+    """Return ``fit_transform_once(regressor)``: a fitted copy and its out-of-sample forecasts, made once."""
+
+    @functools.cache
+    def fit_transform(regressor):
+        model = clone(regressor)
+        return model, model.fit_transform(*small)
+
+    return fit_transform
 
 
 def promises_intervals_of_its_own(regressor):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from joblib import Memory
 from sklearn.ensemble import BaggingRegressor
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.linear_model import LinearRegression
@@ -39,24 +40,36 @@ def noisy_line(n, seed):
     return X, np.sin(4 * X[:, 0]) + (0.2 + 2 * X[:, 0]) * rng.normal(size=n)
 
 
+# joblib warns where a busy machine is slow to write a few numbers.
+slow_disk = pytest.mark.filterwarnings("ignore:Persisting input arguments took:UserWarning")
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory):
+    """Cache of pipelines that differ in the recalibrator: their regressor is fitted once."""
+    return Memory(tmp_path_factory.mktemp("regressors"), verbose=0)
+
+
+@slow_disk
 @pytest.mark.parametrize("recalibrator", [None, IsotonicRecalibrator(), StdScalingRecalibrator()])
 @pytest.mark.parametrize("method", ["residual", "bootstrap"])
-def test_trees_that_follow_every_row_do_not_flatter_themselves(method, recalibrator):
+def test_trees_that_follow_every_row_do_not_flatter_themselves(method, recalibrator, memory):
     def make(seed):
         model = UncertaintyRegressor(DecisionTreeRegressor(random_state=0), method, random_state=seed)
-        return model if recalibrator is None else make_pipeline(model, recalibrator)
+        return model if recalibrator is None else make_pipeline(model, recalibrator, memory=memory)
 
     low, high = (0.88, 0.94) if recalibrator is None and method == "bootstrap" else (0.88, 0.92)
     assert low < mean_coverage(make, noisy_line) < high
 
 
+@slow_disk
 @pytest.mark.parametrize("recalibrator", [IsotonicRecalibrator(), StdScalingRecalibrator()])
-def test_noise_that_varies_is_learnt_from_rows_unseen_by_both_models(recalibrator):
+def test_noise_that_varies_is_learnt_from_rows_unseen_by_both_models(recalibrator, memory):
     def make(seed):
         model = BootstrapRegressor(
             DecisionTreeRegressor(random_state=0), 15, noise="heteroscedastic", random_state=seed
         )
-        return make_pipeline(model, recalibrator)
+        return make_pipeline(model, recalibrator, memory=memory)
 
     assert 0.88 < mean_coverage(make, noisy_line, n=400) < 0.92
 

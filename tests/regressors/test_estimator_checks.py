@@ -39,10 +39,10 @@ OBSERVED = dict.fromkeys(
 # Trees predict the separated clusters of the transformer checks exactly, seen or not, so those pass.
 CASES = [
     (LeastSquaresRegressor(), OUT_OF_SAMPLE),
-    (BootstrapRegressor(LinearRegression(), 20, random_state=0), OUT_OF_SAMPLE | RESAMPLED),
-    (BootstrapRegressor(RandomForestRegressor(20), random_state=0), RESAMPLED),
-    (BootstrapRegressor(DecisionTreeRegressor(), 30, noise=None, random_state=0), RESAMPLED),
-    (BootstrapRegressor(DecisionTreeRegressor(), 20, noise="heteroscedastic", random_state=0), RESAMPLED),
+    (BootstrapRegressor(LinearRegression(), 10, random_state=0), OUT_OF_SAMPLE | RESAMPLED),
+    (BootstrapRegressor(RandomForestRegressor(10), random_state=0), RESAMPLED),
+    (BootstrapRegressor(DecisionTreeRegressor(), 10, noise=None, random_state=0), RESAMPLED),
+    (BootstrapRegressor(DecisionTreeRegressor(), 12, noise="heteroscedastic", random_state=0), RESAMPLED),
     (MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.1, 0.5, 0.9], random_state=0), OUT_OF_SAMPLE),
     (ResidualRegressor(LinearRegression(), random_state=0), OUT_OF_SAMPLE),
     (RecalibratedRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
