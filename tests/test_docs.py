@@ -50,14 +50,22 @@ OPTIONAL = {
 # What a page claims of its own results.
 CLAIMS = {
     "docs/guides/tutorials/getting_started.py": [
-        "0.85 < coverage < 0.95",
-        "crps > 0",
+        "0.85 < coverage < 0.95 and np.allclose(bounds, dist.interval(0.9))",
+        "best_crps < crps < 0.9 * absolute_error",
         "len(best) == len(y_test)",
         "(before.cdf(y_test) == 0).mean() > 0.2 and (before.cdf(y_test) == 1).mean() > 0.25",
         "prediction_interval_coverage(y_test, before) < 0.5",
-        "0.85 < prediction_interval_coverage(y_test, after) < 0.95",
+        "abs(prediction_interval_coverage(y_test, after) - 0.9) < 2 * 0.02",
+        "search.best_params_ == {'estimator__min_samples_leaf': 10}",
         "crps_loss(y_test, after) < 0.9 * crps_loss(y_test, before)",
         "abs(crps_loss(y_test, after) - crps) < 0.01",
+    ],
+    "README.md": [
+        "0.85 < prediction_interval_coverage(y_test, bounds) < 0.95",
+    ],
+    "docs/index.rst": [
+        "bounds[:3].round().tolist() == [[143, 367], [171, 340], [70, 333]]",
+        "round(prediction_interval_coverage(y_test, bounds), 2) == 0.9",
     ],
     "docs/explanation/calibrated-and-sharp.rst": [
         "table['the truth'] == [0.9, 0.008, 0.5, 0.284]",
