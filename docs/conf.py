@@ -106,9 +106,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "skuq"
 html_favicon = "_static/icon.svg"
 html_show_sourcelink = False
-html_sidebars = {
-    page: [] for page in ("index", "install", "tutorials/*", "changelog")
-}  # sections of one page
+# Sections of one page have nothing to navigate.
+html_sidebars = {page: [] for page in ("index", "install", "tutorials/*", "changelog")}
 toc_object_entries_show_parents = "hide"
 html_theme_options = {
     "show_toc_level": 2,

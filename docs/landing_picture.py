@@ -1,7 +1,7 @@
 """The picture of the landing page and of the README: the band and the calibration of one forest.
 
-`python docs/landing_picture.py` writes it again: with the panels side by side, and, for narrow screens, one below
-the other. Both are files of the repository, because the README shows the first.
+`python docs/landing_picture.py` writes it again: with the panels side by side, and, for narrow screens,
+one below the other. Both are files of the repository, because the README shows the first.
 """
 
 import logging

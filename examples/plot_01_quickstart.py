@@ -30,9 +30,9 @@ print(model.predict_interval(X_test[:3], coverage=0.9).round(1))
 # --------------------------------------
 #
 # The wrapper is a scikit-learn estimator and a recalibrator is a step of a pipeline. One grid holds both, and
-# the search selects by the CRPS of the predicted distributions. The forest's errors are calibrated out of fold
-# already, so that a recalibrator may gain nothing; ``IdentityRecalibrator``, which changes nothing, is the
-# candidate for that.
+# the search selects by the CRPS of the predicted distributions. ``UncertaintyRegressor`` calibrates on
+# out-of-fold errors already, so that a recalibrator may gain nothing: ``IdentityRecalibrator``, which changes
+# nothing, is the candidate for that.
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
@@ -70,7 +70,7 @@ for name, dist in forecasts.items():
 # Calibration curves
 # ------------------
 #
-# The observed share of rows below each predicted quantile. The curve of a calibrated model follows the diagonal.
+# The share of observations below each predicted quantile. The curve of a calibrated model follows the diagonal.
 from skuq.displays import CalibrationCurveDisplay, IntervalDisplay, PredictionBandDisplay
 
 ax = None
