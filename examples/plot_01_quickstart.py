@@ -70,7 +70,7 @@ for name, dist in forecasts.items():
 # Calibration curves
 # ------------------
 #
-# The share of observations below each predicted quantile. The curve of a calibrated model follows the diagonal.
+# The share of observations below each predicted quantile. That of a calibrated model follows the diagonal.
 from skuq.displays import CalibrationCurveDisplay, IntervalDisplay, PredictionBandDisplay
 
 ax = None

@@ -213,10 +213,13 @@ CLAIMS = {
     ],
     "docs/guides/how_to/your_data.py": ["covered['rows'] < 0.83 and 0.87 < covered['patients'] < 0.93"],
     "docs/guides/how_to/choose_a_method.py": [
-        "all(interval.shape == (300, 2) for interval in intervals)",
+        "(table.loc['coverage'] > 0.78).all() and (table.loc['coverage'] < 0.88).all()",
         "(confidence_interval[:, 0] > prediction_interval[:, 0]).all()",
-        "width[-1].max() < 1.05 * width[-1].min()",  # LeastSquaresRegressor: one width
-        "all(each[X_new[:, 1] > 2].mean() > 1.3 * each[X_new[:, 1] < 1].mean() for each in width[:3])",
+        "(table.T['width, x2 > 2'] / table.T['width, x2 < 1'] > 3)[['UncertaintyRegressor',"
+        " 'MultiQuantileRegressor', 'ConformalRegressor', 'truth']].all()",
+        # One width for all rows.
+        "all(np.ptp(widths[m]) < 0.1 * widths[m].min() for m in ('LeastSquaresRegressor', 'BootstrapRegressor'))",
+        "models[2].n_calibration_ == 75",
     ],
 }
 
