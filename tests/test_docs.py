@@ -369,6 +369,15 @@ def test_references_name_the_papers_that_exist():
     assert all(found.values())
 
 
+def test_no_line_ends_between_a_number_and_its_per_cent_sign():
+    core = pytest.importorskip("docutils.core")
+    pytest.importorskip("sphinx")
+    transform = runpy.run_path(str(ROOT / "docs" / "no_break.py"))["NoBreakTransform"]
+    document = core.publish_doctree("It covers 90 % of *all 10 % parts*, in code ``90 % of``.")
+    transform(document).apply()
+    assert document.astext() == "It covers 90\u00a0% of all 10\u00a0% parts, in code 90 % of."
+
+
 TREE = re.compile(r"^\.\. code-block:: text\n\n(?P<tree>    skuq/\n(?:     +\S.*\n)+)", re.MULTILINE)
 
 
