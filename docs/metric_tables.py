@@ -26,6 +26,7 @@ FAMILIES = (
 )
 COLUMNS = ("Metric", "Scorer", "Needs", "Units", "Better", "Best", "Proper")
 OVERVIEW = ("Metric", "Scorer", "Units", "Better", "Proper")
+OPTIONS = ("header-rows: 1", "widths: auto", "delim: |", "class: metrics")
 SIZES = (100, 1000, 10_000)
 DRAWS = 200
 
@@ -67,7 +68,7 @@ def cells_of(spec):
 
 def table(columns, rows):
     """Return a table as lines of reStructuredText."""
-    head = [".. csv-table::", "    :header-rows: 1", "    :widths: auto", "    :delim: |", ""]
+    head = [".. csv-table::", *(f"    :{option}" for option in OPTIONS), ""]
     return [*head, *("    " + " | ".join(row) for row in (columns, *rows)), ""]
 
 
