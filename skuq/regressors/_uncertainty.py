@@ -92,20 +92,20 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     -----
     The method that "auto" stands for:
 
-    ===============================================================================  ==============
-    estimator                                                                        method
-    ===============================================================================  ==============
-    with a posterior (BayesianRidge, ARDRegression, GaussianProcessRegressor,        "native"
-    `LeastSquaresRegressor`)
-    calibrated on held-out rows (skuq's other regressors, networks with a            "native"
-    ``calibration``, recalibrators)
-    with another distribution (NGBoost, CatBoost, quantile forests, mixtures by      "recalibrated"
-    bagging and voting, `SparseGaussianProcessRegressor`, networks with
-    ``calibration=None``)
-    with a quantile loss, itself or as the last step of a Pipeline                   "recalibrated"
-    all others, and a quantile loss inside a search, BaggingRegressor or             "residual"
-    TransformedTargetRegressor, for which see `MultiQuantileRegressor`
-    ===============================================================================  ==============
+    ==============  ===============================================================================
+    method          estimator
+    ==============  ===============================================================================
+    "native"        with a posterior (BayesianRidge, ARDRegression, GaussianProcessRegressor,
+                    `LeastSquaresRegressor`)
+    "native"        calibrated on held-out rows (skuq's other regressors, networks with a
+                    ``calibration``, recalibrators)
+    "recalibrated"  with another distribution (NGBoost, CatBoost, quantile forests, mixtures by
+                    bagging and voting, `SparseGaussianProcessRegressor`, networks with
+                    ``calibration=None``)
+    "recalibrated"  with a quantile loss, itself or as the last step of a Pipeline
+    "residual"      all others, and a quantile loss inside a search, BaggingRegressor or
+                    TransformedTargetRegressor, for which see `MultiQuantileRegressor`
+    ==============  ===============================================================================
 
     A posterior is exact under the assumptions of its model; the Bayesian ones take their estimated variances
     as known. Where the assumptions do not hold, such as one variance for all rows, it is miscalibrated: use
@@ -113,7 +113,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
 
     A distribution fitted to the training rows is too narrow on new ones. "recalibrated" multiplies its
     width by one factor, estimated from out-of-fold predictions so that 90 % intervals contain 90 % of these
-    rows, or uses `IsotonicRecalibrator` where no such factor exists. Mean coverage of 90 % intervals on 95
+    rows, or uses `~skuq.recalibration.IsotonicRecalibrator` where no such factor exists. Mean coverage of 90 % intervals on 95
     samples of 15 data sets, of quantile gradient boosting, linear quantile regression, NGBoost and CatBoost:
 
     =============  ===========  ============  ==============

@@ -123,9 +123,9 @@ table.T.round(2)
 
 # %%
 # The standard error of a coverage on 300 rows is 0.02. ``ConformalRegressor``
-# calibrates on 75 of the training rows, so few that its coverage is 0.8 on average over
-# calibration sets, with a standard deviation of 0.05. In the first three rows the width
-# follows the noise. ``LeastSquaresRegressor`` assumes homoscedastic noise, and
+# calibrates on 75 of the training rows: its coverage is 0.8 on average over calibration
+# sets, and with sets of this size has a standard deviation of 0.05. In the first three
+# rows the width follows the noise. ``LeastSquaresRegressor`` assumes homoscedastic noise, and
 # ``BootstrapRegressor`` by default: their intervals cover 80 % on average, and are too
 # wide where the noise is small and too narrow where it is large.
 #
