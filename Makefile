@@ -31,7 +31,7 @@ check docs test test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo          run the quick start on real data and save its three plots"
+	@echo "make demo          run the quick start on real data and save its plots"
 	@echo "make test          run all tests, doctests and examples"
 	@echo "make check         lint and one quick test of every module, in under a minute"
 	@echo "make test-minimum  run the tests on the oldest supported versions, without the peers"
@@ -44,7 +44,8 @@ help:
 	@echo "make clean         remove what these commands wrote, but not the environments"
 
 demo: $(VENV)/.installed-demo
-	$(BIN)/python examples/plot_01_quickstart.py
+	$(BIN)/python docs/demo.py
+	@echo "The plots are in the folder plots"
 
 test: $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) $(ARGS)

@@ -13,6 +13,7 @@ import changelog
 import conformal_pictures
 import mathml
 import metric_tables
+import no_break
 import recalibration_pictures
 import site_options
 
@@ -43,7 +44,8 @@ extensions = [
 templates_path = ["_templates"]
 html_static_path = ["_static", str(mathml.FONTS)]
 html_css_files = ["style.css"]
-exclude_patterns = ["_build", "guides", "*/*.ipynb", "*/*/*.ipynb"]
+# The tutorial is one page: the index of its gallery would have one link.
+exclude_patterns = ["_build", "guides", "tutorials/index.rst", "*/*.ipynb", "*/*/*.ipynb"]
 default_role = "obj"  # `crps_loss` in a docstring is a link
 html_math_renderer = "mathml"
 # A cross-reference to a name of skuq must resolve; those to other packages are not links.
@@ -105,6 +107,9 @@ html_theme = "pydata_sphinx_theme"
 html_title = "skuq"
 html_favicon = "_static/icon.svg"
 html_show_sourcelink = False
+# Sections of one page have nothing to navigate.
+html_sidebars = {page: [] for page in ("index", "install", "tutorials/*", "changelog")}
+toc_object_entries_show_parents = "hide"
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
@@ -121,6 +126,7 @@ copybutton_prompt_is_regexp = True
 def setup(app):
     """Connect the tables and plots to the build."""
     app.add_config_value("site", "", "env")
+    app.add_transform(no_break.NoBreakTransform)
     app.connect("build-finished", site_options.write_versions)
     app.connect("builder-inited", changelog.write_changelog)
     app.connect("builder-inited", metric_tables.write_tables)

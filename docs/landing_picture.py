@@ -1,6 +1,7 @@
 """The picture of the landing page and of the README: the band and the calibration of one forest.
 
-`python docs/landing_picture.py` writes it again. It is a file of the repository, because the README shows it.
+`python docs/landing_picture.py` writes it again: with the panels side by side, and, for narrow screens,
+one below the other. Both are files of the repository, because the README shows the first.
 """
 
 import logging
@@ -18,7 +19,9 @@ from skuq.displays import CalibrationCurveDisplay, PredictionBandDisplay
 from skuq.distributions import Empirical
 from skuq.metrics import prediction_interval_coverage
 
-PATH = Path(__file__).parent / "_static" / "before-after.svg"
+FOLDER = Path(__file__).parent / "_static"
+# File: rows and columns of the panels, size in inches.
+LAYOUTS = {"before-after.svg": (1, 3, (11, 3.6)), "before-after-narrow.svg": (3, 1, (4.4, 10.0))}
 COLORS = ("#D55E00", "#0072B2")  # orange and blue are distinguishable by colour-blind readers
 STYLE = {
     "font.size": 11.0,
@@ -41,11 +44,10 @@ def forecasts():
     return X_test[:, 0], y_test, {"Spread of the trees": before, "UncertaintyRegressor": after}
 
 
-def draw():
+def draw(weight, economy, both, rows, columns, size):
     """Return the figure: both bands, and both calibration curves on one axes."""
-    weight, economy, both = forecasts()
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
-    axes = figure.subplots(1, 3)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(rows, columns)
     axes[1].sharey(axes[0])
     for (name, dist), ax, color in zip(both.items(), axes[:2], COLORS, strict=True):
         PredictionBandDisplay.from_predictions(
@@ -69,14 +71,14 @@ def draw():
     return figure
 
 
-def write_picture():
-    """Write the file."""
+def write_pictures():
+    """Write the files."""
     logging.disable(logging.INFO)  # the package of data sets logs every column
-    PATH.parent.mkdir(exist_ok=True)
-    with mpl.rc_context(STYLE):
-        figure = draw()
-        figure.savefig(PATH, metadata={"Date": None})
+    data = forecasts()
+    for name, layout in LAYOUTS.items():
+        with mpl.rc_context(STYLE):
+            draw(*data, *layout).savefig(FOLDER / name, metadata={"Date": None})
 
 
 if __name__ == "__main__":
-    write_picture()
+    write_pictures()

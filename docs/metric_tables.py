@@ -9,7 +9,7 @@ from skuq.metrics._spec import all_specs
 
 # Heading of a family, page that explains it, modules of skuq.metrics that hold its functions.
 FAMILIES = (
-    ("Proper scores", "proper-scores", ("_proper", "_quantile_scores", "_skill")),
+    ("Proper scores and skill scores", "proper-scores", ("_proper", "_quantile_scores", "_skill")),
     (
         "Average calibration",
         "average-calibration",
@@ -30,8 +30,9 @@ FAMILIES = (
     ("Sharpness", "sharpness", ("_sharpness",)),
     ("Uncertainty characteristics curve", "uncertainty-characteristics", ("scores",)),
 )
-COLUMNS = ("Metric", "Scorer", "Needs", "Units", "Better", "Best", "Proper", "Source")
+COLUMNS = ("Metric", "Scorer", "Needs", "Units", "Better", "Best", "Proper")
 OVERVIEW = ("Metric", "Scorer", "Units", "Better", "Proper")
+OPTIONS = ("header-rows: 1", "widths: auto", "delim: |", "class: metrics")
 SIZES = (100, 1000, 10_000)
 DRAWS = 200
 
@@ -68,13 +69,12 @@ def cells_of(spec):
         spec.direction or "neither",
         best,
         "yes" if spec.proper else "no",
-        spec.source,
     )
 
 
 def table(columns, rows):
     """Return a table as lines of reStructuredText."""
-    head = [".. csv-table::", "    :header-rows: 1", "    :widths: auto", "    :delim: |", ""]
+    head = [".. csv-table::", *(f"    :{option}" for option in OPTIONS), ""]
     return [*head, *("    " + " | ".join(row) for row in (columns, *rows)), ""]
 
 
@@ -88,6 +88,12 @@ def metric_tables():
         lines += [heading, "-" * len(heading), "", f"Explained in :doc:`/explanation/{page}`.", ""]
         lines += table(COLUMNS, [cells_of(spec) for spec in by_family[heading]])
     return "\n".join(lines)
+
+
+def sources():
+    """Return the table of the papers that define the metrics."""
+    rows = [(f":func:`~skuq.metrics.{spec.function.__name__}`", spec.source) for spec in all_specs().values()]
+    return "\n".join(table(("Metric", "Source"), rows))
 
 
 def overview():
@@ -129,4 +135,5 @@ def write_tables(app):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "metrics.inc").write_text(overview(), encoding="utf-8")
     (folder / "metric-tables.inc").write_text(metric_tables(), encoding="utf-8")
+    (folder / "sources.inc").write_text(sources(), encoding="utf-8")
     (folder / "null-values.inc").write_text(null_values(), encoding="utf-8")

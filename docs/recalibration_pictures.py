@@ -130,7 +130,13 @@ def draw_misses(ax: Any, simulation: Simulation, dists: dict) -> None:
         ax.axhline(sign * nominal, **TRUTH)
     ax.axhline(0, color="0.3", linewidth=0.8)
     low, high = ax.get_ylim()
-    ax.set(title="misses by x: above, below", xlabel="x", xlim=(0, 1), ylim=(low, high + 0.3 * (high - low)))
+    ax.set(
+        title="misses above and below the interval",
+        xlabel="x",
+        xlim=(0, 1),
+        ylim=(low, high + 0.3 * (high - low)),
+    )
+    ax.set_ylabel("below          above", y=-low / (1.3 * (high - low)))  # centred at zero
     ax.yaxis.set_major_formatter(lambda value, _: f"{abs(100 * value):.0f} %")
     ax.legend(loc="upper left")
 

@@ -17,7 +17,7 @@ from skuq.recalibration._residuals import finite_moments, reaching_scores, stand
 
 
 class ConformalRecalibrator(BaseRecalibrator):
-    r"""Intervals with guaranteed coverage around any distribution, at any number of rows.
+    r"""Intervals with guaranteed coverage for exchangeable rows, around any distribution.
 
     Which interval covers 90 % of new rows, whether or not the model is right? The predicted mean and
     standard deviation give its centre and unit, the ranks of the calibration residuals the number of

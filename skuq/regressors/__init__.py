@@ -1,4 +1,4 @@
-"""Regressors that give a predictive distribution: anything that needs X and a model."""
+"""Regressors with a predictive distribution, most of them wrappers of another regressor."""
 
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor

@@ -37,11 +37,10 @@ _OF_QUANTILES = ("levels", "quantile_param")
 
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
-    """A predictive distribution for any regressor, by the method that suits it.
+    """A predictive distribution for any regressor, by a method suited to it.
 
-    It answers how far off the predictions of any scikit-learn regressor may be, and chooses the
-    method by what the regressor offers. It adds nothing of its own: for every option of a method,
-    use its class.
+    How far off may a prediction be? The answer is calibrated on rows that the model was not fitted to, or
+    comes from the model's own posterior. Each method is a class of its own, with more options.
 
     Parameters
     ----------
@@ -50,18 +49,16 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         selector, belong inside, where each fold fits them anew.
     method : {"auto", "native", "recalibrated", "quantile", "bootstrap", "residual", "conformal"}, \
             default="auto"
-        "native" uses the distribution that the estimator gives itself, as it is; "quantile" is
-        `MultiQuantileRegressor`, its quantiles as they are. "recalibrated" is `RecalibratedRegressor` around
-        whichever of these two there is. "bootstrap" is `BootstrapRegressor`, "residual" `ResidualRegressor`
-        and "conformal" `ConformalRegressor`, whose ``partial_fit`` is there as ``estimator_.partial_fit``.
-        "auto" is "native" where the distribution is an exact posterior (BayesianRidge, ARDRegression,
-        GaussianProcessRegressor, `LeastSquaresRegressor`) or was calibrated on rows held out of training
-        (skuq's other regressors, networks with a ``calibration``, and recalibrators); "recalibrated"
-        where the estimator gives another distribution (NGBoost, CatBoost, quantile forests, mixtures by
-        bagging and voting, the approximate posteriors of `SparseGaussianProcessRegressor` and of networks
-        with ``calibration=None``) or is configured for a quantile loss, itself or as the last step of a
-        Pipeline; else "residual", also around a quantile loss inside a search, a BaggingRegressor or a
-        TransformedTargetRegressor, for which see `MultiQuantileRegressor`.
+        Method that gives the distribution.
+
+        - "auto": chosen by the estimator, see Notes.
+        - "residual": `ResidualRegressor`, a model of the out-of-fold errors.
+        - "recalibrated": `RecalibratedRegressor` around the estimator's own distribution or its quantiles.
+        - "native": the estimator's own distribution as it is.
+        - "quantile": `MultiQuantileRegressor`, the quantiles as they are.
+        - "bootstrap": `BootstrapRegressor`, the spread of refitted models and the noise.
+        - "conformal": `ConformalRegressor`, with guaranteed coverage; its ``partial_fit`` is
+          ``estimator_.partial_fit``.
     method_params : dict or None, default=None
         More parameters of the method's class, such as ``{"n_estimators": 100}``; none with "native". With
         "recalibrated" those of `RecalibratedRegressor`, among them another ``recalibrator``, and for a
@@ -88,22 +85,44 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
 
     See Also
     --------
-    RecalibratedRegressor : Calibrate what comes out, in one object.
-    skuq.prediction.predict_dist : The distribution of a model that gives one already.
+    RecalibratedRegressor : Any recalibrator around a model with a distribution.
+    skuq.prediction.predict_dist : The distribution of a fitted model that has one.
 
     Notes
     -----
-    A model fitted by likelihood or by quantiles looks better on its training rows than on new ones, so its
-    intervals are too narrow. "recalibrated" widens them by one factor, learnt from out-of-fold predictions:
-    ``StdScalingRecalibrator(objective="coverage")``, which makes 90 % intervals hold 90 % of these rows, or
-    `IsotonicRecalibrator` where no such factor exists (quantiles that coincide and are wrong, an infinite
-    standard deviation). Measured with quantile gradient boosting, linear quantile regression, NGBoost and
-    CatBoost's ``RMSEWithUncertainty`` on 95 samples of 15 data sets, scikit-learn's and UCI's, 90 % intervals
-    covered 77 % of new rows after 150 training rows and 87 % after 1000, and so recalibrated 91 % and 90 %,
-    in every sample within the 99 % band of the exact distribution of coverage; the CRPS fell by 4 % and 1 %.
-    `EmpiricalRecalibrator` stayed within the band too and `IsotonicRecalibrator` but once, and both raised
-    the CRPS of quantiles, by 3 % and 1 %; the other objectives of `StdScalingRecalibrator` left the band in
-    25 % ("nll") and 12 % ("crps") of the samples.
+    The method that "auto" stands for:
+
+    ==============  ===============================================================================
+    method          estimator
+    ==============  ===============================================================================
+    "native"        with a posterior (BayesianRidge, ARDRegression, GaussianProcessRegressor,
+                    `LeastSquaresRegressor`)
+    "native"        calibrated on held-out rows (skuq's other regressors, networks with a
+                    ``calibration``, recalibrators)
+    "recalibrated"  with another distribution (NGBoost, CatBoost, quantile forests, mixtures by
+                    bagging and voting, `SparseGaussianProcessRegressor`, networks with
+                    ``calibration=None``)
+    "recalibrated"  with a quantile loss, itself or as the last step of a Pipeline
+    "residual"      all others, and a quantile loss inside a search, BaggingRegressor or
+                    TransformedTargetRegressor, for which see `MultiQuantileRegressor`
+    ==============  ===============================================================================
+
+    A posterior is exact under the assumptions of its model; the Bayesian ones take their estimated variances
+    as known. Where the assumptions do not hold, such as one variance for all rows, it is miscalibrated: use
+    ``method="recalibrated"`` or "residual".
+
+    A distribution fitted to the training rows is too narrow on new ones. "recalibrated" multiplies its
+    width by one factor, estimated from out-of-fold predictions so that 90 % intervals contain 90 % of these
+    rows, or uses `~skuq.recalibration.IsotonicRecalibrator` where no such factor exists. Mean coverage of
+    90 % intervals on 95 samples of 15 data sets, of quantile gradient boosting, linear quantile regression,
+    NGBoost and CatBoost:
+
+    =============  ===========  ============  ==============
+    training rows  as fitted    recalibrated  change in CRPS
+    =============  ===========  ============  ==============
+    150            77 %         91 %          4 % lower
+    1000           87 %         90 %          1 % lower
+    =============  ===========  ============  ==============
 
     Cost: that of the method's class; with "recalibrated" the number of folds plus one fit of the model.
 
@@ -114,9 +133,10 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     >>> from skuq.regressors import UncertaintyRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = UncertaintyRegressor(RandomForestRegressor(20, min_samples_leaf=5), random_state=0)
-    >>> dist = model.fit(X[:300], y[:300]).predict_dist(X[300:])
-    >>> dist.interval(0.9).shape
+    >>> model.fit(X[:300], y[:300]).predict_interval(X[300:], coverage=0.9).shape
     (142, 2)
+    >>> model.predict_dist(X[300:]).std().shape
+    (142,)
     >>> model.method_
     'residual'
     """

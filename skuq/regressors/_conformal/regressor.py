@@ -39,7 +39,7 @@ __all__ = ["ConformalRegressor"]
 
 
 class ConformalRegressor(BaseUncertaintyRegressor):
-    r"""Prediction intervals with guaranteed coverage, whatever the model and the noise.
+    r"""Prediction intervals with guaranteed coverage for exchangeable rows, with any model and any noise.
 
     Which interval covers 90 % of new values if nothing is assumed but that new rows are exchangeable with
     those of `fit`? Its width follows from the ranks of the model's errors on rows left out of its fit.
