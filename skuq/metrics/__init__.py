@@ -49,12 +49,17 @@ from skuq.metrics._ucc.curve import (
 )
 from skuq.metrics._ucc.scores import auucc_gain_score, auucc_loss
 
+# isort: split
+# Last, because the order in which the modules above are imported is that of the metrics in the report.
+from skuq.metrics._accumulator.accumulator import MetricAccumulator
+
 __all__ = [
     "AdversarialGroupCalibrationCurve",
     "BootstrapInterval",
     "CalibrationCurve",
     "CharacteristicsComparison",
     "CostOptimum",
+    "MetricAccumulator",
     "OperatingPoint",
     "PermutationTest",
     "UncertaintyCharacteristicsCurve",
