@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -196,12 +197,13 @@ class MetricAccumulator:
         """
         only_intervals = all(spec.needs == "interval" for spec in self._specs.values())
         takes_bounds = only_intervals and not self._arguments["curves"]
-        block = Block(y, y_pred, sample_weight, takes_bounds=takes_bounds)
+        block = Block.checked(y, y_pred, sample_weight, takes_bounds=takes_bounds)
         if is_bounds(block.forecast):
             for options in self._options.values():  # one array of bounds has one coverage
                 check_single_coverage(options["coverage"])
-        values = [statistic.of(block) for statistic in self._statistics]
-        self._add(values, len(block), block.total)
+        # The state changes only when all values have been computed.
+        pieces = ([statistic.of(piece) for statistic in self._statistics] for piece in block.pieces())
+        self._add(functools.reduce(_added, pieces), len(block), block.total)
         return self
 
     def merge(self, other: MetricAccumulator) -> Self:
@@ -363,9 +365,7 @@ class MetricAccumulator:
 
     def _add(self, values: list[Any], rows: int, total: float) -> None:
         """Add the values of the statistics of other rows, of so many rows and this weight."""
-        if self._values is not None:
-            values = [mine + new for mine, new in zip(self._values, values, strict=True)]
-        self._values = values
+        self._values = values if self._values is None else _added(self._values, values)
         self._rows, self._total = self._rows + rows, self._total + total
 
     def _state(self, plan: Plan) -> list[Any]:
@@ -421,3 +421,8 @@ class MetricAccumulator:
         self.__init__(*state["metrics"], **state["arguments"])  # type: ignore[misc]
         self._version, self._values = state["version"], state["values"]
         self._rows, self._total = state["rows"], state["total"]
+
+
+def _added(first: list[Any], second: list[Any]) -> list[Any]:
+    """Return the values of the statistics of two sets of rows together."""
+    return [one + other for one, other in zip(first, second, strict=True)]

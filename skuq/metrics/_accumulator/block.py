@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -10,31 +11,44 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq.metrics._accumulator.histogram import Slots
 from skuq.metrics._inputs import Forecast, check_forecast, check_forecast_or_bounds, finite_mean, finite_std
+from skuq.metrics._kernels import BLOCK
 from skuq.metrics._ucc.kernels import critical_scales
 
 
 class Block:
-    """Targets, forecasts and weights of the rows of one update that have a positive weight.
+    """Targets, forecasts and weights of rows that have a positive weight.
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
+    y : ndarray of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
-        Forecast of every target.
-    sample_weight : array-like of shape (n,) or None
+    forecast : Distribution or ndarray of shape (n, 2)
+        Forecast of every target: a distribution or bounds.
+    weight : ndarray of shape (n,) or None
         Number of repetitions of each row.
-    takes_bounds : bool
-        Whether an array of bounds is a valid forecast.
     """
 
-    def __init__(
-        self, y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None, *, takes_bounds: bool
-    ) -> None:
-        check: Any = check_forecast_or_bounds if takes_bounds else check_forecast
-        checked: tuple[FloatArray, Forecast, FloatArray | None] = check(y_true, y_pred, sample_weight)
-        self.y, self.forecast, self.weight = checked
+    def __init__(self, y: FloatArray, forecast: Forecast, weight: FloatArray | None) -> None:
+        self.y, self.forecast, self.weight = y, forecast, weight
         self._slots: dict[tuple[str, float], Slots] = {}
+
+    @classmethod
+    def checked(
+        cls, y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None, *, takes_bounds: bool
+    ) -> Block:
+        """Return the rows of a user's arguments; an array of bounds is a forecast where `takes_bounds`."""
+        check: Any = check_forecast_or_bounds if takes_bounds else check_forecast
+        return cls(*check(y_true, y_pred, sample_weight))
+
+    def pieces(self) -> Iterator[Block]:
+        """Yield the rows in pieces whose intermediate results stay in the processor's cache."""
+        if len(self) <= BLOCK:
+            yield self
+            return
+        for start in range(0, len(self), BLOCK):
+            rows = slice(start, start + BLOCK)
+            weight = None if self.weight is None else self.weight[rows]
+            yield Block(self.y[rows], self.forecast[rows], weight)
 
     def __len__(self) -> int:
         return self.y.size

@@ -73,8 +73,8 @@ class Sums:
     @property
     def means(self) -> FloatArray:
         """Means of the columns, shape (c,)."""
-        means: Any = self.sums / self.total
-        return np.asarray(means)
+        means: FloatArray = np.divide(self.sums, self.total)
+        return means
 
 
 class RowSums(Statistic):
