@@ -37,7 +37,6 @@ from skuq.metrics._accumulator.statistics import Statistic, same
 from skuq.metrics._average_calibration import CalibrationCurve
 from skuq.metrics._inputs import is_bounds
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import KINDS
 from skuq.metrics._report.table import UncertaintyReport
 from skuq.metrics._report.wording import headline_words
 from skuq.metrics._spec import MetricFunction
@@ -78,8 +77,10 @@ class MetricAccumulator:
     ----------
     metrics : tuple of str
         Abbreviations of the metrics.
-    n_rows : float
-        Number of rows so far, the sum of their weights.
+    n_rows : int
+        Number of rows so far, without those of weight 0.
+    total_weight : float
+        Sum of their weights.
     exact : dict of str to bool
         Whether each metric is that of all rows up to rounding, or computed from a histogram.
 
@@ -163,8 +164,13 @@ class MetricAccumulator:
         return tuple(self._plans)
 
     @property
-    def n_rows(self) -> float:
-        """Number of rows so far, the sum of their weights."""
+    def n_rows(self) -> int:
+        """Number of rows so far, without those of weight 0."""
+        return self._rows
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of the rows so far."""
         return self._total
 
     @property
@@ -249,23 +255,16 @@ class MetricAccumulator:
         """
         return {name: float(self._value(plan)) for name, plan in self._plans.items()}
 
-    def calibration_curve(self, *, kind: str = "quantile") -> CalibrationCurve:
-        """Return the shares of targets observed at each level, exactly.
-
-        Parameters
-        ----------
-        kind : {"quantile", "interval"}, default="quantile"
-            The share of targets not above the quantile at level p, or inside the central interval of
-            coverage p.
+    def calibration_curve(self) -> CalibrationCurve:
+        """Return the shares of targets observed below the quantile of each level, exactly.
 
         Returns
         -------
         curve : CalibrationCurve
             As `regression_calibration_curve` returns it.
         """
-        check_option(kind, "kind", KINDS)
-        levels = level_grid(self._arguments["levels"], closed=True)
-        return CalibrationCurve(levels, self._value(self._table("calibration", kind)))
+        curve: CalibrationCurve = self._value(self._table("calibration", "curve"))
+        return curve
 
     def reliability_table(self) -> pd.DataFrame:
         """Return predicted and observed size of the errors in bins of the predicted uncertainty.
@@ -395,7 +394,7 @@ class MetricAccumulator:
             for key, value in self._arguments.items()
             if not same(value, DEFAULTS[key])
         ]
-        return f"MetricAccumulator({', '.join([*shown, f'{self._total:.10g} rows'])})"
+        return f"MetricAccumulator({', '.join([*shown, f'{self._rows} rows'])})"
 
     def __copy__(self) -> Self:
         copied = type(self).__new__(type(self))

@@ -16,8 +16,6 @@ from skuq.metrics._accumulator.plans import (
 )
 from skuq.metrics._accumulator.statistics import below_median_rows
 from skuq.metrics._intervals import coverage_rows
-from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import KINDS
 from skuq.metrics._make_scorer import require_spec
 from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, find_spec
 
@@ -110,8 +108,7 @@ def plans_of_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
     if curves:
         plans["below"] = plan_of_mean(below_median_rows, {})
     if "calibration" in curves:
-        levels = level_grid(arguments["levels"], closed=True)
-        plans |= {f"calibration {kind}": calibration_plan(levels, kind) for kind in KINDS}
+        plans["calibration curve"] = calibration_plan(arguments["levels"])
     if "reliability" in curves:
         plans["reliability table"] = reliability_plan(arguments["n_bins"], coverage, accuracy)
     if "characteristics" in curves:

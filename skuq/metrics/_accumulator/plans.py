@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skuq._typing import FloatArray
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Normal, as_distribution
 from skuq.metrics._accumulator.histogram import LogHistogram, bin_width
@@ -27,8 +27,8 @@ from skuq.metrics._accumulator.statistics import (
     Statistic,
     Sums,
     TargetMoments,
-    curve_rows,
 )
+from skuq.metrics._average_calibration import CalibrationCurve, curve_rows
 from skuq.metrics._binning import Binning
 from skuq.metrics._calibration_area import area_of_lines
 from skuq.metrics._interval_width import NORMS, check_penalty, relative_width, width_unit
@@ -143,7 +143,7 @@ def _plan_of_qce(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) 
             inside = proportions_of_means(sums.means, levels)[np.newaxis]
             return conditional_coverage_error(inside, np.ones(1), levels)
 
-        return Plan((RowSums(curve_rows, {"levels": levels, "kind": "interval"}),), of_counts, exact=True)
+        return Plan((RowSums(curve_rows(99, "interval"), {"levels": levels}),), of_counts, exact=True)
 
     def value(squares: LogHistogram, covered: LogHistogram) -> float:
         key, share = np.sqrt(squares.means[0]), covered.means
@@ -170,7 +170,7 @@ def _plan_of_area(spec: MetricSpec, options: Mapping[str, Any], accuracy: float)
     def value(sums: Sums) -> float:
         return area_of_lines(levels, proportions_of_means(sums.means, levels))
 
-    return Plan((RowSums(curve_rows, {"levels": levels, "kind": options["kind"]}),), value, exact=exact)
+    return Plan((RowSums(curve_rows(99, options["kind"]), {"levels": levels}),), value, exact=exact)
 
 
 def _unit_of_targets(options: Mapping[str, Any]) -> Callable[[Moments], float]:
@@ -288,13 +288,15 @@ def plan_of_mean(rows: Callable[..., Any], options: Mapping[str, Any]) -> Plan:
     return Plan((RowSums(rows, options),), lambda sums: float(sums.means[0]), exact=True)
 
 
-def calibration_plan(levels: FloatArray, kind: str) -> Plan:
-    """Return the plan of the observed shares of a calibration curve."""
+def calibration_plan(levels: int | ArrayLike) -> Plan:
+    """Return the plan of the calibration curve."""
+    grid = level_grid(levels, closed=True)
 
-    def value(sums: Sums) -> FloatArray:
-        return proportions_of_means(sums.means, levels)
+    def value(sums: Sums) -> CalibrationCurve:
+        return CalibrationCurve(grid, proportions_of_means(sums.means, grid))
 
-    return Plan((RowSums(curve_rows, {"levels": levels, "kind": kind}),), value, exact=True)
+    # The same sums as those of `mean_absolute_calibration_error` at these levels.
+    return Plan((RowSums(curve_rows(99, "quantile"), {"levels": levels}),), value, exact=True)
 
 
 def characteristics_plan(bands: str, accuracy: float) -> Plan:

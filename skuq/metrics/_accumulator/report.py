@@ -15,6 +15,7 @@ from skuq.metrics._accumulator.plans import value_of_means
 from skuq.metrics._accumulator.statistics import Sums
 from skuq.metrics._report.records import assemble, record
 from skuq.metrics._report.table import UncertaintyReport
+from skuq.metrics._significance import interval_of_draws
 from skuq.metrics._spec import MetricSpec
 
 
@@ -41,8 +42,8 @@ class ReportEntry:
         values = value_of_means(self.spec, self.options, draws)
         if not values.size or not np.isfinite(values).all():
             return np.nan, np.nan
-        low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
-        return float(low), float(high)
+        # The draws of a metric that is not linear are biased, and are corrected for it.
+        return interval_of_draws(values, float(self.value(sums)), 0.0, confidence, "bca")
 
 
 def _covariance(sums: Sums) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from skuq.distributions import Distribution
 from skuq.metrics._accumulator.block import Block
 from skuq.metrics._accumulator.histogram import LogHistogram, Slots
 from skuq.metrics._inputs import intervals_around
-from skuq.metrics._kernels import covered, level_grid, weighted, weighted_mean, weighted_sum
+from skuq.metrics._kernels import covered, weighted, weighted_mean, weighted_sum
 from skuq.metrics._levels import level_rows
 from skuq.metrics._resampling import group_sums, is_sparse
 
@@ -38,7 +38,9 @@ def same(first: Any, second: Any) -> bool:
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         return first.keys() == second.keys() and all(same(first[name], second[name]) for name in first)
     if isinstance(first, Distribution) or isinstance(second, Distribution):
-        return type(first) is type(second) and same(vars(first), vars(second))
+        if type(first) is not type(second) or not is_dataclass(first):
+            return first is second
+        return all(same(getattr(first, each.name), getattr(second, each.name)) for each in fields(first))
     if np.ndim(first) or np.ndim(second):
         return np.array_equal(np.asarray(first), np.asarray(second))
     return type(first) is type(second) and bool(first == second)
@@ -105,15 +107,10 @@ class RowSums(Statistic):
         return Sums(block.total, sums, products)
 
 
-def curve_rows(y: FloatArray, dist: Distribution, *, levels: Any, kind: str) -> Any:
-    """Return `level_rows` at the distinct levels."""
-    return level_rows(y, dist, np.unique(level_grid(levels, closed=True)), kind)
-
-
 def below_median_rows(y: FloatArray, dist: Distribution) -> FloatArray:
     """Return 1 for targets below the median of their forecast, and 0.5 for those on it."""
     median = dist.median()
-    return (y < median) + 0.5 * (y == median)
+    return np.asarray((y < median) + 0.5 * (y == median))
 
 
 @dataclass(frozen=True)
