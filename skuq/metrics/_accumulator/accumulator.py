@@ -128,7 +128,7 @@ class MetricAccumulator:
     MetricAccumulator('crps', 'picp', 'ence', 10000 rows)
     >>> both = monday + tuesday
     >>> {name: round(value, 2) for name, value in both.result().items()}
-    {'crps': 1.13, 'picp': 0.9, 'ence': 0.02}
+    {'crps': 1.13, 'picp': 0.9, 'ence': 0.01}
     >>> both.exact
     {'crps': True, 'picp': True, 'ence': False}
     """
