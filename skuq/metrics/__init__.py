@@ -13,6 +13,7 @@ from skuq.metrics._average_calibration import (
 )
 from skuq.metrics._calibration_area import miscalibration_area
 from skuq.metrics._calibration_scores import calibration_score_loss, expected_coverage_probability_error
+from skuq.metrics._coverage_monitor import CoverageMonitor
 from skuq.metrics._group_calibration import (
     expected_normalized_calibration_error,
     uncertainty_calibration_error,
@@ -59,6 +60,7 @@ __all__ = [
     "CalibrationCurve",
     "CharacteristicsComparison",
     "CostOptimum",
+    "CoverageMonitor",
     "MetricAccumulator",
     "OperatingPoint",
     "PermutationTest",
