@@ -119,6 +119,7 @@ CLAIMS = {
         "values == {'crps': 1.242, 'picp': 0.866, 'mace': 0.015, 'ence': 0.098}",
         "crps_error < 1e-12 and quantile_error < 0.001",
         "set(of_columns.result()) == {'pinball', 'mace', 'picp'}",
+        "monitor.alarm_ and hour == 57",
     ],
     "docs/guides/how_to/choose_a_metric.py": [
         "round(overall, 2) == 0.9",

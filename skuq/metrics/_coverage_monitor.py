@@ -62,10 +62,10 @@ class CoverageMonitor:
     .. math:: E_s = \frac1{1 - p} \int_p^1 \frac{q^k (1 - q)^{m - k}}{p^k (1 - p)^{m - k}} \, dq
 
     is a supermartingale under the null hypothesis that no row has a larger conditional probability of a miss
-    than p, and so is the mean over s, one time in 256 rows, with weights :math:`1 / (j (j + 1))` of
-    the j-th [1]_; by Ville's inequality it ever exceeds 1 / a with a probability of at most a. The two-sided e-value
+    than p, and so is the mean over s, one time in 256 rows, with weights :math:`1 / (j (j + 1))` of the j-th
+    [1]_; by Ville's inequality it ever exceeds 1 / a with a probability of at most a. The two-sided e-value
     is the mean of the two others. A coverage of 85 % instead of 90 % is found after about 600 rows in the
-    median if it is there from the start, and after about 1200 if it follows 10 000 rows with the nominal
+    median if it is there from the start, and after about 1300 if it follows 10 000 rows with the nominal
     coverage. An update takes time in proportion to its rows, and to all rows so far over 256.
 
     References
@@ -88,7 +88,7 @@ class CoverageMonitor:
     ...     y = 1.2 * rng.normal(size=100)
     ...     monitor = monitor.update(y, (np.zeros(100), np.ones(100)))
     >>> monitor.n_rows_
-    2500
+    2400
     """
 
     def __init__(
