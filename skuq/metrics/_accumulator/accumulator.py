@@ -94,6 +94,7 @@ class MetricAccumulator:
     See Also
     --------
     uncertainty_report : All rows at once, with intervals by resampling.
+    CoverageMonitor : A test of the coverage of rows over time.
 
     Notes
     -----

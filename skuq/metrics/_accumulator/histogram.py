@@ -23,7 +23,7 @@ def bin_width(accuracy: float) -> float:
     return float(np.log1p(2 * accuracy / (1 - accuracy)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Slots:
     """The bin of each row of a block.
 
@@ -68,7 +68,7 @@ class Slots:
         return cls(place, first, last - first + 3, low, high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LogHistogram:
     """Sums of columns over the rows of each slot; histograms of the same width add.
 

@@ -65,12 +65,11 @@ class Sums:
     products: FloatArray | None
 
     def __add__(self, other: Self) -> Self:
-        both = self.products is not None and other.products is not None
-        return type(self)(
-            self.total + other.total,
-            self.sums + other.sums,
-            self.products + other.products if both else None,  # type: ignore[operator]
-        )
+        with np.errstate(invalid="ignore"):  # infinities of both signs are NaN, as in one sum
+            sums, products = self.sums + other.sums, None
+            if self.products is not None and other.products is not None:
+                products = self.products + other.products
+        return type(self)(self.total + other.total, sums, products)
 
     @property
     def means(self) -> FloatArray:
