@@ -199,7 +199,11 @@ def effective_rows(sample_weight: FloatArray | None, n: int) -> float:
     """
     if sample_weight is None:
         return float(n)
-    total, rows = float(sample_weight.sum()), int(np.count_nonzero(sample_weight))
+    return check_repetitions(float(sample_weight.sum()), int(np.count_nonzero(sample_weight)))
+
+
+def check_repetitions(total: float, rows: int) -> float:
+    """Return the sum of the weights of so many rows with positive weight, if it may be a number of rows."""
     if total < rows * (1 - 1e-9):
         raise ValueError(
             f"`sample_weight` counts repetitions, and the number of rows enters here, so its sum must be at "

@@ -28,10 +28,14 @@ class VersionedMixin:
         attributes = dict(state)
         version = attributes.pop(_KEY, "of an unknown version")
         if version != __version__:
-            warn_user(
-                f"this {type(self).__name__} was pickled by skuq {version} and is loaded by skuq "
-                f"{__version__}: it may fail, or predict other numbers. Load it with the version that wrote "
-                "it, or fit it again.",
-                InconsistentVersionWarning,
-            )
+            warn_of_other_version(type(self).__name__, version, "predict other numbers", "fit it again")
         super().__setstate__(attributes)  # type: ignore[misc]
+
+
+def warn_of_other_version(what: str, version: str, risk: str, remedy: str) -> None:
+    """Warn that an object was pickled by another version of skuq."""
+    warn_user(
+        f"this {what} was pickled by skuq {version} and is loaded by skuq {__version__}: it may fail, or "
+        f"{risk}. Load it with the version that wrote it, or {remedy}.",
+        InconsistentVersionWarning,
+    )

@@ -122,6 +122,7 @@ def test_the_report():
         "metrics._report.report",
         "metrics._resampling",
         "metrics._significance",
+        "metrics._report.records",
         "metrics._report.wording",
     ]
     assert path.again == {("metrics._resampling", "metrics._report.report")}  # progress

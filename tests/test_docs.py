@@ -125,6 +125,12 @@ CLAIMS = {
         "round(by_ence.p_value, 3) == 0.001 and [round(v, 3) for v in by_ence.values] == [0.023, 0.033]",
         "((both['calibrated_low'] < both['value']) & (both['value'] < both['calibrated_high'])).all()",
     ],
+    "docs/explanation/scale.rst": [
+        "values == {'crps': 1.242, 'picp': 0.866, 'mace': 0.015, 'ence': 0.098}",
+        "crps_error < 1e-12 and quantile_error < 0.001",
+        "set(of_columns.result()) == {'pinball', 'mace', 'picp'}",
+        "monitor.alarm_ and hour == 57",
+    ],
     "docs/guides/how_to/choose_a_metric.py": [
         "round(overall, 2) == 0.9",
         "by_feature['coverage'].round(3).tolist() == [0.982, 0.892, 0.826]",

@@ -13,6 +13,7 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_option,
+    check_repetitions,
     check_sample_weight,
     check_single_coverage,
     effective_rows,
@@ -28,7 +29,7 @@ from skuq.displays._drawing import (
     merge_style,
     percent,
 )
-from skuq.metrics import regression_calibration_curve
+from skuq.metrics import MetricAccumulator, regression_calibration_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -224,6 +225,44 @@ class CalibrationCurveDisplay(CurveDisplay):
         check_matplotlib("CalibrationCurveDisplay.from_predictions")
         folds = [Fold(y_true, y_pred, sample_weight)]
         return cls._from_folds(folds, levels=levels, kind=kind, band=band, name=name, ax=ax, **kwargs)
+
+    @classmethod
+    def from_accumulator(
+        cls,
+        accumulator: MetricAccumulator,
+        *,
+        band: Band | None = "simultaneous",
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the calibration curve of accumulated rows.
+
+        Parameters
+        ----------
+        accumulator : MetricAccumulator
+            One with the curve "calibration".
+        band : {"simultaneous", "pointwise"} or None, default="simultaneous"
+            The sampling band, as in `plot`; where the weights are no counts of rows, there is none.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : CalibrationCurveDisplay
+            The display, drawn.
+        """
+        check_matplotlib("CalibrationCurveDisplay.from_accumulator")
+        curve = accumulator.calibration_curve()
+        n = accumulator.total_weight
+        if band is not None:
+            check_repetitions(n, accumulator.n_rows)
+        display = cls(levels=curve.levels, proportions=curve.observed, n_rows=n, name=name)
+        return display.plot(ax, band=band, **kwargs)
 
     @classmethod
     def _from_folds(

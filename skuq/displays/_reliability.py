@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.stats import chi2
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_sample_weight, check_single_coverage, effective_rows
+from skuq._validation import check_repetitions, check_sample_weight, check_single_coverage, effective_rows
 from skuq.displays._display import CurveDisplay, Fold, as_list, one_or_list
 from skuq.displays._drawing import (
     REFERENCE,
@@ -24,7 +24,7 @@ from skuq.displays._drawing import (
     percent,
     with_unit,
 )
-from skuq.metrics import reliability_table
+from skuq.metrics import MetricAccumulator, reliability_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -200,6 +200,42 @@ class ReliabilityDisplay(CurveDisplay):
         check_matplotlib("ReliabilityDisplay.from_predictions")
         folds = [Fold(y_true, y_pred, sample_weight)]
         return cls._from_folds(folds, n_bins=n_bins, strategy=strategy, unit=unit, name=name, ax=ax, **kwargs)
+
+    @classmethod
+    def from_accumulator(
+        cls,
+        accumulator: MetricAccumulator,
+        *,
+        unit: str | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the reliability diagram of accumulated rows.
+
+        Parameters
+        ----------
+        accumulator : MetricAccumulator
+            One with the curve "reliability".
+        unit : str, default=None
+            Unit of the target, for the axes.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+            The display, drawn.
+        """
+        check_matplotlib("ReliabilityDisplay.from_accumulator")
+        table = accumulator.reliability_table()
+        if kwargs.get("interval_coverage", 0.9) is not None:
+            check_repetitions(accumulator.total_weight, accumulator.n_rows)
+        return cls(table=table, unit=unit, name=name).plot(ax, **kwargs)
 
     @classmethod
     def _from_folds(

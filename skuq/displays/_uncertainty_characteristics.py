@@ -24,7 +24,12 @@ from skuq.displays._drawing import (
     with_unit,
 )
 from skuq.distributions import as_distribution
-from skuq.metrics import OperatingPoint, UncertaintyCharacteristicsCurve, uncertainty_characteristics_curve
+from skuq.metrics import (
+    MetricAccumulator,
+    OperatingPoint,
+    UncertaintyCharacteristicsCurve,
+    uncertainty_characteristics_curve,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -356,6 +361,40 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         check_matplotlib("UncertaintyCharacteristicsDisplay.from_predictions")
         options: dict[str, Any] = {"bands": bands, "vary": vary, "zero_band": zero_band, "unit": unit}
         return cls._from_folds([Fold(y_true, y_pred, sample_weight)], name=name, ax=ax, **options, **kwargs)
+
+    @classmethod
+    def from_accumulator(
+        cls,
+        accumulator: MetricAccumulator,
+        *,
+        unit: str | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the curve of accumulated rows.
+
+        Parameters
+        ----------
+        accumulator : MetricAccumulator
+            One with the curve "characteristics".
+        unit : str, default=None
+            Unit of the target, for the axes.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : UncertaintyCharacteristicsDisplay
+            The display, drawn.
+        """
+        check_matplotlib("UncertaintyCharacteristicsDisplay.from_accumulator")
+        curve, reference = (accumulator.characteristics_curve(bands=bands) for bands in ("std", "constant"))
+        return cls(curve=curve, reference=reference, unit=unit, name=name).plot(ax, **kwargs)
 
     @classmethod
     def _from_folds(

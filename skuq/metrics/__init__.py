@@ -18,6 +18,7 @@ from skuq.metrics._conditional_coverage import (
     conditional_coverage_error,
     conditional_coverage_estimate,
 )
+from skuq.metrics._coverage_monitor import CoverageMonitor
 from skuq.metrics._group_calibration import (
     expected_normalized_calibration_error,
     uncertainty_calibration_error,
@@ -55,6 +56,10 @@ from skuq.metrics._ucc.curve import (
 from skuq.metrics._ucc.scores import auucc_gain_score, auucc_loss
 from skuq.metrics._worst_slab import worst_slab_coverage
 
+# isort: split
+# Last, because the order in which the modules above are imported is that of the metrics in the report.
+from skuq.metrics._accumulator.accumulator import MetricAccumulator
+
 __all__ = [
     "AdversarialGroupCalibrationCurve",
     "BootstrapInterval",
@@ -62,6 +67,8 @@ __all__ = [
     "CharacteristicsComparison",
     "ConditionalCoverageEstimate",
     "CostOptimum",
+    "CoverageMonitor",
+    "MetricAccumulator",
     "OperatingPoint",
     "PermutationTest",
     "UncertaintyCharacteristicsCurve",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -120,6 +121,27 @@ def regression_calibration_curve(
     return CalibrationCurve(grid, observed_proportions(y, dist, grid, kind, weight))
 
 
+@functools.cache
+def curve_rows(default_levels: int, default_kind: str) -> Callable[..., Any]:
+    """Return the function of rows of the metrics of the calibration curve with these defaults.
+
+    It takes the options of any of them, of which only `levels` and `kind` matter. Metrics with the same
+    defaults share it, so that what is accumulated for one serves the others.
+    """
+
+    def rows(
+        y: FloatArray,
+        dist: Distribution,
+        *,
+        levels: int | ArrayLike = default_levels,
+        kind: str = default_kind,
+        **_: Any,
+    ) -> Any:
+        return level_rows(y, dist, np.unique(level_grid(levels, closed=True)), kind)
+
+    return rows
+
+
 def of_curve(
     error: Callable[..., FloatArray], default_levels: int, default_kind: str = "quantile"
 ) -> dict[str, Any]:
@@ -138,23 +160,21 @@ def of_curve(
         Kind of the curve.
     """
 
-    def split(options: dict[str, Any]) -> tuple[FloatArray, str, dict[str, Any]]:
-        """Return the levels, the kind of curve, and the options that `error` takes."""
-        rest = {"levels": default_levels, "kind": default_kind, **options}
-        return level_grid(rest.pop("levels"), closed=True), rest.pop("kind"), rest
-
-    def rows(y: FloatArray, dist: Distribution, **options: Any) -> Any:
-        grid, kind, _ = split(options)
-        return level_rows(y, dist, np.unique(grid), kind)
+    def split(options: dict[str, Any]) -> tuple[FloatArray, dict[str, Any]]:
+        """Return the levels, and the options that `error` takes."""
+        rest = {"levels": default_levels, **options}
+        rest.pop("kind", None)
+        return level_grid(rest.pop("levels"), closed=True), rest
 
     def combine(means: FloatArray, **options: Any) -> FloatArray:
-        grid, _, rest = split(options)
+        grid, rest = split(options)
         return error(grid, proportions_of_means(means, grid), **rest)
 
     def of_uniform(entry: FloatArray, **options: Any) -> float:
-        grid, _, rest = split(options)
+        grid, rest = split(options)
         return float(error(grid, observed_uniform(entry, grid), **rest))
 
+    rows = curve_rows(default_levels, default_kind)
     return {"rows": rows, "combine": combine, "of_uniform": of_uniform}
 
 

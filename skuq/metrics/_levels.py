@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from skuq._typing import FloatArray
 from skuq._validation import check_option
-from skuq.distributions import Distribution
+from skuq.distributions import Distribution, Quantiles
 from skuq.distributions._pit import pit_scores
 from skuq.metrics._binning import Bins
 from skuq.metrics._kernels import BinIndex, central_bounds, count_below, location_scale, standardised
@@ -69,12 +69,13 @@ def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, 
     form = location_scale(dist)
     if kind == "quantile":
         if form is None:
-            return count_below(levels, dist.cdf(y), "left")
+            return count_below(levels, _pit_between(y, dist, levels), "left")
         loc, scale, standard = form
         return count_below(standard._ppf(levels), standardised(y, loc, scale), "left")
     # Both bounds are compared with the target on one scale, probabilities or standard quantiles.
     if form is None:
-        place, lower, upper = dist.cdf(y), (1 - levels) / 2, (1 + levels) / 2
+        lower, upper = (1 - levels) / 2, (1 + levels) / 2
+        place = _pit_between(y, dist, np.concatenate([lower, upper]))
     else:
         place = standardised(y, form[0], form[1])
         lower, upper = central_bounds(form[2], levels)
@@ -83,6 +84,12 @@ def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, 
     # Lower bounds fall with the level, so they are counted in reverse; the later of the two levels covers.
     below = count_below(lower[::-1], place, "right")
     return np.asarray(np.maximum(count_below(upper, place, "left"), levels.size - below))
+
+
+def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> FloatArray:
+    """Return the PIT of each row, or a number that lies between the same levels and takes less time."""
+    place = dist._cdf_between(y, levels) if isinstance(dist, Quantiles) else None
+    return dist.cdf(y) if place is None else place
 
 
 def covered_weight(

@@ -14,6 +14,7 @@ from skuq import displays
 from skuq.displays._display import Fold, folds_of_cv
 from skuq.distributions import concat
 from skuq.exceptions import NotProbabilisticError
+from skuq.metrics import MetricAccumulator
 from skuq.prediction import predict_dist
 
 ALL = [getattr(displays, name) for name in displays.__all__]
@@ -239,3 +240,27 @@ def test_bad_cv_results(display, data, cv_results):
         display.from_cv_results(cv_results, X, y[:1000])
     with pytest.raises(ValueError, match="`sample_weight`"):
         display.from_cv_results(cv_results, X, y, sample_weight=[1.0])
+
+
+@pytest.mark.parametrize("name", ["CalibrationCurve", "Reliability", "UncertaintyCharacteristics"])
+def test_accumulated_rows_give_the_picture_of_the_rows(name, rows):
+    loc, scale, y = rows
+    display = getattr(displays, f"{name}Display")
+    acc = MetricAccumulator("crps").update(y[:500], (loc[:500], scale[:500]))
+    acc.update(y[500:], (loc[500:], scale[500:]))
+    drawn = display.from_accumulator(acc, name="model")
+    expected = display.from_predictions(y, (loc, scale), name="model")
+    grid = np.linspace(*expected.line_.get_xdata()[[0, -1]], 50)
+    lines = [np.interp(grid, *each.line_.get_xydata().T) for each in (drawn, expected)]
+    assert_allclose(*lines, atol=0.2 if name == "UncertaintyCharacteristics" else 0.02)
+    assert drawn.ax_.get_xlabel() == expected.ax_.get_xlabel()
+    labels = [[text.get_text() for text in each.ax_.get_legend().get_texts()] for each in (drawn, expected)]
+    assert labels[0] == labels[1]
+    relative = MetricAccumulator("crps").update(y, (loc, scale), np.full(y.size, 0.1))
+    if name == "UncertaintyCharacteristics":
+        return
+    with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
+        display.from_accumulator(relative)
+    display.from_accumulator(
+        relative, **{"CalibrationCurve": {"band": None}}.get(name, {"interval_coverage": None})
+    )

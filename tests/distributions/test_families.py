@@ -243,6 +243,31 @@ def test_transformed_refuses_what_is_no_monotone_elementwise_map():
         Transformed([0.0], np.exp, np.log)
 
 
+def test_quantiles_at_their_own_levels_are_the_columns():
+    rng = np.random.default_rng(0)
+    levels, values = np.array([0.01, 0.1, 0.5, 0.9, 0.99]), rng.normal(size=(200, 5))
+    dist = Quantiles(levels, values)
+    for level, column in zip(levels, np.sort(values, axis=1).T, strict=True):
+        np.testing.assert_array_equal(dist._ppf(np.asarray(level)), column)
+        np.testing.assert_array_equal(dist._ppf(np.full(200, level)), column)
+        np.testing.assert_array_equal(dist._isf(np.asarray(1 - level)), column)
+        np.testing.assert_array_equal(dist._isf(np.full(200, 1 - level)), column)
+
+
+def test_the_place_of_a_target_among_stored_levels_is_that_of_its_cdf():
+    rng = np.random.default_rng(0)
+    levels = np.array([0.1, 0.3, 0.5, 0.9])
+    dist = Quantiles(levels, rng.normal(size=(500, 4)))
+    y = rng.normal(size=500)
+    y[:100] = dist.values[np.arange(100), np.arange(100) % 4]
+    place, cdf = dist._cdf_between(y, levels), dist.cdf(y)
+    for level in levels:
+        np.testing.assert_array_equal(place < level, cdf < level)
+    for level in levels[:-1]:  # above the last quantile the cdf is a difference from 1
+        np.testing.assert_array_equal(place <= level, cdf <= level)
+    assert dist._cdf_between(y, np.array([0.1, 0.2])) is None
+
+
 def test_quantiles_by_hand():
     dist = Quantiles([0.25, 0.75], [[0.0, 2.0]])
     np.testing.assert_allclose(dist.cdf(1.0), 0.5)

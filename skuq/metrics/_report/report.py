@@ -19,8 +19,9 @@ from skuq.distributions._unreachable_levels import warn_of_unreachable_level
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._inputs import check_interval_bounds, is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
+from skuq.metrics._report.records import assemble, record
 from skuq.metrics._report.table import UncertaintyReport
-from skuq.metrics._report.wording import Result, describe, headline, is_in_percent, unit_of
+from skuq.metrics._report.wording import headline
 from skuq.metrics._resampling import (
     Evaluation,
     Rows,
@@ -28,7 +29,6 @@ from skuq.metrics._resampling import (
     fast_generator,
     seed_of,
 )
-from skuq.metrics._rounding import ROUNDING
 from skuq.metrics._significance import interval_of_draws
 from skuq.metrics._spec import MetricSpec, all_specs
 
@@ -189,7 +189,7 @@ def uncertainty_report(
                 _simulate(entries, rows, forecast, n_simulations, rng, progress)
             tables[name] = pd.DataFrame([_record(entry, rows.total, level, rng) for entry in entries])
             summary[name] = headline(rows, forecast, nominal)
-    return _assemble(tables, summary, given.total, level, single=not isinstance(y_pred, Mapping))
+    return assemble(tables, summary, given.total, level, single=not isinstance(y_pred, Mapping))
 
 
 def _models(y_pred: Any) -> dict[str, Any]:
@@ -353,12 +353,8 @@ def _repeated(rows: Rows, n_simulations: int, rng: np.random.RandomState) -> Ite
 
 def _record(entry: Entry, n: float, confidence: float, rng: np.random.RandomState) -> dict[str, Any]:
     """Return one row of the table."""
-    spec, options = entry.spec, entry.evaluation.options
     low, high = entry.interval(confidence, rng)
     calibrated, calibrated_low, calibrated_high = entry.calibrated(n, confidence)
-    optimum = spec.optimum
-    if isinstance(optimum, str):
-        optimum = options.get(optimum, spec.options[optimum])
     numbers = {
         "value": entry.value,
         "low": low,
@@ -367,32 +363,4 @@ def _record(entry: Entry, n: float, confidence: float, rng: np.random.RandomStat
         "calibrated_low": calibrated_low,
         "calibrated_high": calibrated_high,
     }
-    if spec.units == 0:  # numbers without units have a scale of 1, so that these are rounding errors
-        numbers = {name: 0.0 if abs(value) < ROUNDING else value for name, value in numbers.items()}
-    result = Result(spec, **numbers, optimum=optimum, n=n, confidence=confidence, error=entry.error)
-    return {
-        "metric": spec.abbreviation,
-        "title": spec.title,
-        **numbers,
-        "units": unit_of(spec),
-        "direction": spec.direction or "",
-        "optimum": np.nan if optimum is None else float(optimum),
-        "reading": describe(result),
-    }
-
-
-def _assemble(
-    tables: Mapping[str, pd.DataFrame], summary: dict[str, str], n: float, confidence: float, *, single: bool
-) -> UncertaintyReport:
-    """Return one table, metrics in their order and models within them."""
-    if single:
-        table = next(iter(tables.values())).set_index("metric")
-    else:
-        whole = pd.concat([part.assign(model=name, place=range(len(part))) for name, part in tables.items()])
-        order = {name: i for i, name in enumerate(tables)}
-        whole = whole.sort_values(["place", "model"], key=lambda c: c.map(order) if c.name == "model" else c)
-        table = whole.drop(columns="place").set_index(["metric", "model"])
-    report = UncertaintyReport(table)
-    in_percent = [spec.title for spec in all_specs().values() if is_in_percent(spec)]
-    report.attrs = {"rows": n, "confidence": confidence, "summary": summary, "in_percent": in_percent}
-    return report
+    return record(entry.spec, entry.evaluation.options, numbers, n, confidence, entry.error)

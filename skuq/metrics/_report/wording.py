@@ -161,14 +161,23 @@ def describe(result: Result) -> str:
 
 def headline(rows: Rows, forecast: Any, coverage: float) -> str:
     """Return in one line whether the forecasts are over- or underconfident, and whether they are biased."""
-    y, weight, n = rows.y, rows.weight, rows.total
+    y, weight = rows.y, rows.weight
     bounds = forecast.interval(coverage) if isinstance(forecast, Distribution) else forecast
-    inside = weighted_mean(covered(y, bounds[:, 0], bounds[:, 1]), weight)
-    if not isinstance(forecast, Distribution):
+    inside, below = weighted_mean(covered(y, bounds[:, 0], bounds[:, 1]), weight), None
+    if isinstance(forecast, Distribution):
+        median = forecast.median()
+        below = weighted_mean((y < median) + 0.5 * (y == median), weight)
+    return headline_words(inside, below, coverage, rows.total)
+
+
+def headline_words(inside: float, below: float | None, coverage: float, n: float) -> str:
+    """Return the same from the shares of n targets inside the interval and below the median.
+
+    Without a median, as of bounds, nothing is compared: their nominal coverage is not known.
+    """
+    if below is None:
         return f"{percent(inside)} of the targets inside the interval"
     words = coverage_words(inside, coverage, _deviation(coverage, n, 0.95))
-    median = forecast.median()
-    below = weighted_mean((y < median) + 0.5 * (y == median), weight)
     if abs(below - 0.5) > _deviation(0.5, n, 0.95):
         side = "high" if below > 0.5 else "low"
         words += f"; biased: the median is too {side}, {percent(below)} of the targets lie below it"

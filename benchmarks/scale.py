@@ -1,0 +1,95 @@
+"""Metrics of more rows than memory holds: time and memory of `MetricAccumulator`.
+
+Run as `python benchmarks/scale.py [--rows 1e8]`. Normal forecasts are made block by block and discarded after
+the update. Times are those of the processor, of the updates alone; beside them stands one pass of ``ndtr``
+over the same rows, the least that a metric of probabilities costs. Memory is the peak of the process above
+that before the first block. Quantile columns are updated twice: with all metrics, and with those that their
+own levels suffice for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import resource
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import ndtr
+
+from skuq.distributions import Normal, Quantiles
+from skuq.metrics import MetricAccumulator
+
+BLOCK = 100_000
+LEVELS = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.975, 0.99])
+OWN = ("pinball", "mace", "rmsce", "picp", "mpiw", "interval_score")
+
+
+def blocks(rows: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield target, mean and standard deviation of rows, too narrow by a tenth."""
+    for seed, start in enumerate(range(0, rows, BLOCK)):
+        rng = np.random.default_rng(seed)
+        n = min(BLOCK, rows - start)
+        loc, scale = rng.normal(size=n), np.exp(0.5 * rng.normal(size=n))
+        yield loc + 1.1 * scale * rng.normal(size=n), loc, scale
+
+
+def peak() -> float:
+    """Return the peak memory of the process in megabytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def normal_forecasts(rows: int) -> None:
+    accumulator = MetricAccumulator()
+    before, update, one_pass = peak(), 0.0, 0.0
+    for y, loc, scale in blocks(rows):
+        start = time.process_time()
+        accumulator.update(y, Normal(loc, scale))
+        middle = time.process_time()
+        ndtr((y - loc) / scale)
+        update, one_pass = update + middle - start, one_pass + time.process_time() - middle
+    start = time.process_time()
+    result = accumulator.result()
+    done = time.process_time() - start
+    print(f"{len(result)} metrics and three curves of {accumulator.n_rows:.3g} normal forecasts")
+    print(f"  updates         {rows / update:12,.0f} rows a second, {update:8.1f} s")
+    print(f"  one ndtr pass   {rows / one_pass:12,.0f} rows a second, {one_pass:8.1f} s")
+    print(f"  memory          {peak() - before:12.1f} MB above the start")
+    print(f"  state           {len(pickle.dumps(accumulator)) / 1e6:12.2f} MB")
+    print(f"  result          {1e3 * done:12.1f} ms")
+    few = ", ".join(f"{name} {result[name]:.4f}" for name in ("crps", "mace", "ence", "auucc"))
+    print(f"  {few}", flush=True)
+
+
+def quantile_columns(rows: int) -> None:
+    accumulators = {
+        "all metrics": MetricAccumulator(),
+        "six, at 99 levels": MetricAccumulator(*OWN, curves=["calibration"]),
+        "six, at their own": MetricAccumulator(*OWN, levels=LEVELS, curves=["calibration"]),
+    }
+    spent = dict.fromkeys(accumulators, 0.0)
+    for y, loc, scale in blocks(rows):
+        values = Normal(loc, scale).quantile(LEVELS)
+        for name, accumulator in accumulators.items():
+            start = time.process_time()
+            accumulator.update(y, Quantiles(LEVELS, values))
+            spent[name] += time.process_time() - start
+    print(f"{rows:.3g} rows of {LEVELS.size} quantile columns")
+    own = spent["six, at their own"]
+    for name, seconds in spent.items():
+        print(f"  {name:18}{rows / seconds:10,.0f} rows a second, {seconds / own:6.1f} times the own levels")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=float, default=1e8, help="rows of normal forecasts")
+    rows = int(parser.parse_args().rows)
+    normal_forecasts(rows)
+    quantile_columns(max(rows // 100, BLOCK))
+
+
+if __name__ == "__main__":
+    main()

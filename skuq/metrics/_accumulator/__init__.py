@@ -1,0 +1,1 @@
+"""Metrics of more rows than memory holds: statistics of blocks of rows, which are added."""

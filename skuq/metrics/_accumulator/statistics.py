@@ -1,0 +1,241 @@
+"""What is accumulated: statistics of a block of rows, and their sums."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from skuq._typing import FloatArray
+from skuq._validation import check_no_nan
+from skuq.distributions import Distribution
+from skuq.metrics._accumulator.block import Block
+from skuq.metrics._accumulator.histogram import LogHistogram, Slots
+from skuq.metrics._inputs import intervals_around
+from skuq.metrics._kernels import covered, weighted, weighted_mean, weighted_sum
+from skuq.metrics._levels import level_rows
+from skuq.metrics._resampling import group_sums, is_sparse
+
+
+class Statistic(ABC):
+    """A function of blocks of rows, whose values are added with ``+``; values are never changed."""
+
+    @abstractmethod
+    def of(self, block: Block) -> Any:
+        """Return the value of a block."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and same(vars(self), vars(other))
+
+    __hash__ = None  # type: ignore[assignment]  # options may hold arrays
+
+
+def same(first: Any, second: Any) -> bool:
+    """Return whether options are equal: mappings, arrays and distributions by their content."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(same(first[name], second[name]) for name in first)
+    if isinstance(first, Distribution) or isinstance(second, Distribution):
+        if type(first) is not type(second) or not is_dataclass(first):
+            return first is second
+        return all(same(getattr(first, each.name), getattr(second, each.name)) for each in fields(first))
+    if np.ndim(first) or np.ndim(second):
+        return np.array_equal(np.asarray(first), np.asarray(second))
+    return type(first) is type(second) and bool(first == second)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Weighted sums of c columns and, of dense ones, of their products.
+
+    Parameters
+    ----------
+    total : float
+        Sum of the weights.
+    sums : ndarray of shape (c,)
+        Sums of the columns.
+    products : ndarray of shape (c, c) or None
+        Sums of the products of two columns each; None of sparse columns.
+    """
+
+    total: float
+    sums: FloatArray
+    products: FloatArray | None
+
+    def __add__(self, other: Self) -> Self:
+        with np.errstate(invalid="ignore"):  # infinities of both signs are NaN, as in one sum
+            sums, products = self.sums + other.sums, None
+            if self.products is not None and other.products is not None:
+                products = self.products + other.products
+        return type(self)(self.total + other.total, sums, products)
+
+    @property
+    def means(self) -> FloatArray:
+        """Means of the columns, shape (c,)."""
+        means: FloatArray = np.divide(self.sums, self.total)
+        return means
+
+
+class RowSums(Statistic):
+    """Sums of the values per row from which a metric is computed.
+
+    Parameters
+    ----------
+    rows : callable
+        ``rows(y, forecast, **options)``, as in the record of a metric.
+    options : mapping
+        Its options.
+    """
+
+    def __init__(self, rows: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        self.rows, self.options = rows, dict(options)
+
+    def of(self, block: Block) -> Sums:
+        values = self.rows(block.y, block.forecast, **self.options)
+        weight = block.weight
+        if is_sparse(values):
+            sums = values.sum(axis=0) if weight is None else weight @ values
+            return Sums(block.total, np.asarray(sums, dtype=np.float64), None)
+        columns = values if isinstance(values, tuple) else (values,)
+        sums = np.array([weighted_sum(check_no_nan(column, "y_pred"), weight) for column in columns])
+        with np.errstate(all="ignore"):  # infinite values have no variance, and squares may overflow
+            scaled = [weighted(column, weight) for column in columns]
+            products = np.array([[left @ right for right in columns] for left in scaled])
+        return Sums(block.total, sums, products)
+
+
+def below_median_rows(y: FloatArray, dist: Distribution) -> FloatArray:
+    """Return 1 for targets below the median of their forecast, and 0.5 for those on it."""
+    median = dist.median()
+    return np.asarray((y < median) + 0.5 * (y == median))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Weight, mean, sum of squared deviations, and range of the targets."""
+
+    total: float
+    mean: float
+    square: float
+    low: float
+    high: float
+
+    def __add__(self, other: Moments) -> Moments:
+        # The mean of two parts moves by the share of the second (Chan, Golub and LeVeque 1983).
+        total, gap = self.total + other.total, other.mean - self.mean
+        return Moments(
+            total,
+            self.mean + gap * (other.total / total),
+            self.square + other.square + gap**2 * (self.total * other.total / total),
+            min(self.low, other.low),
+            max(self.high, other.high),
+        )
+
+    @property
+    def std(self) -> float:
+        """Standard deviation, with divisor n."""
+        return float(np.sqrt(self.square / self.total)) if self.high > self.low else 0.0
+
+
+class TargetMoments(Statistic):
+    """Moments and range of the targets."""
+
+    def of(self, block: Block) -> Moments:
+        centred = block.y - block.y[0]
+        shift = weighted_mean(centred, block.weight)
+        centred -= shift
+        square = weighted_sum(np.square(centred), block.weight)
+        low, high = float(block.y.min()), float(block.y.max())
+        return Moments(block.total, float(block.y[0]) + shift, square, low, high)
+
+
+class SquaresByStd(Statistic):
+    """Predicted variance and squared error, in bins of the predicted standard deviation.
+
+    Parameters
+    ----------
+    width : float
+        Width of the bins of the logarithm.
+    """
+
+    def __init__(self, width: float) -> None:
+        self.width = width
+
+    def of(self, block: Block) -> LogHistogram:
+        columns = np.square(block.std), np.square(block.error)
+        return LogHistogram.of(block.slots("std", self.width), columns, block.weight)
+
+
+class CoverageByStd(Statistic):
+    """Targets inside the central interval, in bins of the predicted standard deviation.
+
+    Parameters
+    ----------
+    width : float
+        Width of the bins of the logarithm.
+    coverage : float
+        Nominal coverage of the interval.
+    """
+
+    def __init__(self, width: float, coverage: float) -> None:
+        self.width, self.coverage = width, coverage
+
+    def of(self, block: Block) -> LogHistogram:
+        dist: Any = block.forecast
+        lower, upper = intervals_around(block.y, dist, self.coverage).T
+        inside = covered(block.y, lower, upper)
+        return LogHistogram.of(block.slots("std", self.width), (inside,), block.weight)
+
+
+class LevelsByStd(Statistic):
+    """Targets that the intervals of each level cover, in bins of the predicted standard deviation.
+
+    Parameters
+    ----------
+    width : float
+        Width of the bins of the logarithm.
+    levels : ndarray of shape (k,)
+        Increasing coverages.
+    """
+
+    def __init__(self, width: float, levels: FloatArray) -> None:
+        self.width, self.levels = width, levels
+
+    def of(self, block: Block) -> LogHistogram:
+        slots, dist = block.slots("std", self.width), block.forecast
+        rows = level_rows(block.y, dist, self.levels, "interval")  # type: ignore[arg-type]
+        # Of a level the sum is cumulative: rows that a lower level covers are covered too.
+        sums = np.cumsum(_slot_sums(rows, slots, block.weight), axis=1)[:, :-1].T
+        weight = np.bincount(slots.index, block.weight, slots.size)
+        return LogHistogram(np.vstack([weight, sums]), slots.first, slots.low, slots.high)
+
+
+def _slot_sums(rows: Any, slots: Slots, weight: FloatArray | None) -> FloatArray:
+    """Return the weighted sums of sparse rows in each slot, dense of shape (slots, c)."""
+    sums = np.zeros((slots.size, rows.shape[1]))
+    grouped = group_sums(rows, slots.index, weight).toarray()
+    sums[: grouped.shape[0]] = grouped
+    return sums
+
+
+class BandsByScale(Statistic):
+    """Bands and absolute errors, in bins of the factor at which the band reaches the target.
+
+    Parameters
+    ----------
+    width : float
+        Width of the bins of the logarithm.
+    bands : {"std", "constant"}
+        Bands of one standard deviation, or of 1 in every row.
+    """
+
+    def __init__(self, width: float, bands: str) -> None:
+        self.width, self.bands = width, bands
+
+    def of(self, block: Block) -> LogHistogram:
+        if self.bands == "constant":
+            return LogHistogram.of(block.slots("error", self.width), (block.error,), block.weight)
+        columns = block.std, block.error
+        return LogHistogram.of(block.slots("critical_scale", self.width), columns, block.weight)
