@@ -85,7 +85,7 @@ INTERFACES = {
     },
     "regressors": {
         "_base": {"neural"},
-        "_fit_inputs": {"neural"},
+        "_fit_inputs": {"neural", "simulation"},
         "_progress": {"neural", "simulation"},
         "_random": {"neural", "simulation"},
         "_standardise": {"neural"},

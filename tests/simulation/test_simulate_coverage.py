@@ -165,15 +165,15 @@ def test_without_a_decomposition_there_are_no_confidence_intervals():
 def test_a_distribution_that_separates_only_at_first():
     class Changing(Oracle):
         def fit(self, X, y):
-            self.separates_ = not CALLS
-            CALLS.append(1)
+            self.separates_ = not calls
+            calls.append(1)
             return self
 
         def predict_dist(self, X):
             dist = super().predict_dist(X)
             return Normal(dist.mean(), 0.1, 0.05) if self.separates_ else Empirical(dist.sample(3))
 
-    CALLS = []
+    calls = []
     with pytest.raises(NoDecompositionError, match="simulation 1, counted from 0"):
         study(Changing(line))
 
@@ -190,12 +190,12 @@ def test_a_forecast_without_a_mean_has_no_bias():
 def test_an_error_keeps_its_type_and_names_the_simulation():
     class Failing(Recorder):
         def fit(self, X, y):
-            COUNT.append(1)
-            if len(COUNT) == 4:
+            count.append(1)
+            if len(count) == 4:
                 raise ZeroDivisionError("three is enough")
             return super().fit(X, y)
 
-    COUNT = []
+    count = []
     with pytest.raises(ZeroDivisionError) as caught:
         study(Failing())
     assert any("simulation 3, counted from 0, with random_state=" in note for note in caught.value.__notes__)
