@@ -147,7 +147,7 @@ def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
 
 
 def check_new(owner: Any, X: Any) -> None:
-    """Check that ``owner`` is fitted, and that X, passed on as it is, has the columns of the training data."""
+    """Check that ``owner`` is fitted and that X, passed on as it is, has the columns of the training data."""
     check_is_fitted(owner)
     check_unmasked(X, "X")
     if hasattr(owner, "n_features_in_") and len(getattr(X, "shape", (0, 0))) == 1:

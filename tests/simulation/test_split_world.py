@@ -82,11 +82,7 @@ def test_data_frames_pass_through(data):
 @pytest.mark.parametrize(
     ("params", "error", "match"),
     [
-        (
-            {"n_train": 1000},
-            ValueError,
-            "200 test rows and at least two training sets of 1000, 2200 in all, got",
-        ),
+        ({"n_train": 1000}, ValueError, "two training sets of 1000, 2200 in all, got 2000"),
         ({"n_train": 0}, ValueError, "`n_train` must be at least 1"),
         ({"n_test": "all"}, TypeError, "`n_test` must be an integer"),
         ({"y": [1.0]}, ValueError, "`y` must have 2000 rows"),
