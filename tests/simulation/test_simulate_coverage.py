@@ -1,6 +1,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
@@ -11,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from skuq.distributions import Empirical, Normal, ScipyDistribution, StudentT
 from skuq.exceptions import NoDecompositionError, NotProbabilisticError, SmallSampleWarning
 from skuq.regressors import BootstrapRegressor, ConformalRegressor, LeastSquaresRegressor
-from skuq.simulation import KnownWorld, make_known_world, simulate_coverage
+from skuq.simulation import KnownWorld, _fits, make_known_world, simulate_coverage
 from tests.simulation.worlds import Oracle, Recorder, line, linear_world, uniform
 
 pytestmark = pytest.mark.filterwarnings("ignore:coverage at a row:skuq.exceptions.SmallSampleWarning")
@@ -296,7 +297,7 @@ def test_networks_of_many_simulations_are_those_fitted_one_by_one():
     from skuq.neural import BootstrapNetRegressor
 
     world = make_known_world("cubic", n_train=40, n_test=10, random_state=0)
-    net = BootstrapNetRegressor(4, hidden_layer_sizes=(8,), calibration=None, max_epochs=3)
+    net = BootstrapNetRegressor(4, hidden_layer_sizes=(8,), calibration=None, max_epochs=3, random_state=7)
     stacked = study(net, world, n_simulations=4, random_state=3)
     alone = study(
         make_pipeline(StandardScaler(with_mean=False, with_std=False), net),
@@ -307,3 +308,23 @@ def test_networks_of_many_simulations_are_those_fitted_one_by_one():
     assert stacked.spread.min() > 0
     for name in ("prediction_coverages", "prediction_width", "bias", "spread", "claimed_spread"):
         assert_allclose(getattr(stacked, name), getattr(alone, name), atol=1e-5)
+
+
+def test_stacked_simulations_of_data_frames_and_in_several_blocks(monkeypatch):
+    pytest.importorskip("skorch")
+    from skuq.neural import PNNRegressor
+
+    world = KnownWorld(
+        lambda X: line(X.to_numpy()),
+        lambda n, rng: pd.DataFrame({"x": rng.uniform(size=n)}),
+        n_train=20,
+        n_test=5,
+        random_state=0,
+    )
+    net = PNNRegressor((4,), calibration=None, keep_best=False, max_epochs=2)
+    at_once = study(net, world, confidence=False)
+    monkeypatch.setattr(_fits, "_MOST_BYTES", 2 * 8 * 20 * 2)  # two simulations a call
+    in_blocks = study(net, world, confidence=False)
+    assert _fits.simulations_per_task(net, world.X_test_) > 2
+    assert _fits.simulations_per_task(net, world.training_set(0)[0]) == 2
+    assert_allclose(in_blocks.prediction_coverages, at_once.prediction_coverages, atol=1e-5)
