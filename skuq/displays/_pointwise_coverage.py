@@ -56,7 +56,7 @@ class PointwiseCoverageDisplay(Drawn):
     values : ndarray of shape (m,)
         Coverage of m rows or simulations.
     coverage : float
-        Nominal coverage.
+        Nominal coverage of the central interval.
     kind : {"prediction", "confidence"}, default="prediction"
         Intervals whose coverage it is.
     over : {"rows", "simulations"}, default="rows"

@@ -14,12 +14,13 @@ from sklearn.exceptions import NotFittedError
 from skuq._sklearn_compat import count_rows
 from skuq._typing import FloatArray
 from skuq._validation import check_finite_moments, check_integer
+from skuq._versioned import VersionedMixin
 from skuq.distributions import Distribution
 
 __all__ = ["BaseWorld", "check_features", "check_index", "check_truth", "check_world"]
 
 
-class BaseWorld(BaseEstimator, metaclass=ABCMeta):
+class BaseWorld(VersionedMixin, BaseEstimator, metaclass=ABCMeta):
     """Base class of the worlds: fixed test rows, their truth, and as many training sets as are needed.
 
     `simulate_coverage` reads ``X_test_``, ``truth_``, ``n_training_sets_``, where ``truth_`` is None also

@@ -19,7 +19,7 @@ from skuq.prediction._failures import located
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._random import seed_everything
 
-__all__ = ["Forecast", "Task", "fit_and_forecast", "simulations_per_task"]
+__all__ = ["Forecast", "Task", "fit_and_forecast", "simulations_per_task", "training_sets"]
 
 TrainingSet = tuple[Any, FloatArray]
 Caught = tuple[type[Warning], str]
@@ -89,6 +89,12 @@ def simulations_per_task(estimator: Any, X: Any) -> int:
         return 1
     n, n_features = np.shape(X)
     return int(np.clip(_MOST_BYTES // (8 * n * (n_features + 1)), 1, _MOST_SIMULATIONS))
+
+
+def training_sets(world: Any, task: Task) -> list[TrainingSet]:
+    """Draw the training set of each simulation of a task."""
+    with located(_place(task)):
+        return [world.training_set(number) for number in task.numbers]
 
 
 def fit_and_forecast(

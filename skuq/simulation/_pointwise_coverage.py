@@ -283,11 +283,11 @@ def _brier_standard_error(
     covered: FloatArray, level: float, n_resamples: int, rng: np.random.RandomState
 ) -> float:
     """Return the standard deviation of the Brier score over studies of resampled simulations."""
-    n_simulations = len(covered)
+    n_simulations, values = len(covered), covered.astype(np.float64, copy=False)
     scores = []
     for first in range(0, n_resamples, _RESAMPLES_AT_ONCE):
         size = min(_RESAMPLES_AT_ONCE, n_resamples - first)
         counts = rng.multinomial(n_simulations, np.full(n_simulations, 1 / n_simulations), size=size)
-        fractions = counts @ covered.astype(np.float64, copy=False) / n_simulations
+        fractions = counts @ values / n_simulations
         scores.append(np.square(fractions - level).mean(axis=1))
     return float(np.concatenate(scores).std(ddof=1))

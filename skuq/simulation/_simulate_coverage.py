@@ -17,7 +17,7 @@ from skuq.prediction import supports_dist
 from skuq.prediction._rules.no_distribution import no_distribution
 from skuq.regressors._progress import Progress
 from skuq.simulation._base import check_world
-from skuq.simulation._fits import Forecast, Task, fit_and_forecast, simulations_per_task
+from skuq.simulation._fits import Forecast, Task, fit_and_forecast, simulations_per_task, training_sets
 from skuq.simulation._pointwise_coverage import PointwiseCoverage
 from skuq.simulation._seeds import draw_seed, training_seed
 
@@ -167,9 +167,7 @@ def _forecasts(estimator: Any, world: Any, tasks: Sequence[Task], n_jobs: int | 
     """Yield the forecasts of all simulations in order; warnings of one category are given once."""
     warned: dict[type[Warning], str] = {}
     calls = (
-        delayed(fit_and_forecast)(
-            estimator, task, [world.training_set(s) for s in task.numbers], world.X_test_
-        )
+        delayed(fit_and_forecast)(estimator, task, training_sets(world, task), world.X_test_)
         for task in tasks
     )
     for forecasts, warned_in_task in run_parallel(calls, n_jobs=n_jobs, one_by_one=True):

@@ -22,7 +22,7 @@ from skuq.simulation import EstimatedWorld, simulate_coverage
 CASES = [
     EstimatedWorld(LinearRegression(), random_state=0),
     EstimatedWorld(DecisionTreeRegressor(max_depth=3), residuals="training", noise="gamma", random_state=0),
-    EstimatedWorld(RandomForestRegressor(10), noise="student_t", cv=3, random_state=0),
+    EstimatedWorld(RandomForestRegressor(3), noise="student_t", cv=2, random_state=0),
 ]
 
 

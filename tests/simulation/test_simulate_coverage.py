@@ -202,6 +202,20 @@ def test_an_error_keeps_its_type_and_names_the_simulation():
     assert any("simulation 3, counted from 0, with random_state=" in note for note in caught.value.__notes__)
 
 
+def test_an_error_of_the_world_names_the_simulation_too():
+    draws = []
+
+    def draw(n, rng):
+        draws.append(n)
+        return rng.uniform(size=(n, 1 if len(draws) < 5 else 2))
+
+    world = KnownWorld(line, draw, n_train=25, n_test=50, random_state=0)
+    with pytest.raises(ValueError, match="`draw_X` must return the same columns") as caught:
+        study(LeastSquaresRegressor(), world)
+    # test rows, and the first training set, whose size is known before the first fit, come before
+    assert any("simulation 2, counted from 0" in note for note in caught.value.__notes__)
+
+
 def test_a_warning_is_given_once():
     class Warner(Recorder):
         def fit(self, X, y):
