@@ -29,6 +29,7 @@ from skuq.displays._sharpness import round_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.patches import StepPatch
 
 _HISTOGRAM = "skuq-histogram"
 _LEAST_BIN_WIDTH = 0.002
@@ -166,7 +167,7 @@ class PointwiseCoverageDisplay(Drawn):
         if self.x is None:
             self._draw_histogram(style, bin_width, hist_kwargs)
         else:
-            self._draw_curve(style)
+            self._draw_curve(self.x, style)
         self._draw_references(ref_line_kwargs, fill_kwargs)
         draw_legend(self.ax_)
         return self
@@ -181,7 +182,7 @@ class PointwiseCoverageDisplay(Drawn):
             "fill": True,
             "gid": _HISTOGRAM,
         }
-        self.hist_ = self.ax_.stairs(
+        self.hist_: StepPatch | None = self.ax_.stairs(
             100 * share / share.sum(),
             edges,
             **merge_style("patches.StepPatch", default, hist_kwargs, "hist_kwargs"),
@@ -190,10 +191,10 @@ class PointwiseCoverageDisplay(Drawn):
         self.ax_.set_xlabel(_NAMES[self.kind, self.over])
         self.ax_.set_ylabel(f"Share of the {self.over} in a bin (%)")
 
-    def _draw_curve(self, style: dict[str, Any]) -> None:
-        order = np.argsort(self.x, kind="stable")
+    def _draw_curve(self, x: FloatArray, style: dict[str, Any]) -> None:
+        order = np.argsort(x, kind="stable")
         self.hist_ = None
-        (self.line_,) = self.ax_.plot(np.asarray(self.x)[order], self.values[order], **style)
+        (self.line_,) = self.ax_.plot(x[order], self.values[order], **style)
         self.ax_.set_xlabel(self.x_label or "x")
         self.ax_.set_ylabel(_NAMES[self.kind, self.over])
 
@@ -229,7 +230,7 @@ class PointwiseCoverageDisplay(Drawn):
         if not has_label(self.ax_, str(line["label"])):
             draw = self.ax_.axvline if vertical else self.ax_.axhline
             self.ref_line_ = draw(self.coverage, **line)
-        fill = {
+        perfect: dict[str, Any] = {
             "facecolor": INK,
             "alpha": 0.12,
             "linewidth": 0.0,
@@ -237,7 +238,7 @@ class PointwiseCoverageDisplay(Drawn):
             "gid": REFERENCE,
             "zorder": 0.5,
         }
-        fill = merge_style("patches.Patch", fill, fill_kwargs, "fill_kwargs")
+        fill = merge_style("patches.Patch", perfect, fill_kwargs, "fill_kwargs")
         if self.band is not None and not has_label(self.ax_, str(fill["label"])):
             span = self.ax_.axvspan if vertical else self.ax_.axhspan
             self.band_ = span(*self.band, **fill)
@@ -320,7 +321,8 @@ def _number_of(coverage: float | None, available: Any) -> int:
     levels = np.atleast_1d(available)
     if coverage is None and len(levels) == 1:
         return 0
-    near = [] if coverage is None else np.flatnonzero(np.isclose(levels, check_number(coverage, "coverage")))
+    nominal = np.nan if coverage is None else check_number(coverage, "coverage")
+    near = np.flatnonzero(np.isclose(levels, nominal))
     if len(near) != 1:
         raise ValueError(
             f"`coverage` must be one of those of the result, {levels.tolist()}, got {coverage!r}. Others "
@@ -338,8 +340,8 @@ def _column(X: Any, x: Any, n: int) -> tuple[FloatArray, str | None]:
     if not isinstance(x, str) and not -X.shape[1] <= x < X.shape[1]:
         raise ValueError(f"`x` must be one of the {X.shape[1]} columns of the test rows, got {x}.")
     if isinstance(X, pd.DataFrame):
-        column = X[x] if isinstance(x, str) else X.iloc[:, x]
-        return check_column(column, "x", n), str(column.name)
+        name = x if isinstance(x, str) else X.columns[int(x)]
+        return check_column(X[name], "x", n), str(name)
     return check_column(X[:, x], "x", n), "x" if X.shape[1] == 1 else f"column {x}"
 
 
@@ -351,7 +353,7 @@ def _band(covered: Any, level: float) -> tuple[float, float]:
     """
     n_simulations, tail = len(covered), (1 - _SHARE_IN_BAND) / 2
     if covered.dtype == bool:
-        low, high = binom.ppf([tail, 1 - tail], n_simulations, level) / n_simulations
-        return float(low), float(high)
+        low, high = (float(binom.ppf(p, n_simulations, level)) for p in (tail, 1 - tail))
+        return low / n_simulations, high / n_simulations
     half = 1.96 * float(np.sqrt(covered.var(axis=0, ddof=1).mean() / n_simulations))
     return level - half, level + half
