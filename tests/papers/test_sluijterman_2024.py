@@ -140,6 +140,18 @@ def test_figure_10(study, folder):
         assert dropout["CI width"] < bootstrap["CI width"]
 
 
+def test_a_method_without_confidence_intervals_has_a_row_too(study):
+    size = study.Size(n_simulations=2, n_test=20)
+    conformal, cubic = (
+        study.row_of(study.cubic("cubic-heteroscedastic", study.defaults()[name], size), 0.9)
+        for name in ("conformal, boosting", "least squares, cubic")
+    )
+    assert set(cubic) - set(conformal) == {"claimed", *(name for name in cubic if name.startswith("CI"))}
+    assert cubic["PICF from"] < 0.75
+    assert cubic["PICF to"] > 0.99
+    assert np.isfinite(list(cubic.values())).all()
+
+
 def test_the_script_prints_its_tables(study, capsys):
     tables = study.main(["--only", "figures-1-2", "--simulations", "10"])
     assert tables["figures-1-2"].loc["CICP, 95 %", "highest"] == 1
