@@ -75,6 +75,7 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/conformal.py
 	$(BIN)/python benchmarks/neural.py
 	$(BIN)/python benchmarks/sparse_gp.py
+	$(BIN)/python benchmarks/simulation.py
 
 test-minimum: $(MINIMUM)/.installed
 	$(MINIMUM)/bin/python $(PYTEST) $(ARGS)

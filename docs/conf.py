@@ -82,7 +82,16 @@ intersphinx_mapping = {name: (address, None) for name, address in INVENTORIES.it
 
 # The tutorial, the how-to guides and the gallery are scripts: the build runs them and shows what they print
 # and plot, and a warning fails it. A page of the reference ends with the scripts that use its name.
-SECTIONS = ["questions", "regressors", "conformal", "recalibration", "model_selection", "displays", "neural"]
+SECTIONS = [
+    "questions",
+    "regressors",
+    "conformal",
+    "recalibration",
+    "model_selection",
+    "simulation",
+    "displays",
+    "neural",
+]
 sphinx_gallery_conf = {
     "examples_dirs": ["guides/tutorials", "guides/how_to", "../examples"],
     "gallery_dirs": ["tutorials", "how-to", "auto_examples"],

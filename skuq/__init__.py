@@ -8,6 +8,7 @@ Only the names of the quick start are here; all else is imported from its packag
 - ``skuq.recalibration``: distributions to better ones
 - ``skuq.metrics``: metrics and scorers
 - ``skuq.model_selection``: out-of-fold distributions, choice under constraints
+- ``skuq.simulation``: pointwise coverage over repeated training sets
 - ``skuq.displays``: pictures
 - ``skuq.distributions``: the distributions themselves
 - ``skuq.exceptions``: errors and warnings

@@ -63,14 +63,14 @@ INTERFACES = {
     },
     "prediction": {
         "_child": {"regressors"},
-        "_cross_fit": {"metrics", "regressors", "neural", "model_selection"},
-        "_failures": {"regressors"},
-        "_point": {"regressors"},
+        "_cross_fit": {"metrics", "regressors", "neural", "model_selection", "simulation"},
+        "_failures": {"regressors", "simulation"},
+        "_point": {"regressors", "simulation"},
         "_resolve": {"regressors"},
         "_row_sets": {"regressors", "neural"},
-        "_rules.no_distribution": {"regressors"},
+        "_rules.no_distribution": {"regressors", "simulation"},
         "_rules.quantile_estimators": {"regressors"},
-        "_wrapped": {"regressors", "model_selection"},
+        "_wrapped": {"regressors", "model_selection", "simulation"},
     },
     "metrics": {
         "_binning": {"recalibration"},
@@ -85,9 +85,9 @@ INTERFACES = {
     },
     "regressors": {
         "_base": {"neural"},
-        "_fit_inputs": {"neural"},
-        "_progress": {"neural"},
-        "_random": {"neural"},
+        "_fit_inputs": {"neural", "simulation"},
+        "_progress": {"neural", "simulation"},
+        "_random": {"neural", "simulation"},
         "_standardise": {"neural"},
     },
 }

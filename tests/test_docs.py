@@ -105,6 +105,14 @@ CLAIMS = {
         "spread == [0.47, 0.57, 1.73]",
         "by_range == [0.76, 0.47, 0.45, 0.36] and by_std == [3.42, 3.37, 3.3, 3.29]",
     ],
+    "docs/explanation/pointwise-coverage.rst": [
+        "round(on_average, 2) == 0.91 and [round(v, 2) for v in at_a_row] == [0.65, 1.0]",
+        "[round(v, 2) for v in in_a_simulation] == [0.89, 0.93]",
+        "[round(v, 2) for v in (mean_picp, low, high)] == [0.8, 0.63, 0.95]",
+        "values_of_cicp == {0, 1} and round(mean_cicp, 2) == 0.78",
+        "of_cubic == [0.003, 0.021, 0.019, 0.875] and of_quadratic == [0.129, 0.023, 0.021, 0.12]",
+        "[round(v, 4) for v in (score, expected, corrected)] == [0.0011, 0.0008, 0.0004]",
+    ],
     "docs/explanation/sharpness.rst": [
         "(round(mean_std, 2), round(root_mean_square, 2), round(rmse, 2)) == (1.13, 1.28, 1.26)",
         "sharp == [1.13, 0.0] and crps == [0.63, 6.97]",

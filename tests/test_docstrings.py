@@ -19,6 +19,7 @@ PACKAGES = (
     "recalibration",
     "metrics",
     "model_selection",
+    "simulation",
     "displays",
     "distributions",
 )

@@ -3,6 +3,7 @@
 from skuq.displays._adversarial_group_calibration import AdversarialGroupCalibrationDisplay
 from skuq.displays._calibration_curve import CalibrationCurveDisplay
 from skuq.displays._interval import IntervalDisplay
+from skuq.displays._pointwise_coverage import PointwiseCoverageDisplay
 from skuq.displays._prediction_band import PredictionBandDisplay
 from skuq.displays._reliability import ReliabilityDisplay
 from skuq.displays._residual_scale import ResidualScaleDisplay
@@ -13,6 +14,7 @@ __all__ = [
     "AdversarialGroupCalibrationDisplay",
     "CalibrationCurveDisplay",
     "IntervalDisplay",
+    "PointwiseCoverageDisplay",
     "PredictionBandDisplay",
     "ReliabilityDisplay",
     "ResidualScaleDisplay",

@@ -32,14 +32,29 @@ class Fold:
     rows: IntArray | None = None
 
 
-class Display(ABC):
-    """Base of the displays: the three ways to make one, and the axes."""
-
-    _takes_class_name: ClassVar[bool] = False
-    """Whether the name, where none is given, is the class of the estimator: yes for what has a legend."""
+class Drawn:
+    """Base of everything that is drawn: the axes."""
 
     ax_: Axes
     figure_: Figure | SubFigure
+
+    def _use_axes(self, ax: Axes | None, figsize: tuple[float, float]) -> None:
+        """Set the axes to draw on, new ones unless given."""
+        check_matplotlib(f"{type(self).__name__}.plot")
+        self.ax_ = get_axes(ax, figsize)
+        self.figure_ = self.ax_.figure
+        self.ax_.spines[["top", "right"]].set_visible(False)
+
+    def _draw_title(self, title: str | None) -> None:
+        if title is not None:
+            self.ax_.set_title(title, loc="left")
+
+
+class Display(Drawn, ABC):
+    """Base of the displays of predictions: the three ways to make one."""
+
+    _takes_class_name: ClassVar[bool] = False
+    """Whether the name, where none is given, is the class of the estimator: yes for what has a legend."""
 
     @classmethod
     @abstractmethod
@@ -154,17 +169,6 @@ class Display(ABC):
     @classmethod
     def _name_of(cls, estimator: object, name: str | None) -> str | None:
         return type(estimator).__name__ if name is None and cls._takes_class_name else name
-
-    def _use_axes(self, ax: Axes | None, figsize: tuple[float, float]) -> None:
-        """Set the axes to draw on, new ones unless given."""
-        check_matplotlib(f"{type(self).__name__}.plot")
-        self.ax_ = get_axes(ax, figsize)
-        self.figure_ = self.ax_.figure
-        self.ax_.spines[["top", "right"]].set_visible(False)
-
-    def _draw_title(self, title: str | None) -> None:
-        if title is not None:
-            self.ax_.set_title(title, loc="left")
 
 
 class CurveDisplay(Display):

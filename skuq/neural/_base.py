@@ -198,10 +198,19 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         fit_together([(self, data)], progress)
 
-    def _fit_many(self, X: Any, y: Any, rows: Sequence[IntArray], **params: Any) -> list[BaseNeuralRegressor]:
+    def _fit_many(
+        self,
+        X: Any,
+        y: Any,
+        rows: Sequence[IntArray],
+        *,
+        random_states: Sequence[int] | None = None,
+        **params: Any,
+    ) -> list[BaseNeuralRegressor]:
         """Fit one clone for each set of rows, all in one stacked training.
 
-        `cross_val_predict_dist`, `fit_transform` and every other cross-fitting of skuq come here.
+        `cross_val_predict_dist`, `fit_transform` and every other cross-fitting of skuq come here, and
+        `simulate_coverage`, where each fit has a seed of its own.
 
         Parameters
         ----------
@@ -211,6 +220,8 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
             Target.
         rows : sequence of ndarray
             The row numbers of each fit, such as the training rows of each fold.
+        random_states : sequence of int or None, default=None
+            The ``random_state`` of each fit, one a set of rows; None leaves that of this estimator to all.
         **params : dict
             ``sample_weight``, one a row of X, where there are weights.
 
@@ -219,7 +230,10 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
         estimators : list of estimator
             Fitted estimators, one a set of rows, each as `fit` on these rows would give but for rounding.
         """
-        return fit_clones([self] * len(rows), X, y, rows, **params)
+        estimators = [self] * len(rows)
+        if random_states is not None:
+            estimators = [clone(self).set_params(random_state=seed) for seed in random_states]
+        return fit_clones(estimators, X, y, rows, **params)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if not self._training_spec().bootstrap:

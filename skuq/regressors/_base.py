@@ -7,16 +7,15 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import DEFAULT_COVERAGE, check_unmasked
+from skuq._validation import DEFAULT_COVERAGE
 from skuq._versioned import VersionedMixin
 from skuq.distributions import Distribution
 from skuq.distributions._transformer import DistributionTransformerMixin
 from skuq.prediction._cross_fit import cross_fit, resolve_cv
-from skuq.regressors._fit_inputs import TrainingData, read_training, router_for
+from skuq.regressors._fit_inputs import TrainingData, check_new, read_training, router_for
 from skuq.regressors._progress import Progress
 
 __all__ = ["BaseUncertaintyRegressor"]
@@ -282,14 +281,7 @@ class BaseUncertaintyRegressor(
 
     def _check_new(self, X: Any) -> None:
         """Check that the regressor is fitted and that X has the columns of the training data."""
-        check_is_fitted(self)
-        check_unmasked(X, "X")
-        if hasattr(self, "n_features_in_") and len(getattr(X, "shape", (0, 0))) == 1:
-            raise ValueError(
-                f"`X` must be 2-dimensional, got shape {X.shape}. Reshape your data: X.reshape(-1, 1) "
-                "if it is one feature, X.reshape(1, -1) if it is one sample."
-            )
-        validate_data(self, X, reset=False, skip_check_array=True)
+        check_new(self, X)
 
     # ------------------------------------------------------------------------- scikit-learn
 

@@ -18,7 +18,7 @@ from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from skuq._sklearn_compat import (
     is_classifying,
@@ -38,6 +38,7 @@ from skuq.prediction._wrapped import wraps_skorch
 
 __all__ = [
     "TrainingData",
+    "check_new",
     "check_y",
     "read_training",
     "router_for",
@@ -143,6 +144,18 @@ def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
         kind = "NaN" if np.isnan(target).any() else "infinity or a value too large for dtype('float64')"
         raise ValueError(f"Input y contains {kind}. {error} Remove such rows.") from error
     return np.ascontiguousarray(target)
+
+
+def check_new(owner: Any, X: Any) -> None:
+    """Check that ``owner`` is fitted and that X, passed on as it is, has the columns of the training data."""
+    check_is_fitted(owner)
+    check_unmasked(X, "X")
+    if hasattr(owner, "n_features_in_") and len(getattr(X, "shape", (0, 0))) == 1:
+        raise ValueError(
+            f"`X` must be 2-dimensional, got shape {X.shape}. Reshape your data: X.reshape(-1, 1) "
+            "if it is one feature, X.reshape(1, -1) if it is one sample."
+        )
+    validate_data(owner, X, reset=False, skip_check_array=True)
 
 
 def weight_keyword(estimator: Any) -> str | None:

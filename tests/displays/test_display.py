@@ -1,4 +1,4 @@
-"""What holds for every display, whatever it draws."""
+"""What holds for every display of predictions, whatever it draws."""
 
 import inspect
 import sys
@@ -11,13 +11,13 @@ from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import KFold, RepeatedKFold, TimeSeriesSplit, cross_validate
 
 from skuq import displays
-from skuq.displays._display import Fold, folds_of_cv
+from skuq.displays._display import Display, Fold, folds_of_cv
 from skuq.distributions import concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import MetricAccumulator
 from skuq.prediction import predict_dist
 
-ALL = [getattr(displays, name) for name in displays.__all__]
+ALL = [getattr(displays, name) for name in displays.__all__ if issubclass(getattr(displays, name), Display)]
 OF_CURVES = ["AdversarialGroupCalibration", "CalibrationCurve", "Reliability", "UncertaintyCharacteristics"]
 every = pytest.mark.parametrize("display", ALL, ids=lambda display: display.__name__)
 of_curves = pytest.mark.parametrize("display", [getattr(displays, f"{name}Display") for name in OF_CURVES])

@@ -102,6 +102,18 @@ def test_fit_many_is_fitting_one_by_one(model, sine):
     assert not hasattr(model, "net_")
 
 
+def test_each_of_many_fits_has_its_own_seed_where_there_are_some(model, sine):
+    X, y = sine
+    model.set_params(dtype="float64")
+    rows, seeds = [np.arange(100)] * 3, [5, 6, 5]
+    fitted = model._fit_many(X, y, rows, random_states=seeds)
+    assert model.random_state == 0
+    for seed, together in zip(seeds, fitted, strict=True):
+        alone = clone(model).set_params(random_state=seed).fit(X[:100], y[:100])
+        same(together.predict_dist(X), alone.predict_dist(X), 1e-8)
+    assert not np.allclose(fitted[0].predict(X), fitted[1].predict(X), atol=1e-4)
+
+
 def test_fit_many_slices_weights(sine):
     X, y = sine
     weight = np.arange(150) % 3 + 1.0

@@ -36,7 +36,7 @@ from skuq.metrics._intervals import coverage_rows, width_rows
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._levels import proportions_of_means
 from skuq.metrics._make_scorer import check_options
-from skuq.metrics._quantile_calibration import conditional_coverage_error
+from skuq.metrics._quantile_calibration import binned_coverage_error
 from skuq.metrics._spec import MetricSpec
 from skuq.metrics._ucc.curve import UncertaintyCharacteristicsCurve, uncertainty_characteristics_curve
 from skuq.metrics._ucc.scores import relative_gain
@@ -70,6 +70,11 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
     if _is_mean(spec, options):
         return _plan_of_means(spec, options)
     name = spec.abbreviation
+    if spec.needs_X:
+        raise ValueError(
+            f"`metrics` must merge, and {name!r} does not: it is estimated from the features of all rows. Compute "
+            "it on a sample of the rows."
+        )
     if spec.random:
         raise ValueError(
             f"`metrics` must merge, and {name!r} does not: it draws groups at random from all rows. Compute "
@@ -141,7 +146,7 @@ def _plan_of_qce(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) 
 
         def of_counts(sums: Sums) -> float:
             inside = proportions_of_means(sums.means, levels)[np.newaxis]
-            return conditional_coverage_error(inside, np.ones(1), levels)
+            return binned_coverage_error(inside, np.ones(1), levels)
 
         return Plan((RowSums(curve_rows(99, "interval"), {"levels": levels}),), of_counts, exact=True)
 
@@ -149,7 +154,7 @@ def _plan_of_qce(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) 
         key, share = np.sqrt(squares.means[0]), covered.means
         bins = Binning(key, options["n_bins"], options["strategy"]).bins(covered.weight)
         inside = bins.sums(lambda rows: tuple(column[rows] for column in share)).T
-        return conditional_coverage_error(inside, bins.totals(), levels)
+        return binned_coverage_error(inside, bins.totals(), levels)
 
     width = bin_width(accuracy)
     return Plan((SquaresByStd(width), LevelsByStd(width, levels)), value, exact=False)

@@ -1,0 +1,129 @@
+"""A simulation study of many networks by skuq, by scikit-learn and by single fits: `make bench`.
+
+The study is that of Sluijterman, Cator and Heskes (2024), section 5.2: 100 training sets of 1000 rows, 50
+bootstrapped networks of three layers of 40, 30 and 20 for each, 80 epochs in batches of 32. skuq's side is
+`simulate_coverage`, predictions and coverage of 1000 test rows included. Beside it stand its stacked fits
+alone, a loop of scikit-learn's MLPRegressor, and one network of skuq a fit. The loops' time is that of a
+few networks times the number of all. Times are those of the process on one thread; sides take turns, and
+the best of the rounds counts. Memory is the peak of the process, which also holds what the sides import.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPRegressor
+
+from skuq.neural import BootstrapNetRegressor, PNNRegressor
+from skuq.simulation import make_known_world, simulate_coverage
+
+LAYERS, BATCH, EPOCHS, ROWS = (40, 30, 20), 32, 80, 1000
+IN_A_LOOP = 2
+"""Networks of the loops that are timed."""
+
+
+def study(n_simulations: int, n_networks: int) -> tuple[object, BootstrapNetRegressor]:
+    """Return the world, and the estimator."""
+    world = make_known_world("cubic", n_train=ROWS, n_test=ROWS, random_state=0)
+    net = BootstrapNetRegressor(
+        n_networks,
+        hidden_layer_sizes=LAYERS,
+        calibration=None,
+        batch_size=BATCH,
+        max_epochs=EPOCHS,
+        device="cpu",
+    )
+    return world, net
+
+
+def simulated(n_simulations: int, n_networks: int) -> None:
+    """Run the study."""
+    world, net = study(n_simulations, n_networks)
+    simulate_coverage(net, world, n_simulations=n_simulations, coverage=[0.8, 0.9], random_state=0)
+
+
+def stacked_fits(n_simulations: int, n_networks: int) -> None:
+    """Train the same networks, in calls of as many simulations, and do nothing with them."""
+    world, net = study(n_simulations, n_networks)
+    for first in range(0, n_simulations, 20):
+        sets = [world.training_set(s) for s in range(first, min(first + 20, n_simulations))]
+        X, y = (np.concatenate(part) for part in zip(*sets, strict=True))
+        rows = [np.arange(s * ROWS, (s + 1) * ROWS) for s in range(len(sets))]
+        net._fit_many(X, y, rows, random_states=range(len(sets)))
+
+
+def scikit_learn_loop() -> None:
+    """Train networks by scikit-learn on standardised data, one after the other."""
+    world, _ = study(2, 2)
+    for number in range(IN_A_LOOP):
+        X, y = world.training_set(number)
+        net = MLPRegressor(
+            hidden_layer_sizes=LAYERS, batch_size=BATCH, max_iter=EPOCHS, tol=0, n_iter_no_change=EPOCHS
+        )
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            net.fit((X - X.mean()) / X.std(), (y - y.mean()) / y.std())
+
+
+def single_fits() -> None:
+    """Train networks by skuq, one a fit."""
+    world, _ = study(2, 2)
+    for number in range(IN_A_LOOP):
+        net = PNNRegressor(
+            LAYERS,
+            calibration=None,
+            keep_best=False,
+            batch_size=BATCH,
+            max_epochs=EPOCHS,
+            device="cpu",
+            random_state=0,
+        )
+        net.fit(*world.training_set(number))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def main() -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--simulations", type=int, default=100)
+    parser.add_argument("--networks", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=2)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    n_simulations, n_networks = options.simulations, options.networks
+    total = n_simulations * n_networks
+    stacked_fits(2, 2)  # what is imported and prepared once is not measured
+    sides: dict[str, tuple[Callable[[], object], float]] = {
+        "simulate_coverage": (lambda: simulated(n_simulations, n_networks), 1),
+        "stacked fits alone": (lambda: stacked_fits(n_simulations, n_networks), 1),
+        "MLPRegressor in a loop": (scikit_learn_loop, total / IN_A_LOOP),
+        "one network a fit": (single_fits, total / IN_A_LOOP),
+    }
+    times = dict.fromkeys(sides, np.inf)
+    for _ in range(options.rounds):
+        for name, (work, factor) in sides.items():
+            times[name] = min(times[name], factor * seconds(work))
+    print(f"{n_simulations} simulations of {n_networks} networks, {ROWS} rows, {EPOCHS} epochs")
+    for name, taken in times.items():
+        print(f"{name:24s}{taken:10.1f} s{taken / times['simulate_coverage']:8.2f}")
+    # kilobytes on Linux, bytes on macOS
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    print(f"peak memory {peak / 1e9:.2f} GB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,309 @@
+"""
+Sluijterman et al. 2024: coverage at each x, by simulation
+==========================================================
+
+The experiments of Sluijterman, Cator and Heskes, "How to evaluate uncertainty estimates in machine learning
+for regression?", Neural Networks 173, 2024: figures 1, 2 and 4 to 10. Two methods are compared, bootstrapped
+networks (algorithm 1) and concrete dropout (algorithm 2), each with three layers of 40, 30 and 20. Beside
+them stand skuq's defaults, in the world of figure 7.
+
+The paper leaves open the optimiser, the batch size, the epochs of dropout and whether data are standardised.
+Here it is Adam with a rate of 0.001, batches of 32, 80 epochs, for dropout also three times as many, and
+standardised data. The density of x of figures 8 and 9 is not published; that of `make_known_world` is a
+guess.
+
+    python sluijterman_2024_simulation.py                 # few simulations of few networks: a minute
+    python sluijterman_2024_simulation.py --full          # those of the paper
+    python sluijterman_2024_simulation.py --full --only figure-7 figure-10
+
+Figure 10 needs the folder of the data, which --data or the environment variable SKUQ_DATA names.
+"""
+
+import argparse
+import os
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+
+from skuq.distributions import Normal, StudentT
+from skuq.exceptions import SmallSampleWarning
+from skuq.neural import BootstrapNetRegressor, ConcreteDropoutRegressor, DeepEnsembleRegressor
+from skuq.regressors import ConformalRegressor, LeastSquaresRegressor, ResidualRegressor
+from skuq.simulation import (
+    EstimatedWorld,
+    KnownWorld,
+    PointwiseCoverage,
+    make_known_world,
+    simulate_coverage,
+)
+
+LAYERS, N_TRAIN, N_VALIDATION = (40, 30, 20), 1000, 150
+GAP = (-0.2, 0.1)  # where figure 9 has few rows
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is computed: simulations, networks, epochs, and test rows."""
+
+    n_simulations: int = 100
+    n_networks: int = 50
+    n_epochs: int = 80
+    n_test: int = 1000
+
+
+FULL, SMALL = Size(), Size(n_simulations=4, n_networks=5, n_epochs=20, n_test=200)
+
+
+# ---------------------------------------------------------------------------------------------- the methods
+
+
+def bootstrap(size: Size = FULL, n_validation: int = N_VALIDATION) -> BootstrapNetRegressor:
+    """Return algorithm 1; the noise of equation 9 is estimated on rows held out of training."""
+    return BootstrapNetRegressor(
+        size.n_networks,
+        hidden_layer_sizes=LAYERS,
+        noise_estimation="split",
+        validation_size=n_validation,
+        calibration=None,
+        max_epochs=size.n_epochs,
+    )
+
+
+def dropout(size: Size = FULL, epochs: int = 1) -> ConcreteDropoutRegressor:
+    """Return algorithm 2, with a multiple of the epochs."""
+    return ConcreteDropoutRegressor(
+        LAYERS,
+        n_draws=100,
+        keep_best=False,
+        calibration=None,
+        learning_rate=1e-3,
+        lr_schedule="constant",
+        max_epochs=epochs * size.n_epochs,
+    )
+
+
+def both(size: Size, n_validation: int = N_VALIDATION) -> dict[str, BaseEstimator]:
+    """Return the methods by name."""
+    return {
+        "bootstrap": bootstrap(size, n_validation),
+        f"dropout, {size.n_epochs} epochs": dropout(size),
+        f"dropout, {3 * size.n_epochs} epochs": dropout(size, 3),
+    }
+
+
+def defaults() -> dict[str, BaseEstimator]:
+    """Return estimators with skuq's defaults, for the same question."""
+    boosting = HistGradientBoostingRegressor(max_iter=50)
+    kernel = ConstantKernel() * RBF() + WhiteKernel()
+    return {
+        "deep ensemble": DeepEnsembleRegressor(),
+        "bootstrapped networks": BootstrapNetRegressor(),
+        "residual, boosting": ResidualRegressor(boosting),
+        "conformal, boosting": ConformalRegressor(boosting),
+        "Gaussian process": GaussianProcessRegressor(kernel, normalize_y=True),
+        "least squares, cubic": make_pipeline(
+            PolynomialFeatures(3, include_bias=False), LeastSquaresRegressor()
+        ),
+    }
+
+
+class Homoscedastic(RegressorMixin, BaseEstimator):
+    """Forecasts the true mean and one standard deviation for all x, the best of them on average.
+
+    It stands for the bootstrap of figure 7 without errors of estimation: its Brier score is known exactly.
+    """
+
+    def __init__(self, world: KnownWorld, df: float = 50.0) -> None:
+        self.world = world
+        self.df = df
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> "Homoscedastic":
+        """Learn nothing."""
+        return self
+
+    def predict_dist(self, X: np.ndarray) -> StudentT:
+        """Return Student t distributions with the root mean variance of the test rows as scale."""
+        scale = float(np.sqrt(self.world.truth_.var().mean()))
+        return StudentT(self.world.predict(X), scale, self.df)
+
+
+def midpoints(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return a grid in place of uniform draws, for quadrature."""
+    return ((np.arange(n) + 0.5) / n - 0.5)[:, np.newaxis]
+
+
+# ------------------------------------------------------------------------------------------ the experiments
+
+
+def simulate(
+    estimator: BaseEstimator, world: KnownWorld | EstimatedWorld, size: Size, coverage: object, seed: int = 0
+) -> PointwiseCoverage:
+    """Return the study of one method."""
+    with warnings.catch_warnings(action="ignore", category=SmallSampleWarning):
+        return simulate_coverage(
+            estimator, world, n_simulations=size.n_simulations, coverage=coverage, random_state=seed
+        )
+
+
+def figure_1(n_simulations: int = 500, seed: int = 0) -> PointwiseCoverage:
+    """Return 80 % intervals of a line through 25 rows, section 3.2."""
+    world = KnownWorld(
+        lambda X: Normal(X[:, 0], 0.1),
+        lambda n, rng: rng.uniform(-2, 2, size=(n, 1)),
+        n_train=25,
+        n_test=500,
+        random_state=seed,
+    )
+    return simulate(LeastSquaresRegressor(), world, Size(n_simulations), 0.8, seed)
+
+
+def figure_2(n_simulations: int = 500, seed: int = 0) -> PointwiseCoverage:
+    """Return 95 % intervals of a line through the origin, section 3.2."""
+    world = KnownWorld(
+        lambda X: Normal(X[:, 0], 0.1),
+        lambda n, rng: rng.uniform(0.1, 2, size=(n, 1)),
+        n_train=25,
+        n_test=100,
+        random_state=seed,
+    )
+    return simulate(LeastSquaresRegressor(fit_intercept=False), world, Size(n_simulations), 0.95, seed)
+
+
+def cubic(name: str, estimator: BaseEstimator, size: Size, seed: int = 0) -> PointwiseCoverage:
+    """Return 80 and 90 % intervals in one of the known worlds, sections 5.2 to 5.4."""
+    extra = N_VALIDATION if getattr(estimator, "noise_estimation", None) == "split" else 0
+    n_test = size.n_test * (4 if name == "cubic-gap" else 1)  # a row in a hundred lies in the gap
+    world = make_known_world(name, n_train=N_TRAIN + extra, n_test=n_test, random_state=seed)
+    return simulate(estimator, world, size, [0.8, 0.9], seed)
+
+
+def boston_world(folder: Path, *, depth: int, residuals: str, seed: int = 0) -> EstimatedWorld:
+    """Return the world of section 5.5: two forests, 406 training rows and 100 test rows."""
+    frame = pd.read_csv(folder / "gal" / "gal_boston.csv.gz")
+    X, y = frame.iloc[:, :-1].to_numpy(float), frame.iloc[:, -1].to_numpy(float)
+    forest = RandomForestRegressor(100, max_depth=depth)
+    world = EstimatedWorld(forest, residuals=residuals, test_size=100, random_state=seed)
+    return world.fit(X, y)
+
+
+WORLDS = {
+    "depth 15, training residuals": {"depth": 15, "residuals": "training"},
+    "depth 15, out-of-sample residuals": {"depth": 15, "residuals": "out-of-sample"},
+    "depth 3, training residuals": {"depth": 3, "residuals": "training"},
+}
+
+
+# ----------------------------------------------------------------------------------------------- the tables
+
+
+def row_of(result: PointwiseCoverage, level: float) -> dict[str, float]:
+    """Return the numbers that the paper gives, and what confidence intervals fail by, at one coverage."""
+    table = result.summary(n_resamples=2).xs(level, level="coverage")
+    row = {}
+    for kind, name in (("prediction", "P"), ("confidence", "C")):
+        if kind in table.index:
+            row |= {
+                f"{name}ICP": table.loc[kind, "mean_coverage"],
+                f"{name}ICF Brier": table.loc[kind, "brier"],
+                f"{name}ICF from": table.loc[kind, "min_coverage"],
+                f"{name}ICF to": table.loc[kind, "max_coverage"],
+                f"{name}I width": table.loc[kind, "width"],
+            }
+    row["true width"] = table.loc["prediction", "true_width"]
+    row |= {"bias": np.abs(result.bias).mean(), "spread": result.spread.mean()}
+    if result.claimed_spread is not None:
+        row["claimed"] = result.claimed_spread.mean()
+    return row
+
+
+def in_and_out(result: PointwiseCoverage, level: float) -> dict[str, float]:
+    """Return coverage and width of confidence intervals where there are few rows, and elsewhere."""
+    number = int(np.argmin(np.abs(result.coverage - level)))
+    x = result.X_test[:, 0]
+    inside = (x > GAP[0]) & (x < GAP[1])
+    return {
+        "CICF inside": result.cicf[inside, number].mean(),
+        "CICF outside": result.cicf[~inside, number].mean(),
+        "CI width inside": result.confidence_width[inside, number].mean(),
+        "CI width outside": result.confidence_width[~inside, number].mean(),
+        "PICP from": result.picp[:, number].min(),
+        "PICP to": result.picp[:, number].max(),
+    }
+
+
+def study(name: str, size: Size, folder: Path | None) -> pd.DataFrame:
+    """Return the table of one figure, or of several that belong together."""
+    if name == "figures-1-2":
+        n_simulations = 5 * size.n_simulations  # 500 in the paper
+        lines, through_origin = figure_1(n_simulations), figure_2(n_simulations)
+        return pd.DataFrame(
+            {
+                "mean": [lines.picp.mean(), through_origin.cicp.mean()],
+                "lowest": [lines.picp.min(), through_origin.cicp.min()],
+                "highest": [lines.picp.max(), through_origin.cicp.max()],
+            },
+            index=["PICP, 80 %", "CICP, 95 %"],
+        )
+    rows = {}
+    if name == "figure-10":
+        for world_name, options in WORLDS.items():
+            world = boston_world(folder, **options)
+            for method, estimator in both(size, n_validation=40).items():
+                rows[world_name, method] = row_of(simulate(estimator, world, size, 0.8), 0.8)
+    elif name == "defaults":
+        for method, estimator in defaults().items():
+            rows[method, 0.9] = row_of(cubic("cubic-heteroscedastic", estimator, size), 0.9)
+    else:
+        world_name = {
+            "figures-4-6": "cubic",
+            "figure-7": "cubic-heteroscedastic",
+            "figures-8-9": "cubic-gap",
+        }[name]
+        for method, estimator in both(size).items():
+            result = cubic(world_name, estimator, size)
+            for level in (0.8, 0.9):
+                rows[method, level] = row_of(result, level)
+                rows[method, level] |= in_and_out(result, level) if name == "figures-8-9" else {}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+STUDIES = ("figures-1-2", "figures-4-6", "figure-7", "figures-8-9", "figure-10", "defaults")
+
+
+def main(arguments: list[str] | None = None) -> dict[str, pd.DataFrame]:
+    """Run the experiments, and print their tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--full", action="store_true", help="as many simulations and networks as the paper")
+    parser.add_argument("--simulations", type=int, help="another number of simulations")
+    parser.add_argument("--only", nargs="+", choices=STUDIES, default=STUDIES, help="some of the figures")
+    parser.add_argument("--data", default=os.environ.get("SKUQ_DATA"), help="the folder with gal/gal_boston")
+    options = parser.parse_args(arguments)
+    size = FULL if options.full else SMALL
+    if options.simulations:
+        size = Size(options.simulations, size.n_networks, size.n_epochs, size.n_test)
+    tables = {}
+    for name in options.only:
+        if name == "figure-10" and not options.data:
+            print("figure-10 is left out: pass --data, or set SKUQ_DATA")
+            continue
+        start = time.process_time()
+        tables[name] = study(name, size, Path(options.data or "."))
+        print(f"\n{name}, {size.n_simulations} simulations, {time.process_time() - start:.0f} s of one core")
+        print(tables[name].round(4).to_string(), flush=True)
+    return tables
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,359 @@
+"""Coverage at each row over repeated training sets, or of each training set over the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binom
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_number, check_option
+from skuq.displays._display import Drawn, label_of
+from skuq.displays._drawing import (
+    CURVE,
+    INK,
+    REFERENCE,
+    Style,
+    check_column,
+    check_matplotlib,
+    draw_legend,
+    has_label,
+    merge_style,
+    next_colour,
+    percent,
+)
+from skuq.displays._sharpness import round_number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.patches import StepPatch
+
+_HISTOGRAM = "skuq-histogram"
+_LEAST_BIN_WIDTH = 0.002
+_SHARE_IN_BAND = 0.95
+_NAMES = {
+    ("prediction", "rows"): "Coverage of the prediction interval at a row (PICF)",
+    ("confidence", "rows"): "Coverage of the confidence interval at a row (CICF)",
+    ("prediction", "simulations"): "Coverage of prediction intervals in a simulation (PICP)",
+    ("confidence", "simulations"): "Coverage of confidence intervals in a simulation (CICP)",
+}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PointwiseCoverageDisplay(Drawn):
+    """Histogram of the coverage at each row or in each simulation, or a curve of that at each row over x.
+
+    It answers whether intervals cover as often as they should everywhere, or only on average: coverage at
+    each row should be nominal at all of them, up to the band in which 95 % of the rows lie if it is. A
+    histogram over simulations shows how little one training set, and so one test set, tells.
+
+    Create it with `from_result`; another method goes onto the same axes with ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m,)
+        Coverage of m rows or simulations.
+    coverage : float
+        Nominal coverage of the central interval.
+    kind : {"prediction", "confidence"}, default="prediction"
+        Intervals whose coverage it is.
+    over : {"rows", "simulations"}, default="rows"
+        What the values belong to.
+    step : float, default=None
+        Distance between possible values, of which the width of bins is then a multiple; None if all are
+        possible.
+    band : tuple of float, default=None
+        Lower and upper end of the band of perfect intervals; None draws none.
+    x : ndarray of shape (m,), default=None
+        Where a curve has its values; None draws a histogram.
+    x_label : str, default=None
+        Name of x.
+    name : str, default=None
+        Name of the method in the legend.
+
+    Attributes
+    ----------
+    hist_ : matplotlib.patches.StepPatch or None
+        The histogram; None for a curve.
+    line_ : matplotlib.lines.Line2D
+        The mean of the histogram, or the curve.
+    ref_line_ : matplotlib.lines.Line2D or None
+        The nominal coverage; None where it is on the axes already, as are the bands.
+    band_ : matplotlib.patches.Patch or None
+        The band of perfect intervals.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure they belong to.
+
+    See Also
+    --------
+    skuq.simulation.simulate_coverage : What makes the result.
+    PredictionBandDisplay : Coverage of one data set over a feature.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from skuq.displays import PointwiseCoverageDisplay
+    >>> from skuq.simulation import make_known_world, simulate_coverage
+    >>> world = make_known_world("cubic", n_train=50, n_test=100, random_state=0)
+    >>> result = simulate_coverage(BayesianRidge(), world, n_simulations=30, random_state=0)
+    >>> display = PointwiseCoverageDisplay.from_result(result, x=0, name="line")
+    >>> display.ax_.get_ylabel()
+    'Coverage of the prediction interval at a row (PICF)'
+    """
+
+    values: FloatArray
+    coverage: float
+    kind: str = "prediction"
+    over: str = "rows"
+    step: float | None = None
+    band: tuple[float, float] | None = None
+    x: FloatArray | None = None
+    x_label: str | None = None
+    name: str | None = None
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        bin_width: float | None = None,
+        hist_kwargs: Style = None,
+        line_kwargs: Style = None,
+        ref_line_kwargs: Style = None,
+        fill_kwargs: Style = None,
+    ) -> Self:
+        """Draw the histogram or the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None takes the one stored.
+        bin_width : float, default=None
+            Width of the bins. None takes that of the histogram on the same axes, or else a round number of
+            about a twelfth of the range.
+        hist_kwargs : dict, default=None
+            Keywords for the histogram, as ``Axes.stairs`` takes them.
+        line_kwargs : dict, default=None
+            Keywords for the mean, as ``Axes.axvline`` takes them, or for the curve, as ``Axes.plot`` does.
+        ref_line_kwargs : dict, default=None
+            Keywords for the nominal coverage, as ``Axes.axvline`` takes them.
+        fill_kwargs : dict, default=None
+            Keywords for the band, as ``Axes.axvspan`` takes them.
+
+        Returns
+        -------
+        display : PointwiseCoverageDisplay
+            Itself.
+        """
+        self._use_axes(ax, (6.4, 4.0))
+        if self.over == "rows":
+            score = f"Brier score = {np.square(self.values - self.coverage).mean():.3g}"
+        else:
+            score = f"mean = {self.values.mean():.3g}"
+        marks = {
+            "color": next_colour(self.ax_),
+            "linewidth": 2.0,
+            "label": label_of(self.name if name is None else name, score),
+            "gid": CURVE,
+        }
+        style = merge_style("lines.Line2D", marks, line_kwargs, "line_kwargs")
+        if self.x is None:
+            self._draw_histogram(style, bin_width, hist_kwargs)
+        else:
+            self._draw_curve(self.x, style)
+        self._draw_references(ref_line_kwargs, fill_kwargs)
+        draw_legend(self.ax_)
+        return self
+
+    def _draw_histogram(self, style: dict[str, Any], bin_width: float | None, hist_kwargs: Style) -> None:
+        edges = self._edges(bin_width)
+        share = np.histogram(np.clip(self.values, edges[0], edges[-1]), edges)[0]
+        default = {
+            "facecolor": style["color"],
+            "alpha": 0.35,
+            "linewidth": 0.0,
+            "fill": True,
+            "gid": _HISTOGRAM,
+        }
+        self.hist_: StepPatch | None = self.ax_.stairs(
+            100 * share / share.sum(),
+            edges,
+            **merge_style("patches.StepPatch", default, hist_kwargs, "hist_kwargs"),
+        )
+        self.line_ = self.ax_.axvline(self.values.mean(), **style)
+        self.ax_.set_xlabel(_NAMES[self.kind, self.over])
+        self.ax_.set_ylabel(f"Share of the {self.over} in a bin (%)")
+
+    def _draw_curve(self, x: FloatArray, style: dict[str, Any]) -> None:
+        order = np.argsort(x, kind="stable")
+        self.hist_ = None
+        (self.line_,) = self.ax_.plot(x[order], self.values[order], **style)
+        self.ax_.set_xlabel(self.x_label or "x")
+        self.ax_.set_ylabel(_NAMES[self.kind, self.over])
+
+    def _edges(self, bin_width: float | None) -> FloatArray:
+        """Return edges half way between multiples of the bin width, which methods on one axes share."""
+        if bin_width is None:
+            earlier = [patch for patch in self.ax_.patches if patch.get_gid() == _HISTOGRAM]
+            edges = earlier[0].get_data().edges if earlier else None  # type: ignore[attr-defined]
+            width = self._bin_width() if edges is None else edges[1] - edges[0]
+        else:
+            width = check_number(bin_width, "bin_width", positive=True)
+        width = max(width, _LEAST_BIN_WIDTH)
+        first, last = np.round(self.values.min() / width), np.round(self.values.max() / width)
+        return np.asarray(width * (np.arange(first, last + 2) - 0.5))
+
+    def _bin_width(self) -> float:
+        width = max(round_number(float(np.ptp(self.values)) / 12), _LEAST_BIN_WIDTH)
+        width = min(width, 0.05)
+        return width if self.step is None else max(1, round(width / self.step)) * self.step
+
+    def _draw_references(self, ref_line_kwargs: Style, fill_kwargs: Style) -> None:
+        """Draw the nominal coverage and the band, once on each axes."""
+        self.ref_line_, self.band_ = None, None
+        vertical = self.x is None
+        default = {
+            "color": INK,
+            "linestyle": (0, (4, 3)),
+            "linewidth": 1.0,
+            "label": f"Nominal, {percent(self.coverage)}",
+            "gid": REFERENCE,
+        }
+        line = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
+        if not has_label(self.ax_, str(line["label"])):
+            draw = self.ax_.axvline if vertical else self.ax_.axhline
+            self.ref_line_ = draw(self.coverage, **line)
+        perfect: dict[str, Any] = {
+            "facecolor": INK,
+            "alpha": 0.12,
+            "linewidth": 0.0,
+            "label": f"{percent(_SHARE_IN_BAND)} of the rows if all were nominal",
+            "gid": REFERENCE,
+            "zorder": 0.5,
+        }
+        fill = merge_style("patches.Patch", perfect, fill_kwargs, "fill_kwargs")
+        if self.band is not None and not has_label(self.ax_, str(fill["label"])):
+            span = self.ax_.axvspan if vertical else self.ax_.axhspan
+            self.band_ = span(*self.band, **fill)
+
+    @classmethod
+    def from_result(
+        cls,
+        result: Any,
+        *,
+        kind: str = "prediction",
+        over: str = "rows",
+        x: str | int | ArrayLike | None = None,
+        coverage: float | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the result of a simulation study.
+
+        Parameters
+        ----------
+        result : PointwiseCoverage
+            What `skuq.simulation.simulate_coverage` returns.
+        kind : {"prediction", "confidence"}, default="prediction"
+            Intervals whose coverage is drawn.
+        over : {"rows", "simulations"}, default="rows"
+            "rows" draws the coverage at each row over the simulations, PICF or CICF, "simulations" that of
+            each simulation over the rows, PICP or CICP.
+        x : str, int or array-like of shape (n,), default=None
+            Column of the test rows, by its name or number, or values of each row, over which a curve is
+            drawn; None draws a histogram.
+        coverage : float, default=None
+            Nominal coverage of the central interval. One of the result's; None if that has only one.
+        name : str, default=None
+            Name of the method in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : PointwiseCoverageDisplay
+            The display, drawn.
+        """
+        check_matplotlib("PointwiseCoverageDisplay.from_result")
+        if not hasattr(result, "prediction_coverages"):
+            raise TypeError(
+                "`result` must be what skuq.simulation.simulate_coverage returns, got "
+                f"{type(result).__name__}."
+            )
+        check_option(kind, "kind", ("prediction", "confidence"))
+        check_option(over, "over", ("rows", "simulations"))
+        if x is not None and over == "simulations":
+            raise ValueError(
+                "`x` must be None with over='simulations', where there is no value for each row."
+            )
+        attribute = ("pic" if kind == "prediction" else "cic") + ("f" if over == "rows" else "p")
+        values, number = getattr(result, attribute), _number_of(coverage, result.coverage)
+        level = float(np.atleast_1d(result.coverage)[number])
+        covered = result.prediction_coverages if kind == "prediction" else result.confidence_coverages
+        if np.ndim(result.coverage):
+            values, covered = values[:, number], covered[..., number]
+        place, label = (None, None) if x is None else _column(result.X_test, x, covered.shape[1])
+        return cls(
+            values=values,
+            coverage=level,
+            kind=kind,
+            over=over,
+            step=1 / covered.shape[over == "simulations"] if covered.dtype == bool else None,
+            band=_band(covered, level) if over == "rows" else None,
+            x=place,
+            x_label=label,
+            name=name,
+        ).plot(ax, **kwargs)
+
+
+def _number_of(coverage: float | None, available: Any) -> int:
+    """Return the position of a nominal coverage among those of the result."""
+    levels = np.atleast_1d(available)
+    if coverage is None and len(levels) == 1:
+        return 0
+    nominal = np.nan if coverage is None else check_number(coverage, "coverage")
+    near = np.flatnonzero(np.isclose(levels, nominal))
+    if len(near) != 1:
+        raise ValueError(
+            f"`coverage` must be one of those of the result, {levels.tolist()}, got {coverage!r}. Others "
+            "need another study: simulate_coverage(..., coverage=[...])."
+        )
+    return int(near[0])
+
+
+def _column(X: Any, x: Any, n: int) -> tuple[FloatArray, str | None]:
+    """Return the values of x in all rows, and its name."""
+    if not isinstance(x, str | int | np.integer):
+        return check_column(x, "x", n), getattr(x, "name", None)
+    if isinstance(x, str) and not (isinstance(X, pd.DataFrame) and x in X.columns):
+        raise ValueError(f"`x` must be a column of the test rows, their values or None, got {x!r}.")
+    if not isinstance(x, str) and not -X.shape[1] <= x < X.shape[1]:
+        raise ValueError(f"`x` must be one of the {X.shape[1]} columns of the test rows, got {x}.")
+    if isinstance(X, pd.DataFrame):
+        name = x if isinstance(x, str) else X.columns[int(x)]
+        return check_column(X[name], "x", n), str(name)
+    return check_column(X[:, x], "x", n), "x" if X.shape[1] == 1 else f"column {x}"
+
+
+def _band(covered: Any, level: float) -> tuple[float, float]:
+    """Return the ends of the band in which 95 % of the rows lie if all have nominal coverage.
+
+    A confidence interval contains the function or not, so that the fraction is binomial. The coverage of
+    prediction intervals varies over simulations by as much as it does here, and normally on average.
+    """
+    n_simulations, tail = len(covered), (1 - _SHARE_IN_BAND) / 2
+    if covered.dtype == bool:
+        low, high = (float(binom.ppf(p, n_simulations, level)) for p in (tail, 1 - tail))
+        return low / n_simulations, high / n_simulations
+    half = 1.96 * float(np.sqrt(covered.var(axis=0, ddof=1).mean() / n_simulations))
+    return level - half, level + half

@@ -1,0 +1,163 @@
+"""One task of a study: the fits of one or more simulations, and what they forecast for the test rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from skuq._typing import FloatArray
+from skuq.distributions import Distribution
+from skuq.exceptions import NoDecompositionError
+from skuq.prediction import predict_dist
+from skuq.prediction._failures import located
+from skuq.prediction._wrapped import fit_wrapped
+from skuq.regressors._random import seed_everything
+
+__all__ = ["Forecast", "Task", "fit_and_forecast", "simulations_per_task", "training_sets"]
+
+TrainingSet = tuple[Any, FloatArray]
+Caught = tuple[type[Warning], str]
+
+_MOST_SIMULATIONS = 20
+"""Simulations trained together: more are no faster, since the engine takes about 100 networks at a time."""
+
+_MOST_BYTES = 64e6
+"""Memory of the training data of simulations that are trained together."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Which simulations are fitted in one call, and what is computed of them.
+
+    Attributes
+    ----------
+    numbers : range
+        Numbers of the simulations.
+    seeds : tuple of int
+        The ``random_state`` of each.
+    levels : ndarray of shape (k,)
+        Nominal coverages.
+    confidence : {"auto"} or bool
+        Whether there are confidence intervals.
+    """
+
+    numbers: range
+    seeds: tuple[int, ...]
+    levels: FloatArray
+    confidence: str | bool
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What one fitted estimator forecasts for the test rows.
+
+    Attributes
+    ----------
+    prediction : ndarray of shape (n, 2, k)
+        Bounds of the prediction intervals.
+    mean : ndarray of shape (n,)
+        Predicted mean, NaN where a distribution has none.
+    confidence : ndarray of shape (n, 2, k) or None
+        Bounds of the confidence intervals.
+    epistemic_std : ndarray of shape (n,) or None
+        Predicted standard deviation of the mean.
+    """
+
+    prediction: FloatArray
+    mean: FloatArray
+    confidence: FloatArray | None = None
+    epistemic_std: FloatArray | None = None
+
+
+def simulations_per_task(estimator: Any, X: Any) -> int:
+    """Return how many simulations are trained together; the number does not depend on that of the jobs.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One without ``_fit_many`` is fitted to one training set at a time.
+    X : array-like of shape (n, n_features)
+        Features of one training set.
+    """
+    if not hasattr(type(estimator), "_fit_many"):
+        return 1
+    n, n_features = np.shape(X)
+    return int(np.clip(_MOST_BYTES // (8 * n * (n_features + 1)), 1, _MOST_SIMULATIONS))
+
+
+def training_sets(world: Any, task: Task) -> list[TrainingSet]:
+    """Draw the training set of each simulation of a task."""
+    with located(_place(task)):
+        return [world.training_set(number) for number in task.numbers]
+
+
+def fit_and_forecast(
+    estimator: Any, task: Task, sets: Sequence[TrainingSet], X_test: Any
+) -> tuple[list[Forecast], list[Caught]]:
+    """Fit the estimator to each training set of a task; return its forecasts, and the warnings given."""
+    with warnings.catch_warnings(record=True) as caught, located(_place(task)):
+        fitted = _fit(estimator, task, sets)
+        forecasts = [_forecast(one, X_test, task) for one in fitted]
+    return forecasts, [(warning.category, str(warning.message)) for warning in caught]
+
+
+def _place(task: Task) -> str:
+    """Return the simulations of a task in words, with what is needed to repeat one."""
+    if len(task.numbers) == 1:
+        return f"simulation {task.numbers[0]}, counted from 0, with random_state={task.seeds[0]}"
+    return (
+        f"one of the simulations {task.numbers[0]} to {task.numbers[-1]}, counted from 0 and trained "
+        f"together, the first with random_state={task.seeds[0]}"
+    )
+
+
+def _fit(estimator: Any, task: Task, sets: Sequence[TrainingSet]) -> Sequence[Any]:
+    """Return one fitted clone for each training set, each with its own seed."""
+    one = clone(estimator)
+    if hasattr(one, "set_callbacks"):
+        one.set_callbacks()  # the progress of the study is reported, that of its fits is not
+    if not hasattr(type(one), "_fit_many"):
+        ((X, y),) = sets
+        return [fit_wrapped(seed_everything(one, task.seeds[0]), X, y)]
+    ends = np.cumsum([len(y) for _, y in sets])
+    rows = [np.arange(end - len(y), end) for end, (_, y) in zip(ends, sets, strict=True)]
+    X = _stack([X for X, _ in sets])
+    y = np.concatenate([y for _, y in sets])
+    fitted: list[Any] = one._fit_many(X, y, rows, random_states=task.seeds)
+    return fitted
+
+
+def _stack(parts: Sequence[Any]) -> Any:
+    """Return the rows of all parts below each other."""
+    if all(isinstance(part, pd.DataFrame) for part in parts):
+        return pd.concat(parts, ignore_index=True)
+    return np.concatenate([np.asarray(part) for part in parts])
+
+
+def _forecast(fitted: Any, X_test: Any, task: Task) -> Forecast:
+    dist = predict_dist(fitted, X_test)
+    interval, mean = dist.interval(task.levels), _mean(dist)
+    if task.confidence is False:
+        return Forecast(interval, mean)
+    try:
+        epistemic = dist.epistemic()
+    except NoDecompositionError as error:
+        if task.confidence == "auto":
+            return Forecast(interval, mean)
+        error.add_note(f"With confidence=True, {type(fitted).__name__} must separate them; see `confidence`.")
+        raise
+    return Forecast(interval, mean, epistemic.interval(task.levels), epistemic.std())
+
+
+def _mean(dist: Distribution) -> FloatArray:
+    """Return the mean of each row, NaN where one has none."""
+    try:
+        return dist.mean()
+    except ValueError:  # tails too heavy, as those of a Cauchy distribution
+        return np.full(len(dist), np.nan)

@@ -1,0 +1,198 @@
+"""A world whose truth is a function of x."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from skuq._sklearn_compat import count_rows
+from skuq._typing import FloatArray
+from skuq._validation import check_finite, check_integer, check_option
+from skuq.distributions import Distribution
+from skuq.simulation._base import BaseWorld, check_features, check_index, check_truth
+from skuq.simulation._seeds import draw_seed, feature_rng, fixed_rng, target_rng
+
+__all__ = ["KnownWorld"]
+
+
+class KnownWorld(BaseWorld):
+    """A world whose distribution of y given x is a known function of x.
+
+    Complete when constructed: test rows are drawn then, and training sets at each call of `training_set`.
+    It is itself a forecast, the best that there is: every metric, scorer and display of skuq takes it.
+
+    Parameters
+    ----------
+    truth : callable
+        ``truth(X)`` returns the Distribution of y, one row for each row of X, of any family. Its mean is the
+        regression function, what varies around it the noise.
+    draw_X : callable
+        ``draw_X(n, rng)`` returns n rows of features, an array of shape (n, n_features) or a DataFrame, drawn
+        with the ``numpy.random.Generator`` rng.
+    n_train : int
+        Number of rows of a training set.
+    n_test : int, default=1000
+        Number of test rows, which are the same in all simulations.
+    fixed_X : bool, default=False
+        Whether all training sets have the same features and differ in the targets alone, as in definition 1
+        of [1]_; else features are drawn anew as well.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the data; an integer makes results reproducible. None is drawn once, at construction.
+
+    Attributes
+    ----------
+    X_test_ : ndarray of shape (n_test, n_features) or DataFrame
+        Test rows.
+    truth_ : Distribution of n_test rows
+        Distribution of y in the test rows.
+
+    Raises
+    ------
+    TypeError
+        If ``truth`` or ``draw_X`` is no function, or ``truth`` returns no Distribution.
+    ValueError
+        If ``draw_X`` returns another number of rows or other columns than before, or ``truth`` another number
+        of rows or a mean that is not finite.
+
+    See Also
+    --------
+    make_known_world : The worlds of the paper.
+    EstimatedWorld : A world estimated from a real data set.
+    simulate_coverage : Pointwise coverage of an estimator in a world.
+
+    Notes
+    -----
+    Training set s is drawn with the s-th child of ``random_state``: two estimators that are compared in one
+    world see the same data, and the first simulations are the same however many follow.
+
+    Functions defined in a notebook, lambdas among them, work with any number of jobs; only plain ``pickle``
+    cannot store a world made of them.
+
+    References
+    ----------
+    .. [1] L. Sluijterman, E. Cator, T. Heskes, "How to evaluate uncertainty estimates in machine learning
+       for regression?", Neural Networks 173, 2024, doi:10.1016/j.neunet.2024.106203, sections 2 and 4.
+
+    Examples
+    --------
+    >>> from skuq.distributions import Normal
+    >>> from skuq.metrics import prediction_interval_coverage
+    >>> from skuq.simulation import KnownWorld
+    >>> world = KnownWorld(
+    ...     lambda X: Normal(X[:, 0] ** 2, 0.1),
+    ...     lambda n, rng: rng.uniform(-1, 1, size=(n, 1)),
+    ...     n_train=50,
+    ...     random_state=0,
+    ... )
+    >>> X, y = world.training_set(0)
+    >>> X.shape, y.shape
+    ((50, 1), (50,))
+    >>> round(prediction_interval_coverage(y, world.predict_dist(X)), 2)
+    0.9
+    """
+
+    def __init__(
+        self,
+        truth: Callable[[Any], Distribution],
+        draw_X: Callable[[int, np.random.Generator], Any],
+        *,
+        n_train: int,
+        n_test: int = 1000,
+        fixed_X: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.truth = truth
+        self.draw_X = draw_X
+        self.n_train = n_train
+        self.n_test = n_test
+        self.fixed_X = fixed_X
+        self.random_state = random_state
+        self._draw_test_rows()
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and draw the test rows anew.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters by name.
+
+        Returns
+        -------
+        self : KnownWorld
+            The world.
+        """
+        super().set_params(**params)
+        if params:
+            self._draw_test_rows()
+        return self
+
+    def _draw_test_rows(self) -> None:
+        """Check the parameters, and draw what is drawn once."""
+        for name in ("truth", "draw_X"):
+            if not callable(getattr(self, name)):
+                raise TypeError(f"`{name}` must be a function, got {getattr(self, name)!r}.")
+        n_train, n_test = (check_integer(getattr(self, name), name) for name in ("n_train", "n_test"))
+        self._seed = draw_seed(self.random_state)
+        rng = fixed_rng(self._seed)
+        self.X_test_ = check_features(self.draw_X(n_test, rng), n_test)
+        self.truth_ = self.predict_dist(self.X_test_)
+        self._fixed_X = None
+        if check_option(self.fixed_X, "fixed_X", (True, False)):
+            self._fixed_X = check_features(self.draw_X(n_train, rng), n_train, self.X_test_)
+
+    def training_set(self, index: int) -> tuple[Any, FloatArray]:
+        """Draw one training set.
+
+        Parameters
+        ----------
+        index : int
+            Number of the training set, from 0; the same set at every call.
+
+        Returns
+        -------
+        X : ndarray of shape (n_train, n_features) or DataFrame
+            Features.
+        y : ndarray of shape (n_train,)
+            Targets, drawn from the truth.
+        """
+        index = check_index(index)
+        X = self._fixed_X
+        if X is None:
+            X = check_features(
+                self.draw_X(self.n_train, feature_rng(self._seed, index)), self.n_train, self.X_test_
+            )
+        y = self.predict_dist(X).sample(1, target_rng(self._seed, index))[:, 0]
+        return X, check_finite(y, "y")
+
+    def predict_dist(self, X: Any) -> Distribution:
+        """Return the true distribution of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features) or DataFrame
+            Features, as ``truth`` takes them.
+
+        Returns
+        -------
+        dist : Distribution of n rows
+            What ``truth`` returns.
+        """
+        return check_truth(self.truth(X), count_rows(X), "truth")
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the regression function, the mean of the truth.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features) or DataFrame
+            Features, as ``truth`` takes them.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            In the units of y.
+        """
+        return self.predict_dist(X).mean()

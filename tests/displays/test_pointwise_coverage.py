@@ -1,0 +1,187 @@
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import binom
+
+from skuq.displays import PointwiseCoverageDisplay
+from skuq.simulation import PointwiseCoverage
+
+draw = PointwiseCoverageDisplay.from_result
+S, N = 40, 200
+
+
+def study(coverage=0.8, truth=True, X=None):
+    """A result made up: coverages around 0.8, or around 0.8 and 0.9."""
+    rng = np.random.default_rng(0)
+    levels = np.atleast_1d(coverage)
+    prediction = np.clip(levels + 0.03 * rng.normal(size=(S, N, len(levels))), 0, 1)
+    confidence = rng.uniform(size=(S, N, len(levels))) < levels
+    one = np.ndim(coverage) == 0
+    return PointwiseCoverage(
+        coverage=coverage,
+        X_test=rng.uniform(size=(N, 2)) if X is None else X,
+        truth=object() if truth else None,
+        prediction_coverages=prediction[..., 0] if one else prediction,
+        confidence_coverages=confidence[..., 0] if one else confidence,
+        prediction_width=np.ones(N),
+        confidence_width=np.ones(N),
+        bias=np.zeros(N),
+        spread=np.ones(N),
+        claimed_spread=np.ones(N),
+    )
+
+
+@pytest.mark.parametrize("kind", ["prediction", "confidence"])
+@pytest.mark.parametrize("over", ["rows", "simulations"])
+def test_the_histogram_counts_what_the_result_has(kind, over):
+    result = study()
+    values = getattr(result, ("pic" if kind == "prediction" else "cic") + ("f" if over == "rows" else "p"))
+    display = draw(result, kind=kind, over=over, name="method")
+    shares, edges, _ = display.hist_.get_data()
+    assert shares.sum() == pytest.approx(100)
+    full = int(np.argmax(shares))
+    inside = (values >= edges[full]) & (values < edges[full + 1])
+    assert shares[full] == pytest.approx(100 * inside.mean())
+    assert_array_equal(display.line_.get_xdata(), [values.mean()] * 2)
+    brier = f"Brier score = {np.square(values - 0.8).mean():.3g}"
+    assert (brier if over == "rows" else f"mean = {values.mean():.3g}") in display.line_.get_label()
+    assert over in display.ax_.get_ylabel()
+    assert kind in display.ax_.get_xlabel()
+    assert (display.band_ is None) == (over == "simulations")
+
+
+def test_fractions_of_simulations_lie_in_the_middle_of_bins():
+    result = study()
+    shares, edges, _ = draw(result, kind="confidence").hist_.get_data()
+    steps = np.diff(edges) * S
+    assert_allclose(steps, np.round(steps))
+    assert_allclose((edges + 0.5 / S) * S % 1 % 1, (edges[0] + 0.5 / S) * S % 1, atol=1e-9)
+    assert shares.sum() == pytest.approx(100)
+
+
+def test_the_band_of_confidence_intervals_is_binomial():
+    display = draw(study(), kind="confidence")
+    low, high = binom.ppf([0.025, 0.975], S, 0.8) / S
+    assert display.band == (low, high)
+    assert ((low <= display.values) & (display.values <= high)).mean() > 0.93
+
+
+def test_the_band_of_prediction_intervals_is_their_monte_carlo_error():
+    display = draw(study())
+    low, high = display.band
+    assert high - low == pytest.approx(2 * 1.96 * 0.03 / np.sqrt(S), rel=0.05)
+    assert 0.9 < ((low <= display.values) & (display.values <= high)).mean() < 0.99
+
+
+def test_a_curve_over_a_column():
+    result = study()
+    display = draw(result, x=1)
+    assert display.hist_ is None
+    order = np.argsort(result.X_test[:, 1])
+    assert_array_equal(display.line_.get_xdata(), result.X_test[order, 1])
+    assert_array_equal(display.line_.get_ydata(), result.picf[order])
+    assert display.ax_.get_xlabel() == "column 1"
+    assert_array_equal(display.ref_line_.get_ydata(), [0.8, 0.8])
+    frame = pd.DataFrame(result.X_test, columns=["a", "b"])
+    named = draw(study(X=frame), x="b")
+    assert_array_equal(named.line_.get_xdata(), display.line_.get_xdata())
+    assert named.ax_.get_xlabel() == "b"
+    values = draw(result, x=np.arange(N))
+    assert_array_equal(values.line_.get_ydata(), result.picf)
+
+
+def test_methods_on_one_axes_share_bins_and_references():
+    first = draw(study(), name="a")
+    second = draw(study(), name="b", ax=first.ax_)
+    assert second.ref_line_ is None
+    assert second.band_ is None
+    assert first.line_.get_color() != second.line_.get_color()
+    assert np.diff(first.hist_.get_data().edges)[0] == pytest.approx(
+        np.diff(second.hist_.get_data().edges)[0]
+    )
+    labels = [text.get_text() for text in first.ax_.get_legend().get_texts()]
+    assert [label[0] for label in labels[:2]] == ["a", "b"]
+    assert labels[2].startswith("Nominal, 80 %")
+    assert len(labels) == 4
+
+
+def test_one_of_several_coverages():
+    result = study([0.8, 0.9])
+    display = draw(result, coverage=0.9)
+    assert_array_equal(display.values, result.picf[:, 1])
+    assert display.coverage == 0.9
+    with pytest.raises(ValueError, match=r"`coverage` must be one of those of the result, \[0.8, 0.9\]"):
+        draw(result)
+    with pytest.raises(ValueError, match="`coverage` must be one of"):
+        draw(result, coverage=0.5)
+
+
+def test_without_a_truth_there_are_simulations_only():
+    result = study(truth=False)
+    with pytest.raises(ValueError, match="one target a row"):
+        draw(result)
+    assert draw(result, over="simulations").hist_ is not None
+
+
+def test_constant_coverage_can_be_drawn():
+    result = study()
+    result.prediction_coverages[:] = 0.8
+    display = draw(result)
+    display.figure_.canvas.draw()
+    assert display.hist_.get_data().values.max() == pytest.approx(100)
+
+
+def test_styles_axes_and_names():
+    _, ax = plt.subplots()
+    display = draw(
+        study(),
+        ax=ax,
+        bin_width=0.01,
+        hist_kwargs={"fc": "red"},
+        line_kwargs={"ls": ":"},
+        ref_line_kwargs={"color": "blue"},
+        fill_kwargs={"alpha": 0.5},
+    )
+    assert display.ax_ is ax
+    assert_allclose(display.hist_.get_facecolor()[:3], [1, 0, 0])
+    assert display.line_.get_linestyle() == ":"
+    assert display.ref_line_.get_color() == "blue"
+    assert display.band_.get_alpha() == 0.5
+    assert_allclose(np.diff(display.hist_.get_data().edges), 0.01)
+    assert display.plot(name="again") is display
+    assert display.line_.get_label().startswith("again (Brier score")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"kind": "credible"}, ValueError, "`kind`"),
+        ({"over": "folds"}, ValueError, "`over`"),
+        ({"x": 0, "over": "simulations"}, ValueError, "`x` must be None with over='simulations'"),
+        ({"x": 2}, ValueError, "`x` must be one of the 2 columns"),
+        ({"x": "size"}, ValueError, "`x` must be a column of the test rows"),
+        ({"x": [1.0]}, ValueError, "`x` must have 200 rows"),
+        ({"bin_width": 0}, ValueError, "`bin_width`"),
+        ({"ax": 3}, TypeError, "`ax` must be a matplotlib Axes"),
+        ({"line_kwargs": 3}, TypeError, "`line_kwargs` must be a dictionary"),
+        ({"colour": "red"}, TypeError, "colour"),
+    ],
+)
+def test_bad_options(options, error, match):
+    with pytest.raises(error, match=match):
+        draw(study(), **options)
+
+
+def test_what_is_no_result():
+    with pytest.raises(TypeError, match=r"`result` must be what .*simulate_coverage returns, got list"):
+        draw([0.9])
+
+
+def test_a_missing_matplotlib_names_the_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r'from_result needs matplotlib: run `pip install "skuq\[plot\]"`'):
+        draw(study())

@@ -1,0 +1,158 @@
+"""The script that repeats the experiments of Sluijterman, Cator and Heskes (2024)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("skorch")
+from skuq.regressors import LeastSquaresRegressor
+from skuq.simulation import KnownWorld, make_known_world, simulate_coverage
+
+SCRIPT = "sluijterman_2024_simulation"
+pytestmark = pytest.mark.filterwarnings("ignore:coverage at a row:skuq.exceptions.SmallSampleWarning")
+
+
+# ------------------------------------------------------------------------------------------ exact numbers
+
+
+@pytest.mark.parametrize(
+    ("df", "level", "brier"),
+    [(50, 0.9, 0.01118), (50, 0.8, 0.02260), (1e9, 0.9, 0.01182), (1e9, 0.8, 0.02282)],
+)
+def test_the_published_score_of_the_bootstrap_is_that_of_one_noise_for_all_x(study, df, level, brier):
+    """0.011 in the paper: the true mean and the root mean variance already give it, by quadrature."""
+    truth = make_known_world("cubic-heteroscedastic", n_train=2, n_test=2).truth
+    world = KnownWorld(truth, study.midpoints, n_train=2, n_test=4000, random_state=0)
+    oracle = study.Homoscedastic(world, df)
+    result = simulate_coverage(oracle, world, n_simulations=2, coverage=level, confidence=False)
+    assert result.brier_score() == pytest.approx(brier, abs=1e-5)
+    if (df, level) == (50, 0.9):
+        assert result.picp[0] == pytest.approx(0.907, abs=5e-4)
+        assert result.prediction_width.mean() == pytest.approx(0.663, abs=5e-4)
+        assert result.picf.min() == pytest.approx(0.66, abs=5e-3)
+        assert result.picf.max() > 0.995
+
+
+# ------------------------------------------------------------------------------------ figures 1 and 2: lines
+
+
+def test_coverage_in_one_simulation_varies_where_coverage_at_each_x_is_exact(study):
+    result = study.figure_1()
+    assert result.picp.mean() == pytest.approx(0.8, abs=4 * result.picp.std() / np.sqrt(500))
+    assert np.ptp(result.picp) > 0.3
+    assert result.brier_score() < 1e-4
+
+
+@pytest.mark.slow
+def test_ten_thousand_lines(study):
+    result = study.figure_1(10_000)
+    assert result.picp.mean() == pytest.approx(0.8, abs=0.002)
+    assert np.ptp(result.picp[:500]) > 0.3
+
+
+def test_a_line_through_the_origin_covers_everywhere_or_nowhere(study):
+    result = study.figure_2()
+    assert set(result.cicp) == {0.0, 1.0}
+    assert result.cicp.mean() == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / 500))
+
+
+# -------------------------------------------------------------------------- figures 4 to 9: known functions
+
+
+def test_small_networks_show_the_claims(study):
+    """Too wide confidence intervals of the bootstrap, and one noise for all x."""
+    size = study.Size(n_simulations=4, n_networks=8, n_epochs=40, n_test=200)
+    bootstrap = study.cubic("cubic-heteroscedastic", study.bootstrap(size), size)
+    dropout = study.cubic("cubic-heteroscedastic", study.dropout(size), size)
+    assert bootstrap.brier_score()[1] > 5 * dropout.brier_score()[1]
+    assert bootstrap.claimed_spread.mean() > 1.3 * bootstrap.spread.mean()
+    x = bootstrap.X_test[:, 0]
+    assert bootstrap.picf[np.abs(x) < 0.1, 1].min() > 0.95
+    assert bootstrap.picf[np.abs(x) > 0.48, 1].max() < 0.9
+
+
+@pytest.mark.slow
+def test_figure_7(study):
+    bootstrap = study.cubic("cubic-heteroscedastic", study.bootstrap(), study.FULL)
+    assert bootstrap.brier_score()[1] == pytest.approx(0.0101, abs=0.001)  # 0.011 in the paper
+    few = study.Size(n_simulations=40)
+    for epochs in (1, 3):
+        dropout = study.cubic("cubic-heteroscedastic", study.dropout(epochs=epochs), few)
+        assert dropout.brier_score()[1] < min(0.0015, bootstrap.brier_score()[1] / 5)  # 0.0011 in the paper
+
+
+@pytest.mark.slow
+def test_figures_4_to_6(study):
+    few = study.Size(n_simulations=20)
+    bootstrap = study.cubic("cubic", study.bootstrap(), few)
+    assert bootstrap.brier_score()[1] < 0.0003
+    assert bootstrap.cicp[:, 1].mean() > 0.99
+    dropout = study.cubic("cubic", study.dropout(), few)
+    assert dropout.cicp[:, 1].std() > 0.15
+    assert np.ptp(dropout.cicf[:, 0]) > 0.4
+
+
+@pytest.mark.slow
+def test_figures_8_and_9(study):
+    few = study.Size(n_simulations=20)
+    wider = study.in_and_out(study.cubic("cubic-gap", study.bootstrap(), few), 0.8)
+    narrower = study.in_and_out(study.cubic("cubic-gap", study.dropout(), few), 0.8)
+    assert wider["CI width inside"] > 1.2 * wider["CI width outside"]
+    assert narrower["CI width inside"] < 0.95 * narrower["CI width outside"]
+
+
+# ------------------------------------------------------------------------------------------------ figure 10
+
+
+@pytest.fixture
+def folder(shared_data):
+    """Return the folder of the data, or skip where there are none."""
+    shared_data("gal/gal_boston")
+    return Path(os.environ["SKUQ_DATA"])
+
+
+def test_the_world_of_boston(study, folder):
+    world = study.boston_world(folder, depth=15, residuals="training")
+    assert len(world.X_test_) == 100
+    assert len(world.train_rows_) == 406
+    width = np.diff(world.truth_.interval(0.8), axis=1).mean()
+    assert 1.8 < width < 2.8  # where the paper's bootstrap has 14.2
+    result = simulate_coverage(LeastSquaresRegressor(), world, n_simulations=5, coverage=0.8, random_state=0)
+    assert np.abs(result.bias).mean() > 3 * result.spread.mean()  # a forest's steps are out of reach
+
+
+@pytest.mark.slow
+def test_figure_10(study, folder):
+    """In every reading of the text confidence intervals cover too little, those of dropout are narrower."""
+    few = study.Size(n_simulations=20)
+    for options in study.WORLDS.values():
+        world = study.boston_world(folder, **options)
+        rows = {
+            name: study.row_of(study.simulate(estimator, world, few, 0.8), 0.8)
+            for name, estimator in study.both(few, n_validation=40).items()
+        }
+        bootstrap, dropout, _ = rows.values()
+        assert max(bootstrap["CICP"], dropout["CICP"]) < 0.8
+        assert dropout["CI width"] < bootstrap["CI width"]
+
+
+def test_a_method_without_confidence_intervals_has_a_row_too(study):
+    size = study.Size(n_simulations=2, n_test=20)
+    conformal, cubic = (
+        study.row_of(study.cubic("cubic-heteroscedastic", study.defaults()[name], size), 0.9)
+        for name in ("conformal, boosting", "least squares, cubic")
+    )
+    assert set(cubic) - set(conformal) == {"claimed", *(name for name in cubic if name.startswith("CI"))}
+    assert cubic["PICF from"] < 0.75
+    assert cubic["PICF to"] > 0.99
+    assert np.isfinite(list(cubic.values())).all()
+
+
+def test_the_script_prints_its_tables(study, capsys):
+    tables = study.main(["--only", "figures-1-2", "--simulations", "10"])
+    assert tables["figures-1-2"].loc["CICP, 95 %", "highest"] == 1
+    assert "figures-1-2" in capsys.readouterr().out
