@@ -304,6 +304,7 @@ def test_a_function_names_its_metric():
     ("arguments", "message"),
     [
         ({"metrics": ["agce"]}, "`metrics` must merge, and 'agce' does not: it draws groups at random"),
+        ({"metrics": ["ert"]}, "`metrics` must merge, and 'ert' does not: it depends on the features"),
         (
             {"metrics": ["auucc"], "options": {"auucc": {"vary": "bias"}}},
             "must have vary='scale'",
