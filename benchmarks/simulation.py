@@ -101,7 +101,7 @@ def main() -> None:
     )
     parser.add_argument("--simulations", type=int, default=100)
     parser.add_argument("--networks", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(1)
     n_simulations, n_networks = options.simulations, options.networks
