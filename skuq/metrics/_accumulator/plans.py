@@ -72,8 +72,8 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
     name = spec.abbreviation
     if spec.needs_X:
         raise ValueError(
-            f"`metrics` must merge, and {name!r} does not: it depends on the features of all rows. Compute it "
-            "on a sample of the rows."
+            f"`metrics` must merge, and {name!r} does not: it depends on the features of all rows. Compute "
+            "it on a sample of the rows."
         )
     if spec.random:
         raise ValueError(
