@@ -1,11 +1,12 @@
 """skuq beside its peers on 21 real data sets: CRPS, interval score, coverage, fits and time in one table.
 
 Run as `python benchmarks/real_data.py`: 2 splits of each set, at most 1500 training rows. ``--full`` takes 5
-splits and at most 7000 rows. Each result is written to a file as soon as it is there, and what the file holds is
-not computed again, so that a run can be stopped and continued. Data are read from the folder in ``SKUQ_DATA``.
+splits and at most 7000 rows. Each result is written to a file as soon as it is there, and what the file holds
+is not computed again, so that a run can be stopped and continued. Data are read from the folder in
+``SKUQ_DATA``.
 
-The settings of skuq were developed on the sets of ``--sets development``; those of ``--sets confirmation`` were
-kept aside. Methods of packages that are not installed are left out.
+The settings of skuq were developed on the sets of ``--sets development``; those of ``--sets confirmation``
+were kept aside. Methods of packages that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -375,7 +376,8 @@ def main() -> None:
     frame = pd.DataFrame(results)
     frame = frame[frame["set"].isin(names) & (frame["seed"] < splits)]
     print(
-        f"{len(names)} sets, {splits} splits, at most {rows} training rows; scores relative to {METHODS[0].name}\n"
+        f"{len(names)} sets, {splits} splits, at most {rows} training rows.\n"
+        f"Scores are relative to those of {METHODS[0].name!r}.\n"
     )
     print(table(frame).to_string(float_format="{:.3f}".format, na_rep="-"))
 

@@ -145,8 +145,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
        `IsotonicRecalibrator`. The result has a density, tails beyond the largest residual and exact
        moments, at O(n) memory.
 
-    A ``scale_estimator`` that follows single rows, such as a fully grown tree, overfits the residuals of a row's
-    neighbours, whose mean models are trained on that row's own error: around fully grown trees in one
+    A ``scale_estimator`` that follows single rows, such as a fully grown tree, overfits the residuals of a
+    row's neighbours, whose mean models are trained on that row's own error: around fully grown trees in one
     dimension, 90 % intervals would cover 73 %. The default model averages over many rows.
 
     `fit_transform` gives the out-of-fold location and scale; the shape, which is common to all rows,
