@@ -22,6 +22,8 @@ from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
 from skuq.regressors._conformal.regressor import ConformalRegressor
 from skuq.regressors._fit_inputs import TrainingData
+from skuq.regressors._forest.trees import bootstraps_trees
+from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._interval_scaling import IntervalScaling
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
 from skuq.regressors._progress import Progress
@@ -31,7 +33,10 @@ from skuq.regressors._residual import ResidualRegressor
 
 __all__ = ["UncertaintyRegressor"]
 
-_METHODS = ("auto", "native", "recalibrated", "quantile", "bootstrap", "residual", "conformal")
+_METHODS = ("auto", "native", "recalibrated", "quantile", "forest", "bootstrap", "residual", "conformal")
+_FOREST_TREES = 50
+"""Trees from which the out-of-bag ones, a third of them, predict a row about as well as all."""
+
 _OF_QUANTILES = ("levels", "quantile_param")
 """Parameters of `MultiQuantileRegressor` that `RecalibratedRegressor` around it passes on to it."""
 
@@ -48,26 +53,29 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     estimator : estimator
         Any regressor, or a Pipeline that ends in one; cloned. Supervised steps, such as a feature
         selector, belong inside, where each fold fits them anew.
-    method : {"auto", "native", "recalibrated", "quantile", "bootstrap", "residual", "conformal"}, \
-            default="auto"
+    method : {"auto", "native", "recalibrated", "quantile", "forest", "bootstrap", "residual", \
+            "conformal"}, default="auto"
         "native" uses the distribution that the estimator gives itself, as it is; "quantile" is
         `MultiQuantileRegressor`, its quantiles as they are. "recalibrated" is `RecalibratedRegressor` around
-        whichever of these two there is. "bootstrap" is `BootstrapRegressor`, "residual" `ResidualRegressor`
-        and "conformal" `ConformalRegressor`, whose ``partial_fit`` is there as ``estimator_.partial_fit``.
+        whichever of these two there is. "forest" is `ForestDistributionRegressor`, for forests on bootstrap
+        rows, "bootstrap" `BootstrapRegressor`, "residual" `ResidualRegressor` and "conformal"
+        `ConformalRegressor`, whose ``partial_fit`` is there as ``estimator_.partial_fit``.
         "auto" is "native" where the distribution is an exact posterior (BayesianRidge, ARDRegression,
         GaussianProcessRegressor, `LeastSquaresRegressor`) or was calibrated on rows held out of training
         (skuq's other regressors, networks with a ``calibration``, and recalibrators); "recalibrated"
         where the estimator gives another distribution (NGBoost, CatBoost, quantile forests, mixtures by
         bagging and voting, the approximate posteriors of `SparseGaussianProcessRegressor` and of networks
         with ``calibration=None``) or is configured for a quantile loss, itself or as the last step of a
-        Pipeline; else "residual", also around a quantile loss inside a search, a BaggingRegressor or a
-        TransformedTargetRegressor, for which see `MultiQuantileRegressor`.
+        Pipeline; "forest" where the estimator is a forest or a BaggingRegressor of at least 50 trees on
+        bootstrap rows, and ``cv`` is an int, since out-of-bag rows keep no groups together and no time in
+        order as a splitter may; else "residual", also around a quantile loss inside a search, a
+        BaggingRegressor or a TransformedTargetRegressor, for which see `MultiQuantileRegressor`.
     method_params : dict or None, default=None
         More parameters of the method's class, such as ``{"n_estimators": 100}``; none with "native". With
         "recalibrated" those of `RecalibratedRegressor`, among them another ``recalibrator``, and for a
         quantile loss ``levels`` and ``quantile_param`` of `MultiQuantileRegressor`.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of the method; the bootstrap has none and uses its out-of-bag rows. An int k is
+        Folds of the method; "bootstrap" and "forest" have none and use their out-of-bag rows. An int k is
         ``KFold(k, shuffle=True)``. With "conformal" an int is for "cv+" alone, since the split methods
         take a splitter of one split.
     n_jobs : int or None, default=None
@@ -113,19 +121,19 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> from skuq.regressors import UncertaintyRegressor
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = UncertaintyRegressor(RandomForestRegressor(20, min_samples_leaf=5), random_state=0)
+    >>> model = UncertaintyRegressor(RandomForestRegressor(50, min_samples_leaf=5), random_state=0)
     >>> dist = model.fit(X[:300], y[:300]).predict_dist(X[300:])
     >>> dist.interval(0.9).shape
     (142, 2)
     >>> model.method_
-    'residual'
+    'forest'
     """
 
     def __init__(
         self,
         estimator: Any,
         method: Literal[
-            "auto", "native", "recalibrated", "quantile", "bootstrap", "residual", "conformal"
+            "auto", "native", "recalibrated", "quantile", "forest", "bootstrap", "residual", "conformal"
         ] = "auto",
         *,
         method_params: dict[str, Any] | None = None,
@@ -160,7 +168,13 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         # DummyRegressor's own distribution is a point mass; as a baseline it needs its residuals.
         if supports_dist(self.estimator) and not any(isinstance(one, DummyRegressor) for one in inner):
             return "native" if _is_calibrated(inner) else "recalibrated"
-        return "residual" if configured_levels(self.estimator) is None else "recalibrated"
+        if configured_levels(self.estimator) is not None:
+            return "recalibrated"
+        # a splitter keeps groups together or time in order, which out-of-bag rows do not
+        random_rows = isinstance(self.cv, numbers.Integral)
+        if random_rows and bootstraps_trees(self.estimator) and self.estimator.n_estimators >= _FOREST_TREES:
+            return "forest"
+        return "residual"
 
     def _is_calibrated(self) -> bool:
         method = self._resolve()
@@ -183,6 +197,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
                 model = MultiQuantileRegressor(model, n_jobs=self.n_jobs, **quantiles)
             options = {"recalibrator": IntervalScaling(), "cv": self.cv, **options}
             return RecalibratedRegressor(model, **options)
+        if method == "forest":
+            options.pop("verbose")  # the forest has its own
+            return ForestDistributionRegressor(self.estimator, **options)
         if method == "bootstrap":
             return BootstrapRegressor(self.estimator, **options)
         if method == "quantile":
