@@ -80,8 +80,9 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
        :math:`w_j(x)`, plus a tenth of its overall mean. The standardised residuals of the out-of-bag
        rows give the common shape.
     3. The quantiles are averages of :math:`\mu(x) + s(x) q` and of the quantiles of the :math:`y_j` with
-       weights :math:`w_j(x)`, those of quantile regression forests. The share of the latter has the
-       smallest CRPS on the out-of-bag rows: it is large where the shape varies with x.
+       weights :math:`w_j(x)`, those of quantile regression forests. The share of the latter is the largest
+       whose CRPS on out-of-bag rows is within one standard error of the smallest: it is large where the
+       shape varies with x, and where few rows cannot tell.
     4. One factor of the spread around the median, the conformal rank of the out-of-bag rows, makes 90 %
        intervals cover 90 % of these rows. A map of all levels would take the sharpness with it.
 
