@@ -75,7 +75,8 @@ class Quantiles(Distribution):
         v.sort(axis=1)
         self._set(levels=p, values=v, epistemic_scale=None)
         if epistemic_scale is not None:
-            self._set(epistemic_scale=read_epistemic_scale(epistemic_scale, self.std()))
+            part = read_epistemic_scale(epistemic_scale, self.std(), "the standard deviation")
+            self._set(epistemic_scale=part)
 
     def _rows(self) -> int:
         return len(self.values)

@@ -113,6 +113,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     the CRPS of quantiles, by 3 % and 1 %; the other objectives of `StdScalingRecalibrator` left the band in
     25 % ("nll") and 12 % ("crps") of the samples.
 
+    Forests on bootstrap rows, a hundred trees, on eleven of these data sets with up to 1500 training rows:
+    the CRPS of "forest" is 0.91 of that of "residual" (geometric mean), for one fit instead of 16.
+
     Cost: that of the method's class; with "recalibrated" the number of folds plus one fit of the model.
 
     Examples

@@ -5,7 +5,7 @@ Choose an uncertainty method
 :class:`~skuq.regressors.UncertaintyRegressor` selects a method that fits the
 estimator: its own distribution, recalibrated unless it is an exact posterior or
 was calibrated on held-out rows; recalibrated quantiles if it has a quantile loss;
-and a model of its errors for all others. ``method="native"`` and ``"quantile"``
+the out-of-bag rows of a forest; and a model of its errors for all others. ``method="native"`` and ``"quantile"``
 give distributions and quantiles without recalibration. This page lists the
 alternatives and fits some of them to one data set:
 
@@ -22,6 +22,10 @@ alternatives and fits some of them to one data set:
     * - :class:`~skuq.regressors.MultiQuantileRegressor`
       - the estimator has a quantile loss (gradient boosting, quantile regression)
       - one fit per level, or one for models with several quantiles
+    * - :class:`~skuq.regressors.ForestDistributionRegressor`
+      - the estimator is a random forest, or bagged trees, of 50 trees or more: the whole distribution, calibrated on
+        out-of-bag rows, and its epistemic part
+      - one fit
     * - :class:`~skuq.regressors.BootstrapRegressor`
       - the epistemic uncertainty of the model is required, apart from the noise
       - one fit per member; none for a forest, whose trees are the members
@@ -110,6 +114,20 @@ pd.DataFrame(
 # nominal coverage and one width. ``BootstrapRegressor`` assumes it as well by
 # default, and adds the spread of the trees. For the others the width follows the
 # noise.
+#
+# Random forests
+# --------------
+#
+# :class:`~skuq.regressors.ForestDistributionRegressor` uses the rows that each tree
+# leaves out. With forests of 100 trees on eleven data sets, two splits with up to
+# 1500 training rows each, its CRPS is 0.91 of that of
+# :class:`~skuq.regressors.ResidualRegressor` around the same forest (geometric mean;
+# 0.82 to 1.05), which costs 16 fits and a model of the scale for one fit here, and
+# 0.91 of that of a quantile regression forest (0.71 to 1.06). Its 90 % intervals
+# cover 82 to 93 % (89 % on average), all within the 99 % band of exact coverage;
+# those of the quantile regression forest cover 72 to 96 %. Out-of-bag rows are drawn
+# at random: for groups or a time series pass a splitter as ``cv`` of
+# ``UncertaintyRegressor``, which then refits on its folds.
 #
 # Gradient boosting
 # -----------------
