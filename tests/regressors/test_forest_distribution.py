@@ -152,6 +152,60 @@ def test_the_jackknife_of_repeated_rows_is_that_of_their_weights():
     assert np.allclose(merged.gram, repeated.gram)
 
 
+def cosine_world(n, rng):
+    X = rng.uniform(size=(n, 1))
+    return X, np.cos(3 * np.pi * X[:, 0]) + 0.5 * rng.normal(size=n)
+
+
+def exclusive_or_world(n, rng):
+    X = rng.uniform(size=(n, 2))
+    return X, 5.0 * ((X[:, 0] > 0.5) ^ (X[:, 1] > 0.5)) + 0.5 * rng.normal(size=n)
+
+
+def bagged_nearest_neighbour_shares(depth=60):
+    """Variance of the bagged nearest neighbour of noise, and what the infinitesimal jackknife gives for it.
+
+    Neighbour k is the nearest one drawn with probability p_k. With counts N_k that are Poisson, the covariance
+    of N_k with the prediction is exp(-k) y_k less the sum of p_j y_j over the neighbours j behind k.
+    """
+    k = np.arange(1, depth + 1)
+    p = (1 - np.exp(-1)) * np.exp(1.0 - k)
+    behind = np.array([np.square(p[j:]).sum() for j in k])
+    return np.square(p).sum(), (np.exp(-2.0 * k) + behind).sum()
+
+
+def test_the_jackknife_is_half_the_variance_of_a_bagged_nearest_neighbour():
+    variance, expected = bagged_nearest_neighbour_shares()
+    assert expected / variance == pytest.approx(0.5, abs=0.01)
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(2000, 30))
+    counts = rng.poisson(1.0, size=(30, 4000))
+    nearest = np.argmax(counts > 0, axis=0)
+    predictions = y[:, nearest]
+    deviation = predictions - predictions.mean(axis=1, keepdims=True)
+    jackknife = InfinitesimalJackknife.of_counts(counts, np.ones(30))
+    assert jackknife.corrected(deviation, 4000).mean() == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [cosine_world, exclusive_or_world])
+def test_the_jackknife_is_the_variance_over_fresh_training_sets(world):
+    rng = np.random.default_rng(0)
+    new = world(20, rng)[0]
+    means, variances = [], []
+    for seed in range(300):
+        X, y = world(200, rng)
+        n_trees = 2000 if seed < 40 else 500
+        forest = RandomForestRegressor(n_trees, min_samples_leaf=20, random_state=seed).fit(X, y)
+        trees = Trees.of(forest)
+        predictions = trees.values[trees.leaves(new)]
+        means.append(predictions.mean(axis=1))
+        if n_trees == 2000:
+            jackknife = InfinitesimalJackknife.of_counts(trees.counts(200), np.ones(200))
+            variances.append(jackknife.corrected(predictions - means[-1][:, np.newaxis], n_trees))
+    assert np.mean(variances) == pytest.approx(np.var(means, axis=0, ddof=1).mean(), rel=0.15)
+
+
 def test_epistemic_variance_is_positive_and_a_part_of_the_whole():
     X, y = heteroscedastic_world(200)
     model = ForestDistributionRegressor(RandomForestRegressor(50), random_state=0).fit(X, y)
