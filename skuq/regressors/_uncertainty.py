@@ -201,7 +201,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             options = {"recalibrator": IntervalScaling(), "cv": self.cv, **options}
             return RecalibratedRegressor(model, **options)
         if method == "forest":
-            options.pop("verbose")  # the forest has its own
+            if "verbose" not in (self.method_params or {}):
+                options.pop("verbose")  # the forest has its own
             return ForestDistributionRegressor(self.estimator, **options)
         if method == "bootstrap":
             return BootstrapRegressor(self.estimator, **options)

@@ -165,8 +165,8 @@ def exclusive_or_world(n, rng):
 def bagged_nearest_neighbour_shares(depth=60):
     """Variance of the bagged nearest neighbour of noise, and what the infinitesimal jackknife gives for it.
 
-    Neighbour k is the nearest one drawn with probability p_k. With counts N_k that are Poisson, the covariance
-    of N_k with the prediction is exp(-k) y_k less the sum of p_j y_j over the neighbours j behind k.
+    Neighbour k is the nearest that is drawn with probability p_k. With Poisson counts N_k, the covariance
+    of N_k with the prediction is exp(-k) y_k less the sum of p_j y_j over neighbours j behind it.
     """
     k = np.arange(1, depth + 1)
     p = (1 - np.exp(-1)) * np.exp(1.0 - k)
