@@ -11,6 +11,7 @@ from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegressor,
+    ForestDistributionRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
@@ -43,6 +44,7 @@ CASES = [
     (BootstrapRegressor(RandomForestRegressor(10), random_state=0), RESAMPLED),
     (BootstrapRegressor(DecisionTreeRegressor(), 10, noise=None, random_state=0), RESAMPLED),
     (BootstrapRegressor(DecisionTreeRegressor(), 12, noise="heteroscedastic", random_state=0), RESAMPLED),
+    (ForestDistributionRegressor(RandomForestRegressor(20), random_state=0), RESAMPLED),
     (MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.1, 0.5, 0.9], random_state=0), OUT_OF_SAMPLE),
     (ResidualRegressor(LinearRegression(), random_state=0), OUT_OF_SAMPLE),
     (RecalibratedRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
