@@ -196,7 +196,7 @@ def test_the_jackknife_is_the_variance_over_fresh_training_sets(world):
     for seed in range(300):
         X, y = world(200, rng)
         n_trees = 2000 if seed < 40 else 500
-        forest = RandomForestRegressor(n_trees, min_samples_leaf=20, random_state=seed).fit(X, y)
+        forest = RandomForestRegressor(n_trees, min_samples_leaf=5, random_state=seed).fit(X, y)
         trees = Trees.of(forest)
         predictions = trees.values[trees.leaves(new)]
         means.append(predictions.mean(axis=1))
