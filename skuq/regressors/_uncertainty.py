@@ -76,8 +76,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
           ``estimator_.partial_fit``.
     effort : {"low", "standard", "high"}, default="standard"
         How much computation the result is worth: with "residual" that of `ResidualRegressor`, with
-        "bootstrap" 20, 50 or 100 resamples, with the other methods that have folds 3, 5 or 10 of them. "native", "forest"
-        and split conformal prediction have one fit at any effort.
+        "bootstrap" 20, 50 or 100 resamples, with the other methods that have folds 3, 5 or 10 of them.
+        "native", "forest" and split conformal prediction have one fit at any effort.
     method_params : dict or None, default=None
         More parameters of the method's class, such as ``{"n_estimators": 100}``; none with "native". With
         "recalibrated" those of `RecalibratedRegressor`, among them another ``recalibrator``, and for a
@@ -210,13 +210,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         if configured_levels(self.estimator) is not None:
             return "recalibrated"
         # a splitter keeps groups together or time in order, which out-of-bag rows do not
-        if (
-            self._has_random_folds()
-            and bootstraps_trees(self.estimator)
-            and self.estimator.n_estimators >= _FOREST_TREES
-        ):
-            return "forest"
-        return "residual"
+        forest = bootstraps_trees(self.estimator) and self.estimator.n_estimators >= _FOREST_TREES
+        return "forest" if forest and self._has_random_folds() else "residual"
 
     def _has_random_folds(self) -> bool:
         """Return whether the folds are drawn at random, rather than by a splitter."""
