@@ -410,3 +410,13 @@ def test_both_parts_of_the_default_scale_model_are_used():
     shares = [model.scale_model_.model.models[0].linear_share for model in (trend, jump)]
     assert shares[0] > 0.7
     assert shares[1] < 0.3
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_of_features_and_target_do_not_matter(unit):
+    X, y = exponential_world(200)
+    X = np.column_stack([X, np.full(200, np.nan)])
+    mean = DummyRegressor()
+    std = ResidualRegressor(mean, random_state=0).fit(X, y).predict_dist(X).std()
+    scaled = ResidualRegressor(mean, random_state=0).fit(unit * X, unit * y).predict_dist(unit * X).std()
+    assert np.allclose(scaled / unit, std)
