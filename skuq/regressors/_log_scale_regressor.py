@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from skuq._typing import FloatArray
 
@@ -43,10 +43,10 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
     def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None = None) -> Self:
         """Fit both models to columns of numbers, which may be NaN."""
         self.empty_ = np.isnan(X).all(axis=0)
-        X = self._without_empty(X)
-        # medians and largest values keep the squares of the next steps finite
-        imputer = SimpleImputer(strategy="median")
-        self.linear_ = make_pipeline(imputer, MaxAbsScaler(), StandardScaler(), Ridge(_RIDGE))
+        largest = np.abs(np.where(np.isnan(X), 0.0, X)).max(axis=0)
+        self.largest_ = np.where(largest > 0, largest, 1.0)
+        X = self._in_units(X)
+        self.linear_ = make_pipeline(SimpleImputer(), StandardScaler(), Ridge(_RIDGE))
         self.linear_.fit(X, y, ridge__sample_weight=sample_weight)
         self.boosting_ = HistGradientBoostingRegressor(
             learning_rate=0.05, max_leaf_nodes=4, early_stopping=False, random_state=self.random_state
@@ -56,12 +56,13 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
 
     def predict_both(self, X: FloatArray) -> FloatArray:
         """Return the predictions of the linear model and of the boosting, shape (n, 2)."""
-        X = self._without_empty(X)
+        X = self._in_units(X)
         return np.column_stack([self.linear_.predict(X), self.boosting_.predict(X)])
 
-    def _without_empty(self, X: FloatArray) -> FloatArray:
-        """Return X with constants in columns that had no number in training, which neither model takes."""
-        return np.where(self.empty_, 0.0, X) if self.empty_.any() else X
+    def _in_units(self, X: FloatArray) -> FloatArray:
+        """Return X in units of the largest values, whose squares are finite; 0 in columns without any number."""
+        scaled = X / self.largest_
+        return np.where(self.empty_, 0.0, scaled) if self.empty_.any() else scaled
 
     def predict(self, X: FloatArray) -> FloatArray:
         """Return the mean logarithm of each row."""
