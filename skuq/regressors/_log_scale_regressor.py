@@ -60,7 +60,7 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
         return np.column_stack([self.linear_.predict(X), self.boosting_.predict(X)])
 
     def _in_units(self, X: FloatArray) -> FloatArray:
-        """Return X in units of the largest values, whose squares are finite; 0 in columns without any number."""
+        """Return X in units of the largest values, so that squares are finite; 0 in empty columns."""
         scaled = X / self.largest_
         return np.where(self.empty_, 0.0, scaled) if self.empty_.any() else scaled
 
