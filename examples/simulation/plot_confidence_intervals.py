@@ -4,7 +4,8 @@ Do confidence intervals of the mean hold?
 
 The regression function of real data is unknown, so that a confidence interval cannot be compared with
 it. :func:`~skuq.simulation.simulate_coverage` fits a model to many training sets of a
-:class:`~skuq.simulation.KnownWorld`, and counts how often its intervals contain the function at each x.
+:class:`~skuq.simulation.KnownWorld`, and counts how often its prediction intervals contain the target at each
+x (PICF), and its confidence intervals the function (CICF).
 """
 
 import matplotlib.pyplot as plt
@@ -29,9 +30,8 @@ for name, model in {
 }.items():
     result = simulate_coverage(model, world, n_simulations=300, coverage=0.8, random_state=0)
     print(
-        f"{name:13s} prediction intervals cover {result.picf.mean():.0%}, confidence intervals "
-        f"{result.cicf.mean():.0%}; spread of the mean {result.spread.mean():.3f}, "
-        f"claimed {result.claimed_spread.mean():.3f}"
+        f"{name:13s} PICF {result.picf.mean():.0%}, CICF {result.cicf.mean():.0%}, spread of "
+        f"the mean {result.spread.mean():.3f}, claimed {result.claimed_spread.mean():.3f}"
     )
     display = PointwiseCoverageDisplay.from_result(result, kind="confidence", x=0, name=name, ax=ax)
     ax = display.ax_

@@ -46,8 +46,8 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
         largest = np.abs(np.where(np.isnan(X), 0.0, X)).max(axis=0)
         self.largest_ = np.where(largest > 0, largest, 1.0)
         X = self._in_units(X)
-        self.linear_ = make_pipeline(SimpleImputer(), StandardScaler(), Ridge(_RIDGE))
-        self.linear_.fit(X, y, ridge__sample_weight=sample_weight)
+        self.standardise_ = make_pipeline(SimpleImputer(), StandardScaler()).fit(X)
+        self.linear_ = Ridge(_RIDGE).fit(self.standardise_.transform(X), y, sample_weight=sample_weight)
         self.boosting_ = HistGradientBoostingRegressor(
             learning_rate=0.05, max_leaf_nodes=4, early_stopping=False, random_state=self.random_state
         )
@@ -57,7 +57,8 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
     def predict_both(self, X: FloatArray) -> FloatArray:
         """Return the predictions of the linear model and of the boosting, shape (n, 2)."""
         X = self._in_units(X)
-        return np.column_stack([self.linear_.predict(X), self.boosting_.predict(X)])
+        linear = self.linear_.predict(self.standardise_.transform(X))
+        return np.column_stack([linear, self.boosting_.predict(X)])
 
     def _in_units(self, X: FloatArray) -> FloatArray:
         """Return X in units of the largest values, so that squares are finite; 0 in empty columns."""

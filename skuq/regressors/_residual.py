@@ -133,10 +133,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     -----
     1. Each row's residual comes from a mean model that is not trained on it.
     2. The scale model learns :math:`\log |r|`: any regressor then gives a positive scale, one wild
-       residual does little, and units do not matter [1]_. It is fitted twice, each time to one half of the
-       folds, and predicts the other half; new rows get the mean of both. Its predictions are shrunk to a
-       constant as far as they do not hold for the other half. A new row's scale stays within the sizes of
-       the training residuals.
+       residual does little, and units do not matter [1]_. The default one is fitted twice, each time to one
+       half of the folds, and predicts the other half; new rows get the mean of both. A ``scale_estimator`` is
+       fitted to all folds but one, and to all. Predictions are shrunk to a constant as far as they do not
+       hold for rows left out. A new row's scale stays within the sizes of the training residuals.
     3. Models trained on all rows have smaller errors than those of the folds. A model trained without two
        folds shows how errors fall with the number of rows; a decrease in proportion to 1/n, as far as it is
        not chance, gives the factor of the scale for new rows.
@@ -153,7 +153,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     comes from all of them. It needs a ``cv`` that tests every row once.
 
     Cost, in fits of the mean model by their share of the rows: 3.3 with "low", 5.6 with "standard", 11 with
-    "high"; and one fit of the scale model. With "high", a prediction costs 6.
+    "high"; and one fit of the default scale model, five of another. With "high", a prediction costs 6.
 
     References
     ----------
@@ -290,12 +290,14 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             self._features = ScaleFeatures.of(pairs.X, pairwise=is_pairwise(self.estimator))
         inputs = self._scale_inputs(pairs.X, loc)
         model = self._scale_model(seed)
+        # the default model needs half of the rows; another one is the better the more rows it has
+        n_groups = len(folds) if self._features is None else 2
         params = weights_for(model, pairs.sample_weight, "scale_estimator")
         fit = cross_fit(
             model,
             inputs,
             pairs.target_of(model, target),
-            cv=_two_groups(folds, n) or KFold(5, shuffle=True, random_state=seed),
+            cv=_groups_of_pairs(folds, n, n_groups) or KFold(5, shuffle=True, random_state=seed),
             params=params,
             n_jobs=self.n_jobs,
             predict=point_predict if self._features is None else LogScaleRegressor.predict_both,
@@ -309,9 +311,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             predicted = weighted_mean(predicted, model.linear_share)
             for one in fit.estimators:
                 one.set_params(linear_share=model.linear_share)
-        if len(tested) == len(pairs):
+        if self._features is not None and len(tested) == len(pairs):
             fitted: Any = MeanOfModels(fit.estimators)
-        else:  # the first rows in time have no earlier residuals, but later rows may learn from them
+        else:
             with located("the model of the scale"):
                 fitted = fit_wrapped(model, inputs, pairs.target_of(model, target), **params)
             progress.done("scale model")
@@ -371,16 +373,16 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         return self._shaped(loc, self.learning_curve_factor_ * scale)
 
 
-def _two_groups(folds: Folds, n: int) -> Folds:
-    """Return two halves of the folds as positions among the tested pairs, each with the pairs to train on.
+def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
+    """Return groups of folds as positions among the tested pairs, each with the pairs to train on.
 
-    The pairs that a half may train on are those of rows that all of its folds train on, so that groups stay
-    together and time stays ordered. A half without any is left out.
+    The pairs that a group may train on are those of rows that all of its folds train on, so that groups of
+    rows stay together and time stays ordered. A group without any is left out.
     """
     rows = np.concatenate([test for _, test in folds])
     starts = np.concatenate([[0], np.cumsum([len(test) for _, test in folds])])
     groups = []
-    for members in np.array_split(np.arange(len(folds)), 2):
+    for members in np.array_split(np.arange(len(folds)), n_groups):
         if len(members):
             common = np.logical_and.reduce([row_mask(folds[k][0], n) for k in members])
             trainable = np.flatnonzero(common[rows])
