@@ -155,6 +155,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     Cost, in fits of the mean model by their share of the rows: 3.3 with "low", 5.6 with "standard", 11 with
     "high"; and one fit of the default scale model, five of another. With "high", a prediction costs 6.
 
+    Weights count as repetitions in both models, but the boosting in the default scale model has at least 20
+    rows in a leaf, whatever their weights.
+
     References
     ----------
     .. [1] A. C. Harvey, "Estimating regression models with multiplicative heteroscedasticity",
