@@ -65,8 +65,8 @@ CLAIMS = {
         "0.85 < prediction_interval_coverage(y_test, bounds) < 0.95",
     ],
     "docs/index.rst": [
-        "bounds[:3].round().tolist() == [[143, 367], [171, 340], [70, 333]]",
-        "round(prediction_interval_coverage(y_test, bounds), 2) == 0.9",
+        "bounds[:3].round().tolist() == [[163, 345], [175, 337], [84, 318]]",
+        "round(prediction_interval_coverage(y_test, bounds), 2) == 0.89",
     ],
     "docs/explanation/calibrated-and-sharp.rst": [
         "table['the truth'] == [0.9, 0.008, 0.5, 0.284]",
@@ -152,7 +152,7 @@ CLAIMS = {
         "in_groups['one width']['low'] < 0.87 and abs(in_groups['by group'] - 0.91).max() < 0.01",
         "(abs(table['coverage'] - 0.9) < 0.01).all()",
         "0.6 < table['error']['by group'] / table['error']['one width'] < 0.75",
-        "table['error']['normalized'] < 0.0025 and table['worst slab']['normalized'] > 0.87",
+        "0.6 < 1 - table['error']['normalized'] / table['error']['one width'] < 0.72",
         "table['interval score'].idxmin() == table['width'].idxmin() == 'normalized'",
     ],
     "docs/guides/how_to/compare_two_models.py": [
@@ -191,12 +191,12 @@ CLAIMS = {
         "quarters.round(2).tolist() == [0.85, 0.88, 0.93, 0.95]",
         "round(crps_loss(y_new, widened.transform(new)), 3) == 0.39",
         "round(np.isin(dist.cdf(y[calibrating]), [0, 1]).mean(), 2) == 0.17",
-        "scaled == [0.99, 0.94, 0.85, 0.8] and learned == [0.93, 0.91, 0.86, 0.86]",
+        "scaled == [0.99, 0.94, 0.85, 0.8] and learned == [0.92, 0.9, 0.87, 0.89]",
         "by_group == [0.89, 0.89, 0.92, 0.93]",
     ],
     "docs/guides/how_to/conformal.py": [
         "several.shape == (2000, 2, 3) and round(overall, 2) == 0.91",
-        "by_size == {'split': [0.99, 0.92, 0.82], 'normalized': [0.91, 0.88, 0.91],"
+        "by_size == {'split': [0.99, 0.92, 0.82], 'normalized': [0.91, 0.87, 0.91],"
         " 'cqr': [0.94, 0.89, 0.9]}",
         "[by_shop[m].round(2).tolist() for m in by_shop] == [[0.96, 0.79], [0.91, 0.88], [0.01, 0.01]]",
         "140 < X['shop'].to_numpy()[grouped.calibration_rows_].sum() < 160",
@@ -239,7 +239,7 @@ CLAIMS = {
         "search.best_params_['estimator__selectkbest__k'] == 2",
         "str(search.best_params_['estimator__linearregression']) == 'LinearRegression()'",
     ],
-    "docs/guides/how_to/your_data.py": ["covered['rows'] < 0.83 and 0.87 < covered['patients'] < 0.93"],
+    "docs/guides/how_to/your_data.py": ["covered['rows'] < 0.86 and 0.87 < covered['patients'] < 0.93"],
     "docs/guides/how_to/choose_a_method.py": [
         "(table.loc['coverage'] > 0.78).all() and (table.loc['coverage'] < 0.88).all()",
         "(confidence_interval[:, 0] > prediction_interval[:, 0]).all()",

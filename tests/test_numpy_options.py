@@ -6,6 +6,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeRegressor
@@ -28,6 +29,7 @@ NUMPY = {bool: np.bool_, int: np.int64, float: np.float64, str: np.str_}
 WRAPPED = {
     "BootstrapRegressor": {"estimator": DecisionTreeRegressor(max_depth=3), "n_estimators": 10},
     "ConformalRegressor": {"estimator": BayesianRidge()},
+    "ForestDistributionRegressor": {"estimator": RandomForestRegressor(20)},
     "MultiQuantileRegressor": {"estimator": QuantileRegressor(alpha=0)},
     "RecalibratedRegressor": {"estimator": BayesianRidge()},
     "ResidualRegressor": {"estimator": LinearRegression()},

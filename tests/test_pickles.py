@@ -9,18 +9,25 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, Ridge
 from sklearn.pipeline import make_pipeline
 
 from skuq import RecalibratedRegressor, UncertaintyRegressor, _versioned
 from skuq.exceptions import InconsistentVersionWarning
 from skuq.recalibration import ConformalRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
-from skuq.regressors import BootstrapRegressor, ConformalRegressor, LeastSquaresRegressor
+from skuq.regressors import (
+    BootstrapRegressor,
+    ConformalRegressor,
+    ForestDistributionRegressor,
+    LeastSquaresRegressor,
+)
 
 X, Y = (part[:120] for part in load_diabetes(return_X_y=True))
 MODELS = {
     "uncertainty": UncertaintyRegressor(Ridge(), random_state=0),
     "bootstrap": BootstrapRegressor(Ridge(), n_estimators=10, random_state=0),
+    "forest": ForestDistributionRegressor(RandomForestRegressor(20), random_state=0),
     "conformal": ConformalRegressor(Ridge(), random_state=0),
     "recalibrated": RecalibratedRegressor(BayesianRidge(), IsotonicRecalibrator()),
     "pipeline": make_pipeline(LeastSquaresRegressor(), StdScalingRecalibrator(), ConformalRecalibrator()),

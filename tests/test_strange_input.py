@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, QuantileRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -43,6 +44,7 @@ from skuq.recalibration import (
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegressor,
+    ForestDistributionRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
@@ -233,6 +235,7 @@ SEEDED = {
         for model in (
             BootstrapRegressor(Ridge(), 3),
             ConformalRegressor(Ridge()),
+            ForestDistributionRegressor(RandomForestRegressor(20)),
             MultiQuantileRegressor(QuantileRegressor()),
             RecalibratedRegressor(BayesianRidge()),
             ResidualRegressor(Ridge()),
@@ -331,6 +334,7 @@ MASKED_X = np.ma.array(COLUMN, mask=np.arange(N)[:, np.newaxis] == 7)
 REGRESSORS = [
     BootstrapRegressor(Ridge(), 3),
     ConformalRegressor(Ridge()),
+    ForestDistributionRegressor(RandomForestRegressor(20)),
     LeastSquaresRegressor(),
     MultiQuantileRegressor(QuantileRegressor(), [0.2, 0.8]),
     RecalibratedRegressor(BayesianRidge()),

@@ -464,6 +464,7 @@ class Distribution(RowContainer["Distribution"]):
     def _no_decomposition(self) -> str:
         return (
             f"this {type(self).__name__} does not separate epistemic from aleatoric uncertainty. Models that "
-            "do: LeastSquaresRegressor, BootstrapRegressor, GaussianProcessRegressor; a recalibrated or "
-            "non-affinely transformed distribution no longer does."
+            "do: LeastSquaresRegressor, BootstrapRegressor, ForestDistributionRegressor, "
+            "GaussianProcessRegressor; a recalibrated or non-affinely transformed distribution no longer "
+            "does."
         )

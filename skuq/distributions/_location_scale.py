@@ -25,7 +25,9 @@ def read_rows(*, may_be_infinite: str = "", **parameters: ArrayLike) -> list[Flo
     return [np.array(np.broadcast_to(array, (n,))) for array in arrays]
 
 
-def read_epistemic_scale(epistemic_scale: ArrayLike | None, scale: FloatArray) -> FloatArray | None:
+def read_epistemic_scale(
+    epistemic_scale: ArrayLike | None, scale: FloatArray, whole: str = "`scale`"
+) -> FloatArray | None:
     """Return the scale of the regression function's distribution, which cannot exceed the whole."""
     if epistemic_scale is None:
         return None
@@ -38,7 +40,7 @@ def read_epistemic_scale(epistemic_scale: ArrayLike | None, scale: FloatArray) -
     if above.any():
         row = int(np.argmax(above))
         raise ValueError(
-            f"`epistemic_scale` must not exceed `scale`, of which it is a part, got {array[row]:g} > "
+            f"`epistemic_scale` must not exceed {whole}, of which it is a part, got {array[row]:g} > "
             f"{scale[row]:g} at row {row}."
         )
     return np.minimum(array, scale)

@@ -12,7 +12,9 @@ from scipy.special import log_ndtr, ndtri_exp
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_increasing, check_open_unit
 from skuq.distributions._base import Distribution
+from skuq.distributions._location_scale import merge_optional, noise_scale, read_epistemic_scale
 from skuq.distributions._members import SATURATED, read_members
+from skuq.distributions._normal import Normal
 from skuq.distributions._numerics.levels import snap_levels
 
 
@@ -32,6 +34,10 @@ class Quantiles(Distribution):
         rearrangement of Chernozhukov, Fernandez-Val and Galichon, 2010,
         https://doi.org/10.3982/ECTA7880, which never increases the pinball loss). Tied values
         are atoms.
+    epistemic_scale : float or array-like of shape (n,), default=None
+        Standard deviation of the regression function f(x), the part of the spread that is not noise, where
+        the model estimates it. Needed by `epistemic`, which is normal, and by `aleatoric`, which keeps the
+        shape of the whole.
 
     Attributes
     ----------
@@ -56,8 +62,11 @@ class Quantiles(Distribution):
 
     levels: FloatArray
     values: FloatArray
+    epistemic_scale: FloatArray | None
 
-    def __init__(self, levels: ArrayLike, values: ArrayLike) -> None:
+    def __init__(
+        self, levels: ArrayLike, values: ArrayLike, epistemic_scale: ArrayLike | None = None
+    ) -> None:
         p = np.array(check_increasing(np.atleast_1d(check_open_unit(levels, "levels")), "levels"))
         v = read_members(values, "values")
         if p.size < 2:
@@ -66,19 +75,24 @@ class Quantiles(Distribution):
             raise ValueError(f"`values` must have one column a level, {p.size}, got shape {v.shape}.")
         if (v[:, 1:] < v[:, :-1]).any():  # a comparison takes a fraction of the time of a sort
             v.sort(axis=1)
-        self._set(levels=p, values=v)
+        self._set(levels=p, values=v, epistemic_scale=None)
+        if epistemic_scale is not None:
+            part = read_epistemic_scale(epistemic_scale, self.std(), "the standard deviation")
+            self._set(epistemic_scale=part)
 
     def _rows(self) -> int:
         return len(self.values)
 
     def _take(self, rows: IntArray) -> Quantiles:
-        return Quantiles(self.levels, self.values[rows])
+        part = self.epistemic_scale
+        return Quantiles(self.levels, self.values[rows], None if part is None else part[rows])
 
     @classmethod
     def _merge(cls, parts: Sequence[Quantiles]) -> Quantiles | None:
-        if any(not np.array_equal(part.levels, parts[0].levels) for part in parts):
+        epistemic, mergeable = merge_optional([part.epistemic_scale for part in parts])
+        if not mergeable or any(not np.array_equal(part.levels, parts[0].levels) for part in parts):
             return None
-        return cls(parts[0].levels, np.concatenate([part.values for part in parts]))
+        return cls(parts[0].levels, np.concatenate([part.values for part in parts]), epistemic)
 
     def _tails(self) -> tuple[FloatArray, FloatArray]:
         """Decay lengths of the lower and the upper tail, each (n,); 0 where an atom is outermost."""
@@ -251,11 +265,24 @@ class Quantiles(Distribution):
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Quantiles | None:
         values = shift[:, np.newaxis] + factor[:, np.newaxis] * self.values
+        epistemic = None if self.epistemic_scale is None else np.abs(factor) * self.epistemic_scale
         if (factor > 0).all():
-            return Quantiles(self.levels, values)
+            return Quantiles(self.levels, values, epistemic)
         if (factor < 0).all():
-            return Quantiles((1 - self.levels)[::-1], values[:, ::-1])
+            return Quantiles((1 - self.levels)[::-1], values[:, ::-1], epistemic)
         return None
+
+    def epistemic(self) -> Distribution:
+        if self.epistemic_scale is None:
+            return super().epistemic()
+        return Normal(self.mean(), self.epistemic_scale)
+
+    def aleatoric(self) -> Distribution:
+        if self.epistemic_scale is None:
+            return super().aleatoric()
+        std = self.std()
+        share = _ratio(noise_scale(std, self.epistemic_scale), std)
+        return Quantiles(self.levels, share[:, np.newaxis] * (self.values - self.mean()[:, np.newaxis]))
 
 
 def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:

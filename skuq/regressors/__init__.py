@@ -3,6 +3,7 @@
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
 from skuq.regressors._conformal.regressor import ConformalRegressor
+from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._least_squares import LeastSquaresRegressor
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
 from skuq.regressors._recalibrated import RecalibratedRegressor
@@ -14,6 +15,7 @@ __all__ = [
     "BaseUncertaintyRegressor",
     "BootstrapRegressor",
     "ConformalRegressor",
+    "ForestDistributionRegressor",
     "LeastSquaresRegressor",
     "MultiQuantileRegressor",
     "RecalibratedRegressor",

@@ -92,6 +92,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 
     See Also
     --------
+    ForestDistributionRegressor : The calibrated distribution of a forest, with an epistemic part.
     ResidualRegressor : A mean model and a model of the spread.
     UncertaintyRegressor : Chooses the method by the regressor.
 
@@ -104,7 +105,12 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     FrozenEstimator, the rows are the validation set. The prediction is Student t with M degrees of
     freedom and variance parameter :math:`\hat\sigma_\omega^2 + \hat\sigma^2`. As the paper notes,
     :math:`\hat\sigma_\omega^2` is the variance of one member rather than of their mean, so that intervals are
-    often too long; a recalibrator corrects that.
+    often too long. With a forest of fully grown trees 90 % intervals cover 96 to 98 %: a tree reproduces
+    the noise of its rows, so that :math:`\hat\sigma_\omega^2` alone is about as large as the squared errors,
+    and equation 9 adds the mean of their positive excess over it, which is not 0 even so, but
+    :math:`2 \varphi(1) = 0.48` times their variance if they are normal. With default forests on eleven data
+    sets the sum is 1.2 to 2.5 times the mean squared error. A recalibrator corrects that, and
+    `ForestDistributionRegressor` is calibrated by itself.
 
     "heteroscedastic" takes how the noise varies from a model of :math:`\log |y - \hat f|`, shrunk as in
     `ResidualRegressor`, and its level from equation 9.

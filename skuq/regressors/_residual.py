@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.special import gammaln
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold
 
+from skuq._sklearn_compat import is_pairwise
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_option, check_random_state
 from skuq.distributions import Distribution, Normal, StudentT
@@ -20,16 +20,32 @@ from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData, weights_for
-from skuq.regressors._nested_scale import nested_log_scale
+from skuq.regressors._fold_pairs import (
+    Folds,
+    averaging_weight,
+    fit_fold_pairs,
+    is_partition,
+    learning_curve_factor,
+)
+from skuq.regressors._log_scale_regressor import (
+    LogScaleRegressor,
+    best_linear_share,
+    weighted_mean,
+)
 from skuq.regressors._progress import Progress
 from skuq.regressors._random import MAX_SEED, seeded_clone
+from skuq.regressors._scale_features import ScaleFeatures
 from skuq.regressors._scale_model import (
+    SMALLEST_RESIDUAL,
+    MeanOfModels,
     log_residuals,
-    scale_estimator_like,
     shrunk_scale_model,
 )
 
 __all__ = ["ResidualRegressor"]
+
+FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 5}
+"""Number of folds where ``cv`` is None."""
 
 _DF_GRID = (3.0, 4.0, 6.0, 9.0, 15.0, 30.0, 100.0)
 """From the heaviest tail with a finite variance to one that is Gaussian for all purposes."""
@@ -56,10 +72,15 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     estimator : estimator
         The mean model; cloned. A FrozenEstimator is used as it is and only its errors are modelled.
     scale_estimator : estimator or None, default=None
-        The model of the size of errors; cloned and fitted to logarithms of absolute residuals. None
-        takes another clone of ``estimator``, which can deal with the same X, without a transformation
-        of its target. Single errors are noisy measurements of the scale, so that more smoothing is needed
-        than for a mean, such as leaves of 50 rows.
+        The model of the size of errors; cloned and fitted to X and logarithms of absolute residuals. Single
+        errors are noisy measurements of the scale, so that more smoothing is needed than for a mean, such as
+        leaves of 50 rows. None is a linear model and a small gradient boosting, weighted by least squares
+        out of fold. Their columns are those of X, categories as integers, and the point prediction; where X
+        is sparse, text or images, the point prediction alone.
+    effort : {"low", "standard", "high"}, default="standard"
+        How much computation the result is worth. "low" has 3 folds, "standard" 5. "high" has 5, and also
+        fits a model for each pair of folds: with these, the location becomes a weighted mean of the model's
+        own prediction and the average of the folds' models, as far as that is more accurate out of fold.
     shape : {"empirical", "normal"}, default="empirical"
         "empirical" takes the shape of the standardised residuals; "normal" the Gaussian one, for few
         rows.
@@ -69,9 +90,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         noise are covered more alike, at widths that vary more by chance. Prefer False for a
         ``scale_estimator`` that is good but not smooth, behind ``ConformalRegressor(...,
         "normalized")`` or a recalibrator; never for a fully grown tree.
-    cv : int, splitter or iterable of (train, test), default=5
-        Folds that give the residuals; any splitter, time-ordered or repeated ones too. An int k is
-        ``KFold(k, shuffle=True)``.
+    cv : int, splitter, iterable of (train, test) or None, default=None
+        Folds that give the residuals; any splitter, with ``effort="high"`` one that tests every row once. An
+        int k is ``KFold(k, shuffle=True)``; None takes the number of folds from ``effort``.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -83,6 +104,14 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     ----------
     estimator_ : estimator
         The mean model, fitted on all rows.
+    fold_estimators_ : tuple of estimators
+        The mean models of the folds. Only with ``effort="high"``.
+    averaging_weight_ : float
+        Weight in [0, 1] of the average of ``fold_estimators_`` in the location, beside ``estimator_``.
+        Only with ``effort="high"``.
+    learning_curve_factor_ : float
+        Size of the errors of ``estimator_``, trained on all rows, in units of that of the folds' models; at
+        most 1, and 1 where the folds are no partition of the rows.
     scale_model_ : object
         Fitted scale model. Its ``slope`` in [0, 1] is the share of the differences it predicts between
         rows that holds on rows it is not trained on (0: one scale for all rows); 1 without
@@ -104,21 +133,30 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     -----
     1. Each row's residual comes from a mean model that is not trained on it.
     2. The scale model learns :math:`\log |r|`: any regressor then gives a positive scale, one wild
-       residual does little, and units do not matter [1]_. Its predictions are shrunk to a constant as
-       far as they do not hold for rows that it knows nothing of: for each fold, it learns from
-       residuals of mean models that are not trained on that fold either. Otherwise a row's own error
-       would show in its neighbours' residuals, and 90 % intervals around fully grown trees in one
-       dimension would cover 73 %. A new row's scale stays within the sizes of the training residuals.
-    3. The standardised residuals :math:`z = r / s(x)`, out of fold in both models, are fitted by a
+       residual does little, and units do not matter [1]_. The default one is fitted twice, each time to one
+       half of the folds, and predicts the other half; new rows get the mean of both. A ``scale_estimator`` is
+       fitted to all folds but one, and to all. Predictions are shrunk to a constant as far as they do not
+       hold for rows left out. A new row's scale stays within the sizes of the training residuals.
+    3. Models trained on all rows have smaller errors than those of the folds. A model trained without two
+       folds shows how errors fall with the number of rows; a decrease in proportion to 1/n, as far as it is
+       not chance, gives the factor of the scale for new rows.
+    4. The standardised residuals :math:`z = r / s(x)`, out of fold in both models, are fitted by a
        Student t distribution centred at 0, and their departure from it, skewness for one, by
        `IsotonicRecalibrator`. The result has a density, tails beyond the largest residual and exact
        moments, at O(n) memory.
 
+    A ``scale_estimator`` that follows single rows, such as a fully grown tree, overfits the residuals of a
+    row's neighbours, whose mean models are trained on that row's own error: around fully grown trees in one
+    dimension, 90 % intervals would cover 73 %. The default model averages over many rows.
+
     `fit_transform` gives the out-of-fold location and scale; the shape, which is common to all rows,
     comes from all of them. It needs a ``cv`` that tests every row once.
 
-    Cost: with 5 folds 16 fits of the mean model and 6 of the scale model, never more than 10 beyond
-    twice the number of folds and two.
+    Cost, in fits of the mean model by their share of the rows: 3.3 with "low", 5.6 with "standard", 11 with
+    "high"; and one fit of the default scale model, five of another. With "high", a prediction costs 6.
+
+    Weights count as repetitions in both models, but the boosting in the default scale model has at least 20
+    rows in a leaf, whatever their weights.
 
     References
     ----------
@@ -143,15 +181,17 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         estimator: Any,
         scale_estimator: Any = None,
         *,
+        effort: Literal["low", "standard", "high"] = "standard",
         shape: Literal["empirical", "normal"] = "empirical",
         shrink: bool = True,
-        cv: Any = 5,
+        cv: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.estimator = estimator
         self.scale_estimator = scale_estimator
+        self.effort = effort
         self.shape = shape
         self.shrink = shrink
         self.cv = cv
@@ -163,21 +203,25 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self._learn(data, progress)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        mean_fit, tested, scale = self._learn(data, progress)
-        loc = mean_fit.in_row_order(len(data))  # raises unless each row is tested once
-        rows, _ = mean_fit.tested()
-        scale_of_rows = np.empty(len(data))
-        scale_of_rows[rows[tested]] = scale
-        return self._shaped(loc, scale_of_rows)
+        out_of_fold = self._learn(data, progress)
+        if out_of_fold is None:
+            raise ValueError(
+                "`cv` must test every row exactly once for `fit_transform`, but it does not. Use a partition "
+                "such as KFold or GroupKFold; for time-ordered or repeated splits use RecalibratedRegressor, "
+                "which takes any splitter."
+            )
+        return self._shaped(*out_of_fold)
 
-    def _learn(self, data: TrainingData, progress: Progress) -> tuple[CrossFit, IntArray, FloatArray]:
-        """Fit everything; return the folds of the mean model, and which of its tests have which scale."""
+    def _learn(self, data: TrainingData, progress: Progress) -> tuple[FloatArray, FloatArray] | None:
+        """Fit everything; return the out-of-fold location and scale of each row if it is tested once."""
+        check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
         check_option(self.shape, "shape", ("empirical", "normal"))
         check_option(self.shrink, "shrink", (True, False))
         rng = check_random_state(self.random_state)
         fold_seed, model_seed, scale_seed = rng.randint(MAX_SEED, size=3).tolist()
         estimator = seeded_clone(self.estimator, model_seed, self.random_state)
-        folds = split_rows(resolve_cv(self.cv, fold_seed), data.X, data.y, data.groups)
+        cv = FOLDS_BY_EFFORT[self.effort] if self.cv is None else self.cv
+        folds = split_rows(resolve_cv(cv, fold_seed), data.X, data.y, data.groups)
         mean_fit = cross_fit(
             estimator,
             data.X,
@@ -192,70 +236,104 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self.estimator_ = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
         progress.done("mean model")
         rows, loc = mean_fit.tested()
+        self.learning_curve_factor_ = 1.0
+        partition = is_partition(folds, len(data))
+        if partition:
+            loc = self._fit_pairs(estimator, data, folds, mean_fit, progress)[rows]
+        elif self.effort == "high":
+            raise ValueError(
+                "`cv` must test every row exactly once with `effort` 'high', but it does not. Use a "
+                "partition such as KFold or GroupKFold, or effort='standard'."
+            )
         pairs = data.take(rows)
-        tested, scale = self._fit_scale(estimator, data, folds, pairs, pairs.y - loc, scale_seed, progress)
+        tested, scale = self._fit_scale(folds, pairs, loc, len(data), scale_seed, progress)
         self._fit_shape(pairs.take(tested), loc[tested], scale)
-        return mean_fit, tested, scale
+        if not partition:
+            return None
+        in_row_order = np.argsort(rows[tested], kind="stable")
+        return loc[tested][in_row_order], scale[in_row_order]
+
+    def _fit_pairs(
+        self, estimator: Any, data: TrainingData, folds: Folds, mean_fit: CrossFit, progress: Progress
+    ) -> FloatArray:
+        """Fit models without two folds, and what depends on them; return the out-of-fold locations."""
+        out_of_fold: FloatArray = mean_fit.in_row_order(len(data))
+        pairs = fit_fold_pairs(
+            estimator,
+            data,
+            folds,
+            every=self.effort == "high",
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+            on_fold=progress.reporter("mean of two folds"),
+        )
+        least = SMALLEST_RESIDUAL * float(
+            np.average(np.abs(data.y - out_of_fold), weights=data.sample_weight)
+        )
+        if least > 0:
+            self.learning_curve_factor_ = learning_curve_factor(pairs, out_of_fold, data, folds, least)
+        if self.effort == "high":
+            self.averaging_weight_, out_of_fold = averaging_weight(pairs, out_of_fold, data)
+            self.fold_estimators_ = mean_fit.estimators
+        return out_of_fold
 
     def _fit_scale(
         self,
-        estimator: Any,
-        data: TrainingData,
-        folds: list[tuple[IntArray, IntArray]],
+        folds: Folds,
         pairs: TrainingData,
-        residual: FloatArray,
+        loc: FloatArray,
+        n: int,
         seed: int,
         progress: Progress,
     ) -> tuple[IntArray, FloatArray]:
-        """Fit the scale model to all residuals; return the pairs it was tested on and their scales."""
-        positive = bool(pairs.y.min() >= 0)
-        target, unit = log_residuals(residual, pairs.sample_weight, positive=positive)
-        model, params = self._scale_model(pairs, seed)
-        tested = np.empty(0, dtype=np.intp)
-        if unit > 0 and not isinstance(estimator, FrozenEstimator):
-            tested, predicted = nested_log_scale(
-                estimator,
-                model,
-                data,
-                folds,
-                lambda other: log_residuals(other, positive=positive, unit=unit)[0],
-                self._scale_model(data, seed)[1],
-                n_jobs=self.n_jobs,
-                verbose=self.verbose,
-                on_fold=progress.reporter("mean of two folds"),
-            )
-        if not len(tested):  # one fold, or a finished model: no mean model is trained on any of the pairs
-            tested, predicted = cross_fit(
-                model,
-                pairs.X,
-                pairs.target_of(model, target),
-                cv=_folds_of_pairs(folds, len(data)) or KFold(5, shuffle=True, random_state=seed),
-                params=params,
-                n_jobs=self.n_jobs,
-                predict=point_predict,
-                on_fold=progress.reporter("scale fold"),
-                name="the model of the scale, fold",
-            ).tested()
+        """Fit the scale model to residuals; return the pairs it was tested on and their scales."""
+        target, unit = log_residuals(pairs.y - loc, pairs.sample_weight, positive=bool(pairs.y.min() >= 0))
+        self._features = None
+        if self.scale_estimator is None:
+            self._features = ScaleFeatures.of(pairs.X, pairwise=is_pairwise(self.estimator))
+        inputs = self._scale_inputs(pairs.X, loc)
+        model = self._scale_model(seed)
+        # the default model needs half of the rows; another one is the better the more rows it has
+        n_groups = len(folds) if self._features is None else 2
+        params = weights_for(model, pairs.sample_weight, "scale_estimator")
+        fit = cross_fit(
+            model,
+            inputs,
+            pairs.target_of(model, target),
+            cv=_groups_of_pairs(folds, n, n_groups) or KFold(5, shuffle=True, random_state=seed),
+            params=params,
+            n_jobs=self.n_jobs,
+            predict=point_predict if self._features is None else LogScaleRegressor.predict_both,
+            on_fold=progress.reporter("scale fold"),
+            name="the model of the scale, fold",
+        )
+        tested, predicted = fit.tested()
         weight = None if pairs.sample_weight is None else pairs.sample_weight[tested]
-        with located("the model of the scale"):
-            model = fit_wrapped(model, pairs.X, pairs.target_of(model, target), **params)
-        progress.done("scale model")
+        if self._features is not None:
+            model.set_params(linear_share=best_linear_share(predicted, target[tested], weight))
+            predicted = weighted_mean(predicted, model.linear_share)
+            for one in fit.estimators:
+                one.set_params(linear_share=model.linear_share)
+        if self._features is not None and len(tested) == len(pairs):
+            fitted: Any = MeanOfModels(fit.estimators)
+        else:
+            with located("the model of the scale"):
+                fitted = fit_wrapped(model, inputs, pairs.target_of(model, target), **params)
+            progress.done("scale model")
         self.scale_model_ = shrunk_scale_model(
-            model, target[tested], predicted, unit, weight, shrink=self.shrink
+            fitted, target[tested], predicted, unit, weight, shrink=self.shrink
         )
         return tested, self.scale_model_.from_logarithm(predicted)
 
-    def _scale_model(self, pairs: TrainingData, seed: int) -> tuple[Any, dict[str, Any]]:
-        """Return the unfitted scale model and the parameters of its ``fit``."""
+    def _scale_model(self, seed: int) -> Any:
+        """Return the unfitted scale model."""
         if self.scale_estimator is not None:
-            params = weights_for(self.scale_estimator, pairs.sample_weight, "scale_estimator")
-            return seeded_clone(self.scale_estimator, seed, self.random_state), params
-        like = scale_estimator_like(self.estimator)
-        if isinstance(self.estimator, FrozenEstimator):  # its weights have not been passed on yet
-            return seeded_clone(like, seed, self.random_state), weights_for(
-                like, pairs.sample_weight, "estimator"
-            )
-        return seeded_clone(like, seed, self.random_state), pairs.fit_params
+            return seeded_clone(self.scale_estimator, seed, self.random_state)
+        return LogScaleRegressor(random_state=seed)
+
+    def _scale_inputs(self, X: Any, loc: FloatArray) -> Any:
+        """Return what the scale model is given for rows of X with this location."""
+        return X if self._features is None else self._features(X, loc)
 
     # --------------------------------------------------------------------------------- shape
 
@@ -285,24 +363,35 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     def _point(self, X: Any) -> FloatArray:
         return point_predict(self.estimator_, X)
 
+    def _location(self, X: Any) -> FloatArray:
+        loc = self._point(X)
+        if self.effort != "high" or self.averaging_weight_ == 0:
+            return loc
+        mean = np.mean([point_predict(one, X) for one in self.fold_estimators_], axis=0)
+        return np.asarray(loc + self.averaging_weight_ * (mean - loc))
+
     def _predict_dist(self, X: Any) -> Distribution:
-        return self._shaped(self._point(X), self.scale_model_.predict(X))
+        loc = self._location(X)
+        scale = self.scale_model_.predict(self._scale_inputs(X, loc))
+        return self._shaped(loc, self.learning_curve_factor_ * scale)
 
 
-def _folds_of_pairs(folds: list[tuple[IntArray, IntArray]], n: int) -> list[tuple[IntArray, IntArray]]:
-    """Return the folds as positions among the tested pairs; without those that have nothing to train on.
+def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
+    """Return groups of folds as positions among the tested pairs, each with the pairs to train on.
 
-    The pairs a fold may train on are those of its training rows, so that groups stay together and
-    time stays ordered.
+    The pairs that a group may train on are those of rows that all of its folds train on, so that groups of
+    rows stay together and time stays ordered. A group without any is left out.
     """
     rows = np.concatenate([test for _, test in folds])
-    ends = np.cumsum([len(test) for _, test in folds])
-    pair_folds = []
-    for (train, test), end in zip(folds, ends, strict=True):
-        trainable = np.flatnonzero(row_mask(train, n)[rows])
-        if len(trainable) >= 2:
-            pair_folds.append((trainable, np.arange(end - len(test), end)))
-    return pair_folds
+    starts = np.concatenate([[0], np.cumsum([len(test) for _, test in folds])])
+    groups = []
+    for members in np.array_split(np.arange(len(folds)), n_groups):
+        if len(members):
+            common = np.logical_and.reduce([row_mask(folds[k][0], n) for k in members])
+            trainable = np.flatnonzero(common[rows])
+            if len(trainable) >= 2:
+                groups.append((trainable, np.arange(starts[members[0]], starts[members[-1] + 1])))
+    return groups
 
 
 def _fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float]:

@@ -17,9 +17,16 @@ from skuq._typing import FloatArray
 from skuq.prediction._failures import located
 from skuq.prediction._point import point_predict
 
-__all__ = ["ScaleModel", "log_residuals", "scale_estimator_like", "shrunk_scale_model"]
+__all__ = [
+    "SMALLEST_RESIDUAL",
+    "MeanOfModels",
+    "ScaleModel",
+    "log_residuals",
+    "scale_estimator_like",
+    "shrunk_scale_model",
+]
 
-_SMALLEST = 1e-3
+SMALLEST_RESIDUAL = 1e-3
 """Residuals count as at least this share of their mean: one may be small by chance."""
 
 
@@ -50,9 +57,9 @@ def log_residuals(
         The unit that other residuals gave; None takes that of these.
     """
     size = np.abs(residual)
-    lowest = math.e if positive else _SMALLEST
+    lowest = math.e if positive else SMALLEST_RESIDUAL
     if unit is None:
-        unit = float(np.average(size, weights=weight)) * _SMALLEST / lowest
+        unit = float(np.average(size, weights=weight)) * SMALLEST_RESIDUAL / lowest
     if unit == 0:
         return np.ones_like(size), 0.0
     return np.log(np.maximum(size / unit, lowest)), unit
@@ -76,6 +83,17 @@ def scale_estimator_like(estimator: Any) -> Any:
         like.steps[-1] = (name, scale_estimator_like(last))
         return like
     return estimator
+
+
+@dataclass(frozen=True, eq=False)
+class MeanOfModels:
+    """The mean prediction of some fitted models."""
+
+    models: tuple[Any, ...]
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the mean prediction of each row."""
+        return np.asarray(np.mean([point_predict(model, X) for model in self.models], axis=0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.dummy import DummyRegressor
@@ -22,6 +22,8 @@ from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
 from skuq.regressors._conformal.regressor import ConformalRegressor
 from skuq.regressors._fit_inputs import TrainingData
+from skuq.regressors._forest.trees import bootstraps_trees
+from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._interval_scaling import IntervalScaling
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
 from skuq.regressors._progress import Progress
@@ -31,7 +33,19 @@ from skuq.regressors._residual import ResidualRegressor
 
 __all__ = ["UncertaintyRegressor"]
 
-_METHODS = ("auto", "native", "recalibrated", "quantile", "bootstrap", "residual", "conformal")
+_METHODS = ("auto", "native", "recalibrated", "quantile", "forest", "bootstrap", "residual", "conformal")
+_FOREST_TREES = 50
+"""Trees from which the out-of-bag ones, a third of them, predict a row about as well as all."""
+
+
+class _Effort(NamedTuple):
+    """Number of folds where ``cv`` is None, and number of members of the bootstrap."""
+
+    folds: int
+    resamples: int
+
+
+_EFFORTS = {"low": _Effort(3, 20), "standard": _Effort(5, 50), "high": _Effort(10, 100)}
 _OF_QUANTILES = ("levels", "quantile_param")
 """Parameters of `MultiQuantileRegressor` that `RecalibratedRegressor` around it passes on to it."""
 
@@ -47,8 +61,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     estimator : estimator
         Any regressor, or a Pipeline that ends in one; cloned. Supervised steps, such as a feature
         selector, belong inside, where each fold fits them anew.
-    method : {"auto", "native", "recalibrated", "quantile", "bootstrap", "residual", "conformal"}, \
-            default="auto"
+    method : {"auto", "native", "recalibrated", "quantile", "forest", "bootstrap", "residual", \
+            "conformal"}, default="auto"
         Method that gives the distribution.
 
         - "auto": chosen by the estimator, see Notes.
@@ -56,17 +70,22 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         - "recalibrated": `RecalibratedRegressor` around the estimator's own distribution or its quantiles.
         - "native": the estimator's own distribution as it is.
         - "quantile": `MultiQuantileRegressor`, the quantiles as they are.
+        - "forest": `ForestDistributionRegressor`, the out-of-bag rows of a forest.
         - "bootstrap": `BootstrapRegressor`, the spread of refitted models and the noise.
         - "conformal": `ConformalRegressor`, with guaranteed coverage; its ``partial_fit`` is
           ``estimator_.partial_fit``.
+    effort : {"low", "standard", "high"}, default="standard"
+        How much computation the result is worth: with "residual" that of `ResidualRegressor`, with
+        "bootstrap" 20, 50 or 100 resamples, with the other methods that have folds 3, 5 or 10 of them.
+        "native", "forest" and split conformal prediction have one fit at any effort.
     method_params : dict or None, default=None
         More parameters of the method's class, such as ``{"n_estimators": 100}``; none with "native". With
         "recalibrated" those of `RecalibratedRegressor`, among them another ``recalibrator``, and for a
         quantile loss ``levels`` and ``quantile_param`` of `MultiQuantileRegressor`.
-    cv : int, splitter or iterable of (train, test), default=5
-        Folds of the method; the bootstrap has none and uses its out-of-bag rows. An int k is
-        ``KFold(k, shuffle=True)``. With "conformal" an int is for "cv+" alone, since the split methods
-        take a splitter of one split.
+    cv : int, splitter, iterable of (train, test) or None, default=None
+        Folds of the method; "bootstrap" and "forest" have none and use their out-of-bag rows. An int k is
+        ``KFold(k, shuffle=True)``; None takes the number of folds from ``effort``. With "conformal" an int is
+        for "cv+" alone, since the split methods take a splitter of one split.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job is a fit; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -103,6 +122,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
                     bagging and voting, `SparseGaussianProcessRegressor`, networks with
                     ``calibration=None``)
     "recalibrated"  with a quantile loss, itself or as the last step of a Pipeline
+    "forest"        forests and BaggingRegressor with 50 trees or more on bootstrap rows, if ``cv``
+                    is no splitter, which may keep groups together or time in order
     "residual"      all others, and a quantile loss inside a search, BaggingRegressor or
                     TransformedTargetRegressor, for which see `MultiQuantileRegressor`
     ==============  ===============================================================================
@@ -124,6 +145,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     1000           87 %         90 %          1 % lower
     =============  ===========  ============  ==============
 
+    Forests on bootstrap rows, a hundred trees, on eleven of these data sets with up to 1500 training rows:
+    the CRPS of "forest" is 0.91 of that of "residual" (geometric mean), for one fit instead of 5.6.
+
     Cost: that of the method's class; with "recalibrated" the number of folds plus one fit of the model.
 
     Examples
@@ -132,30 +156,32 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> from skuq.regressors import UncertaintyRegressor
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = UncertaintyRegressor(RandomForestRegressor(20, min_samples_leaf=5), random_state=0)
+    >>> model = UncertaintyRegressor(RandomForestRegressor(50, min_samples_leaf=5), random_state=0)
     >>> model.fit(X[:300], y[:300]).predict_interval(X[300:], coverage=0.9).shape
     (142, 2)
     >>> model.predict_dist(X[300:]).std().shape
     (142,)
     >>> model.method_
-    'residual'
+    'forest'
     """
 
     def __init__(
         self,
         estimator: Any,
         method: Literal[
-            "auto", "native", "recalibrated", "quantile", "bootstrap", "residual", "conformal"
+            "auto", "native", "recalibrated", "quantile", "forest", "bootstrap", "residual", "conformal"
         ] = "auto",
         *,
+        effort: Literal["low", "standard", "high"] = "standard",
         method_params: dict[str, Any] | None = None,
-        cv: Any = 5,
+        cv: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.estimator = estimator
         self.method = method
+        self.effort = effort
         self.method_params = method_params
         self.cv = cv
         self.n_jobs = n_jobs
@@ -169,6 +195,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         """Return the method that "auto" stands for."""
         method: str = self.method
         check_option(method, "method", _METHODS)
+        check_option(self.effort, "effort", tuple(_EFFORTS))
         if method == "native" and not supports_dist(self.estimator):
             raise NotProbabilisticError(
                 "`method` 'native' needs an estimator that gives a distribution, and "
@@ -180,7 +207,15 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         # DummyRegressor's own distribution is a point mass; as a baseline it needs its residuals.
         if supports_dist(self.estimator) and not any(isinstance(one, DummyRegressor) for one in inner):
             return "native" if _is_calibrated(inner) else "recalibrated"
-        return "residual" if configured_levels(self.estimator) is None else "recalibrated"
+        if configured_levels(self.estimator) is not None:
+            return "recalibrated"
+        # a splitter keeps groups together or time in order, which out-of-bag rows do not
+        forest = bootstraps_trees(self.estimator) and self.estimator.n_estimators >= _FOREST_TREES
+        return "forest" if forest and self._has_random_folds() else "residual"
+
+    def _has_random_folds(self) -> bool:
+        """Return whether the folds are drawn at random, rather than by a splitter."""
+        return self.cv is None or isinstance(self.cv, numbers.Integral)
 
     def _is_calibrated(self) -> bool:
         method = self._resolve()
@@ -190,6 +225,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
 
     def _wrapper(self, method: str) -> BaseUncertaintyRegressor:
         """Return the unfitted class behind a method."""
+        effort = _EFFORTS[self.effort]
+        cv = effort.folds if self.cv is None else self.cv
         options: dict[str, Any] = {
             "n_jobs": self.n_jobs,
             "random_state": self.random_state,
@@ -201,16 +238,20 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             if not supports_dist(model):
                 quantiles = {name: options.pop(name) for name in _OF_QUANTILES if name in options}
                 model = MultiQuantileRegressor(model, n_jobs=self.n_jobs, **quantiles)
-            options = {"recalibrator": IntervalScaling(), "cv": self.cv, **options}
+            options = {"recalibrator": IntervalScaling(), "cv": cv, **options}
             return RecalibratedRegressor(model, **options)
+        if method == "forest":
+            if "verbose" not in (self.method_params or {}):
+                options.pop("verbose")  # the forest has its own
+            return ForestDistributionRegressor(self.estimator, **options)
         if method == "bootstrap":
-            return BootstrapRegressor(self.estimator, **options)
+            return BootstrapRegressor(self.estimator, **{"n_estimators": effort.resamples, **options})
         if method == "quantile":
-            return MultiQuantileRegressor(self.estimator, **{"cv": self.cv, **options})
+            return MultiQuantileRegressor(self.estimator, **{"cv": cv, **options})
         if method == "conformal":
-            folds = options.get("method") == "cv+" or not isinstance(self.cv, numbers.Integral)
-            return ConformalRegressor(self.estimator, **{"cv": self.cv if folds else None, **options})
-        return ResidualRegressor(self.estimator, **{"cv": self.cv, **options})
+            folds = options.get("method") == "cv+" or not self._has_random_folds()
+            return ConformalRegressor(self.estimator, **{"cv": cv if folds else None, **options})
+        return ResidualRegressor(self.estimator, **{"effort": self.effort, "cv": self.cv, **options})
 
     def _make(self) -> tuple[Any, bool]:
         """Return the unfitted method, and whether it is a skuq regressor that takes all metadata."""

@@ -43,6 +43,7 @@ STUDENT = StudentT(LOC, SCALE, 5.0, SCALE / 2)
 STUDENT_ROWS = StudentT(LOC, SCALE, 5.0 + np.arange(N))
 MIXTURE_NORMAL = NormalMixture(RNG.normal(size=(N, 3)), 0.2 + RNG.random((N, 3)), RNG.random((N, 3)))
 QUANTILES = Quantiles(LEVELS, np.sort(RNG.normal(size=(N, 5)), axis=1))
+QUANTILES_IN_TWO_PARTS = Quantiles(LEVELS, QUANTILES.values, 0.5 * QUANTILES.std())
 EMPIRICAL = Empirical(RNG.normal(size=(N, 6)))
 EMPIRICAL_WEIGHTED = Empirical(RNG.normal(size=(N, 6)), [0.0, 0.1, 0.2, 0.3, 0.4, 0.0])
 SHARED = SharedEmpirical(LOC, SCALE, np.random.default_rng(1).gamma(2.0, size=6) - 2)
@@ -64,6 +65,7 @@ SMOOTH = {
     "NormalMixture": MIXTURE_NORMAL,
     "Mixture": MIXTURE,
     "Quantiles": QUANTILES,
+    "Quantiles in two parts": QUANTILES_IN_TWO_PARTS,
     "ScipyDistribution": GAMMA,
     "Recalibrated Normal": Recalibrated(NORMAL, LEVEL_MAP),
     "Recalibrated StudentT": Recalibrated(STUDENT, LEVEL_MAP),

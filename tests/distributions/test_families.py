@@ -323,12 +323,22 @@ def test_decomposition_adds_up():
     np.testing.assert_array_equal(stacked.epistemic().interval(0.9)[0], normal.epistemic().interval(0.9)[0])
     np.testing.assert_array_equal(affine(normal, 1.0, -2.0).epistemic().scale, 6.0)
     np.testing.assert_array_equal(normal[[0, 0]].aleatoric().scale, 4.0)
+    whole = Quantiles([0.1, 0.5, 0.8], [[0.0, 1.0, 4.0], [2.0, 2.0, 2.0]])
+    quantiles = Quantiles(whole.levels, whole.values, epistemic_scale=0.6 * whole.std())
+    np.testing.assert_array_equal(quantiles.epistemic().scale, 0.6 * whole.std())
+    np.testing.assert_array_equal(quantiles.epistemic().mean(), whole.mean())
+    np.testing.assert_allclose(quantiles.aleatoric().std(), 0.8 * whole.std())
+    np.testing.assert_allclose(quantiles.aleatoric().mean(), 0.0, atol=1e-12)
+    turned = affine(concat([quantiles[[1]], quantiles]), 1.0, -2.0)
+    np.testing.assert_allclose(turned.epistemic().scale, 1.2 * whole.std()[[1, 0, 1]])
     for lost in (
         Normal([1.0], [5.0]),
         concat([normal, Normal([0.0], [1.0])]),
         Recalibrated(normal, LevelMap([0.5], [0.4])),
         Transformed(normal, np.exp, np.log),
         Mixture([normal, student]),
+        whole,
+        concat([quantiles, whole]),
     ):
         with pytest.raises(NoDecompositionError, match="does not separate"):
             lost.epistemic()
@@ -402,6 +412,11 @@ BAD = [
     (lambda: Normal([[0.0]], 1.0), ValueError, "`loc` must be a number or have shape"),
     (lambda: Normal([0.0], 1.0, 2.0), ValueError, "`epistemic_scale` must not exceed `scale`"),
     (lambda: Normal([0.0], 1.0, [-1.0]), ValueError, "`epistemic_scale` must be non-negative"),
+    (
+        lambda: Quantiles([0.2, 0.8], [[0.0, 1.0]], 9.0),
+        ValueError,
+        "`epistemic_scale` must not exceed the standard deviation",
+    ),
     (lambda: StudentT([0.0], 1.0, 0.0), ValueError, "`df` must be positive, got 0.0 at row 0"),
     (lambda: NormalMixture([0.0], [1.0]), ValueError, r"`loc` must have shape \(n, m\)"),
     (

@@ -137,7 +137,8 @@ def test_a_transformed_target_keeps_its_shape(wave):
         logarithm = TransformedTargetRegressor(
             network(flat=flat), func=np.log1p, inverse_func=np.expm1, check_inverse=False
         )
-        model = UncertaintyRegressor(logarithm, method="bootstrap", method_params={"n_estimators": 2})
+        members = {"n_estimators": 2}
+        model = UncertaintyRegressor(logarithm, "bootstrap", method_params=members, random_state=0)
         model.fit(X, y[:, 0] + 2 if flat else y + 2)
         assert r2_score(y + 2, model.predict(X)) > 0.7
 

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
 
@@ -15,6 +16,7 @@ from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegressor,
+    ForestDistributionRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
@@ -49,6 +51,7 @@ REGRESSORS = {
     "bootstrap": BootstrapRegressor(TREE, 20, random_state=0),
     "bootstrap, heteroscedastic": BootstrapRegressor(TREE, 20, noise="heteroscedastic", random_state=0),
     "bootstrap, members": BootstrapRegressor(TREE, 30, noise=None, random_state=0),
+    "forest": ForestDistributionRegressor(RandomForestRegressor(30), random_state=0),
     "quantiles": QUANTILES,
     "residual": ResidualRegressor(TREE, cv=3, random_state=0),
     "recalibrated": RecalibratedRegressor(LeastSquaresRegressor(), cv=3, random_state=0),

@@ -1,18 +1,23 @@
 """A mean model, a scale model and the residuals' own shape."""
 
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
+from scipy.sparse import csr_array
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, TimeSeriesSplit, cross_val_predict
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from skuq.distributions import Normal, Recalibrated
@@ -191,8 +196,8 @@ def test_a_finished_model_is_left_alone():
     model.fit(X[300:], y[300:])
     assert np.array_equal(model.predict(X), finished.predict(X))
     by_itself = ResidualRegressor(FrozenEstimator(finished), random_state=0).fit(X[300:], y[300:])
-    assert isinstance(by_itself.scale_model_.model, GradientBoostingRegressor)
-    assert by_itself.scale_model_.model is not finished
+    assert np.array_equal(by_itself.predict(X), finished.predict(X))
+    assert by_itself.learning_curve_factor_ == 1.0
 
 
 @pytest.mark.parametrize(
@@ -258,3 +263,160 @@ def test_a_seed_of_ones_own_is_kept():
         is not None
     )
     assert ResidualRegressor(RandomForestRegressor(5)).fit(X, y).estimator_.random_state is None
+
+
+class CountedTree(DecisionTreeRegressor):
+    """Notes the number of rows of every fit."""
+
+    rows: ClassVar[list[int]] = []
+
+    def fit(self, X, y, sample_weight=None):
+        self.rows.append(len(X))
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize(("effort", "most"), [("low", 3.4), ("standard", 6.0), ("high", 11.0)])
+def test_fits_by_rows(effort, most):
+    X, y = exponential_world(200)
+    CountedTree.rows.clear()
+    ResidualRegressor(CountedTree(min_samples_leaf=10), effort=effort, random_state=0).fit(X, y)
+    assert sum(CountedTree.rows) <= most * 200
+    assert sum(CountedTree.rows) > (most - 1) * 200
+
+
+def test_effort_has_three_levels():
+    X, y = exponential_world(30)
+    with pytest.raises(ValueError, match="`effort` must be one of 'low', 'standard', 'high', got 'most'"):
+        ResidualRegressor(Ridge(), effort="most").fit(X, y)
+    with pytest.raises(ValueError, match="every row exactly once with `effort` 'high'"):
+        ResidualRegressor(Ridge(), effort="high", cv=TimeSeriesSplit(3)).fit(X, y)
+
+
+def test_high_effort_averages_models_that_vary():
+    """Fully grown trees in noise: an average of five is better than one."""
+    X, y = linear_world(300)
+    X_new, y_new = linear_world(1000, seed=1)
+    tree = DecisionTreeRegressor(random_state=0)
+    model = ResidualRegressor(tree, effort="high", random_state=0).fit(X, y)
+    assert model.averaging_weight_ > 0.8
+    assert len(model.fold_estimators_) == 5
+    assert np.array_equal(model.predict(X_new), tree.fit(X, y).predict(X_new))  # the model's own prediction
+    standard = ResidualRegressor(tree, random_state=0).fit(X, y)
+    crps = [one.predict_dist(X_new).crps(y_new).mean() for one in (model, standard)]
+    assert crps[0] < 0.9 * crps[1]
+    lower, upper = model.predict_interval(X_new).T
+    assert 0.86 < np.mean((lower <= y_new) & (y_new <= upper)) < 0.95
+
+
+def test_high_effort_leaves_models_that_do_not_vary_alone():
+    X, y = exponential_world(200)
+    model = ResidualRegressor(DummyRegressor(strategy="constant", constant=1.5), effort="high").fit(X, y)
+    assert model.averaging_weight_ == 0.0
+    assert model.learning_curve_factor_ == 1.0
+
+
+def test_errors_shrink_with_the_number_of_rows():
+    """The nearest neighbour of a function without noise comes closer."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(4000, 2))
+    y = np.sin(20 * X[:, 0]) + np.cos(20 * X[:, 1])
+    model = ResidualRegressor(KNeighborsRegressor(1), random_state=0).fit(X, y)
+    assert 0.8 < model.learning_curve_factor_ < 0.95
+    X_new = rng.uniform(size=(4000, 2))
+    error = np.abs(np.sin(20 * X_new[:, 0]) + np.cos(20 * X_new[:, 1]) - model.predict(X_new))
+    out_of_fold = np.abs(y - cross_val_predict(KNeighborsRegressor(1), X, y, cv=KFold(5, shuffle=True)))
+    ratio = np.exp(np.mean(np.log(error)) - np.mean(np.log(out_of_fold)))
+    assert model.learning_curve_factor_ == pytest.approx(ratio, abs=0.06)
+
+
+def test_the_learning_curve_of_noise_is_flat():
+    X, y = linear_world(400)
+    factors = [
+        ResidualRegressor(LinearRegression(), cv=KFold(5, shuffle=True, random_state=seed))
+        .fit(X, y)
+        .learning_curve_factor_
+        for seed in range(5)
+    ]
+    assert min(factors) > 0.98
+
+
+def mixed_frame(n):
+    """Words, missing values, dates and numbers; the noise depends on the word."""
+    rng = np.random.default_rng(0)
+    word = rng.choice(["calm", "wild"], size=n)
+    frame = pd.DataFrame(
+        {
+            "word": word,
+            "number": np.where(rng.uniform(size=n) < 0.1, np.nan, rng.normal(size=n)),
+            "whole": pd.array(rng.integers(0, 5, size=n), dtype="Int64"),
+            "day": pd.date_range("2020-01-01", periods=n),
+        }
+    )
+    frame.loc[3, "whole"] = pd.NA
+    return frame, np.where(word == "wild", 2.0, 0.2) * rng.normal(size=n)
+
+
+def test_the_scale_depends_on_words_and_missing_values_are_taken():
+    X, y = mixed_frame(400)
+    mean = DummyRegressor()
+    model = ResidualRegressor(mean, random_state=0).fit(X, y)
+    std = model.predict_dist(X).std()
+    wild = X["word"].to_numpy() == "wild"
+    assert std[wild].min() > 2 * std[~wild].max()
+    new = X.assign(word="never before")
+    assert np.isfinite(model.predict_dist(new).std()).all()
+
+
+@pytest.mark.parametrize("form", ["sparse", "texts", "images"])
+def test_without_columns_the_scale_depends_on_the_prediction(form):
+    X, y = exponential_world(500)
+    mean = FunctionTransformer(first_number)
+    forms = {
+        "sparse": (csr_array(X), Ridge(1e-6)),
+        "texts": ([f"{x:.6f}" for x in X[:, 0]], make_pipeline(mean, LinearRegression())),
+        "images": (
+            np.broadcast_to(X[:, :, np.newaxis], (500, 2, 2)),
+            make_pipeline(mean, LinearRegression()),
+        ),
+    }
+    inputs, child = forms[form]
+    std = ResidualRegressor(child, random_state=0).fit(inputs, y).predict_dist(inputs).std()
+    assert np.corrcoef(std, true_scale(X))[0, 1] > 0.9
+
+
+def first_number(X):
+    """Return one column: the numbers that texts spell, or the first pixel."""
+    if isinstance(X, list):
+        return np.array([[float(text)] for text in X])
+    return np.asarray(X)[:, 0, :1]
+
+
+def test_a_precomputed_kernel_has_no_columns():
+    X, y = exponential_world(200)
+    kernel = X @ X.T + 1
+    model = ResidualRegressor(KernelRidge(kernel="precomputed", alpha=1e-3), random_state=0).fit(kernel, y)
+    std = model.predict_dist(kernel).std()
+    assert np.corrcoef(std, true_scale(X))[0, 1] > 0.8
+
+
+def test_both_parts_of_the_default_scale_model_are_used():
+    X, y = exponential_world(2000)
+    steps = np.where(X[:, 0] > 0.5, 2.0, 0.5)
+    rng = np.random.default_rng(1)
+    trend = ResidualRegressor(LinearRegression(), random_state=0).fit(X, y)
+    jump = ResidualRegressor(LinearRegression(), random_state=0).fit(
+        X, X[:, 0] + steps * rng.normal(size=2000)
+    )
+    shares = [model.scale_model_.model.models[0].linear_share for model in (trend, jump)]
+    assert shares[0] > 0.7
+    assert shares[1] < 0.3
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_of_features_and_target_do_not_matter(unit):
+    X, y = exponential_world(200)
+    X = np.column_stack([X, np.full(200, np.nan)])
+    mean = DummyRegressor()
+    std = ResidualRegressor(mean, random_state=0).fit(X, y).predict_dist(X).std()
+    scaled = ResidualRegressor(mean, random_state=0).fit(unit * X, unit * y).predict_dist(unit * X).std()
+    assert np.allclose(scaled / unit, std)

@@ -9,6 +9,7 @@ the estimator:
   or quantiles at several levels, with intervals recalibrated on out-of-fold rows.
 * The distribution is the posterior of a model (``BayesianRidge``) or was calibrated on
   held-out rows already: it is used as it is.
+* A forest of 50 trees or more on bootstrap rows: its out-of-bag rows.
 * All others: a model of their out-of-fold errors.
 
 A posterior is exact under the assumptions of its model only; ``method="recalibrated"``
@@ -32,6 +33,10 @@ the method if one of the other rows of this table applies:
     * - :class:`~skuq.regressors.MultiQuantileRegressor`
       - the estimator has a quantile loss (gradient boosting, quantile regression)
       - one fit per level, or one for models with several quantiles
+    * - :class:`~skuq.regressors.ForestDistributionRegressor`
+      - the estimator is a random forest, or bagged trees, of 50 trees or more: the whole distribution, calibrated on
+        out-of-bag rows, and its epistemic part
+      - one fit
     * - :class:`~skuq.regressors.BootstrapRegressor`
       - the epistemic uncertainty (how uncertain the function itself is, which more rows reduce) is required apart from
         the noise
@@ -128,6 +133,20 @@ table.T.round(2)
 # rows the width follows the noise. ``LeastSquaresRegressor`` assumes homoscedastic noise, and
 # ``BootstrapRegressor`` by default: their intervals cover 80 % on average, and are too
 # wide where the noise is small and too narrow where it is large.
+#
+# Random forests
+# --------------
+#
+# :class:`~skuq.regressors.ForestDistributionRegressor` uses the rows that each tree
+# leaves out. With forests of 100 trees on eleven data sets, two splits with up to
+# 1500 training rows each, its CRPS is 0.91 of that of
+# :class:`~skuq.regressors.ResidualRegressor` around the same forest (geometric mean;
+# 0.82 to 1.05), which costs 16 fits and a model of the scale for one fit here, and
+# 0.91 of that of a quantile regression forest (0.71 to 1.06). Its 90 % intervals
+# cover 82 to 93 % (89 % on average), all within the 99 % band of exact coverage;
+# those of the quantile regression forest cover 72 to 96 %. Out-of-bag rows are drawn
+# at random: for groups or a time series pass a splitter as ``cv`` of
+# ``UncertaintyRegressor``, which then refits on its folds.
 #
 # Gradient boosting
 # -----------------

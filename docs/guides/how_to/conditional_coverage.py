@@ -181,8 +181,8 @@ table.round(4)
 
 # %%
 # All three have nominal coverage on average. Calibration by group removes a third of
-# the error, the predicted standard deviation nearly all of it, with intervals that
-# are narrower on average.
+# the error, the predicted standard deviation two thirds, with intervals that are
+# narrower on average.
 #
 # * Both metrics describe, they do not select: random intervals of 90 % coverage are
 #   without error. Select by the interval score or the CRPS

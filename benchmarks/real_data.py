@@ -1,0 +1,386 @@
+"""skuq beside its peers on 21 real data sets: CRPS, interval score, coverage, fits and time in one table.
+
+Run as `python benchmarks/real_data.py`: 2 splits of each set, at most 1500 training rows. ``--full`` takes 5
+splits and at most 7000 rows. Each result is written to a file as soon as it is there, and what the file holds
+is not computed again, so that a run can be stopped and continued. Data are read from the folder in
+``SKUQ_DATA``.
+
+The settings of skuq were developed on the sets of ``--sets development``; those of ``--sets confirmation``
+were kept aside. Methods of packages that are not installed are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+
+from skuq import UncertaintyRegressor, predict_dist
+from skuq.distributions import Distribution, Empirical
+from skuq.metrics import crps_loss, interval_score_loss
+from skuq.regressors import BootstrapRegressor
+
+DEVELOPMENT = (
+    "paper001/abalone",
+    "paper001/airfoil_self_noise",
+    "paper001/auction_verification",
+    "paper001/computer_hardware",
+    "paper001/concrete_strength",
+    "paper001/facebook_metrics",
+    "paper001/grid_stability",
+    "paper001/servo",
+    "gal/gal_boston",
+    "gal/gal_kin8nm",
+    "gal/gal_protein",
+)
+CONFIRMATION = (
+    "paper001/combined_cycle_power_plant",
+    "paper001/energy_efficiency",
+    "paper001/forest_fires",
+    "paper001/nhanes_age",
+    "paper001/parkinsons_telemonitoring",
+    "paper001/steel_industry",
+    "paper001/superconductivity_500",  # a subsample of 500 rows
+    "paper001/wine_quality",
+    "gal/gal_naval",
+    "gal/gal_yacht",
+)
+SETS = {"all": DEVELOPMENT + CONFIRMATION, "development": DEVELOPMENT, "confirmation": CONFIRMATION}
+COVERAGE = 0.9
+TRAINING_SHARE = 0.7
+"""Largest share of a set's rows that is trained on."""
+MOST_TEST_ROWS = 3000
+BAND = 0.99
+"""Probability of the band of coverages that a calibrated method stays within."""
+
+
+class Forecast(NamedTuple):
+    """What a method returns for the test rows: a distribution, or intervals of shape (n, 2) alone."""
+
+    dist: Distribution | None
+    interval: np.ndarray
+
+
+class Method(NamedTuple):
+    """A method by its name, the package that it needs, and a function that fits it and forecasts."""
+
+    name: str
+    package: str
+    forecast: Callable[[np.ndarray, np.ndarray, np.ndarray, int], Forecast]
+    base: type | None = None
+    """The class whose calls of ``fit`` are counted, where the method wraps a model."""
+
+
+# ------------------------------------------------------------------------------------------------- methods
+
+
+def by_distribution(make: Callable[[int], Any]) -> Callable[..., Forecast]:
+    """Return the forecast of an estimator from which `predict_dist` gives a distribution."""
+
+    def forecast(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forecast:
+        dist = predict_dist(make(seed).fit(X, y), X_test)
+        return Forecast(dist, dist.interval(COVERAGE))
+
+    return forecast
+
+
+def boosting(seed: int, **params: Any) -> Any:
+    return HistGradientBoostingRegressor(random_state=seed, **params)
+
+
+def forest(seed: int) -> Any:
+    return RandomForestRegressor(random_state=seed)
+
+
+def deep_ensemble(seed: int) -> Any:
+    from skuq.neural import DeepEnsembleRegressor
+
+    return DeepEnsembleRegressor(random_state=seed)
+
+
+def ngboost(seed: int) -> Any:
+    from ngboost import NGBRegressor
+
+    return NGBRegressor(verbose=False, random_state=seed)
+
+
+def catboost(seed: int) -> Any:
+    from catboost import CatBoostRegressor
+
+    return CatBoostRegressor(
+        loss_function="RMSEWithUncertainty",
+        verbose=False,
+        random_seed=seed,
+        thread_count=1,
+        allow_writing_files=False,
+    )
+
+
+def quantile_forest(seed: int) -> Any:
+    from quantile_forest import RandomForestQuantileRegressor
+
+    return RandomForestQuantileRegressor(random_state=seed)
+
+
+def skpro_residual(seed: int) -> Any:
+    from skpro.regression.residual import ResidualDouble
+
+    return ResidualDouble(boosting(seed), cv=5, min_scale=1e-6)
+
+
+def mapie(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forecast:
+    from mapie.regression import CrossConformalRegressor
+
+    model = CrossConformalRegressor(boosting(seed), confidence_level=COVERAGE, random_state=seed)
+    _, interval = model.fit_conformalize(X, y).predict_interval(X_test)
+    return Forecast(None, interval[:, :, 0])
+
+
+def crepes(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forecast:
+    """Return conformal predictive distributions, with scales from the neighbours' residuals."""
+    from crepes import WrapRegressor
+    from crepes.extras import DifficultyEstimator
+
+    order = np.random.RandomState(seed).permutation(len(y))
+    proper, calibration = order[len(y) // 4 :], order[: len(y) // 4]
+    model = WrapRegressor(boosting(seed)).fit(X[proper], y[proper])
+    residuals = y[calibration] - model.predict(X[calibration])
+    difficulty = DifficultyEstimator().fit(X[calibration], residuals=residuals, scaler=True)
+    model.calibrate(X[calibration], y[calibration], de=difficulty, cps=True, seed=seed)
+    tails = {"lower_percentiles": 50 * (1 - COVERAGE), "higher_percentiles": 50 * (1 + COVERAGE)}
+    interval = model.predict_cps(X_test, **tails, seed=seed)
+    members = np.asarray(model.predict_cps(X_test, return_cpds=True, seed=seed))
+    return Forecast(Empirical(members), interval)
+
+
+METHODS = (
+    Method(
+        "skuq, boosting",
+        "sklearn",
+        by_distribution(lambda seed: UncertaintyRegressor(boosting(seed), random_state=seed)),
+        HistGradientBoostingRegressor,
+    ),
+    Method(
+        "skuq, forest",
+        "sklearn",
+        by_distribution(lambda seed: UncertaintyRegressor(forest(seed), random_state=seed)),
+        RandomForestRegressor,
+    ),
+    Method(
+        "skuq, quantile boosting",
+        "sklearn",
+        by_distribution(
+            lambda seed: UncertaintyRegressor(
+                boosting(seed, loss="quantile", quantile=0.5), random_state=seed
+            )
+        ),
+        HistGradientBoostingRegressor,
+    ),
+    Method(
+        "raw quantile boosting",
+        "sklearn",
+        by_distribution(
+            lambda seed: UncertaintyRegressor(
+                boosting(seed, loss="quantile", quantile=0.5), "quantile", random_state=seed
+            )
+        ),
+        HistGradientBoostingRegressor,
+    ),
+    Method(
+        "skuq, bootstrap of a forest",
+        "sklearn",
+        by_distribution(lambda seed: BootstrapRegressor(forest(seed), random_state=seed)),
+        RandomForestRegressor,
+    ),
+    Method("skuq, deep ensemble", "torch", by_distribution(deep_ensemble)),
+    Method("quantile-forest", "quantile_forest", by_distribution(quantile_forest)),
+    Method("NGBoost", "ngboost", by_distribution(ngboost)),
+    Method("CatBoost with uncertainty", "catboost", by_distribution(catboost)),
+    Method("crepes, boosting", "crepes", crepes, HistGradientBoostingRegressor),
+    Method(
+        "skpro residuals, boosting", "skpro", by_distribution(skpro_residual), HistGradientBoostingRegressor
+    ),
+    Method("MAPIE CV+, boosting", "mapie", mapie, HistGradientBoostingRegressor),
+)
+
+
+@contextmanager
+def counted_fits(base: type | None, n: int) -> Iterator[list[float]]:
+    """Collect the share of the n training rows that each call of the class's ``fit`` gets."""
+    shares: list[float] = []
+    if base is None:
+        yield shares
+        return
+    fit = base.fit
+
+    def counting(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        shares.append(len(X) / n)
+        return fit(self, X, *args, **kwargs)
+
+    with mock.patch.object(base, "fit", counting):
+        yield shares
+
+
+# -------------------------------------------------------------------------------------------------- data
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return features, categories as integers, and the target of a set."""
+    folder = Path(os.environ["SKUQ_DATA"])
+    description = json.loads((folder / f"{name}.json").read_text())
+    data = pd.read_csv(folder / f"{name}.csv.gz").dropna()
+    y = data.pop(description["target"]).to_numpy(float)
+    excluded = description.get("paper001", {}).get("exclude", [])
+    data = data.drop(columns=[column for column in excluded if column in data])
+    for column in data.select_dtypes(exclude="number"):
+        data[column] = data[column].astype("category").cat.codes
+    return data.to_numpy(float), y
+
+
+def split(name: str, seed: int, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return X and y of training and X and y of test rows, of a random order of all rows."""
+    X, y = load(name)
+    order = np.random.RandomState(seed).permutation(len(y))
+    n = min(most, int(TRAINING_SHARE * len(y)))
+    train, test = order[:n], order[n : n + MOST_TEST_ROWS]
+    return X[train], y[train], X[test], y[test]
+
+
+# ------------------------------------------------------------------------------------------------- results
+
+
+def evaluate(method: Method, name: str, seed: int, most: int) -> dict[str, Any]:
+    """Return the result of one method on one split of one set."""
+    X, y, X_test, y_test = split(name, seed, most)
+    start = time.process_time()
+    with counted_fits(method.base, len(y)) as shares, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dist, interval = method.forecast(X, y, X_test, seed)
+    seconds = time.process_time() - start
+    lower, upper = interval.T
+    covered = (lower <= y_test) & (y_test <= upper)
+    thirds = np.array_split(np.argsort(upper - lower, kind="stable"), 3)
+    return {
+        "method": method.name,
+        "set": name,
+        "seed": seed,
+        "rows": most,
+        "n_train": len(y),
+        "n_test": len(y_test),
+        "crps": None if dist is None else float(crps_loss(y_test, dist)),
+        "interval_score": float(interval_score_loss(y_test, interval, coverage=COVERAGE)),
+        "covered": int(covered.sum()),
+        "thirds": [float(covered[rows].mean()) for rows in thirds],
+        "fits": sum(shares) if method.base is not None else None,
+        "seconds": seconds,
+    }
+
+
+def outside_of_the_band(results: pd.DataFrame) -> int:
+    """Return -1 or 1 where the covered rows of all splits of a set are too few or too many, else 0.
+
+    A split conformal interval of n calibration rows covers a beta-binomial number of m test rows. Splits are
+    counted as independent, with as many calibration rows as training rows.
+    """
+    law = np.ones(1)
+    for n, m in zip(results["n_train"], results["n_test"], strict=True):
+        k = COVERAGE * (n + 1)
+        law = np.convolve(law, stats.betabinom.pmf(np.arange(m + 1), m, k, n + 1 - k))
+    cumulative, covered = np.cumsum(law), int(results["covered"].sum())
+    tail = (1 - BAND) / 2
+    if cumulative[covered] < tail:
+        return -1
+    return int(covered > 0 and 1 - cumulative[covered - 1] < tail)
+
+
+def table(results: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each method; scores are geometric means over sets of ratios to the first method's."""
+    first = METHODS[0].name
+    by_set = results.groupby(["method", "set"], sort=False)[["crps", "interval_score"]].mean()
+    rows = []
+    for name, of_method in results.groupby("method", sort=False):
+        both = by_set.loc[name].join(by_set.loc[first], rsuffix="_first", how="inner")
+        ratio = np.log(both["crps"] / both["crps_first"])
+        width = np.log(both["interval_score"] / both["interval_score_first"])
+        outside = of_method.groupby("set").apply(outside_of_the_band, include_groups=False)
+        rows.append(
+            {
+                "method": name,
+                "sets": len(both),
+                "CRPS": np.exp(ratio.mean()),
+                "se": np.exp(ratio.mean()) * ratio.std() / np.sqrt(len(ratio)),
+                "better on": int((ratio < 0).sum()),
+                "interval score": np.exp(width.mean()),
+                "coverage": of_method["covered"].sum() / of_method["n_test"].sum(),
+                "below": int((outside < 0).sum()),
+                "above": int((outside > 0).sum()),
+                **dict(
+                    zip(
+                        ("narrow", "middle", "wide"),
+                        np.mean(of_method["thirds"].tolist(), axis=0),
+                        strict=True,
+                    )
+                ),
+                "fits": of_method["fits"].mean(),
+                "seconds": of_method["seconds"].mean(),
+            }
+        )
+    return pd.DataFrame(rows).set_index("method").sort_values("CRPS")
+
+
+def read(path: Path, rows: int) -> list[dict[str, Any]]:
+    """Return the results that the file holds for this number of training rows."""
+    lines = path.read_text().splitlines() if path.is_file() else []
+    return [result for result in map(json.loads, lines) if result["rows"] == rows]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--full", action="store_true", help="5 splits and 7000 training rows")
+    parser.add_argument("--sets", choices=SETS, default="all")
+    parser.add_argument("--methods", default="", help="only methods whose name contains this")
+    parser.add_argument("--results", type=Path, default=Path("real_data.jsonl"))
+    chosen = parser.parse_args()
+    splits, rows = (5, 7000) if chosen.full else (2, 1500)
+    names = SETS[chosen.sets]
+    methods = [
+        method
+        for method in METHODS
+        if chosen.methods in method.name and importlib.util.find_spec(method.package) is not None
+    ]
+    results = read(chosen.results, rows)
+    there = {(result["method"], result["set"], result["seed"]) for result in results}
+    for name in names:
+        for seed in range(splits):
+            for method in methods:
+                if (method.name, name, seed) in there:
+                    continue
+                results.append(evaluate(method, name, seed, rows))
+                with chosen.results.open("a") as file:
+                    file.write(json.dumps(results[-1]) + "\n")
+    frame = pd.DataFrame(results)
+    frame = frame[frame["set"].isin(names) & (frame["seed"] < splits)]
+    print(
+        f"{len(names)} sets, {splits} splits, at most {rows} training rows.\n"
+        f"Scores are relative to those of {METHODS[0].name!r}.\n"
+    )
+    print(table(frame).to_string(float_format="{:.3f}".format, na_rep="-"))
+
+
+if __name__ == "__main__":
+    main()

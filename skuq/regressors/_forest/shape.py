@@ -1,0 +1,119 @@
+"""The shape of a forest's predictive distribution, calibrated on out-of-bag rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skuq._typing import FloatArray
+from skuq._validation import DEFAULT_COVERAGE
+from skuq.distributions._numerics.ranks import WeightedRanks, score_level
+
+__all__ = ["ForestShape"]
+
+_LEVELS = np.array([0.0025, 0.005, 0.01, *np.arange(1, 40) / 40, 0.99, 0.995, 0.9975])
+"""Levels of the quantiles; 0.05, 0.5 and 0.95 are among them."""
+
+_LEAF_SHARES = np.arange(10) / 10
+"""The share of the leaves' quantiles; below 1, so that tied targets leave the quantiles distinct."""
+
+
+@dataclass(frozen=True, eq=False)
+class ForestShape:
+    """How quantiles follow from location, scale and the quantiles of the leaves.
+
+    Attributes
+    ----------
+    levels : ndarray of shape (k,)
+        Levels that so many rows can resolve.
+    standard : ndarray of shape (k,)
+        Quantiles of the standardised residuals.
+    leaf_share : float
+        Share of the leaves' quantiles in the average with location plus scale times ``standard``.
+    factor : float
+        What the distances from the median are multiplied by.
+    """
+
+    levels: FloatArray
+    standard: FloatArray
+    leaf_share: float = 0.0
+    factor: float = 1.0
+
+    @classmethod
+    def of_residuals(cls, z: FloatArray, weight: FloatArray) -> ForestShape:
+        """Return the shape of standardised residuals alone."""
+        n = float(weight.sum())
+        levels = _LEVELS[(_LEVELS * (n + 1) >= 1) & ((1 - _LEVELS) * (n + 1) >= 1)]
+        levels = levels if len(levels) >= 2 else np.array([0.25, 0.75])
+        return cls(levels, _sample_quantiles(z, weight, levels))
+
+    def averaged(
+        self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
+    ) -> ForestShape:
+        """Return the shape with the largest share of the leaves that is about as good as the best.
+
+        The one standard error rule of Breiman et al. (1984), for the mean pinball loss over levels: the
+        quantiles of the leaves have no parameters, and few rows with heavy tails cannot tell.
+        """
+        # levels are denser in the tails; each counts by the interval that it stands for
+        per_level = np.gradient(self.levels)
+        shares = [ForestShape(self.levels, self.standard, float(share)) for share in _LEAF_SHARES]
+        losses = np.stack(
+            [_pinball(shape.quantiles(loc, scale, leaf), y, self.levels) @ per_level for shape in shares]
+        )
+        excess = losses - losses[int(np.argmin(losses @ weight))]
+        mean = excess @ weight / weight.sum()
+        squares = np.square(excess - mean[:, np.newaxis]) @ weight
+        within = mean <= np.sqrt(squares) / weight.sum()
+        return shares[int(np.flatnonzero(within)[-1])]
+
+    def stretched(
+        self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
+    ) -> ForestShape:
+        """Return the shape with the factor that makes 90 % intervals cover 90 % of the rows."""
+        tail = (1 - DEFAULT_COVERAGE) / 2
+        if self.levels[0] > tail:
+            return self
+        quantiles = self.quantiles(loc, scale, leaf)
+        low, middle, high = (
+            quantiles[:, np.argmin(np.abs(self.levels - level))] for level in (tail, 0.5, 1 - tail)
+        )
+        usable = (low < middle) & (middle < high)
+        if not usable.any():
+            return self
+        below, above = (middle - y)[usable], (y - middle)[usable]
+        score = np.maximum(below / (middle - low)[usable], above / (high - middle)[usable])
+        ranks = WeightedRanks(score, weight[usable])
+        factor = float(ranks.quantile(score_level(DEFAULT_COVERAGE, True) * (ranks.total + 1)))
+        if not 0 < factor < np.inf:
+            return self
+        return ForestShape(self.levels, self.standard, self.leaf_share, factor)
+
+    def quantiles(self, loc: FloatArray, scale: FloatArray, leaf: FloatArray | None) -> FloatArray:
+        """Return the quantiles of each row, shape (n, k)."""
+        values = loc[:, np.newaxis] + scale[:, np.newaxis] * self.standard
+        if leaf is not None and self.leaf_share > 0:
+            values = (1 - self.leaf_share) * values + self.leaf_share * leaf
+        if self.factor == 1:
+            return values
+        centre = values[:, [len(self.levels) // 2]]  # the levels are symmetric: the middle one is 0.5
+        return np.asarray(centre + self.factor * (values - centre))
+
+
+def _sample_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return quantiles that are the k-th smallest of n values at level k / (n + 1), and linear in between."""
+    order = np.argsort(z, kind="stable")
+    values, counts = z[order], weight[order]
+    values, counts = values[counts > 0], counts[counts > 0]
+    last = np.cumsum(counts)
+    # A row of weight w is w equal values, of ranks last - w + 1 to last.
+    first = last - counts + np.minimum(counts, 1.0)
+    ranks = np.column_stack([first, last]).ravel()
+    return np.asarray(np.interp(levels * (last[-1] + 1), ranks, np.repeat(values, 2)))
+
+
+def _pinball(quantiles: FloatArray, y: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return the pinball loss of each row and level."""
+    error = y[:, np.newaxis] - quantiles
+    return np.asarray(np.maximum(levels * error, (levels - 1) * error))

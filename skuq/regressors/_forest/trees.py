@@ -1,0 +1,90 @@
+"""The trees of a fitted forest: in which leaf a row ends, and which rows each tree was grown on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import BaggingRegressor
+from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor
+from sklearn.utils.validation import validate_data
+
+from skuq._sklearn_compat import ForestRegressor
+from skuq._typing import FloatArray, IntArray
+
+__all__ = ["Trees", "bootstraps_trees", "check_forest"]
+
+
+def bootstraps_trees(estimator: Any) -> bool:
+    """Return whether the estimator is a forest, or a BaggingRegressor of trees, on bootstrap rows."""
+    if isinstance(estimator, BaggingRegressor):
+        member = DecisionTreeRegressor() if estimator.estimator is None else estimator.estimator
+        return bool(estimator.bootstrap) and isinstance(member, BaseDecisionTree)
+    return isinstance(estimator, ForestRegressor) and bool(estimator.bootstrap)
+
+
+def check_forest(estimator: Any) -> None:
+    """Raise unless the estimator grows trees on bootstrap rows."""
+    if bootstraps_trees(estimator):
+        return
+    name = type(estimator).__name__
+    if isinstance(estimator, ForestRegressor | BaggingRegressor) and not estimator.bootstrap:
+        raise ValueError(
+            f"`estimator` must leave rows out of bag, got a {name} with bootstrap=False. Set "
+            "`bootstrap=True`, or use ResidualRegressor, which refits on folds."
+        )
+    raise ValueError(
+        "`estimator` must be a RandomForestRegressor, an ExtraTreesRegressor(bootstrap=True) or a "
+        f"BaggingRegressor of trees, got {name}. Use ResidualRegressor for any other regressor; in a "
+        "Pipeline, ForestDistributionRegressor takes the place of the forest."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """The trees of a fitted forest, with the nodes of all trees numbered in one sequence.
+
+    Attributes
+    ----------
+    forest : estimator
+        Fitted forest or BaggingRegressor of trees.
+    first : ndarray of shape (B,)
+        Number of the first node of each tree.
+    values : ndarray of shape (n_nodes,)
+        Prediction of each node.
+    """
+
+    forest: Any
+    first: IntArray
+    values: FloatArray
+
+    @classmethod
+    def of(cls, forest: Any) -> Trees:
+        """Return the trees of a fitted forest."""
+        counts = [member.tree_.node_count for member in forest.estimators_]
+        values = np.concatenate([member.tree_.value[:, 0, 0] for member in forest.estimators_])
+        return cls(forest, np.cumsum([0, *counts[:-1]]), values)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def leaves(self, X: Any) -> IntArray:
+        """Return the leaf of each row in each tree, shape (n, B)."""
+        forest = self.forest
+        if not isinstance(forest, BaggingRegressor):
+            return np.asarray(forest.apply(X) + self.first)
+        # As BaggingRegressor.predict does: its members were fitted on an array, without column names.
+        array = validate_data(
+            forest, X, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False, reset=False
+        )
+        members = zip(forest.estimators_, forest.estimators_features_, strict=True)
+        leaves = [member.apply(array[:, columns]) for member, columns in members]
+        return np.asarray(np.stack(leaves, axis=1) + self.first)
+
+    def counts(self, n: int) -> IntArray:
+        """Return how often each tree has drawn each of the n training rows, shape (n, B)."""
+        draws = np.empty((n, len(self)), dtype=np.intp)
+        for column, rows in enumerate(self.forest.estimators_samples_):
+            draws[:, column] = np.bincount(rows, minlength=n)
+        return draws
