@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.model_selection import KFold
 
 from skuq import UncertaintyRegressor, predict_dist
 from skuq.distributions import Distribution, Empirical
@@ -142,7 +143,7 @@ def quantile_forest(seed: int) -> Any:
 def skpro_residual(seed: int) -> Any:
     from skpro.regression.residual import ResidualDouble
 
-    return ResidualDouble(boosting(seed), cv=5, min_scale=1e-6)
+    return ResidualDouble(boosting(seed), cv=KFold(5, shuffle=True, random_state=seed), min_scale=1e-6)
 
 
 def mapie(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forecast:
@@ -160,9 +161,11 @@ def crepes(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forec
 
     order = np.random.RandomState(seed).permutation(len(y))
     proper, calibration = order[len(y) // 4 :], order[: len(y) // 4]
-    model = WrapRegressor(boosting(seed)).fit(X[proper], y[proper])
+    model = WrapRegressor(boosting(seed))  # its methods return nothing
+    model.fit(X[proper], y[proper])
     residuals = y[calibration] - model.predict(X[calibration])
-    difficulty = DifficultyEstimator().fit(X[calibration], residuals=residuals, scaler=True)
+    difficulty = DifficultyEstimator()
+    difficulty.fit(X[calibration], residuals=residuals, scaler=True)
     model.calibrate(X[calibration], y[calibration], de=difficulty, cps=True, seed=seed)
     tails = {"lower_percentiles": 50 * (1 - COVERAGE), "higher_percentiles": 50 * (1 + COVERAGE)}
     interval = model.predict_cps(X_test, **tails, seed=seed)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pandas as pd
 import pytest
 
 SCRIPT = Path(__file__).resolve().parent.parent / "benchmarks" / "run.py"
@@ -36,3 +37,32 @@ def test_times_are_measured(bench):
     own, peer = bench.measure(bench.Line("sum", 10, lambda: sum(range(10)), "peer", lambda: sum(range(10))))
     assert own > 0
     assert peer > 0
+
+
+@pytest.fixture(scope="module")
+def real_data() -> Iterator[ModuleType]:
+    spec = importlib.util.spec_from_file_location("skuq_real_data", SCRIPT.with_name("real_data.py"))
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def test_every_method_forecasts_a_small_set(real_data, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(180, 2))
+    monkeypatch.setattr(real_data, "load", lambda name: (X, X[:, 0] + rng.normal(size=180)))
+    methods = [method for method in real_data.METHODS if importlib.util.find_spec(method.package)]
+    results = pd.DataFrame([real_data.evaluate(method, "made", 0, 120) for method in methods])
+    assert len(results) > 4
+    assert (results["crps"].isna() == results["method"].str.startswith("MAPIE")).all()
+    assert results.loc[0, "fits"] == pytest.approx(5.6)
+    table = real_data.table(results)
+    assert table.loc[methods[0].name, "CRPS"] == 1.0
+    assert table["coverage"].between(0, 1, inclusive="right").all()
+    assert (table.loc[[name for name in table.index if name.startswith("skuq")], "coverage"] > 0.8).all()
+
+
+def test_the_band_is_that_of_split_conformal_prediction(real_data):
+    one = pd.DataFrame({"n_train": [100], "n_test": [1000], "covered": [900]})
+    assert [real_data.outside_of_the_band(one.assign(covered=c)) for c in (700, 900, 990)] == [-1, 0, 1]

@@ -48,7 +48,7 @@ class PointwiseCoverageDisplay(Drawn):
 
     It answers whether intervals cover as often as they should everywhere, or only on average: coverage at
     each row should be nominal at all of them, up to the band in which 95 % of the rows lie if it is. A
-    histogram over simulations shows how little one training set, and so one test set, tells.
+    histogram over simulations shows how far the coverage of one training set may lie from the average.
 
     Create it with `from_result`; another method goes onto the same axes with ``ax=display.ax_``.
 

@@ -82,7 +82,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     3. The quantiles are averages of :math:`\mu(x) + s(x) q` and of the quantiles of the :math:`y_j` with
        weights :math:`w_j(x)`, those of quantile regression forests. The share of the latter is the largest
        whose CRPS on out-of-bag rows is within one standard error of the smallest: it is large where the
-       shape varies with x, and where few rows cannot tell.
+       shape varies with x, and where rows are too few to estimate it.
     4. One factor of the spread around the median, the conformal rank of the out-of-bag rows, makes 90 %
        intervals cover 90 % of these rows. A map of all levels would take the sharpness with it.
 
@@ -112,7 +112,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     of which there are hardly any with 50 trees, are predicted by another forest fitted without them.
 
     Cost: one fit. Calibration takes :math:`O(n m B)` with :math:`m \le 5000` out-of-bag rows, and predictions
-    the leaf look-ups; memory is bounded by blocks of rows.
+    the leaf look-ups. The fitted model keeps the leaf of each row in each tree, O(n B); weights are computed
+    in blocks of rows.
 
     References
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from skuq._validation import check_finite_moments, check_integer
 from skuq._versioned import VersionedMixin
 from skuq.distributions import Distribution
 
-__all__ = ["BaseWorld", "check_features", "check_index", "check_truth", "check_world"]
+__all__ = ["BaseWorld", "ConstructedWorld", "check_features", "check_index", "check_truth", "check_world"]
 
 
 class BaseWorld(VersionedMixin, BaseEstimator, metaclass=ABCMeta):
@@ -34,6 +34,35 @@ class BaseWorld(VersionedMixin, BaseEstimator, metaclass=ABCMeta):
     @abstractmethod
     def training_set(self, index: int) -> tuple[Any, FloatArray]:
         """Return one training set, the same at every call with the same index."""
+
+
+class ConstructedWorld(BaseWorld):
+    """Base class of the worlds that are complete when constructed, without a ``fit``.
+
+    A subclass calls ``_prepare`` at the end of its constructor.
+    """
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Check the parameters, and draw what is drawn once."""
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, check them, and draw anew what is drawn once.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters by name.
+
+        Returns
+        -------
+        self : object
+            The world.
+        """
+        super().set_params(**params)
+        if params:
+            self._prepare()
+        return self
 
 
 def check_index(index: Any) -> int:

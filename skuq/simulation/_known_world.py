@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +11,13 @@ from skuq._sklearn_compat import count_rows
 from skuq._typing import FloatArray
 from skuq._validation import check_finite, check_integer, check_option
 from skuq.distributions import Distribution
-from skuq.simulation._base import BaseWorld, check_features, check_index, check_truth
+from skuq.simulation._base import ConstructedWorld, check_features, check_index, check_truth
 from skuq.simulation._seeds import draw_seed, feature_rng, fixed_rng, target_rng
 
 __all__ = ["KnownWorld"]
 
 
-class KnownWorld(BaseWorld):
+class KnownWorld(ConstructedWorld):
     """A world whose distribution of y given x is a known function of x.
 
     Complete when constructed: test rows are drawn then, and training sets at each call of `training_set`.
@@ -109,27 +109,9 @@ class KnownWorld(BaseWorld):
         self.n_test = n_test
         self.fixed_X = fixed_X
         self.random_state = random_state
-        self._draw_test_rows()
+        self._prepare()
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, and draw the test rows anew.
-
-        Parameters
-        ----------
-        **params : dict
-            Parameters by name.
-
-        Returns
-        -------
-        self : KnownWorld
-            The world.
-        """
-        super().set_params(**params)
-        if params:
-            self._draw_test_rows()
-        return self
-
-    def _draw_test_rows(self) -> None:
+    def _prepare(self) -> None:
         """Check the parameters, and draw what is drawn once."""
         for name in ("truth", "draw_X"):
             if not callable(getattr(self, name)):

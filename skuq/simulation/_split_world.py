@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from skuq._sklearn_compat import count_rows, safe_indexing
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_target, check_unmasked
-from skuq.simulation._base import BaseWorld, check_index
+from skuq.simulation._base import ConstructedWorld, check_index
 from skuq.simulation._seeds import draw_seed
 
 __all__ = ["SplitWorld"]
 
 
-class SplitWorld(BaseWorld):
+class SplitWorld(ConstructedWorld):
     """One very large data set, cut into test rows and disjoint training sets.
 
     Nothing is simulated, but the truth is unknown: with one target a row, only the coverage of each
@@ -99,27 +99,9 @@ class SplitWorld(BaseWorld):
         self.n_train = n_train
         self.n_test = n_test
         self.random_state = random_state
-        self._split()
+        self._prepare()
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, and split the rows anew.
-
-        Parameters
-        ----------
-        **params : dict
-            Parameters by name.
-
-        Returns
-        -------
-        self : SplitWorld
-            The world.
-        """
-        super().set_params(**params)
-        if params:
-            self._split()
-        return self
-
-    def _split(self) -> None:
+    def _prepare(self) -> None:
         """Check the parameters, and number the rows at random."""
         n_train, n_test = (check_integer(getattr(self, name), name) for name in ("n_train", "n_test"))
         check_unmasked(self.X, "X")

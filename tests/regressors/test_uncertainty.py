@@ -24,6 +24,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 from skuq.distributions import StudentT
 from skuq.exceptions import NotProbabilisticError
@@ -355,3 +356,24 @@ def test_methods_in_one_grid():
     grid = {"method": ["residual", "bootstrap"], "estimator__alpha": [0.1, 10.0]}
     search = GridSearchCV(UncertaintyRegressor(Ridge(), random_state=0), grid, cv=2, error_score="raise")
     assert predict_dist(search.fit(X, y), X).interval().shape == (60, 2)
+
+
+def test_effort_is_that_of_the_method():
+    tree = DecisionTreeRegressor()
+    for effort, folds, members in (("low", 3, 20), ("standard", 5, 50), ("high", 10, 100)):
+        of = {
+            method: UncertaintyRegressor(tree, method, effort=effort)._wrapper(method)
+            for method in ("residual", "bootstrap", "recalibrated", "conformal")
+        }
+        assert (of["residual"].effort, of["residual"].cv) == (effort, None)
+        assert of["bootstrap"].n_estimators == members
+        assert of["recalibrated"].cv == folds
+        assert of["conformal"].cv is None
+        crossed = UncertaintyRegressor(tree, "conformal", effort=effort, method_params={"method": "cv+"})
+        assert crossed._wrapper("conformal").cv == folds
+        assert UncertaintyRegressor(tree, cv=4, effort=effort)._wrapper("recalibrated").cv == 4
+    X, y = linear_world(60)
+    model = UncertaintyRegressor(tree, effort="high", random_state=0).fit(X, y)
+    assert len(model.estimator_.fold_estimators_) == 5
+    with pytest.raises(ValueError, match="`effort` must be one of 'low', 'standard', 'high', got 5"):
+        UncertaintyRegressor(tree, effort=5).fit(X, y)

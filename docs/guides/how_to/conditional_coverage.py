@@ -137,8 +137,8 @@ pd.DataFrame(in_groups).round(3)
 # -------------------------------
 #
 # Normalised conformal prediction scales the width by a predicted standard
-# deviation. It improves coverage in groups that nobody defined, as far as that model
-# is right, and without a guarantee for them.
+# deviation. It improves coverage in groups that are not given as well, as far as that
+# model is right, and without a guarantee for them.
 # :class:`~skuq.regressors.ResidualRegressor` learns it from residuals:
 
 from skuq.regressors import ResidualRegressor

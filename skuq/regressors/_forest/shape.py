@@ -54,7 +54,7 @@ class ForestShape:
         """Return the shape with the largest share of the leaves that is about as good as the best.
 
         The one standard error rule of Breiman et al. (1984), for the mean pinball loss over levels: the
-        quantiles of the leaves have no parameters, and few rows with heavy tails cannot tell.
+        quantiles of the leaves have no parameters, and with few rows and heavy tails the best is chance.
         """
         # levels are denser in the tails; each counts by the interval that it stands for
         per_level = np.gradient(self.levels)
