@@ -1,9 +1,9 @@
 """skuq beside its peers on 21 real data sets: CRPS, interval score, coverage, fits and time in one table.
 
 Run as `python benchmarks/real_data.py`: 2 splits of each set, at most 1500 training rows. ``--full`` takes 5
-splits and at most 7000 rows. Each result is written to a file as soon as it is there, and what the file holds
-is not computed again, so that a run can be stopped and continued. Data are read from the folder in
-``SKUQ_DATA``.
+splits and at most 7000 rows, ``--rows`` another number of rows. Each result is written to a file as soon as
+it is there, and what the file holds is not computed again, so that a run can be stopped and continued. Data
+are read from the folder in ``SKUQ_DATA``.
 
 The settings of skuq were developed on the sets of ``--sets development``; those of ``--sets confirmation``
 were kept aside. Methods of packages that are not installed are left out.
@@ -32,7 +32,7 @@ from sklearn.model_selection import KFold
 from skuq import UncertaintyRegressor, predict_dist
 from skuq.distributions import Distribution, Empirical
 from skuq.metrics import crps_loss, interval_score_loss
-from skuq.regressors import BootstrapRegressor
+from skuq.regressors import BootstrapRegressor, ResidualRegressor
 
 DEVELOPMENT = (
     "paper001/abalone",
@@ -180,10 +180,29 @@ METHODS = (
         by_distribution(lambda seed: UncertaintyRegressor(boosting(seed), random_state=seed)),
         Boosting,
     ),
+    *(
+        Method(
+            f"skuq, boosting, effort {effort}",
+            "sklearn",
+            by_distribution(
+                lambda seed, effort=effort: UncertaintyRegressor(
+                    boosting(seed), effort=effort, random_state=seed
+                )
+            ),
+            Boosting,
+        )
+        for effort in ("low", "high")
+    ),
     Method(
         "skuq, forest",
         "sklearn",
         by_distribution(lambda seed: UncertaintyRegressor(forest(seed), random_state=seed)),
+        RandomForestRegressor,
+    ),
+    Method(
+        "skuq, residuals of a forest",
+        "sklearn",
+        by_distribution(lambda seed: ResidualRegressor(forest(seed), random_state=seed)),
         RandomForestRegressor,
     ),
     Method(
@@ -358,10 +377,12 @@ def main() -> None:
     )
     parser.add_argument("--full", action="store_true", help="5 splits and 7000 training rows")
     parser.add_argument("--sets", choices=SETS, default="all")
+    parser.add_argument("--rows", type=int, help="another number of training rows at most")
     parser.add_argument("--methods", default="", help="only methods whose name contains this")
     parser.add_argument("--results", type=Path, default=Path("real_data.jsonl"))
     chosen = parser.parse_args()
     splits, rows = (5, 7000) if chosen.full else (2, 1500)
+    rows = chosen.rows or rows
     names = SETS[chosen.sets]
     methods = [
         method
