@@ -336,14 +336,13 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
     by_set = results.groupby(["method", "set"], sort=False)[["crps", "interval_score"]].mean()
     rows = []
     for name, of_method in results.groupby("method", sort=False):
-        both = by_set.loc[name].join(by_set.loc[first], rsuffix="_first", how="inner")
-        ratio = np.log(both["crps"] / both["crps_first"])
-        width = np.log(both["interval_score"] / both["interval_score_first"])
+        ratios = np.log(by_set.loc[name] / by_set.loc[first]).dropna(how="all")
+        ratio, width = ratios["crps"], ratios["interval_score"]
         outside = of_method.groupby("set").apply(outside_of_the_band, include_groups=False)
         rows.append(
             {
                 "method": name,
-                "sets": len(both),
+                "sets": len(ratios),
                 "CRPS": np.exp(ratio.mean()),
                 "se": np.exp(ratio.mean()) * ratio.std() / np.sqrt(len(ratio)),
                 "better on": int((ratio < 0).sum()),
