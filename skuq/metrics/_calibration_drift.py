@@ -72,6 +72,9 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     keeps the PIT uniform, as more noise that the model has predicted, is no loss of calibration and shows in
     the CRPS and the width alone.
 
+    No fitted model is calibrated exactly: of very many rows, small deviations are flagged too. `low`, `high`
+    and `pit_distance` show their size.
+
     The rates hold for independent rows. Errors of neighbouring hours are alike, so that fewer rows than `n`
     count; take the forecasts of every k-th hour, so far apart that errors are not correlated.
 
