@@ -139,7 +139,7 @@ CLAIMS = {
         "crps_error < 1e-12 and quantile_error < 0.001",
         "set(of_columns.result()) == {'pinball', 'mace', 'picp'}",
         "drift['flag'].tolist() == [False, False, False, True]",
-        "monitor.alarm_ and number == 5",
+        "monitor.alarm_ and number == 6",
     ],
     "docs/guides/how_to/large_data.py": [
         "together.result() == total.result()",
