@@ -122,13 +122,11 @@ quantiles.head(3).round(2)
 #
 # Accumulators pickle, so that every engine that runs a function carries them. This
 # page defines the functions and does not call them: they were run by hand, with Ray
-# 2.60 and with Spark 4.3 on Java 17, and gave the numbers above. On Ray, with the
-# function of the row groups:
+# 2.60 and with Spark 4.3 on Java 17, and gave the numbers of one process. On Ray,
+# after ``import ray``, with the function of the row groups:
 
 
-def accumulate_on_ray(path, groups):
-    import ray
-
+def accumulate_on_ray(ray, path, groups):
     task = ray.remote(accumulate_group)
     parts = ray.get([task.remote(path, number) for number in groups])
     return functools.reduce(operator.add, parts)
