@@ -111,12 +111,13 @@ def dask_workers(rows: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=float, default=1e8, help="rows of normal forecasts")
+    parser.add_argument("--rows", type=float, default=1e8, help="rows of normal forecasts; 0 for none")
     parser.add_argument("--dask-rows", type=float, default=2e7, help="rows on dask; 0 for none")
     options = parser.parse_args()
     rows, dask_rows = int(options.rows), int(options.dask_rows)
-    normal_forecasts(rows)
-    quantile_columns(max(rows // 100, BLOCK))
+    if rows:
+        normal_forecasts(rows)
+        quantile_columns(max(rows // 100, BLOCK))
     if dask_rows:
         dask_workers(dask_rows)
 

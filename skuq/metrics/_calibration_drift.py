@@ -100,7 +100,7 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     """
     rate = check_single_coverage(false_alarm, "false_alarm")
     coverage = _check_periods(periods)
-    rows = [_row_of(label, accumulator) for label, accumulator in periods.items()]
+    rows = [_row_of(accumulator) for accumulator in periods.values()]
     table = pd.DataFrame(rows, index=pd.Index(list(periods), name="period"))
     n = table["n"].to_numpy()
     inside = np.round(n * table["coverage"].to_numpy())
@@ -145,7 +145,7 @@ def _check_periods(periods: Mapping[Any, MetricAccumulator]) -> float:
     return found[0]
 
 
-def _row_of(label: Any, accumulator: MetricAccumulator) -> dict[str, float]:
+def _row_of(accumulator: MetricAccumulator) -> dict[str, float]:
     """Return what a period has before any other is known."""
     metrics, bins = accumulator.result(), accumulator.reliability_table()
     curve = accumulator.calibration_curve()
