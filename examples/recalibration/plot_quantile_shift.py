@@ -37,7 +37,9 @@ for name, model in models.items():
     left.plot(nominal, covered, "o-", label=name)
     right.plot(nominal, width, "o-", label=name)
     print(f"{name:14s} CRPS {crps_loss(y_test, dist):.2f} thousand dollars", end="")
-    print(f", coverage {covered[2]:.2f} and {covered[4]:.2f}, width {width[2]:.0f} and {width[4]:.0f}")
+    print(
+        f", coverage {covered[2]:.2f} and {covered[4]:.2f}, width {width[2]:.0f} and {width[4]:.0f}"
+    )
 left.plot([0.5, 1], [0.5, 1], "k--", linewidth=0.9)
 left.set(xlabel="nominal coverage", ylabel="observed coverage")
 right.set(xlabel="nominal coverage", ylabel="mean width (1000 dollars)", yscale="log")

@@ -69,10 +69,10 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
     are added beyond the given ones as far as the n rows have a rank for them: a 99 % interval has bounds of
     its own from 199 rows on. A given level without a rank is shifted as far as the outermost one that has.
 
-    Quantiles of LightGBM with its defaults at eleven levels, calibrated on out-of-fold rows: means over eleven
-    data sets and two splits, geometric ones for CRPS and the score of 90 % intervals relative to those of the
-    quantiles as fitted. The factor is that of ``StdScalingRecalibrator(objective="coverage")``, the map that
-    of `IsotonicRecalibrator`.
+    Quantiles of LightGBM with its defaults at eleven levels, calibrated on out-of-fold rows: means over
+    eleven data sets and two splits, geometric ones for CRPS and the score of 90 % intervals relative to those
+    of the quantiles as fitted. The factor is that of ``StdScalingRecalibrator(objective="coverage")``, the
+    map that of `IsotonicRecalibrator`.
 
     ==============  =============  =====  ==============  =============  =============
     training rows   recalibration  CRPS   interval score  coverage 90 %  coverage 99 %
