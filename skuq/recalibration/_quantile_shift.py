@@ -16,18 +16,21 @@ _LEVELS = np.linspace(0.05, 0.95, 19)
 _TAIL_LEVELS = np.array([0.05, 0.025, 0.01, 0.005, 0.0025, 0.001, 0.0005])
 """Levels that the rows may add: the bounds of intervals of 90 to 99.9 %."""
 
+_SMALLER = 1 - 1e-6
+"""Share of the outermost level below which a level of the tails is another one."""
+
 _ROUNDING = 8
 """Units in the last place by which a shift may miss the targets that it was computed from."""
 
 
 class QuantileShiftRecalibrator(BaseRecalibrator):
-    r"""Shift each quantile so that it is exceeded as often as its level states.
+    r"""Shift each quantile so that the share of targets below it is its level.
 
     It answers how far the 5 %, 50 % and 95 % quantiles of a model lie off, and moves each of them by its own
     distance, as conformalized quantile regression moves the two bounds of one interval [1]_. Tails are learnt
     from the calibration rows as far out as these reach, mostly further than the model's own quantiles. It
     suits quantile regression, whose intervals are too short on new rows. Prefer `IsotonicRecalibrator` where
-    a smooth density is needed, `StdScalingRecalibrator` with fewer than about 100 rows or where the point
+    a smooth density is needed, `StdScalingRecalibrator` with fewer than about 50 rows or where the point
     prediction must not change, and `ConformalRecalibrator` for a guarantee.
 
     Parameters
@@ -160,8 +163,9 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
 def _with_tails(levels: FloatArray, n: float) -> FloatArray:
     """Return the levels, and those of the tails beyond them for which n rows have a rank."""
     tails = _TAIL_LEVELS[_TAIL_LEVELS * (n + 1) >= 1]
-    lower, upper = tails[::-1], 1 - tails
-    return np.concatenate([lower[lower < levels[0]], levels, upper[upper > levels[-1]]])
+    # a level that is the outermost one but for rounding would make the density there 0 / 0
+    lower, upper = (tails[tails < outermost * _SMALLER] for outermost in (levels[0], 1 - levels[-1]))
+    return np.concatenate([lower[::-1], levels, 1 - upper])
 
 
 def _width(dist: Distribution) -> FloatArray:

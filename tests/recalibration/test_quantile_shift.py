@@ -68,6 +68,15 @@ def test_levels_are_those_of_the_quantiles_the_given_or_nineteen():
     assert_allclose(normal.levels_, np.linspace(0.05, 0.95, 19))
 
 
+def test_levels_of_the_tails_that_are_given_already_are_not_repeated():
+    dist, y = make_rows(300)
+    levels = [0.025 * (1 + 1e-12), 0.5, 0.95 - 1e-16]
+    fitted = QuantileShiftRecalibrator(levels=levels).fit(dist, y)
+    assert_allclose(fitted.levels_, [0.005, 0.01, 0.025, 0.5, 0.95, 0.975, 0.99, 0.995])
+    assert (np.diff(fitted.levels_) > 1e-6).all()
+    assert np.isfinite(fitted.transform(dist).quantile([1e-6, 1 - 1e-6])).all()
+
+
 def test_a_level_without_a_rank_is_shifted_as_far_as_the_outermost_one_that_has():
     dist, y = make_rows(1)
     fitted = QuantileShiftRecalibrator().fit(dist, y)
