@@ -40,8 +40,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         A FrozenEstimator is not refitted: the rows given to `fit` must be new to it, and only the
         recalibrator learns from them.
     recalibrator : recalibrator or None, default=None
-        Cloned. None takes `StdScalingRecalibrator`; for quantile models use
-        ``StdScalingRecalibrator(objective="coverage")`` or `IsotonicRecalibrator`.
+        Cloned. None takes `StdScalingRecalibrator`; for quantile models use `QuantileShiftRecalibrator`.
     cv : int, splitter or iterable of (train, test), default=5
         Folds that give the calibration pairs; any splitter, time-ordered or repeated ones too. An
         int k is ``KFold(k, shuffle=True)``.
@@ -68,6 +67,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     --------
     UncertaintyRegressor : A predictive distribution for any regressor.
     StdScalingRecalibrator : One factor for every standard deviation.
+    QuantileShiftRecalibrator : A shift for the quantile of each level.
     IsotonicRecalibrator : A monotone map of the probability levels.
 
     Notes

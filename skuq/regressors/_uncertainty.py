@@ -17,9 +17,9 @@ from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
 from skuq.regressors._conformal.regressor import ConformalRegressor
+from skuq.regressors._default_recalibrator import DefaultRecalibrator
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
-from skuq.regressors._interval_scaling import IntervalScaling
 from skuq.regressors._method_rules import is_calibrated, method_of
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
 from skuq.regressors._progress import Progress
@@ -126,18 +126,14 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     as known. Where the assumptions do not hold, such as one variance for all rows, it is miscalibrated: use
     ``method="recalibrated"`` or "residual".
 
-    A distribution fitted to the training rows is too narrow on new ones. "recalibrated" multiplies its
-    width by one factor, estimated from out-of-fold predictions so that 90 % intervals contain 90 % of these
-    rows, or uses `~skuq.recalibration.IsotonicRecalibrator` where no such factor exists. Mean coverage of
-    90 % intervals on 95 samples of 15 data sets, of quantile gradient boosting, linear quantile regression,
-    NGBoost and CatBoost:
-
-    =============  ===========  ============  ==============
-    training rows  as fitted    recalibrated  change in CRPS
-    =============  ===========  ============  ==============
-    150            77 %         91 %          4 % lower
-    1000           87 %         90 %          1 % lower
-    =============  ===========  ============  ==============
+    A distribution fitted to the training rows is too narrow on new ones. "recalibrated" corrects it by
+    out-of-fold predictions. Quantiles, fitted at eleven levels or those of a model that predicts several, are
+    shifted level by level, with tails as far out as the rows reach, by
+    `~skuq.recalibration.QuantileShiftRecalibrator`: on eleven data sets with up to 1500 training rows, 90 %
+    intervals of LightGBM's quantiles cover 78 % as fitted and 90 % when shifted, and the CRPS is 1.4 % lower.
+    The width of another distribution is multiplied by one factor, so that 90 % intervals contain 90 % of
+    these rows, or its levels are mapped by `~skuq.recalibration.IsotonicRecalibrator` where no such factor
+    exists.
 
     Forests on bootstrap rows, a hundred trees, on eleven of these data sets with up to 1500 training rows:
     the CRPS of "forest" is 0.92 of that of "residual" (geometric mean), for one fit instead of 5.6.
@@ -224,7 +220,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             if not supports_dist(model):
                 quantiles = {name: options.pop(name) for name in _OF_QUANTILES if name in options}
                 model = MultiQuantileRegressor(model, n_jobs=self.n_jobs, **quantiles)
-            options = {"recalibrator": IntervalScaling(), "cv": cv, **options}
+            options = {"recalibrator": DefaultRecalibrator(), "cv": cv, **options}
             return RecalibratedRegressor(model, **options)
         if method == "forest":
             if "verbose" not in (self.method_params or {}):

@@ -73,6 +73,15 @@ CASES = [
     (UncertaintyRegressor(Ridge(), random_state=0), OUT_OF_SAMPLE | COUNTED),
     (UncertaintyRegressor(Ridge(), "conformal", random_state=0), OUT_OF_SAMPLE | HELD_OUT),
     (UncertaintyRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
+    (
+        UncertaintyRegressor(
+            QuantileRegressor(alpha=0),
+            effort="low",
+            method_params={"levels": [0.1, 0.5, 0.9]},
+            random_state=0,
+        ),
+        OUT_OF_SAMPLE,
+    ),
 ]
 if find_spec("gpytorch"):
     CASES.append((SparseGaussianProcessRegressor(10, max_iter=15, random_state=0), OUT_OF_SAMPLE))
