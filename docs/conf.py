@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import changelog
 import conformal_pictures
 import mathml
+import method_table
 import metric_tables
 import no_break
 import recalibration_pictures
@@ -139,5 +140,6 @@ def setup(app):
     app.connect("build-finished", site_options.write_versions)
     app.connect("builder-inited", changelog.write_changelog)
     app.connect("builder-inited", metric_tables.write_tables)
+    app.connect("builder-inited", method_table.write_table)
     app.connect("builder-inited", recalibration_pictures.write_pictures)
     app.connect("builder-inited", conformal_pictures.write_pictures)

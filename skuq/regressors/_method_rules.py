@@ -86,36 +86,37 @@ def _is_forest(estimator: Any, random_folds: bool) -> bool:
 METHOD_RULES = (
     MethodRule(
         method="native",
-        estimators="a posterior (BayesianRidge, ARDRegression, GaussianProcessRegressor, "
-        "LeastSquaresRegressor), or calibrated on held-out rows already (skuq's other regressors, networks "
-        "with a ``calibration``, recalibrators)",
+        estimators="posterior of its own (BayesianRidge, ARDRegression, GaussianProcessRegressor, "
+        "LeastSquaresRegressor), or calibrated on held-out rows (skuq's other regressors, networks with a "
+        "``calibration``, recalibrators)",
         applies=lambda estimator, _: _has_distribution(estimator) and is_calibrated(estimator),
         fits="1",
-        evidence="exact under the assumptions of the model, or calibrated",
+        evidence="exact under the assumptions of the model, or calibrated already",
     ),
     MethodRule(
         method="recalibrated",
-        estimators="another distribution (NGBoost, CatBoost, quantile forests, mixtures by bagging and "
-        "voting, SparseGaussianProcessRegressor, networks with ``calibration=None``)",
+        estimators="other distribution of its own (NGBoost, CatBoost, quantile forests, mixtures by bagging "
+        "and voting, SparseGaussianProcessRegressor, networks with ``calibration=None``)",
         applies=lambda estimator, _: _has_distribution(estimator),
         fits="6",
-        evidence="90 % intervals as fitted cover 77 % with 150 training rows and 87 % with 1000; "
-        "recalibrated 91 and 90 %",
+        evidence="too narrow as fitted: 90 % intervals of quantile-forest, around 80 %; recalibrated 90 %",
     ),
     MethodRule(
         method="recalibrated",
-        estimators="a quantile loss, itself or as the last step of a Pipeline",
+        estimators="quantile loss, itself or as the last step of a Pipeline",
         applies=lambda estimator, _: configured_levels(estimator) is not None,
-        fits="6 per level, or 6 where one fit learns all levels",
-        evidence="as above",
+        fits="6, of 11 levels each",
+        evidence="90 % intervals of LightGBM cover 78 % as fitted, 90 % recalibrated; CRPS 0.99 of as "
+        "fitted, interval score 0.93",
     ),
     MethodRule(
         method="forest",
-        estimators="a forest or BaggingRegressor with 50 trees or more on bootstrap rows, unless ``cv`` is a "
+        estimators="forest or BaggingRegressor with 50 trees or more on bootstrap rows, unless ``cv`` is a "
         "splitter, which may keep groups together or time in order",
         applies=_is_forest,
         fits="1",
-        evidence="CRPS 0.92 of that of the next rule",
+        evidence="CRPS relative to ``residual``: 0.94 with 60 training rows, 0.94 with 150, 0.92 with up to "
+        "1500",
     ),
     MethodRule(
         method="residual",
@@ -123,7 +124,7 @@ METHOD_RULES = (
         "TransformedTargetRegressor",
         applies=lambda estimator, _: True,
         fits="5.6",
-        evidence="",
+        evidence="applies to every regressor",
     ),
 )
 """In order of preference; the last one applies to every regressor."""
