@@ -6,6 +6,8 @@ With G the cdf and c any point,
     E (Y - c)^2   = 2 int_c^inf (x - c) (1 - G(x)) dx + 2 int_-inf^c (c - x) G(x) dx,
     CRPS(y)       = int_-inf^y G(x)^2 dx + int_y^inf (1 - G(x))^2 dx,
 
+and the squared distance int (G(x) - H(x))^2 dx of two cdfs,
+
 by Gauss-Legendre between landmarks of each row, points between which its cdf is smooth.
 """
 
@@ -82,3 +84,12 @@ def value_crps(dist: Cumulative, y: FloatArray) -> FloatArray:
     for _, x, weight in _panels(edges):
         score += weight * np.where(x < y, dist._cdf(x), dist._sf(x)) ** 2
     return score
+
+
+def value_distance(first: Cumulative, second: Cumulative) -> FloatArray:
+    """Integral of the squared difference of two cdfs, shape (n,)."""
+    edges = np.sort(np.concatenate([first._landmarks(), second._landmarks()], axis=1), axis=1)
+    distance = np.zeros(len(first))
+    for _, x, weight in _panels(edges):
+        distance += weight * (first._cdf(x) - second._cdf(x)) ** 2
+    return distance
