@@ -14,6 +14,7 @@ import conformal_pictures
 import mathml
 import metric_tables
 import no_break
+import pool_pictures
 import recalibration_pictures
 import site_options
 
@@ -141,3 +142,4 @@ def setup(app):
     app.connect("builder-inited", metric_tables.write_tables)
     app.connect("builder-inited", recalibration_pictures.write_pictures)
     app.connect("builder-inited", conformal_pictures.write_pictures)
+    app.connect("builder-inited", pool_pictures.write_pictures)

@@ -11,7 +11,7 @@ and the CRPS of a linear pool with weights w_i and components F_i, whose own sco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import CACHED, Empirical
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture, mean_absolute
-from skuq.distributions._numerics.cdf_quadrature import value_distance
+from skuq.distributions._numerics.cdf_quadrature import value_distances
 from skuq.distributions._numerics.piecewise_cdf import PiecewiseCdf, piecewise_distance
 from skuq.distributions._quantiles import Quantiles
 from skuq.distributions._shared_empirical import SharedEmpirical
@@ -46,31 +46,42 @@ def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
     finite = [part._finite_part() for part in parts]
     n, m = len(finite[0]), len(finite)
     distances = np.zeros((n, m, m))
+    numerical = np.zeros((m, m), dtype=bool)
     for j in range(m):
         for i in range(j):
-            distances[:, i, j] = distances[:, j, i] = _distance(finite[i], finite[j])
+            exact = _exact_distance(finite[i], finite[j])
+            numerical[i, j] = numerical[j, i] = exact is None
+            distances[:, i, j] = distances[:, j, i] = 0.0 if exact is None else exact
+    which = np.flatnonzero(numerical.any(axis=1))
+    for rows in _blocks(n if which.size else 0, _QUADRATURE_ROWS):
+        table = np.zeros((len(distances[rows]), m, m))
+        table[:, which[:, np.newaxis], which] = value_distances([finite[i][rows] for i in which])
+        distances[rows] += np.where(numerical, table, 0.0)
     return distances
 
 
-def _distance(first: Distribution, second: Distribution) -> FloatArray:
+def _exact_distance(first: Distribution, second: Distribution) -> FloatArray | None:
+    """Return the distance of a pair, shape (n,), or None where it takes integration."""
     if _all(Normal | NormalMixture, first, second):
         between = _normal_difference(first, second)
         within = _normal_difference(first, first) + _normal_difference(second, second)
         return np.maximum(between - within / 2, 0.0)
     if _all(Quantiles | Empirical | SharedEmpirical, first, second):
-        size = _n_knots(first) + _n_knots(second)
-        return _in_blocks(_piecewise_distance, first, second, max(1, CACHED // size))
-    return _in_blocks(value_distance, first, second, _QUADRATURE_ROWS)
+        size = max(1, CACHED // (_n_knots(first) + _n_knots(second)))
+        blocks = [
+            piecewise_distance(_piecewise(first[rows]), _piecewise(second[rows]))
+            for rows in _blocks(len(first), size)
+        ]
+        return np.concatenate(blocks)
+    return None
 
 
 def _all(families: Any, *parts: Distribution) -> bool:
     return all(isinstance(part, families) for part in parts)
 
 
-def _in_blocks(distance: Callable[..., FloatArray], first: Any, second: Any, size: int) -> FloatArray:
-    starts = range(0, len(first), size)
-    blocks = [distance(first[start : start + size], second[start : start + size]) for start in starts]
-    return np.concatenate(blocks)
+def _blocks(n: int, size: int) -> list[slice]:
+    return [slice(start, start + size) for start in range(0, n, size)]
 
 
 def _normal_difference(first: Any, second: Any) -> FloatArray:
@@ -92,10 +103,6 @@ def _normal_members(dist: Any) -> list[tuple[FloatArray, FloatArray, Any]]:
 
 def _n_knots(dist: Any) -> int:
     return int((dist.values if isinstance(dist, Quantiles) else dist.members).shape[-1])
-
-
-def _piecewise_distance(first: Distribution, second: Distribution) -> FloatArray:
-    return piecewise_distance(_piecewise(first), _piecewise(second))
 
 
 def _piecewise(dist: Any) -> PiecewiseCdf:

@@ -278,6 +278,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         else:
             self._fit_members(None, member_seeds, data, progress)
             self.weights_, self.recalibrator_ = given, None
+            vars(self).pop("out_of_fold_crps_", None)  # of an earlier fit
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         self._check_options()
@@ -335,10 +336,10 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     ) -> tuple[Pool, list[FloatArray]]:
         """Fit members, weights and recalibrator; return the pool and each fold's weights from the others."""
         rows = np.concatenate([test for _, test in folds])
-        tested = data.take(rows)
-        effective_rows(tested.sample_weight, len(rows))  # raises where weights do not count repetitions
+        repetitions = None if data.sample_weight is None else data.sample_weight[rows]
+        effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
         forecasts = self._fit_members(folds, seeds, data, progress)
-        pool = COMBINATIONS[self.combine].of(forecasts, tested.y, tested.sample_weight)
+        pool = COMBINATIONS[self.combine].of(forecasts, data.y[rows], repetitions)
         everything = np.ones(len(rows), dtype=bool)
         masks = fold_masks([test for _, test in folds])
         given = self._given_weights()

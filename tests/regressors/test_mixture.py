@@ -105,6 +105,7 @@ def test_given_weights_need_no_out_of_fold_forecasts():
     assert given.weights_.tolist() == [0.75, 0.25]
     assert fits == [60, 40, 40, 40, 60]
     assert given.out_of_fold_crps_.index.tolist() == ["counting", "line", "pool"]
+    assert not hasattr(given.set_params(recalibrator=None).fit(X, y), "out_of_fold_crps_")
 
 
 def test_the_table_of_scores_has_standard_errors_of_the_differences():
@@ -346,3 +347,19 @@ def test_an_error_of_a_member_names_it():
     with pytest.raises(ValueError, match="NaN") as caught:
         MixtureRegressor(TWO).fit(X, y)
     assert "Raised in the member 'line'." in caught.value.__notes__
+
+
+def test_a_pool_of_real_data_is_no_worse_than_its_better_member(shared_data):
+    data = shared_data("gal/gal_boston")
+    data = data.sample(frac=1.0, random_state=0)
+    X, y = data.iloc[:, :-1].to_numpy(float), data.iloc[:, -1].to_numpy(float)
+    members = [
+        ("ridge", BayesianRidge()),
+        ("forest", ForestDistributionRegressor(RandomForestRegressor(60))),
+        ("quadratic", make_pipeline(StandardScaler(), PolynomialFeatures(2), BayesianRidge())),
+    ]
+    model = MixtureRegressor(members, random_state=0).fit(X[:350], y[:350])
+    scores = [crps_loss(y[350:], predict_dist(one, X[350:])) for one in model.estimators_]
+    assert crps_loss(y[350:], model.predict_dist(X[350:])) < min(scores)
+    low, high = model.predict_interval(X[350:]).T
+    assert 0.85 < np.mean((low <= y[350:]) & (y[350:] <= high)) < 0.99
