@@ -278,7 +278,8 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         else:
             self._fit_members(None, member_seeds, data, progress)
             self.weights_, self.recalibrator_ = given, None
-            vars(self).pop("out_of_fold_crps_", None)  # of an earlier fit
+            if hasattr(self, "out_of_fold_crps_"):  # of an earlier fit
+                del self.out_of_fold_crps_
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         self._check_options()
