@@ -32,7 +32,8 @@ from sklearn.model_selection import KFold
 from skuq import UncertaintyRegressor, predict_dist
 from skuq.distributions import Distribution, Empirical
 from skuq.metrics import crps_loss, interval_score_loss
-from skuq.regressors import BootstrapRegressor, ResidualRegressor
+from skuq.model_selection import default_estimators
+from skuq.regressors import BootstrapRegressor, MixtureRegressor, ResidualRegressor
 
 DEVELOPMENT = (
     "paper001/abalone",
@@ -114,6 +115,10 @@ def deep_ensemble(seed: int) -> Any:
     from skuq.neural import DeepEnsembleRegressor
 
     return DeepEnsembleRegressor(random_state=seed)
+
+
+def pool(seed: int) -> Any:
+    return MixtureRegressor(default_estimators(), random_state=seed)
 
 
 def ngboost(seed: int) -> Any:
@@ -232,6 +237,7 @@ METHODS = (
         RandomForestRegressor,
     ),
     Method("skuq, deep ensemble", "torch", by_distribution(deep_ensemble)),
+    Method("skuq, pool", "torch", by_distribution(pool)),
     Method("quantile-forest", "quantile_forest", by_distribution(quantile_forest)),
     Method("NGBoost", "ngboost", by_distribution(ngboost)),
     Method("CatBoost with uncertainty", "catboost", by_distribution(catboost)),

@@ -15,6 +15,7 @@ import mathml
 import method_table
 import metric_tables
 import no_break
+import pool_pictures
 import recalibration_pictures
 import site_options
 
@@ -143,3 +144,4 @@ def setup(app):
     app.connect("builder-inited", method_table.write_table)
     app.connect("builder-inited", recalibration_pictures.write_pictures)
     app.connect("builder-inited", conformal_pictures.write_pictures)
+    app.connect("builder-inited", pool_pictures.write_pictures)

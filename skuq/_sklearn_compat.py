@@ -17,6 +17,7 @@ from sklearn.ensemble._forest import ForestRegressor
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
 from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.metaestimators import _BaseComposition as BaseComposition
 from sklearn.utils.parallel import Parallel
 from sklearn.utils.parallel import delayed as sklearn_delayed
 from sklearn.utils.validation import _check_method_params as slice_fit_params
@@ -62,6 +63,7 @@ except ImportError:
 
 
 __all__ = [
+    "BaseComposition",
     "BaseScorer",
     "CallbackSupportMixin",
     "ForestRegressor",

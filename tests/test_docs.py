@@ -69,6 +69,10 @@ CLAIMS = {
         "bounds[:3].round().tolist() == [[163, 345], [175, 337], [84, 318]]",
         "round(prediction_interval_coverage(y_test, bounds), 2) == 0.89",
     ],
+    "docs/explanation/pools.rst": [
+        "table == {'member': (0.9, 0.627), 'pool': (0.98, 0.52), 'recalibrated': (0.89, 0.49)}",
+        "model.out_of_fold_crps_.index.tolist() == ['ridge', 'neighbours', 'pool']",
+    ],
     "docs/explanation/calibrated-and-sharp.rst": [
         "table['the truth'] == [0.9, 0.008, 0.5, 0.284]",
         "table['one width for all'] == [0.9, 0.018, 0.53, 0.293]",
@@ -366,11 +370,13 @@ def test_every_recalibrator_has_a_picture_and_a_row_in_both_tables():
         assert len(re.findall(rf": {name}\n~+\n\n.. image:: generated/", text)) == 1, name
 
 
-@pytest.mark.parametrize("page", ["recalibration", "conformal"])
-def test_pictures_are_written_for_the_page(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("page", "pictures"), [("recalibration", "recalibration"), ("conformal", "conformal"), ("pools", "pool")]
+)
+def test_pictures_are_written_for_the_page(page, pictures, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    module = runpy.run_path(str(ROOT / "docs" / f"{page}_pictures.py"))
+    module = runpy.run_path(str(ROOT / "docs" / f"{pictures}_pictures.py"))
     module["write_pictures"](SimpleNamespace(srcdir=tmp_path))
     written = {path.name for path in (tmp_path / "explanation" / "generated").iterdir()}
     text = (ROOT / "docs" / "explanation" / f"{page}.rst").read_text(encoding="utf-8")

@@ -293,7 +293,9 @@ class BaseUncertaintyRegressor(
         routing : MetadataRouter, or MetadataRequest where no estimator is wrapped
             See scikit-learn's user guide on metadata routing.
         """
-        return router_for(self) if hasattr(self, "estimator") else super().get_metadata_routing()
+        if hasattr(self, "estimator"):
+            return router_for(self, estimator=self.estimator)
+        return super().get_metadata_routing()
 
     def __sklearn_tags__(self) -> Tags:
         """Say what the wrapped estimator takes; X is passed on to it as it is."""

@@ -41,9 +41,11 @@ __all__ = [
     "check_new",
     "check_y",
     "read_training",
+    "routed_groups",
     "router_for",
     "splitter_of",
     "weight_keyword",
+    "weight_params_for",
     "weights_for",
 ]
 
@@ -179,17 +181,17 @@ def splitter_of(estimator: Any) -> Any:
     return cv if hasattr(cv, "split") else KFold()
 
 
-def router_for(owner: Any) -> MetadataRouter:
-    """Return the metadata router of a meta-estimator: groups to the splitter, the rest to the child.
+def router_for(owner: Any, **children: Any) -> MetadataRouter:
+    """Return the metadata router of a meta-estimator: groups to the splitter, the rest to the children.
 
-    Weights in ``fit`` are the child's question, as long as the user makes no request on the owner.
+    Weights in ``fit`` are the children's question, as long as the user makes no request on the owner.
     """
     own = BaseEstimator.get_metadata_routing(owner)
     if own.fit.requests.get("sample_weight", True) is None:
         own.fit.requests.pop("sample_weight")
     router = MetadataRouter(owner=type(owner).__name__).add_self_request(own)
     fits = MethodMapping().add(caller="fit", callee="fit").add(caller="fit_transform", callee="fit")
-    router.add(estimator=owner.estimator, method_mapping=fits)
+    router.add(**children, method_mapping=fits)
     if hasattr(owner, "cv"):
         splits = MethodMapping().add(caller="fit", callee="split").add(caller="fit_transform", callee="split")
         router.add(splitter=splitter_of(owner), method_mapping=splits)
@@ -281,11 +283,16 @@ def _split_routed(
     routed = process_routing(owner, caller, **given)
     params = dict(routed.estimator.fit)
     weight_params = {"sample_weight": params.pop("sample_weight")} if "sample_weight" in params else {}
-    split = dict(routed.splitter.split) if hasattr(owner, "cv") else {}
+    return params, weight_params, routed_groups(routed) if hasattr(owner, "cv") else None
+
+
+def routed_groups(routed: Any) -> Any:
+    """Return the groups that metadata routing gives to the splitter, or None."""
+    split = dict(routed.splitter.split)
     groups = split.pop("groups", None)
     if split:
         raise ValueError(f"`cv` requests {sorted(split)}, but only `groups` can be passed on to a splitter.")
-    return params, weight_params, groups
+    return groups
 
 
 def _split_plain(
@@ -306,15 +313,18 @@ def _split_plain(
         )
     if params and not hasattr(owner, "estimator"):
         raise TypeError(f"{type(owner).__name__}.fit takes no parameters {sorted(params)}.")
-    if weight is None:
-        return params, {}, groups
-    keyword = weight_keyword(owner.estimator)
+    return params, weight_params_for(owner.estimator, weight) if weight is not None else {}, groups
+
+
+def weight_params_for(estimator: Any, weight: FloatArray) -> dict[str, FloatArray]:
+    """Return the weights under the keyword by which the estimator's ``fit`` takes them."""
+    keyword = weight_keyword(estimator)
     if keyword is None:
         raise ValueError(
-            f"`sample_weight` is given, but {type(owner.estimator).__name__} takes none in `fit`. Leave it "
+            f"`sample_weight` is given, but {type(estimator).__name__} takes none in `fit`. Leave it "
             "out, use an estimator that takes weights, or BootstrapRegressor, which resamples by them."
         )
-    return params, {keyword: weight}, groups
+    return {keyword: weight}
 
 
 def weights_for(estimator: Any, weight: FloatArray | None, name: str) -> dict[str, Any]:

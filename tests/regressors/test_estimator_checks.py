@@ -13,6 +13,7 @@ from skuq.regressors import (
     ConformalRegressor,
     ForestDistributionRegressor,
     LeastSquaresRegressor,
+    MixtureRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
@@ -54,6 +55,20 @@ CASES = [
     (RecalibratedRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
     (
         RecalibratedRegressor(LeastSquaresRegressor(), IsotonicRecalibrator(), ensemble=True, random_state=0),
+        OUT_OF_SAMPLE,
+    ),
+    (
+        MixtureRegressor([("ols", LeastSquaresRegressor()), ("ridge", BayesianRidge())], random_state=0),
+        OUT_OF_SAMPLE,
+    ),
+    (
+        MixtureRegressor(
+            [("ols", LeastSquaresRegressor()), ("ridge", BayesianRidge())],
+            weights="equal",
+            combine="quantiles",
+            recalibrator=IsotonicRecalibrator(),
+            random_state=0,
+        ),
         OUT_OF_SAMPLE,
     ),
     (ConformalRegressor(LinearRegression(), random_state=0), OUT_OF_SAMPLE | HELD_OUT | OBSERVED),
