@@ -21,7 +21,7 @@ MAX_FUNCTION_LINES = 60
 MAX_PRIVATE_FILES = 12
 
 BASE = {"exceptions", "_warnings", "_typing", "_sklearn_compat"}
-CHECKED = BASE | {"_validation", "_versioned"}
+CHECKED = BASE | {"_validation", "_versioned", "_prediction_sets"}
 ALL_BUT_NEURAL = CHECKED | {"distributions", "prediction", "metrics", "recalibration", "regressors"}
 EVERYTHING = ALL_BUT_NEURAL | {"neural", "model_selection", "simulation", "displays", "datasets"}
 
@@ -33,6 +33,7 @@ ALLOWED = {
     "_sklearn_compat": set(),
     "_validation": BASE,
     "_versioned": BASE,
+    "_prediction_sets": BASE | {"_validation"},
     "distributions": CHECKED,
     "prediction": CHECKED | {"distributions"},
     "metrics": CHECKED | {"distributions", "prediction"},
