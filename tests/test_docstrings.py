@@ -37,6 +37,7 @@ OTHERS = {
     ("y_pred", "IntervalDisplay"),
     ("y_pred", "PredictionBandDisplay"),
     ("y_pred", "as_distribution"),
+    ("coverage", "predict_set"),
     ("coverage", "prediction_set"),
 }
 
