@@ -95,14 +95,12 @@ def _selector_inner(selector: RFE, X: Any, predict: Predict) -> Any:
     return predict(selector.estimator_, selector.transform(X))
 
 
-def _target_dist(estimator: TransformedTargetRegressor, X: Any, predict: Predict) -> Any:
+def _target_dist(estimator: TransformedTargetRegressor, X: Any, predict: Predict) -> Distribution:
     check_is_fitted(estimator)
     return map_back(predict(estimator.regressor_, X), estimator.transformer_)
 
 
-def _stacking_inner(
-    stacking: StackingRegressor | StackingClassifier, X: Any, predict: Predict
-) -> Distribution:
+def _stacking_inner(stacking: StackingRegressor | StackingClassifier, X: Any, predict: Predict) -> Any:
     check_is_fitted(stacking)
     return predict(stacking.final_estimator_, stacking.transform(X))
 
