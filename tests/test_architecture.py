@@ -66,7 +66,9 @@ INTERFACES = {
         "_child": {"regressors"},
         "_cross_fit": {"metrics", "regressors", "neural", "model_selection", "simulation"},
         "_failures": {"regressors", "simulation"},
+        "_fit_metadata": {"regressors"},
         "_point": {"regressors", "simulation"},
+        "_random": {"regressors", "neural", "simulation"},
         "_resolve": {"regressors"},
         "_row_sets": {"regressors", "neural"},
         "_rules.no_distribution": {"regressors", "simulation"},
@@ -88,7 +90,6 @@ INTERFACES = {
         "_base": {"neural"},
         "_fit_inputs": {"neural", "simulation"},
         "_progress": {"neural", "simulation"},
-        "_random": {"neural", "simulation"},
         "_standardise": {"neural"},
     },
 }

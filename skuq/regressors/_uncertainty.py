@@ -14,6 +14,7 @@ from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._point import point_predict
+from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._resolve import has_exact_posterior, inner_estimators
 from skuq.prediction._rules.quantile_estimators import configured_levels
 from skuq.prediction._wrapped import fit_wrapped
@@ -27,7 +28,6 @@ from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._interval_scaling import IntervalScaling
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
 from skuq.regressors._progress import Progress
-from skuq.regressors._random import MAX_SEED, seeded_clone
 from skuq.regressors._recalibrated import RecalibratedRegressor
 from skuq.regressors._residual import ResidualRegressor
 

@@ -19,6 +19,7 @@ from skuq.distributions import Quantiles
 from skuq.distributions._numerics.ranks import RANK_TOLERANCE, score_level
 from skuq.prediction._cross_fit import CrossFit, Split, cross_fit, resolve_cv, split_rows
 from skuq.prediction._point import point_predict
+from skuq.prediction._random import seeded_clone
 from skuq.prediction._row_sets import row_mask
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._conformal.cross_bounds import (
@@ -35,7 +36,6 @@ from skuq.regressors._conformal.settings import ConformalSettings, warn_of_few_r
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._members import predict_member
 from skuq.regressors._progress import Progress
-from skuq.regressors._random import seeded_clone
 
 __all__ = ["CrossConformal", "fit_cross"]
 

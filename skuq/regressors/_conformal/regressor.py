@@ -21,6 +21,7 @@ from skuq._validation import (
     check_sample_weight,
 )
 from skuq.distributions import Distribution
+from skuq.prediction._random import MAX_SEED
 from skuq.recalibration._mondrian import check_groups
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._conformal.cross import fit_cross
@@ -33,7 +34,6 @@ from skuq.regressors._conformal.settings import (
 from skuq.regressors._conformal.split import SplitConformal, fit_split
 from skuq.regressors._fit_inputs import TrainingData, check_y
 from skuq.regressors._progress import Progress
-from skuq.regressors._random import MAX_SEED
 
 __all__ = ["ConformalRegressor"]
 

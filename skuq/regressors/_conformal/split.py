@@ -24,6 +24,7 @@ from skuq.distributions import Distribution, Quantiles, concat
 from skuq.distributions._numerics.ranks import RANK_TOLERANCE, score_level
 from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
 from skuq.prediction._point import point_predict
+from skuq.prediction._random import seeded_clone
 from skuq.prediction._row_sets import row_mask
 from skuq.recalibration._mondrian import read_labels
 from skuq.regressors._conformal.adaptive import AdaptiveCalibration
@@ -32,7 +33,6 @@ from skuq.regressors._conformal.scores import SCORES, ConformalScore
 from skuq.regressors._conformal.settings import ConformalSettings, warn_of_few_rows
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
-from skuq.regressors._random import seeded_clone
 
 __all__ = ["SplitConformal", "fit_split"]
 
