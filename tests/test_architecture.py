@@ -83,6 +83,7 @@ INTERFACES = {
         "_ucc.curve": {"recalibration"},
     },
     "recalibration": {
+        "_calibration_set": {"regressors"},
         "_mondrian": {"regressors"},
         "_residuals": {"regressors"},
     },
