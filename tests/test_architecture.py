@@ -22,7 +22,14 @@ MAX_PRIVATE_FILES = 12
 
 BASE = {"exceptions", "_warnings", "_typing", "_sklearn_compat"}
 CHECKED = BASE | {"_validation", "_versioned", "_prediction_sets"}
-ALL_BUT_NEURAL = CHECKED | {"distributions", "prediction", "metrics", "recalibration", "regressors"}
+ALL_BUT_NEURAL = CHECKED | {
+    "distributions",
+    "prediction",
+    "metrics",
+    "recalibration",
+    "regressors",
+    "classifiers",
+}
 EVERYTHING = ALL_BUT_NEURAL | {"neural", "model_selection", "simulation", "displays", "datasets"}
 
 # The packages that each package may import; a package may always import itself.
@@ -39,6 +46,7 @@ ALLOWED = {
     "metrics": CHECKED | {"distributions", "prediction"},
     "recalibration": CHECKED | {"distributions", "metrics"},
     "regressors": CHECKED | {"distributions", "prediction", "recalibration", "metrics"},
+    "classifiers": CHECKED | {"distributions", "prediction", "recalibration", "metrics"},
     "neural": ALL_BUT_NEURAL,
     "model_selection": ALL_BUT_NEURAL,
     "simulation": ALL_BUT_NEURAL,
@@ -50,7 +58,7 @@ ALLOWED = {
 # In metrics, only the modules that predict by a model, or cross-fit one, may import `prediction`.
 METRICS_THAT_PREDICT = {"_conditional_coverage", "_scorer", "_report.report", "_significance"}
 # Packages that calibrate or fit use the formulas of metrics, not what is built around them.
-CALIBRATING = {"recalibration", "regressors", "neural"}
+CALIBRATING = {"recalibration", "regressors", "classifiers", "neural"}
 
 # The internal interface of each package: private modules that other packages may import, and which ones do.
 INTERFACES = {
@@ -60,20 +68,21 @@ INTERFACES = {
         "_members": {"recalibration"},
         "_pit": {"metrics", "recalibration"},
         "_transformer": {"recalibration", "regressors"},
-        "_unreachable_levels": {"metrics", "regressors"},
+        "_unreachable_levels": {"metrics", "regressors", "classifiers"},
     },
     "prediction": {
-        "_child": {"regressors"},
-        "_cross_fit": {"metrics", "regressors", "neural", "model_selection", "simulation"},
+        "_child": {"regressors", "classifiers"},
+        "_cross_fit": {"metrics", "regressors", "classifiers", "neural", "model_selection", "simulation"},
         "_failures": {"regressors", "simulation"},
-        "_fit_metadata": {"regressors"},
+        "_fit_metadata": {"regressors", "classifiers"},
         "_point": {"regressors", "simulation"},
-        "_random": {"regressors", "neural", "simulation"},
+        "_predict_set": {"classifiers"},
+        "_random": {"regressors", "classifiers", "neural", "simulation"},
         "_resolve": {"regressors"},
-        "_row_sets": {"regressors", "neural"},
+        "_row_sets": {"regressors", "classifiers", "neural"},
         "_rules.no_distribution": {"regressors", "simulation"},
         "_rules.quantile_estimators": {"regressors"},
-        "_wrapped": {"regressors", "model_selection", "simulation"},
+        "_wrapped": {"regressors", "classifiers", "model_selection", "simulation"},
     },
     "metrics": {
         "_binning": {"recalibration"},
@@ -83,8 +92,8 @@ INTERFACES = {
         "_ucc.curve": {"recalibration"},
     },
     "recalibration": {
-        "_calibration_set": {"regressors"},
-        "_mondrian": {"regressors"},
+        "_calibration_set": {"regressors", "classifiers"},
+        "_mondrian": {"regressors", "classifiers"},
         "_residuals": {"regressors"},
     },
     "regressors": {

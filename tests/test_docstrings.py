@@ -22,6 +22,7 @@ PACKAGES = (
     "simulation",
     "displays",
     "distributions",
+    "classifiers",
 )
 FIRST_SENTENCES = {
     "y_true": "Observed targets.",
@@ -37,6 +38,7 @@ OTHERS = {
     ("y_pred", "IntervalDisplay"),
     ("y_pred", "PredictionBandDisplay"),
     ("y_pred", "as_distribution"),
+    ("coverage", "ConformalClassifier.predict_set"),
     ("coverage", "predict_set"),
     ("coverage", "prediction_set"),
 }
