@@ -33,7 +33,7 @@ class GivenProba(ClassifierMixin, BaseEstimator):
 
 
 def miscalibrated_rows(n, rng):
-    """Probabilities without ties, and labels drawn from others: flatter, with the classes in another order."""
+    """Probabilities without ties, and labels drawn from others: flatter, in another order of classes."""
     proba = rng.dirichlet([0.4, 0.6, 0.8, 1.0], size=n)
     truth = 0.5 * proba + 0.3 * proba[:, [1, 2, 3, 0]] + 0.05
     labels = (truth.cumsum(axis=1) < rng.random((n, 1)) * truth.sum(axis=1, keepdims=True)).sum(axis=1)

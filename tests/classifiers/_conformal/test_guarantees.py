@@ -75,9 +75,10 @@ def test_class_conditional_coverage_follows_the_beta_law_of_each_class(score):
             random_state=index,
             **SCORES[score],
         ).fit(X[calibrating], y[calibrating])
-        for label, of_class in rows.items():
-            test = of_class[n_cal:]
-            counts[label].append(contains(model.predict_set(X[test], coverage), y[test]).sum())
+        test = np.concatenate([of_class[n_cal:] for of_class in rows.values()])
+        covers = contains(model.predict_set(X[test], coverage), y[test])
+        for label in CLASSES:
+            counts[label].append(covers[y[test] == label].sum())
     assert all(p_value(of_class, coverage, n_cal) > 1e-3 for of_class in counts.values())
 
 
@@ -89,12 +90,18 @@ def test_with_the_default_coverage_is_at_least_nominal(options):
     assert kept > coverage - 3 * error
 
 
+def hard_and_easy_rows(n, rng):
+    """Rows of which those with a probable first class have labels at random, the others those predicted."""
+    X = rng.dirichlet([0.4, 0.6, 0.8, 1.0], size=n)
+    labels = (X.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    hard = X[:, 0] > 0.4
+    labels[hard] = rng.integers(4, size=hard.sum())
+    return X, CLASSES[np.minimum(labels, 3)], hard
+
+
 def test_groups_have_their_own_coverage():
-    rng = np.random.default_rng(0)
-    X, y = miscalibrated_rows(12_000, rng)
-    hard = X[:, 0] > X[:, 3]
-    y[hard] = rng.choice(CLASSES, size=hard.sum())  # one group is guessed
-    options = {"allow_empty": True, "group_by": lambda X: np.where(X[:, 0] > X[:, 3], "hard", "easy")}
+    X, y, hard = hard_and_easy_rows(12_000, np.random.default_rng(0))
+    options = {"allow_empty": True, "group_by": lambda X: np.where(X[:, 0] > 0.4, "hard", "easy")}
     apart = ConformalClassifier(FrozenEstimator(GivenProba()), **options).fit(X[:6000], y[:6000])
     together = ConformalClassifier(FrozenEstimator(GivenProba()), allow_empty=True).fit(X[:6000], y[:6000])
     new, is_hard = X[6000:], hard[6000:]
@@ -102,7 +109,8 @@ def test_groups_have_their_own_coverage():
     pooled = contains(together.predict_set(new), y[6000:])
     assert by_group[is_hard].mean() == pytest.approx(0.9, abs=0.025)
     assert by_group[~is_hard].mean() == pytest.approx(0.9, abs=0.025)
-    assert pooled[is_hard].mean() < 0.86 < 0.91 < pooled[~is_hard].mean()
+    assert pooled[is_hard].mean() < 0.88
+    assert pooled[~is_hard].mean() > 0.91
 
 
 def test_density_ratios_keep_coverage_under_covariate_shift():
@@ -111,19 +119,19 @@ def test_density_ratios_keep_coverage_under_covariate_shift():
     def ratio(X):
         return np.where(X[:, 0] > 0.4, 4.0, 1.0)
 
-    rng = np.random.default_rng(0)
-    X, y = miscalibrated_rows(16_000, rng)
-    hard = X[:, 0] > 0.4
-    y[hard] = rng.choice(CLASSES, size=hard.sum())
-    new = 8000 + rng.choice(8000, size=8000, p=ratio(X[8000:]) / ratio(X[8000:]).sum())
     achieved = []
-    for density_ratio in (None, ratio):
-        model = ConformalClassifier(
-            FrozenEstimator(GivenProba()), density_ratio=density_ratio, allow_empty=True
-        ).fit(X[:8000], y[:8000])
-        achieved.append(contains(model.predict_set(X[new]), y[new]).mean())
-    assert achieved[0] < 0.86
-    assert achieved[1] == pytest.approx(0.9, abs=0.02)
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, y, _ = hard_and_easy_rows(12_000, rng)
+        new = 6000 + rng.choice(6000, size=6000, p=ratio(X[6000:]) / ratio(X[6000:]).sum())
+        for density_ratio in (None, ratio):
+            model = ConformalClassifier(
+                FrozenEstimator(GivenProba()), density_ratio=density_ratio, allow_empty=True
+            ).fit(X[:6000], y[:6000])
+            achieved.append(contains(model.predict_set(X[new]), y[new]).mean())
+    unweighted, weighted = np.mean(achieved[::2]), np.mean(achieved[1::2])
+    assert unweighted < 0.86
+    assert weighted == pytest.approx(0.9, abs=0.012)
 
 
 def test_density_ratios_keep_the_coverage_of_each_class_too():
@@ -142,10 +150,12 @@ def test_density_ratios_keep_the_coverage_of_each_class_too():
 
 
 @pytest.mark.parametrize("options", [{"method": "lac"}, {"method": "aps", "randomized": True}])
-@pytest.mark.parametrize("model", [LogisticRegression(), DecisionTreeClassifier(max_depth=3, random_state=0)])
+@pytest.mark.parametrize(
+    "model", [LogisticRegression(max_iter=2000), DecisionTreeClassifier(max_depth=3, random_state=0)]
+)
 def test_folds_cover_about_as_nominal(options, model):
     achieved = []
-    for seed in range(8):
+    for seed in range(5):
         X, y = make_blobs(1150, centers=5, cluster_std=3.5, random_state=seed)
         fitted = ConformalClassifier(model, cv=5, allow_empty=True, random_state=seed, **options)
         fitted.fit(X[:150], y[:150])
@@ -155,11 +165,11 @@ def test_folds_cover_about_as_nominal(options, model):
 
 def test_stratified_rows_cover_as_nominal_with_every_score():
     achieved = {score: [] for score in SCORES}
-    for seed in range(20):
+    for seed in range(12):
         X, y = make_blobs(1200, centers=5, cluster_std=3.5, random_state=seed)
         for score, options in SCORES.items():
             model = ConformalClassifier(
-                LogisticRegression(), allow_empty=True, random_state=seed, **options
+                LogisticRegression(max_iter=2000), allow_empty=True, random_state=seed, **options
             ).fit(X[:200], y[:200])
             achieved[score].append(contains(model.predict_set(X[200:], 0.9), y[200:], model.classes_).mean())
     for of_score in achieved.values():
