@@ -212,6 +212,11 @@ CLAIMS = {
         "epistemic[1] < 0.7 * epistemic[0] and error[1] < 0.7 * error[0]",
         "(np.abs(np.log(np.divide(epistemic, error))) < 0.5).all()",
     ],
+    "docs/guides/how_to/prediction_sets.py": [
+        "plain < 0.93 < covered and covered > 0.935",
+        "by_score == {'lac': [0.73, 0.98, 1.33], 'aps': [0.87, 0.98, 1.89]}",
+        "min(digit['together']) < 0.87 and min(digit['by class']) >= 0.93",
+    ],
     "docs/guides/how_to/networks.py": [
         "0.8 < coverage < 0.98 and len(losses) == 2 and len(scores) == 9 and best in rates",
         "dist.aleatoric().std()[X_new[:, 1] > 0].mean() > 1.5 * dist.aleatoric().std()[X_new[:, 1] < 0]"
