@@ -17,11 +17,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_regression
 from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skuq
-from skuq import distributions, metrics, recalibration, regressors
+from skuq import classifiers, distributions, metrics, recalibration, regressors
 from skuq.metrics._spec import all_specs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -473,6 +474,10 @@ FEATURES = {
         "{'expected_normalized_calibration_error', 'uncertainty_calibration_error',"
         " 'quantile_calibration_error'} <= set(metrics.__all__)"
     ),
+    "prediction sets or calibration of classifiers": (
+        "classifiers.ConformalClassifier(GaussianNB(), random_state=0).fit(X, y > 0)"
+        ".predict_set(X, [0.5, 0.9]).shape == (90, 2, 2)"
+    ),
     "coverage by group or feature": "len(metrics.conditional_coverage(y, dist, groups=y > 0)) == 2",
     "coverage as a function of X, without groups": (
         "{'conditional_coverage_error', 'worst_slab_coverage'} <= set(metrics.__all__)"
@@ -490,7 +495,6 @@ NO_FEATURES = {
     "ensembles refitted along a time series": "'enbpi' not in conformal_methods",
     "guarantee for functions of x": None,
     "control of other risks than miscoverage": None,
-    "classification": "not any('Classifier' in name for name in regressors.__all__)",
     "survival analysis": None,
 }
 
@@ -517,6 +521,8 @@ EXPRESSION_NAMES = {
     "distributions": distributions,
     "recalibration": recalibration,
     "regressors": regressors,
+    "classifiers": classifiers,
+    "GaussianNB": GaussianNB,
 }
 
 
