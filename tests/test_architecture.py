@@ -21,8 +21,15 @@ MAX_FUNCTION_LINES = 60
 MAX_PRIVATE_FILES = 12
 
 BASE = {"exceptions", "_warnings", "_typing", "_sklearn_compat"}
-CHECKED = BASE | {"_validation", "_versioned"}
-ALL_BUT_NEURAL = CHECKED | {"distributions", "prediction", "metrics", "recalibration", "regressors"}
+CHECKED = BASE | {"_validation", "_versioned", "_prediction_sets"}
+ALL_BUT_NEURAL = CHECKED | {
+    "distributions",
+    "prediction",
+    "metrics",
+    "recalibration",
+    "regressors",
+    "classifiers",
+}
 EVERYTHING = ALL_BUT_NEURAL | {"neural", "model_selection", "simulation", "displays", "datasets"}
 
 # The packages that each package may import; a package may always import itself.
@@ -33,11 +40,13 @@ ALLOWED = {
     "_sklearn_compat": set(),
     "_validation": BASE,
     "_versioned": BASE,
+    "_prediction_sets": BASE | {"_validation"},
     "distributions": CHECKED,
     "prediction": CHECKED | {"distributions"},
     "metrics": CHECKED | {"distributions", "prediction"},
     "recalibration": CHECKED | {"distributions", "metrics"},
     "regressors": CHECKED | {"distributions", "prediction", "recalibration", "metrics"},
+    "classifiers": CHECKED | {"distributions", "prediction", "recalibration", "metrics"},
     "neural": ALL_BUT_NEURAL,
     "model_selection": ALL_BUT_NEURAL,
     "simulation": ALL_BUT_NEURAL,
@@ -51,7 +60,7 @@ METRICS_THAT_PREDICT = {"_conditional_coverage", "_scorer", "_report.report", "_
 # The one module that may import a package of skuq that it else may not, inside of a function, and which one.
 LAZY = {"model_selection._auto_candidates": "neural"}
 # Packages that calibrate or fit use the formulas of metrics, not what is built around them.
-CALIBRATING = {"recalibration", "regressors", "neural"}
+CALIBRATING = {"recalibration", "regressors", "classifiers", "neural"}
 
 # The internal interface of each package: private modules that other packages may import, and which ones do.
 INTERFACES = {
@@ -62,18 +71,21 @@ INTERFACES = {
         "_members": {"recalibration"},
         "_pit": {"metrics", "recalibration"},
         "_transformer": {"recalibration", "regressors"},
-        "_unreachable_levels": {"metrics", "regressors"},
+        "_unreachable_levels": {"metrics", "regressors", "classifiers"},
     },
     "prediction": {
-        "_child": {"regressors"},
-        "_cross_fit": {"metrics", "regressors", "neural", "model_selection", "simulation"},
+        "_child": {"regressors", "classifiers"},
+        "_cross_fit": {"metrics", "regressors", "classifiers", "neural", "model_selection", "simulation"},
         "_failures": {"regressors", "simulation"},
+        "_fit_metadata": {"regressors", "classifiers"},
         "_point": {"regressors", "simulation"},
+        "_predict_set": {"classifiers"},
+        "_random": {"regressors", "classifiers", "neural", "simulation"},
         "_resolve": {"regressors"},
-        "_row_sets": {"regressors", "neural"},
+        "_row_sets": {"regressors", "classifiers", "neural"},
         "_rules.no_distribution": {"regressors", "simulation"},
         "_rules.quantile_estimators": {"regressors"},
-        "_wrapped": {"regressors", "model_selection", "simulation"},
+        "_wrapped": {"regressors", "classifiers", "model_selection", "simulation"},
     },
     "metrics": {
         "_binning": {"recalibration"},
@@ -83,14 +95,14 @@ INTERFACES = {
         "_ucc.curve": {"recalibration"},
     },
     "recalibration": {
-        "_mondrian": {"regressors"},
+        "_calibration_set": {"regressors", "classifiers"},
+        "_mondrian": {"regressors", "classifiers"},
         "_residuals": {"regressors"},
     },
     "regressors": {
         "_base": {"neural"},
         "_fit_inputs": {"neural", "simulation"},
         "_progress": {"neural", "simulation"},
-        "_random": {"neural", "model_selection", "simulation"},
         "_standardise": {"neural"},
     },
 }

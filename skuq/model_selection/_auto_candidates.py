@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
 from skuq._validation import check_random_state
+from skuq.prediction._random import MAX_SEED
 from skuq.regressors import UncertaintyRegressor
-from skuq.regressors._random import MAX_SEED
 
 __all__ = ["default_estimators"]
 

@@ -24,18 +24,13 @@ from skuq._validation import (
 from skuq.distributions import Distribution, concat
 from skuq.prediction import predict_dist
 from skuq.prediction._cross_fit import fold_masks, resolve_cv, row_order, split_rows
+from skuq.prediction._fit_metadata import routed_groups, router_for, weight_params_for
+from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._fit_inputs import (
-    TrainingData,
-    read_training,
-    routed_groups,
-    router_for,
-    weight_params_for,
-)
+from skuq.regressors._fit_inputs import TrainingData, read_training
 from skuq.regressors._pool.criterion import COMBINATIONS, Pool
 from skuq.regressors._pool.members import fit_pool, is_dropped, named_members
 from skuq.regressors._progress import Progress
-from skuq.regressors._random import MAX_SEED, seeded_clone
 from skuq.regressors._recalibrated import check_recalibrator, fit_recalibrator
 
 __all__ = ["MixtureRegressor"]

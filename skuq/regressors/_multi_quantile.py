@@ -14,6 +14,7 @@ from skuq.distributions import Distribution, Quantiles
 from skuq.prediction._child import last_step
 from skuq.prediction._failures import located
 from skuq.prediction._point import point_predict
+from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._rules.quantile_estimators import (
     QuantileLoss,
     find_quantile_loss,
@@ -24,7 +25,6 @@ from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
-from skuq.regressors._random import MAX_SEED, seeded_clone
 
 __all__ = ["MultiQuantileRegressor"]
 
