@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 
 from skuq._sklearn_compat import count_rows, safe_indexing
 from skuq._typing import ArrayLike
@@ -15,15 +17,17 @@ from skuq.displays._display import DrawnCurves, check_cv_results, models_of_cv, 
 from skuq.displays._drawing import check_matplotlib
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ClassDisplay(DrawnCurves, ABC):
     """Base of the displays of class probabilities and prediction sets: a table, or one for each fold."""
 
-    table: Any
-    name: str | None
+    table: pd.DataFrame | list[pd.DataFrame]
+    name: str | None = None
+
+    plot: ClassVar[Callable[..., Any]]  # each display has keywords of its own
 
     _options: ClassVar[tuple[str, ...]]
     """Names of the options of the table; other keywords are those of `plot`."""
@@ -139,4 +143,5 @@ class ClassDisplay(DrawnCurves, ABC):
             given["sample_weight"] = None if weight is None else weight[rows]
             tables.append(cls._table(target[rows], forecast, **given))
         label = type(models[0][0]).__name__ if name is None else name
-        return cls(table=one_or_list(tables), name=label).plot(ax, **kwargs)  # type: ignore[call-arg, attr-defined, no-any-return]
+        display: Self = cls(table=one_or_list(tables), name=label).plot(ax, **kwargs)
+        return display

@@ -81,9 +81,6 @@ class ClassReliabilityDisplay(ClassDisplay):
     [0.48, 0.51, 0.7, 0.86]
     """
 
-    table: pd.DataFrame | list[pd.DataFrame]
-    name: str | None = None
-
     _options: ClassVar[tuple[str, ...]] = ("labels", "of_class", "n_bins", "strategy")
 
     def plot(

@@ -86,9 +86,6 @@ class PredictionSetDisplay(ClassDisplay):
     1      0.9      0.97     0.97  2.44
     """
 
-    table: pd.DataFrame | list[pd.DataFrame]
-    name: str | None = None
-
     _options: ClassVar[tuple[str, ...]] = ("labels", "coverages")
 
     def plot(

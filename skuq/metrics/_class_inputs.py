@@ -19,7 +19,7 @@ from skuq._validation import check_sample_weight, check_single_coverage, check_u
 ClassForecast = np.ndarray
 """Probabilities or, of dtype bool, sets: shape (n, K)."""
 
-_NUMERIC, _TEXT = "biuf", "US"
+_KINDS = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "texts", "S": "bytes"}
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def check_labels(
 ) -> tuple[IntArray, np.ndarray]:
     """Return the code of each target, -1 for those not among the labels, and the label of each column."""
     y = check_class_target(y_true, n)
-    known = np.sort(pd.unique(y)) if labels is None else _as_labels(labels, "labels")
+    known = _sorted_classes(y) if labels is None else _as_labels(labels, "labels")
     if labels is None and len(known) != n_classes:
         raise ValueError(
             f"`labels` must name the class of each of the {n_classes} columns where `y_true` does not hold "
@@ -113,6 +113,14 @@ def check_labels(
         here, there = y[:1].tolist()[0], known[:1].tolist()[0]
         raise TypeError(f"`labels` must be of the kind of `y_true`, got {there!r} there and {here!r} here.")
     return pd.Index(known).get_indexer(pd.Index(y)).astype(np.intp), known
+
+
+def _sorted_classes(y: np.ndarray) -> np.ndarray:
+    """Return the classes that are observed, in the order of scikit-learn's ``classes_``."""
+    try:
+        return np.sort(pd.unique(y))
+    except TypeError as error:
+        raise TypeError("`y_true` must hold labels of one kind, numbers or texts, got a mixture.") from error
 
 
 def check_class(label: Any, name: str, labels: np.ndarray) -> int:
@@ -138,11 +146,10 @@ def _as_labels(values: Any, name: str) -> np.ndarray:
 
 
 def _kind(labels: np.ndarray) -> str:
-    """Return what labels are, where numbers of all types are alike, and texts of all types."""
-    if labels.dtype.kind in _NUMERIC:
-        return "numbers"
-    texts = labels.dtype.kind in _TEXT or all(isinstance(each, str) for each in labels)
-    return "texts" if texts else "objects"
+    """Return what labels are: pandas finds labels of one kind in another nowhere, and 1 is not True."""
+    if labels.dtype == object and all(isinstance(each, str) for each in labels):
+        return "texts"
+    return _KINDS.get(labels.dtype.kind, "objects")
 
 
 def sets_of(forecast: ClassForecast, coverage: Any) -> BoolArray:

@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.metrics import check_scoring
 from sklearn.metrics import get_scorer as sklearn_scorer
 from sklearn.metrics import get_scorer_names as sklearn_scorer_names
-from sklearn.model_selection import StratifiedKFold, cross_validate
+from sklearn.model_selection import KFold, StratifiedKFold, cross_validate
 
 from skuq._sklearn_compat import (
     BaseScorer,
@@ -241,7 +241,7 @@ def shift_curve(
 def _splitter(cv: Any, estimator: Any) -> Any:
     """Return the splitter: shuffled folds where their number is given, for classifiers stratified ones."""
     splitter = resolve_cv(cv, random_state=0)
-    if splitter is not cv and is_classifying(estimator) and (cv is None or isinstance(cv, int)):
+    if splitter is not cv and isinstance(splitter, KFold) and is_classifying(estimator):
         return StratifiedKFold(splitter.n_splits, shuffle=True, random_state=splitter.random_state)
     return splitter
 

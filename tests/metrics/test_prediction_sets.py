@@ -170,6 +170,10 @@ def test_bad_input_is_named(y, y_pred, options, message):
 def test_labels_of_another_kind_are_named():
     with pytest.raises(TypeError, match="`labels` must be of the kind of `y_true`, got 0 there and 'a' here"):
         set_coverage_score(["a", "b", "a", "b"], PROBA, labels=[0, 1])
+    with pytest.raises(TypeError, match="got 0 there and True here"):
+        set_coverage_score([True, False, True, False], PROBA, labels=[0, 1])
+    with pytest.raises(TypeError, match="`y_true` must hold labels of one kind"):
+        set_coverage_score(np.array([1, "a", 1, "a"], dtype=object), PROBA)
     with pytest.raises(TypeError, match="`y_pred` must hold real numbers"):
         set_coverage_score([0, 1], [["a", "b"], ["a", "b"]])
 

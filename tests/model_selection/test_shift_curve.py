@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq.distributions import Normal
+from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import get_scorer, prediction_interval_coverage
 from skuq.model_selection import Tilt, shift_curve
 from skuq.prediction import predict_dist
@@ -274,5 +275,14 @@ def test_bad_input_is_named(options, error, message):
 def test_errors_of_models_and_scorers_are_raised():
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         shift_curve(BayesianRidge(), X, Y[:5], shift=Tilt(0), severities=[0], scoring="picp", cv=FOLDS)
-    with pytest.raises(Exception, match="LogisticRegression"):
-        shift_curve(LogisticRegression(), IRIS, SPECIES, shift=Tilt(0), severities=[0], scoring="picp", cv=3)
+    model = LogisticRegression(max_iter=1000)
+    with pytest.raises(NotProbabilisticError, match="LogisticRegression"):
+        shift_curve(model, IRIS, SPECIES, shift=Tilt(0), severities=[0], scoring="picp", cv=3)
+
+
+def test_the_number_of_folds_may_be_of_numpy():
+    options = {"shift": Tilt(0), "severities": [0], "scoring": "accuracy"}
+    model = LogisticRegression(max_iter=1000)
+    found = shift_curve(model, IRIS, SPECIES, cv=np.int64(3), **options)
+    expected = shift_curve(model, IRIS, SPECIES, cv=3, **options)
+    np.testing.assert_array_equal(found["accuracy"], expected["accuracy"])

@@ -237,6 +237,11 @@ def _rows(
         if labels is not None or each.dtype == np.bool_ or each.shape[1] != 2:
             n_classes = check_class_forecast(each).shape[1]
             return RowsOfClasses(y_true, labels, n_classes, sample_weight)
+    if tables and np.asarray(y_true).dtype.kind in "US":
+        raise ValueError(
+            "`labels` must be given for two classes, got None: without, two columns are bounds. Pass "
+            "`labels=estimator.classes_`."
+        )
     return Rows(y_true, sample_weight)
 
 

@@ -86,6 +86,8 @@ def test_two_classes_need_their_labels():
     report = report_of([0, 1, 1], proba, labels=[0, 1], **QUICK)
     assert list(report.index) == NAMES
     assert "picp" in report_of([0, 1, 1], np.sort(proba), **QUICK).index  # without, they are bounds
+    with pytest.raises(ValueError, match="`labels` must be given for two classes"):
+        report_of(["a", "b", "b"], proba, **QUICK)
 
 
 @pytest.mark.parametrize(
