@@ -32,27 +32,15 @@ def add_noise(X, severity, random_state):
 
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+settings = {"severities": severities, "scoring": ["picp", "mpiw"], "cv": 3, "random_state": 0}
 for name, model in models.items():
-    scores = shift_curve(
-        model,
-        X,
-        y,
-        shift=add_noise,
-        severities=severities,
-        scoring=["picp", "mpiw"],
-        cv=3,
-        random_state=0,
-    )
-    for ax, scorer, label in ((left, "picp", "Coverage"), (right, "mpiw", "Mean width (dB)")):
-        nominal = 0.9 if scorer == "picp" else None
-        options = {
-            "scorer": scorer,
-            "score_name": label,
-            "name": name,
-            "ax": ax,
-            "ref_line": nominal,
-        }
-        ShiftCurveDisplay.from_scores(scores, severities, **options)
+    scores = shift_curve(model, X, y, shift=add_noise, **settings)
+    for ax, scorer, label, nominal in (
+        (left, "picp", "Coverage", 0.9),
+        (right, "mpiw", "Mean width (dB)", None),
+    ):
+        options = {"score_name": label, "name": name, "ax": ax, "ref_line": nominal}
+        ShiftCurveDisplay.from_scores(scores, severities, scorer=scorer, **options)
     print(f"{name:13s} coverage", scores["picp"].mean(axis=1).round(2))
 plt.show()
 
