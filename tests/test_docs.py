@@ -68,6 +68,18 @@ CLAIMS = {
         "bounds[:3].round().tolist() == [[163, 345], [175, 337], [84, 318]]",
         "round(prediction_interval_coverage(y_test, bounds), 2) == 0.89",
     ],
+    "docs/explanation/classes.rst": [
+        "(covered, size, calibrated, overconfident, useless) == (0.94, 3.53, 0.003, -0.14, 0.0)",
+        "abs(ece[0] - ece[1]) < 0.03",
+    ],
+    "docs/guides/how_to/shifted_data.py": [
+        "(noisy['forest', 'coverage'] < [0.93, 0.75, 0.5]).all()",
+        "0.7 < noisy['least squares', 'coverage'][1.0] < 0.8",
+        "(noisy.max() - noisy.min())[[('forest', 'width'), ('least squares', 'width')]].max() < 0.5",
+        "effective[0] == 301 and effective[-1] < 50",
+        "coverage['without'] < 0.85 and 0.89 < coverage['with'] < 0.93",
+        "moved['set_coverage'][2] < 0.2 and moved['set_size'][2] < 1.1",
+    ],
     "docs/explanation/calibrated-and-sharp.rst": [
         "table['the truth'] == [0.9, 0.008, 0.5, 0.284]",
         "table['one width for all'] == [0.9, 0.018, 0.53, 0.293]",
