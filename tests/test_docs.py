@@ -17,11 +17,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_regression
 from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skuq
-from skuq import distributions, metrics, recalibration, regressors
+from skuq import classifiers, distributions, metrics, recalibration, regressors
 from skuq.metrics._spec import all_specs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -223,6 +224,11 @@ CLAIMS = {
         "covered_raw < 0.7 and 0.85 < covered < 0.97",
         "epistemic[1] < 0.7 * epistemic[0] and error[1] < 0.7 * error[0]",
         "(np.abs(np.log(np.divide(epistemic, error))) < 0.5).all()",
+    ],
+    "docs/guides/how_to/prediction_sets.py": [
+        "plain < 0.93 < covered and covered > 0.935",
+        "by_score == {'lac': [0.73, 0.98, 1.33], 'aps': [0.87, 0.98, 1.89]}",
+        "min(digit['together']) < 0.87 and min(digit['by class']) >= 0.93",
     ],
     "docs/guides/how_to/networks.py": [
         "0.8 < coverage < 0.98 and len(losses) == 2 and len(scores) == 9 and best in rates",
@@ -480,6 +486,10 @@ FEATURES = {
         "{'expected_normalized_calibration_error', 'uncertainty_calibration_error',"
         " 'quantile_calibration_error'} <= set(metrics.__all__)"
     ),
+    "prediction sets or calibration of classifiers": (
+        "classifiers.ConformalClassifier(GaussianNB(), random_state=0).fit(X, y > 0)"
+        ".predict_set(X, [0.5, 0.9]).shape == (90, 2, 2)"
+    ),
     "coverage by group or feature": "len(metrics.conditional_coverage(y, dist, groups=y > 0)) == 2",
     "coverage as a function of X, without groups": (
         "{'conditional_coverage_error', 'worst_slab_coverage'} <= set(metrics.__all__)"
@@ -497,7 +507,6 @@ NO_FEATURES = {
     "ensembles refitted along a time series": "'enbpi' not in conformal_methods",
     "guarantee for functions of x": None,
     "control of other risks than miscoverage": None,
-    "classification": "not any('Classifier' in name for name in regressors.__all__)",
     "survival analysis": None,
 }
 
@@ -524,6 +533,8 @@ EXPRESSION_NAMES = {
     "distributions": distributions,
     "recalibration": recalibration,
     "regressors": regressors,
+    "classifiers": classifiers,
+    "GaussianNB": GaussianNB,
 }
 
 

@@ -85,7 +85,8 @@ def _sets(estimator: Any, X: Any, coverage: FloatArray) -> BoolArray:
     """Return the sets of the estimator's own method, of what it passes on to, or of its probabilities."""
     if callable(own := getattr(estimator, "predict_set", None)):
         with sequential_in_cluster_task():
-            return _check_sets(own(X, coverage), estimator, X, coverage)
+            own_sets = own(X, coverage if coverage.ndim else float(coverage))
+        return _check_sets(own_sets, estimator, X, coverage)
     for rule in CONTAINERS:
         if rule.passes_on and rule.matches(estimator):
             sets: BoolArray = rule.predict(estimator, X, lambda inner, X: _sets(inner, X, coverage))

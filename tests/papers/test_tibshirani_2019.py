@@ -1,7 +1,7 @@
-"""Tibshirani, Foygel Barber, Candès, Ramdas (2019), "Conformal prediction under covariate shift", section 2.3.
+"""Tibshirani, Foygel Barber, Candès and Ramdas (2019), "Conformal prediction under covariate shift".
 
-Airfoil: the logarithms of frequency and displacement thickness, least squares on a quarter of the rows, a
-quarter calibrates, and half is resampled with weights exp(x' beta), beta = (-1, 0, 0, 0, 1).
+Their experiment on airfoil: logarithms of frequency and displacement thickness, least squares on a quarter of
+the rows, a quarter calibrates, and half is resampled with weights exp(x' beta), beta = (-1, 0, 0, 0, 1).
 """
 
 from __future__ import annotations

@@ -171,3 +171,14 @@ def test_own_sets_of_a_wrong_shape_or_type_are_an_error():
 def test_what_is_no_estimator_is_an_error(estimator):
     with pytest.raises(TypeError, match="`estimator` must be"):
         predict_set(estimator, X)
+
+
+def test_a_scalar_coverage_reaches_the_own_method_as_a_number():
+    class Recording(Median):
+        def predict_set(self, X, coverage=0.9):
+            self.coverage_ = coverage
+            return super().predict_set(X, coverage)
+
+    model = Recording().fit(X, Y)
+    predict_set(model, X, 0.8)
+    assert type(model.coverage_) is float

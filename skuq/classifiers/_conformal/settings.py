@@ -72,8 +72,6 @@ class SetSettings:
         Unfitted or frozen, as the user gave it; a strategy clones it with `seeded_clone`.
     score : ClassScore
         Score of ``method``.
-    cv : int, splitter, iterable or None
-        As given.
     calibration_size : float or int
         Share or number of rows that calibrate, without ``cv``.
     group_by, rare_groups, min_group_size : object
@@ -93,7 +91,6 @@ class SetSettings:
 
     estimator: Any
     score: ClassScore
-    cv: Any
     calibration_size: float | int
     group_by: Callable[[Any], Any] | Hashable | None
     rare_groups: str

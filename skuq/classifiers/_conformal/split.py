@@ -23,6 +23,7 @@ from skuq.classifiers._conformal.settings import (
 from skuq.prediction._cross_fit import Split, cross_fit
 from skuq.prediction._predict_set import class_proba
 from skuq.prediction._random import seeded_clone
+from skuq.prediction._row_sets import rows_outside
 from skuq.recalibration._calibration_set import (
     CalibrationScores,
     PredictedRows,
@@ -47,10 +48,10 @@ def stratified_split(labels: np.ndarray, n_held_out: int, seed: int) -> Split:
     several = by_class[counts[codes[by_class]] > 1]
     if len(several) > n_held_out:
         by_class = several
-    # every (n / n_held_out)-th row of the classes laid end to end
+    # at equal distances along the classes laid end to end; rounding may put the last place beyond the end
     places = (np.arange(n_held_out) + rng.random_sample()) * (len(by_class) / n_held_out)
-    held_out = np.sort(by_class[places.astype(np.intp)])
-    return np.setdiff1d(np.arange(n), held_out), held_out
+    held_out = np.sort(by_class.take(places.astype(np.intp), mode="clip"))
+    return rows_outside(held_out, n), held_out
 
 
 def fit_split(data: LabelledRows, settings: SetSettings, split: Split | None) -> SplitSets:
@@ -89,9 +90,9 @@ def fit_split(data: LabelledRows, settings: SetSettings, split: Split | None) ->
         settings.min_group_size,
     )
     calibration.check()
-    sets = SplitSets(fitted, classes, settings, calibration, calibrating, columns)
-    sets.check_classes()
-    return sets
+    if settings.group_by == BY_CLASS and calibration.groups is not None:
+        list(calibration.groups.partition(classes))  # raises if a class has too few calibration rows
+    return SplitSets(fitted, classes, settings, calibration, calibrating, columns)
 
 
 def _rows(
@@ -142,12 +143,6 @@ class SplitSets:
     def n_calibration(self) -> float:
         """Number of calibration rows, weights counted."""
         return float(self.calibration.repetitions.sum())
-
-    def check_classes(self) -> None:
-        """Raise if class-conditional sets lack calibration rows of a class, before sets are requested."""
-        if self.settings.group_by == BY_CLASS and self.calibration.groups is not None:
-            for _ in self.calibration.groups.partition(self.classes):
-                pass
 
     def model_input(self, X: Any) -> Any:
         """Return X, or of a precomputed kernel the columns of the training rows."""
