@@ -67,6 +67,7 @@ __all__ = [
     "BaseScorer",
     "CallbackSupportMixin",
     "ForestRegressor",
+    "accepts_sample_weight",
     "count_rows",
     "delayed",
     "is_classifying",
@@ -83,6 +84,13 @@ __all__ = [
 ]
 
 safe_indexing = _safe_indexing
+
+
+def accepts_sample_weight(scorer: Any) -> bool:
+    """Return whether a scorer, or a function of estimator, X and y, takes ``sample_weight``."""
+    if isinstance(scorer, BaseScorer):
+        return bool(scorer._accept_sample_weight())
+    return "sample_weight" in signature(scorer).parameters
 
 
 def is_pairwise(estimator: Any) -> bool:

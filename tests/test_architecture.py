@@ -79,7 +79,7 @@ INTERFACES = {
         "_failures": {"regressors", "simulation"},
         "_fit_metadata": {"regressors", "classifiers"},
         "_point": {"regressors", "simulation"},
-        "_predict_set": {"classifiers"},
+        "_predict_set": {"metrics", "classifiers", "displays"},
         "_random": {"regressors", "classifiers", "neural", "simulation"},
         "_resolve": {"regressors"},
         "_row_sets": {"regressors", "classifiers", "neural"},

@@ -74,6 +74,18 @@ CLAIMS = {
         "table == {'member': (0.9, 0.627), 'pool': (0.98, 0.52), 'recalibrated': (0.89, 0.49)}",
         "model.out_of_fold_crps_.index.tolist() == ['ridge', 'neighbours', 'pool']",
     ],
+    "docs/explanation/classes.rst": [
+        "(covered, size, calibrated, overconfident, useless) == (0.94, 3.53, 0.003, -0.14, 0.0)",
+        "abs(ece[0] - ece[1]) < 0.03",
+    ],
+    "docs/guides/how_to/shifted_data.py": [
+        "(noisy['forest', 'coverage'] < [0.93, 0.75, 0.5]).all()",
+        "0.7 < noisy['least squares', 'coverage'][1.0] < 0.8",
+        "(noisy.max() - noisy.min())[[('forest', 'width'), ('least squares', 'width')]].max() < 0.5",
+        "effective[0] == 301 and effective[-1] < 50",
+        "coverage['without'] < 0.85 and 0.89 < coverage['with'] < 0.93",
+        "moved['set_coverage'][2] < 0.2 and moved['set_size'][2] < 1.1",
+    ],
     "docs/explanation/calibrated-and-sharp.rst": [
         "table['the truth'] == [0.9, 0.008, 0.5, 0.284]",
         "table['one width for all'] == [0.9, 0.018, 0.53, 0.293]",
@@ -506,7 +518,7 @@ FEATURES = {
     "significance of differences between models": (
         "{'paired_permutation_test', 'bootstrap_interval'} <= set(metrics.__all__)"
     ),
-    "plots": "sum(name.endswith('Display') for name in display_names) == 10",
+    "plots": "sum(name.endswith('Display') for name in display_names) == 13",
 }
 # Rows without a tick, and an expression that is true as long as there is none, where one can be written.
 NO_FEATURES = {

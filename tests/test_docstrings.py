@@ -42,6 +42,10 @@ OTHERS = {
     ("coverage", "ConformalClassifier.predict_set"),
     ("coverage", "predict_set"),
     ("coverage", "prediction_set"),
+    ("coverage", "conditional_set_coverage"),
+    ("coverage", "mean_set_size"),
+    ("coverage", "set_coverage_error"),
+    ("coverage", "set_coverage_score"),
 }
 
 

@@ -26,7 +26,7 @@ from skuq.metrics._accumulator import accumulator as module
 from skuq.metrics._spec import _ABBREVIATIONS, _SPECS, all_specs, metric
 from tests.metrics.options import required
 
-MERGING = [spec for spec in all_specs().values() if not spec.random]
+MERGING = [spec for spec in all_specs().values() if not spec.random and not spec.of_classes]
 LEVELS = np.array([0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95])
 SETTINGS = [{spec.abbreviation: required(spec)} for spec in MERGING if required(spec)]
 OPTIONS = functools.reduce(operator.or_, SETTINGS, {})
