@@ -123,7 +123,7 @@ METHOD_RULES = (
         estimators="all others, and a quantile loss inside a search, BaggingRegressor or "
         "TransformedTargetRegressor",
         applies=lambda estimator, _: True,
-        fits="5.6",
+        fits="5.8",
         evidence="applies to every regressor",
     ),
 )

@@ -22,10 +22,10 @@ from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData
-from skuq.regressors._fold_pairs import (
+from skuq.regressors._fold_groups import (
     Folds,
     averaging_weight,
-    fit_fold_pairs,
+    fit_fold_groups,
     is_partition,
     learning_curve_factor,
 )
@@ -138,9 +138,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
        half of the folds, and predicts the other half; new rows get the mean of both. A ``scale_estimator`` is
        fitted to all folds but one, and to all. Predictions are shrunk to a constant as far as they do not
        hold for rows left out. A new row's scale stays within the sizes of the training residuals.
-    3. Models trained on all rows have smaller errors than those of the folds. A model trained without two
-       folds shows how errors fall with the number of rows; a decrease in proportion to 1/n, as far as it is
-       not chance, gives the factor of the scale for new rows.
+    3. Models trained on all rows have smaller errors than those of the folds. Models trained without half of
+       the folds (with "high", without pairs of folds) show how errors fall with the number of rows; a
+       decrease as a power of it, as far as it is not chance, gives the factor of the scale for new rows.
     4. The standardised residuals :math:`z = r / s(x)`, out of fold in both models, are fitted by a
        Student t distribution centred at 0, and their departure from it, skewness for one, by
        `IsotonicRecalibrator`. The result has a density, tails beyond the largest residual and exact
@@ -153,7 +153,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     `fit_transform` gives the out-of-fold location and scale; the shape, which is common to all rows,
     comes from all of them. It needs a ``cv`` that tests every row once.
 
-    Cost, in fits of the mean model by their share of the rows: 3.3 with "low", 5.6 with "standard", 11 with
+    Cost, in fits of the mean model by their share of the rows: 3.7 with "low", 5.8 with "standard", 11 with
     "high"; and one fit of the default scale model, five of another. With "high", a prediction costs 6.
 
     Weights count as repetitions in both models, but the boosting in the default scale model has at least 20
@@ -240,7 +240,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self.learning_curve_factor_ = 1.0
         partition = is_partition(folds, len(data))
         if partition:
-            loc = self._fit_pairs(estimator, data, folds, mean_fit, progress)[rows]
+            loc = self._fit_groups(estimator, data, folds, mean_fit, progress)[rows]
         elif self.effort == "high":
             raise ValueError(
                 "`cv` must test every row exactly once with `effort` 'high', but it does not. Use a "
@@ -254,27 +254,27 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         in_row_order = np.argsort(rows[tested], kind="stable")
         return loc[tested][in_row_order], scale[in_row_order]
 
-    def _fit_pairs(
+    def _fit_groups(
         self, estimator: Any, data: TrainingData, folds: Folds, mean_fit: CrossFit, progress: Progress
     ) -> FloatArray:
-        """Fit models without two folds, and what depends on them; return the out-of-fold locations."""
+        """Fit models without several folds, and what depends on them; return the out-of-fold locations."""
         out_of_fold: FloatArray = mean_fit.in_row_order(len(data))
-        pairs = fit_fold_pairs(
+        groups = fit_fold_groups(
             estimator,
             data,
             folds,
-            every=self.effort == "high",
+            pairs=self.effort == "high",
             n_jobs=self.n_jobs,
             verbose=self.verbose,
-            on_fold=progress.reporter("mean of two folds"),
+            on_fold=progress.reporter("mean without several folds"),
         )
         least = SMALLEST_RESIDUAL * float(
             np.average(np.abs(data.y - out_of_fold), weights=data.sample_weight)
         )
         if least > 0:
-            self.learning_curve_factor_ = learning_curve_factor(pairs, out_of_fold, data, folds, least)
+            self.learning_curve_factor_ = learning_curve_factor(groups, out_of_fold, data, folds, least)
         if self.effort == "high":
-            self.averaging_weight_, out_of_fold = averaging_weight(pairs, out_of_fold, data)
+            self.averaging_weight_, out_of_fold = averaging_weight(groups, out_of_fold, data)
             self.fold_estimators_ = mean_fit.estimators
         return out_of_fold
 

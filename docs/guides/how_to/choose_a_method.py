@@ -145,7 +145,7 @@ table.T.round(2)
 # leaves out. With forests of 100 trees on eleven data sets, two splits with up to
 # 1500 training rows each, its CRPS is 0.92 of that of
 # :class:`~skuq.regressors.ResidualRegressor` around the same forest (geometric mean;
-# 0.81 to 1.03), which costs 5.6 fits and a model of the scale for one fit here, and
+# 0.81 to 1.03), which costs 5.8 fits and a model of the scale for one fit here, and
 # 0.91 of that of a quantile regression forest (0.71 to 1.06). Its 90 % intervals
 # cover 82 to 93 % (89 % on average), all within the 99 % band of exact coverage;
 # those of the quantile regression forest cover 72 to 96 %. Out-of-bag rows are drawn
