@@ -8,5 +8,7 @@ os.environ["MPLBACKEND"] = "Agg"
 
 # Doctests that need an optional package which is not there cannot even be collected.
 collect_ignore = [] if find_spec("gpytorch") else ["skuq/regressors/_sparse_gaussian_process.py"]
+if find_spec("dask") is None:
+    collect_ignore += ["skuq/integrations/dask"]
 if find_spec("torch") is None or find_spec("skorch") is None:
     collect_ignore_glob = ["skuq/neural/*"]

@@ -22,6 +22,7 @@ PACKAGES = (
     "simulation",
     "displays",
     "distributions",
+    "integrations.dask",
 )
 FIRST_SENTENCES = {
     "y_true": "Observed targets.",

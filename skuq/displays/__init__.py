@@ -2,6 +2,7 @@
 
 from skuq.displays._adversarial_group_calibration import AdversarialGroupCalibrationDisplay
 from skuq.displays._calibration_curve import CalibrationCurveDisplay
+from skuq.displays._calibration_drift import CalibrationDriftDisplay
 from skuq.displays._interval import IntervalDisplay
 from skuq.displays._pointwise_coverage import PointwiseCoverageDisplay
 from skuq.displays._prediction_band import PredictionBandDisplay
@@ -13,6 +14,7 @@ from skuq.displays._uncertainty_characteristics import UncertaintyCharacteristic
 __all__ = [
     "AdversarialGroupCalibrationDisplay",
     "CalibrationCurveDisplay",
+    "CalibrationDriftDisplay",
     "IntervalDisplay",
     "PointwiseCoverageDisplay",
     "PredictionBandDisplay",

@@ -59,6 +59,7 @@ from skuq.metrics._worst_slab import worst_slab_coverage
 # isort: split
 # Last, because the order in which the modules above are imported is that of the metrics in the report.
 from skuq.metrics._accumulator.accumulator import MetricAccumulator
+from skuq.metrics._calibration_drift import calibration_drift
 
 __all__ = [
     "AdversarialGroupCalibrationCurve",
@@ -78,6 +79,7 @@ __all__ = [
     "auucc_gain_score",
     "auucc_loss",
     "bootstrap_interval",
+    "calibration_drift",
     "calibration_score_loss",
     "compare_characteristics_curves",
     "conditional_coverage",

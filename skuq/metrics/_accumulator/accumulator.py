@@ -78,6 +78,10 @@ class MetricAccumulator:
     ----------
     metrics : tuple of str
         Abbreviations of the metrics.
+    coverage : float
+        Nominal coverage of the central interval.
+    curves : tuple of str
+        Curves and tables that are accumulated.
     n_rows : int
         Number of rows so far, without those of weight 0.
     total_weight : float
@@ -94,6 +98,7 @@ class MetricAccumulator:
     See Also
     --------
     uncertainty_report : All rows at once, with intervals by resampling.
+    calibration_drift : Accumulators of several periods compared with their nominal calibration.
     CoverageMonitor : A test of the coverage of rows over time.
 
     Notes
@@ -167,6 +172,16 @@ class MetricAccumulator:
     def metrics(self) -> tuple[str, ...]:
         """Abbreviations of the metrics."""
         return tuple(self._plans)
+
+    @property
+    def coverage(self) -> float:
+        """Nominal coverage of the central interval."""
+        return float(self._arguments["coverage"])
+
+    @property
+    def curves(self) -> tuple[str, ...]:
+        """Curves and tables that are accumulated."""
+        return tuple(self._arguments["curves"])
 
     @property
     def n_rows(self) -> int:
@@ -260,6 +275,20 @@ class MetricAccumulator:
         """
         return {name: float(self._value(plan)) for name, plan in self._plans.items()}
 
+    def standard_errors(self) -> dict[str, float]:
+        """Return the standard errors of the metrics that are means of one number per row.
+
+        Returns
+        -------
+        errors : dict of str to float
+            By abbreviation; NaN of the other metrics, and of infinite ones. They are those of independent
+            rows.
+        """
+        n = check_repetitions(self._total, self._rows)
+        return {
+            name: entry.standard_error(n) for name, entry in zip(self._plans, self._entries(), strict=True)
+        }
+
     def calibration_curve(self) -> CalibrationCurve:
         """Return the shares of targets observed below the quantile of each level, exactly.
 
@@ -343,20 +372,23 @@ class MetricAccumulator:
             As `uncertainty_report` returns it, with what calibrated forecasts score where there is a formula.
             Intervals of metrics that are no function of means per row are left out.
         """
-        entries = [
-            ReportEntry(spec, self._options[name], plan.value, self._state(plan))
-            for name, spec, plan in zip(self._plans, self._specs.values(), self._plans.values(), strict=True)
-        ]
         inside = self._value(self._tables["inside"])
         below = self._value(self._tables["below"]) if "below" in self._tables else None
         return report_of(
-            entries,
+            self._entries(),
             check_repetitions(self._total, self._rows),
             headline_words(inside, below, self._arguments["coverage"], self._total),
             confidence=check_single_coverage(confidence, "confidence"),
             n_resamples=check_integer(n_resamples, "n_resamples", 0),
             rng=check_random_state(random_state),
         )
+
+    def _entries(self) -> list[ReportEntry]:
+        """Return each metric with the values of its statistics."""
+        return [
+            ReportEntry(self._specs[name], self._options[name], plan.value, self._state(plan))
+            for name, plan in self._plans.items()
+        ]
 
     def _setting(self, name: str) -> Any:
         """Return an argument in the form in which it is compared with that of another accumulator."""

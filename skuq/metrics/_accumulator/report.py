@@ -28,15 +28,29 @@ class ReportEntry:
     value: Callable[..., float]
     state: Sequence[Any]
 
+    @property
+    def _sums(self) -> Sums | None:
+        """Sums of the values per row of which the metric is a function; None if it depends on others."""
+        sums = self.state[0]
+        only = self.spec.rows is not None and len(self.state) == 1
+        return sums if only and isinstance(sums, Sums) else None
+
+    def standard_error(self, n: float) -> float:
+        """Return the standard error of the mean of one number per row; NaN of other metrics."""
+        sums = self._sums
+        if sums is None or sums.products is None or self.spec.combine is not None:
+            return np.nan
+        return float(np.sqrt(_covariance(sums)[0, 0] / n))
+
     def interval(
         self, n: float, confidence: float, n_resamples: int, rng: np.random.RandomState
     ) -> tuple[float, float]:
         """Return the interval of a metric of means per row, which are normal; NaN of others."""
-        sums = self.state[0]
-        if self.spec.rows is None or len(self.state) > 1 or not isinstance(sums, Sums):
+        sums = self._sums
+        if sums is None:
             return np.nan, np.nan
         if self.spec.combine is None and sums.products is not None:
-            error = float(ndtri((1 + confidence) / 2) * np.sqrt(_covariance(sums)[0, 0] / n))
+            error = float(ndtri((1 + confidence) / 2) * self.standard_error(n))
             return float(sums.means[0]) - error, float(sums.means[0]) + error
         draws = _draws(sums, n, n_resamples, rng)
         values = value_of_means(self.spec, self.options, draws)

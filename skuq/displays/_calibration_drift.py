@@ -1,0 +1,266 @@
+"""Calibration over time: a number of each period, and the periods that are no longer calibrated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+
+from skuq._typing import FloatArray
+from skuq._validation import check_option
+from skuq.displays._display import Drawn
+from skuq.displays._drawing import (
+    CURVE,
+    INK,
+    PERFECT,
+    RED,
+    REFERENCE,
+    Style,
+    check_matplotlib,
+    choose_rows,
+    draw_legend,
+    has_label,
+    merge_style,
+    next_colour,
+    percent,
+)
+from skuq.metrics import MetricAccumulator, calibration_drift
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
+    from matplotlib.lines import Line2D
+
+_FLAGGED = "Flagged"
+_MOST_LABELS = 12
+_SHARE_IN_BAR = 1.96  # standard errors to either side, for 95 %
+_NAMES = {
+    "coverage": "Coverage of the central interval (%)",
+    "crps": "CRPS, in the units of y",
+    "width": "Mean width of the central interval, in the units of y",
+    "rmse_to_rmv": "Error over predicted uncertainty (RMSE / RMV)",
+}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CalibrationDriftDisplay(Drawn):
+    """Coverage, score, width or spread of a model in each period, with the periods that are flagged.
+
+    It answers when a deployed model lost its calibration, and how: coverage leaves the nominal one, intervals
+    widen, or the score grows because the noise does. A flag is set by the tests of coverage and of the PIT,
+    whatever is drawn, so that a calibrated model has none at all with high probability.
+
+    Create it with `from_periods`; another model goes onto the same axes with ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    table : DataFrame
+        What `skuq.metrics.calibration_drift` returns.
+    coverage : float
+        Nominal coverage of the central interval.
+    quantity : {"coverage", "crps", "width", "rmse_to_rmv"}, default="coverage"
+        Column that is drawn.
+    name : str, default=None
+        Name of the model in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib.lines.Line2D
+        The periods.
+    bars_ : matplotlib.collections.LineCollection or None
+        Intervals of coverage, as in the table, or of the CRPS, at 95 % for each period; None for the others.
+    flagged_ : matplotlib.lines.Line2D or None
+        The periods that are flagged, if any is.
+    ref_line_ : matplotlib.lines.Line2D or None
+        The nominal coverage, or an error as large as predicted; None where it is drawn already, and for
+        width and CRPS.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure they belong to.
+
+    See Also
+    --------
+    skuq.metrics.calibration_drift : The numbers behind it.
+    CalibrationCurveDisplay : Calibration at every level, of one period.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import CalibrationDriftDisplay
+    >>> from skuq.metrics import MetricAccumulator
+    >>> def month(noise, seed):
+    ...     y = noise * np.random.default_rng(seed).normal(size=2000)
+    ...     return MetricAccumulator().update(y, (np.zeros(2000), np.ones(2000)))
+    >>> periods = {"May": month(1.0, 0), "June": month(1.0, 1), "July": month(1.2, 2)}
+    >>> display = CalibrationDriftDisplay.from_periods(periods)
+    >>> display.table["flag"].tolist()
+    [False, False, True]
+    """
+
+    table: pd.DataFrame
+    coverage: float
+    quantity: str = "coverage"
+    name: str | None = None
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        line_kwargs: Style = None,
+        bar_kwargs: Style = None,
+        flag_kwargs: Style = None,
+        ref_line_kwargs: Style = None,
+    ) -> Self:
+        """Draw the periods.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None takes the one stored.
+        line_kwargs : dict, default=None
+            Keywords for the periods, as ``Axes.plot`` takes them.
+        bar_kwargs : dict, default=None
+            Keywords for their intervals, as ``Axes.vlines`` takes them.
+        flag_kwargs : dict, default=None
+            Keywords for the flagged periods, as ``Axes.plot`` takes them.
+        ref_line_kwargs : dict, default=None
+            Keywords for the nominal coverage, as ``Axes.axhline`` takes them.
+
+        Returns
+        -------
+        display : CalibrationDriftDisplay
+            Itself.
+        """
+        check_option(self.quantity, "quantity", tuple(_NAMES))
+        self._use_axes(ax, (7.0, 4.0))
+        unit = 100.0 if self.quantity == "coverage" else 1.0
+        place, value = _places(self.table.index), unit * self.table[self.quantity].to_numpy()
+        default = {
+            "color": next_colour(self.ax_),
+            "linewidth": 1.2,
+            "marker": "o",
+            "markersize": 4.0,
+            "label": self.name if name is None else name,
+            "gid": CURVE,
+        }
+        style = merge_style("lines.Line2D", default, line_kwargs, "line_kwargs")
+        (self.line_,) = self.ax_.plot(place, value, **style)
+        self._draw_bars(place, unit, style["color"], bar_kwargs)
+        self._draw_flags(place, value, flag_kwargs)
+        self._draw_reference(unit, ref_line_kwargs)
+        _draw_labels(self.ax_, self.table.index)
+        self.ax_.set_ylabel(_NAMES[self.quantity])
+        draw_legend(self.ax_)
+        return self
+
+    def _draw_bars(self, place: np.ndarray, unit: float, colour: str, style: Style) -> None:
+        """Draw the interval of each period, where there is one."""
+        self.bars_: LineCollection | None = None
+        ends = self._ends()
+        if ends is not None:
+            default = {"color": colour, "linewidth": 1.0, "alpha": 0.5}
+            merged = merge_style("collections.LineCollection", default, style, "bar_kwargs")
+            self.bars_ = self.ax_.vlines(place, unit * ends[0], unit * ends[1], **merged)
+
+    def _ends(self) -> tuple[FloatArray, FloatArray] | None:
+        """Return the lower and upper ends of the intervals of what is drawn."""
+        if self.quantity == "coverage":
+            return self.table["low"].to_numpy(), self.table["high"].to_numpy()
+        if self.quantity == "crps":
+            mean = self.table["crps"].to_numpy()
+            error = _SHARE_IN_BAR * self.table["crps_standard_error"].to_numpy()
+            return mean - error, mean + error
+        return None
+
+    def _draw_flags(self, place: np.ndarray, value: FloatArray, style: Style) -> None:
+        """Draw the flagged periods, with one entry in the legend for all models."""
+        self.flagged_: Line2D | None = None
+        flag = self.table["flag"].to_numpy()
+        if flag.any():
+            default = {"color": RED, "linestyle": "none", "marker": "o", "markersize": 6.5, "zorder": 2.5}
+            default |= {} if has_label(self.ax_, _FLAGGED) else {"label": _FLAGGED}
+            merged = merge_style("lines.Line2D", default, style, "flag_kwargs")
+            (self.flagged_,) = self.ax_.plot(place[flag], value[flag], **merged)
+
+    def _draw_reference(self, unit: float, style: Style) -> None:
+        """Draw the value of a calibrated model, once on each axes, where it is known."""
+        self.ref_line_: Line2D | None = None
+        values = {
+            "coverage": (self.coverage, f"Nominal coverage ({percent(self.coverage)})"),
+            "rmse_to_rmv": (1.0, PERFECT),
+        }
+        if self.quantity not in values or has_label(self.ax_, values[self.quantity][1]):
+            return
+        value, label = values[self.quantity]
+        default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "zorder": 1.5}
+        default |= {"label": label, "gid": REFERENCE}
+        merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
+        self.ref_line_ = self.ax_.axhline(unit * value, **merged)
+
+    @classmethod
+    def from_periods(
+        cls,
+        periods: Mapping[Any, MetricAccumulator],
+        *,
+        false_alarm: float = 0.01,
+        quantity: str = "coverage",
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the calibration of accumulated periods.
+
+        Parameters
+        ----------
+        periods : mapping of label to MetricAccumulator
+            Accumulated rows of each period, in the order of time, as `skuq.metrics.calibration_drift` takes
+            them. Dates, numbers and pandas' periods are placed by their values, other labels one after the
+            other.
+        false_alarm : float, default=0.01
+            Largest probability that a calibrated model is flagged in any of the periods, in (0, 1).
+        quantity : {"coverage", "crps", "width", "rmse_to_rmv"}, default="coverage"
+            Column that is drawn.
+        name : str, default=None
+            Name of the model in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : CalibrationDriftDisplay
+            The display, drawn.
+        """
+        check_matplotlib("CalibrationDriftDisplay.from_periods")
+        table = calibration_drift(periods, false_alarm=false_alarm)
+        coverage = next(iter(periods.values())).coverage
+        return cls(table=table, coverage=coverage, quantity=quantity, name=name).plot(ax, **kwargs)
+
+
+def _in_order_of_values(index: pd.Index[Any]) -> bool:
+    """Return whether the labels have a distance, as dates and numbers have."""
+    dates = isinstance(index, pd.DatetimeIndex | pd.PeriodIndex)
+    return dates or pd.api.types.is_numeric_dtype(index)
+
+
+def _places(index: pd.Index[Any]) -> np.ndarray:
+    """Return where each period is drawn: at its value, or one after the other."""
+    if not _in_order_of_values(index):
+        return np.arange(len(index))
+    return np.asarray(index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index)
+
+
+def _draw_labels(ax: Axes, index: pd.Index[Any]) -> None:
+    """Write the labels of periods that are drawn one after the other, not more than fit."""
+    if not _in_order_of_values(index):
+        shown = choose_rows(len(index), _MOST_LABELS)
+        ax.set_xticks(shown, [str(index[i]) for i in shown])
+    ax.set_xlabel("Period")

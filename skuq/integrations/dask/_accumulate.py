@@ -1,0 +1,164 @@
+"""Metrics of a dask collection: one accumulator a partition, merged in a tree."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from skuq._typing import FloatArray
+from skuq._validation import check_integer
+from skuq.distributions import Quantiles
+from skuq.integrations.dask._partitions import check_dask, partitions_of
+from skuq.metrics import MetricAccumulator
+
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
+
+Column = str | int
+Forecast = Sequence[Column] | Mapping[float, Column] | Callable[[Any], Any]
+
+
+def accumulate(
+    accumulator: MetricAccumulator,
+    data: Any,
+    y: Column,
+    y_pred: Forecast,
+    *,
+    sample_weight: Column | None = None,
+    split_every: int = 8,
+) -> Delayed:
+    """Accumulate the metrics of the rows of a dask collection, where the rows are.
+
+    How good are forecasts that lie on several machines, or in more files than memory holds? Each partition is
+    read and accumulated by one task, and the accumulators, of about a megabyte or less, are merged in a tree.
+    Metrics, curves and the report of all rows are those of the result.
+
+    Parameters
+    ----------
+    accumulator : MetricAccumulator
+        One without rows, whose arguments are those of the result. It is not changed.
+    data : dask DataFrame, dask array of shape (n, p), or list of Delayed
+        Rows in partitions. In a list each is a DataFrame or an array of two dimensions.
+    y : str or int
+        Column of the observed targets: a name, or a number in an array.
+    y_pred : pair of columns, mapping of level to column, or callable
+        Forecast of every target. A pair holds mean and standard deviation of normal forecasts, a mapping the
+        column of the quantile of each level; a callable takes a partition and returns its forecasts, as
+        ``lambda part: predict_dist(model, part[features])`` does.
+    sample_weight : str or int, default=None
+        Number of repetitions of each row. A column.
+    split_every : int, default=8
+        Number of accumulators that one task merges, at least 2.
+
+    Returns
+    -------
+    total : Delayed
+        The accumulator of all rows; call its method ``compute``.
+
+    See Also
+    --------
+    skuq.metrics.MetricAccumulator : What is accumulated, and what merges.
+    predict : Columns of forecasts.
+
+    Notes
+    -----
+    A partition is a block of rows: 100 000 rows or more, since each takes some milliseconds beside the time
+    for its rows. A partition that is lost with a worker is read again.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from dask import delayed
+    >>> from skuq.integrations.dask import accumulate
+    >>> from skuq.metrics import MetricAccumulator
+    >>> @delayed
+    ... def part(seed):  # reads a file, say
+    ...     rng = np.random.default_rng(seed)
+    ...     frame = pd.DataFrame({"loc": rng.normal(size=20_000), "scale": 1.0})
+    ...     return frame.assign(y=rng.normal(frame["loc"]))
+    >>> total = accumulate(
+    ...     MetricAccumulator("crps", "picp"), [part(seed) for seed in range(3)], "y", ("loc", "scale")
+    ... )
+    >>> {name: round(value, 2) for name, value in total.compute().result().items()}
+    {'crps': 0.56, 'picp': 0.9}
+    """
+    check_dask("skuq.integrations.dask.accumulate")
+    from dask.delayed import delayed
+
+    _check_empty(accumulator)
+    partitions = partitions_of(data)
+    _check_columns(data, [y, *_columns_of(y_pred), *([] if sample_weight is None else [sample_weight])])
+    size = check_integer(split_every, "split_every", 2)
+    # One node of the graph each, rather than a copy in every task: a callable may hold a model.
+    empty, forecast = (delayed(each, pure=False, traverse=False) for each in (accumulator, y_pred))
+    update, merge = delayed(_updated), delayed(_merged)
+    parts: list[Delayed] = [update(empty, part, y, forecast, sample_weight) for part in partitions]
+    while len(parts) > 1:
+        parts = [merge(parts[start : start + size]) for start in range(0, len(parts), size)]
+    return parts[0]
+
+
+def _check_empty(accumulator: MetricAccumulator) -> None:
+    if not isinstance(accumulator, MetricAccumulator):
+        raise TypeError(f"`accumulator` must be a MetricAccumulator, got {type(accumulator).__name__}.")
+    if accumulator.n_rows:
+        raise ValueError(
+            f"`accumulator` must have no rows, got one of {accumulator.n_rows}, which every partition would "
+            "add again. Pass a new one, and add its rows to the result by `merge`."
+        )
+
+
+def _columns_of(y_pred: Any) -> list[Column]:
+    """Return the columns of the forecasts; those of a callable are its own."""
+    if callable(y_pred):
+        return []
+    if isinstance(y_pred, Mapping):
+        return list(y_pred.values())
+    if isinstance(y_pred, str) or not isinstance(y_pred, Sequence) or len(y_pred) != 2:
+        raise TypeError(
+            "`y_pred` must be the columns of mean and standard deviation, a mapping of levels to the columns "
+            f"of their quantiles, or a function of a partition, got {y_pred!r}."
+        )
+    return list(y_pred)
+
+
+def _check_columns(data: Any, names: Sequence[Column]) -> None:
+    """Raise for a column that a DataFrame does not have."""
+    missing = [name for name in names if hasattr(data, "columns") and name not in data.columns]
+    if missing:
+        raise ValueError(f"`data` must have the column {missing[0]!r}, got {list(data.columns)}.")
+
+
+def _updated(
+    empty: MetricAccumulator, part: Any, y: Column, y_pred: Forecast, sample_weight: Column | None
+) -> MetricAccumulator:
+    """Return the accumulator of a partition, which may have no rows."""
+    if len(part) == 0:
+        return empty
+    weight = None if sample_weight is None else _column(part, sample_weight)
+    return copy.copy(empty).update(_column(part, y), _forecast(part, y_pred), weight)
+
+
+def _forecast(part: Any, y_pred: Forecast) -> Any:
+    if callable(y_pred):
+        return y_pred(part)
+    if isinstance(y_pred, Mapping):
+        levels = sorted(y_pred)
+        return Quantiles(levels, np.column_stack([_column(part, y_pred[level]) for level in levels]))
+    return tuple(_column(part, name) for name in y_pred)
+
+
+def _column(part: Any, name: Column) -> FloatArray:
+    """Return a column of a partition by its name or number."""
+    return np.asarray(part[name] if isinstance(part, pd.DataFrame) else part[:, name], dtype=np.float64)
+
+
+def _merged(parts: Sequence[MetricAccumulator]) -> MetricAccumulator:
+    """Return the sum of accumulators; dask may use them again, so that they are not changed."""
+    return functools.reduce(operator.add, parts)

@@ -1,0 +1,84 @@
+"""Forecasts of a dask collection, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_probabilities
+from skuq.integrations.dask._partitions import check_dask, check_one_block_of_columns
+from skuq.prediction import predict_dist
+
+
+def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
+    """Predict the rows of a dask collection, as columns of mean and standard deviation or of quantiles.
+
+    The columns can be stored, and `accumulate` takes them with the targets beside them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted, as `skuq.prediction.predict_dist` takes it. Each task runs it on one partition, so that it
+        should run in one thread: ``n_jobs=1``.
+    X : dask DataFrame or dask array of shape (n, n_features)
+        Features. The blocks of an array hold all columns of their rows.
+    levels : array-like of shape (k,), default=None
+        Levels of quantiles, in [0, 1]. None returns mean and standard deviation.
+
+    Returns
+    -------
+    columns : dask DataFrame or dask array
+        Of the same kind, index and partitions as X, not computed yet. A DataFrame has the columns "mean" and
+        "std", or the levels as text: "0.05"; an array has them in this order, shape (n, 2) or (n, k).
+
+    See Also
+    --------
+    accumulate : Metrics of forecasts; it takes distributions of any kind, by a function of a partition.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from skuq.integrations.dask import predict
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> model = BayesianRidge().fit(X, X[:, 0])
+    >>> predict(model, da.from_array(X, chunks=(50, 2)), levels=[0.1, 0.5, 0.9]).compute().shape
+    (100, 3)
+    """
+    check_dask("skuq.integrations.dask.predict")
+    from dask.delayed import delayed
+
+    grid = None if levels is None else np.atleast_1d(check_probabilities(levels, "levels"))
+    names = ["mean", "std"] if grid is None else [repr(float(level)) for level in grid]
+    # One node of the graph rather than a copy of the model in every task.
+    model = delayed(estimator, pure=False, traverse=False)
+    if hasattr(X, "map_partitions"):
+        meta = pd.DataFrame({name: np.empty(0) for name in names})
+        return X.map_partitions(_predicted_frame, model, grid, names, meta=meta, enforce_metadata=False)
+    if not hasattr(X, "map_blocks"):
+        raise TypeError(
+            f"`X` must be a dask DataFrame or a dask array, got {type(X).__name__}. Rows in memory need no "
+            "dask: call `predict_dist`."
+        )
+    check_one_block_of_columns(X.numblocks[1], "X")
+    chunks = (X.chunks[0], (len(names),))
+    return X.map_blocks(_predicted, model, grid, dtype=np.float64, chunks=chunks, meta=np.empty((0, 0)))
+
+
+def _predicted(part: Any, estimator: Any, levels: FloatArray | None) -> FloatArray:
+    """Return the columns of a partition, which may have no rows."""
+    if len(part) == 0:
+        return np.empty((0, 2 if levels is None else levels.size))
+    dist = predict_dist(estimator, part)
+    return np.column_stack([dist.mean(), dist.std()]) if levels is None else dist.quantile(levels)
+
+
+def _predicted_frame(
+    part: pd.DataFrame, estimator: Any, levels: FloatArray | None, names: Sequence[str]
+) -> pd.DataFrame:
+    return pd.DataFrame(_predicted(part, estimator, levels), index=part.index, columns=list(names))

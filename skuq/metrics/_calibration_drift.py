@@ -1,0 +1,180 @@
+"""Calibration of a model over periods of time, with tests of all periods together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import betaincinv
+from scipy.stats import binom, kstwo
+
+from skuq._typing import FloatArray
+from skuq._validation import check_repetitions, check_single_coverage
+from skuq.metrics._accumulator.accumulator import MetricAccumulator
+
+METRICS, CURVES = ("crps", "mpiw"), ("calibration", "reliability")
+
+
+def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: float = 0.01) -> pd.DataFrame:
+    r"""Calibration of a model in each period, and the periods in which it has been lost.
+
+    Is a deployed model still calibrated? The rows of each hour, day or month are accumulated on their own;
+    coverage, width, score and the uniformity of the PIT of each period stand in one table, and periods that
+    are no longer calibrated are flagged. One test a period would flag some by chance, more of them the
+    longer a model is watched; here the probability that a calibrated model is flagged in any period of the
+    table is at most `false_alarm`. The table is made after the fact: for an alarm as rows arrive, use
+    `CoverageMonitor`.
+
+    Parameters
+    ----------
+    periods : mapping of label to MetricAccumulator
+        Accumulated rows of each period, in the order of time, all with the same `coverage`. Each needs the
+        metrics "crps" and "mpiw" and the curves "calibration" and "reliability", as it has by default.
+    false_alarm : float, default=0.01
+        Largest probability that a calibrated model is flagged in any of the periods, in (0, 1).
+
+    Returns
+    -------
+    table : DataFrame
+        One row a period, by its label.
+
+        - `n`: number of rows, which the weights count.
+        - `coverage`, `low`, `high`: share of targets inside their central interval, and the interval of this
+          share. The intervals of all periods contain the coverages of the model with a probability of at
+          least ``1 - false_alarm / 2``.
+        - `crps`, `crps_standard_error`: mean CRPS, in the units of y.
+        - `width`: mean width of the central intervals, in the units of y.
+        - `rmse_to_rmv`: root mean squared error over the root mean predicted variance; above 1 where the
+          predicted standard deviations are too small.
+        - `pit_distance`: largest distance of the calibration curve from the diagonal.
+        - `p_coverage`, `p_pit`: p-values of the tests of coverage and of uniformity of the PIT, adjusted
+          for the number of tests in the table.
+        - `flag`: whether one of them is at most `false_alarm`.
+
+    Raises
+    ------
+    ValueError
+        If an accumulator has no rows, or lacks a metric or curve.
+
+    See Also
+    --------
+    CoverageMonitor : A test of coverage that is valid after every row.
+    MetricAccumulator : What accumulates the rows of a period.
+    skuq.displays.CalibrationDriftDisplay : A plot of the table.
+
+    Notes
+    -----
+    The coverage is tested by the binomial distribution on both sides, and its intervals are those of Clopper
+    and Pearson; the PIT is tested by the Kolmogorov-Smirnov distance at the levels of the accumulators. Both
+    hold for any number of rows. With m periods, Holm's method adjusts the 2 m p-values [1]_. A change that
+    keeps the PIT uniform, as more noise that the model has predicted, is no loss of calibration and shows in
+    the CRPS and the width alone.
+
+    The rates hold for independent rows. Errors of neighbouring hours are alike, so that fewer rows than `n`
+    count; take the forecasts of every k-th hour, so far apart that errors are not correlated.
+
+    References
+    ----------
+    .. [1] Holm (1979), A simple sequentially rejective multiple test procedure, Scandinavian Journal of
+       Statistics 6, 65-70.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import MetricAccumulator, calibration_drift
+    >>> def month(noise, seed):
+    ...     y = noise * np.random.default_rng(seed).normal(size=2000)
+    ...     return MetricAccumulator().update(y, (np.zeros(2000), np.ones(2000)))
+    >>> table = calibration_drift({"May": month(1.0, 0), "June": month(1.0, 1), "July": month(1.2, 2)})
+    >>> table[["coverage", "low", "high", "rmse_to_rmv", "flag"]].round(2)
+            coverage   low  high  rmse_to_rmv   flag
+    period
+    May         0.90  0.88  0.92         1.00  False
+    June        0.90  0.87  0.92         1.01  False
+    July        0.83  0.80  0.85         1.20   True
+    """
+    rate = check_single_coverage(false_alarm, "false_alarm")
+    coverage = _check_periods(periods)
+    rows = [_row_of(label, accumulator) for label, accumulator in periods.items()]
+    table = pd.DataFrame(rows, index=pd.Index(list(periods), name="period"))
+    n = table["n"].to_numpy()
+    inside = np.round(n * table["coverage"].to_numpy())
+    # Half of the rate belongs to the tests of coverage: an interval without the nominal coverage is flagged.
+    low, high = _binomial_interval(inside, n, rate / (2 * len(table)))
+    table.insert(2, "low", low)
+    table.insert(3, "high", high)
+    by_coverage = 2 * np.minimum(binom.cdf(inside, n, coverage), binom.sf(inside - 1, n, coverage))
+    adjusted = _holm(np.append(by_coverage, kstwo.sf(table["pit_distance"], n)))
+    table["p_coverage"], table["p_pit"] = np.split(adjusted, 2)
+    table["flag"] = (table["p_coverage"] <= rate) | (table["p_pit"] <= rate)
+    return table
+
+
+def _check_periods(periods: Mapping[Any, MetricAccumulator]) -> float:
+    """Return the nominal coverage of the periods, which must have all that the table needs."""
+    if not isinstance(periods, Mapping):
+        raise TypeError(
+            f"`periods` must be a mapping of labels to accumulators, got {type(periods).__name__}. Pass a "
+            "dictionary in the order of time."
+        )
+    if not periods:
+        raise ValueError("`periods` must hold at least one period, got none.")
+    for label, accumulator in periods.items():
+        if not isinstance(accumulator, MetricAccumulator):
+            raise TypeError(
+                f"`periods` must hold accumulators, got {type(accumulator).__name__} for {label!r}."
+            )
+        missing = {*METRICS, *CURVES} - {*accumulator.metrics, *accumulator.curves}
+        if missing:
+            raise ValueError(
+                f"`periods` must hold accumulators with the metrics {METRICS} and the curves {CURVES}, got "
+                f"one without {min(missing)!r} for {label!r}. MetricAccumulator() has all of them."
+            )
+        if accumulator.n_rows == 0:
+            raise ValueError(
+                f"`periods` must hold rows in every period, got none for {label!r}. Leave it out."
+            )
+    found = sorted({accumulator.coverage for accumulator in periods.values()})
+    if len(found) > 1:
+        raise ValueError(f"`periods` must have one nominal coverage, got {found[0]:g} and {found[1]:g}.")
+    return found[0]
+
+
+def _row_of(label: Any, accumulator: MetricAccumulator) -> dict[str, float]:
+    """Return what a period has before any other is known."""
+    metrics, bins = accumulator.result(), accumulator.reliability_table()
+    curve = accumulator.calibration_curve()
+    square, variance = (
+        float(np.average(np.square(bins[name]), weights=bins["n"])) for name in ("rmse", "rmv")
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):  # a standard deviation of 0 in every row
+        ratio = float(np.sqrt(np.divide(square, variance)))
+    return {
+        "n": float(np.round(check_repetitions(accumulator.total_weight, accumulator.n_rows))),
+        "coverage": float(np.average(bins["coverage"], weights=bins["n"])),
+        "crps": metrics["crps"],
+        "crps_standard_error": accumulator.standard_errors()["crps"],
+        "width": metrics["mpiw"],
+        "rmse_to_rmv": ratio,
+        "pit_distance": float(np.abs(curve.observed - curve.levels).max()),
+    }
+
+
+def _binomial_interval(hits: FloatArray, n: FloatArray, false_alarm: float) -> tuple[FloatArray, FloatArray]:
+    """Return the exact interval of each share of hits (Clopper and Pearson 1934)."""
+    tail = false_alarm / 2
+    # Without a hit, or without a miss, the beta distribution is not defined and the interval reaches the end.
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, tail), 0.0)
+    high = np.where(hits < n, betaincinv(hits + 1, np.maximum(n - hits, 1), 1 - tail), 1.0)
+    return low, high
+
+
+def _holm(p_values: FloatArray) -> FloatArray:
+    """Return p-values adjusted so that all at most a are rejected with a family-wise error rate of a."""
+    order = np.argsort(p_values)
+    adjusted: FloatArray = np.empty(p_values.size)
+    steps = np.arange(p_values.size, 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p_values[order] * steps), 1.0)
+    return adjusted
