@@ -43,12 +43,26 @@ class DistributionScorer(BaseScorer):
     ) -> float:
         """Return the signed value of the metric for the estimator's distributions of X."""
         dist = _cached_predict_dist(method_caller, estimator, X)
+        return float(self._sign * self.metric_value(y_true, dist, X, **metadata))
+
+    @property
+    def metric_name(self) -> str:
+        """Name of the metric, without ``neg_``."""
+        return self.__name__.removeprefix("neg_")
+
+    @property
+    def greater_is_better(self) -> bool:
+        """Whether larger values of the metric are better; of the scorer they always are."""
+        return bool(self._sign > 0)
+
+    def metric_value(self, y_true: Any, dist: Distribution, X: Any, **metadata: Any) -> float:
+        """Return the metric, with its own sign, of distributions that were predicted for X before."""
         spec = find_spec(self._score_func)
         compute = (
             self._score_func if spec is None else spec.compute
         )  # without the small-sample warning, which would repeat in every fold
         features = (X,) if spec is not None and spec.needs_X else ()
-        return float(self._sign * compute(y_true, dist, *features, **{**self._kwargs, **metadata}))
+        return float(compute(y_true, dist, *features, **{**self._kwargs, **metadata}))
 
     def __repr__(self) -> str:
         """Show the call that makes this scorer."""
