@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
@@ -72,10 +73,33 @@ def _blank() -> Any:
     return object.__new__(_wrapped_class())
 
 
+@contextmanager
+def _time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise TimeoutError in the block after some seconds, where signals can do that; None is no limit.
+
+    FLAML's own limit is in whole seconds, at least one a fold, and leaves its handler and no alarm behind.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if seconds is None or not in_main_thread or not hasattr(signal, "setitimer"):
+        yield
+        return
+    handler = signal.signal(signal.SIGALRM, _raise_timeout)
+    alarm = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))  # 0 would be no limit
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *alarm)
+        signal.signal(signal.SIGALRM, handler)
+
+
+def _raise_timeout(number: int, frame: Any) -> None:
+    raise TimeoutError
+
+
 @cache
 def _wrapped_class() -> Any:
     """Return the class of FLAML's learners with a wrapper inside, made when FLAML is first needed."""
-    from flaml.automl.model import BaseEstimator, limit_resource
+    from flaml.automl.model import BaseEstimator
 
     class WrappedLearner(BaseEstimator):
         def __init__(self, task: Any = "regression", base: Any = None, wrap: Any = None, **config: Any):
@@ -94,15 +118,15 @@ def _wrapped_class() -> Any:
         def fit(
             self, X_train: Any, y_train: Any, budget: Any = None, free_mem_ratio: Any = 0, **kwargs: Any
         ) -> float:
-            # FLAML's fit limits the address space of the process, too, of which libraries reserve more than
-            # there is memory; that limit is left out.
+            # Instead of FLAML's fit, which also limits the address space of the process, of which libraries
+            # reserve more than there is memory.
             kwargs.pop("is_retrain", None)
             start = time.time()
             try:
-                with limit_resource(-1, budget) if hasattr(signal, "SIGALRM") else nullcontext():
+                with _time_limit(budget):
                     self._fit(X_train, y_train, **kwargs)
             except TimeoutError:
-                self._model = DummyRegressor().fit(X_train, y_train)
+                self._model = DummyRegressor().fit(X_train, y_train, kwargs.get("sample_weight"))
             return time.time() - start
 
         def __reduce__(self) -> Any:
