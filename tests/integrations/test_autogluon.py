@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from skuq import get_scorer, predict_dist, supports_dist
-from skuq.distributions import Quantiles
+from skuq.distributions import Normal, Quantiles
 from skuq.exceptions import NotProbabilisticError
 from skuq.integrations.autogluon import quantile_levels
-from skuq.metrics import crps_loss, uncertainty_report
+from skuq.metrics import crps_loss, pinball_loss, uncertainty_report
 from skuq.prediction._point import point_predict
 from tests.integrations.automl import X, Y, installed
 
@@ -37,6 +37,11 @@ def test_levels_are_even_with_one_more_on_each_side():
     assert quantile_levels(99) == [round(0.01 * i, 2) for i in range(1, 100)]
     with pytest.raises(ValueError, match="`n_levels` must"):
         quantile_levels(2)
+
+
+def test_the_mean_pinball_loss_over_the_levels_is_about_half_the_crps():
+    dist = Normal(np.full(len(Y), Y.mean()), Y.std())
+    assert 2 * pinball_loss(Y, dist, levels=quantile_levels()) == pytest.approx(crps_loss(Y, dist), rel=0.1)
 
 
 def test_the_distribution_has_the_predictors_own_sorted_quantiles(predictor):

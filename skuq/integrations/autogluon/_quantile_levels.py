@@ -33,7 +33,7 @@ def quantile_levels(n_levels: int = 19) -> list[float]:
     AutoGluon selects by the mean pinball loss over the levels, its default for these problems. Over evenly
     spaced levels that is about half the CRPS, so that it selects by CRPS already, and no metric of skuq has
     to be handed to it. It could not be in any case: AutoGluon passes no estimator to a metric, and with any
-    other metric than ``pinball_loss`` it drops LightGBM without an error, unless
+    other metric than ``pinball_loss`` version 1.6 drops LightGBM without an error, unless
     ``hyperparameters={"GBM": {"ag.stopping_metric": "pinball_loss"}}``.
 
     Each level is a model of its own in LightGBM, so that the time grows with the number of levels.

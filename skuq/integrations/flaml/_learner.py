@@ -12,7 +12,7 @@ from typing import Any
 
 from sklearn.dummy import DummyRegressor
 
-from skuq.regressors import UncertaintyRegressor
+from skuq.regressors import BootstrapRegressor, UncertaintyRegressor
 
 BASES = (
     "lgbm",
@@ -126,7 +126,8 @@ def _wrapped_class() -> Any:
                 with _time_limit(budget):
                     self._fit(X_train, y_train, **kwargs)
             except TimeoutError:
-                self._model = DummyRegressor().fit(X_train, y_train, kwargs.get("sample_weight"))
+                self._model = BootstrapRegressor(DummyRegressor(), random_state=0)
+                self._model.fit(X_train, y_train, sample_weight=kwargs.get("sample_weight"))
             return time.time() - start
 
         def __reduce__(self) -> Any:
@@ -175,9 +176,9 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
     A trial costs as many fits as the wrapper takes: ``partial(UncertaintyRegressor, effort="low")`` is the
     cheapest. FLAML multiplies that by its own folds; ``eval_method="holdout"`` has one.
 
-    A trial that exceeds the time budget is cut off by the signal SIGALRM, and a constant prediction without
-    spread takes its place, whose CRPS is its mean absolute error. That needs the main thread, and is not
-    possible on Windows: elsewhere a trial that has begun is finished. A call of compiled code is finished in
+    A trial that exceeds the time budget is cut off by the signal SIGALRM, and the distribution of y, whatever
+    X is, takes its place. That needs the main thread, and is not possible on Windows; there, a trial that
+    has begun is finished. A call of compiled code is finished in
     any case, and FLAML's last fit on all rows is not part of its budget.
 
     ``ensemble=True`` stacks the learners under a linear model, which has no distribution. Use

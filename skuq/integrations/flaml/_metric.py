@@ -107,7 +107,7 @@ def metric(
     Notes
     -----
     Prefer CRPS to the negative log-likelihood as a loss. FLAML's search compares losses by ratios, so that
-    one that may be negative misleads it, and a trial that was cut off has infinite likelihood loss.
+    one that may be negative misleads it.
 
     A trial that violates a constraint never leads one that violates none; where all do, the smallest relative
     violation leads, as in `skuq.model_selection.refit_best`. Its loss is 1e100 or more. FLAML's own
