@@ -80,6 +80,7 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/ucc.py
 	$(BIN)/python benchmarks/recalibration.py
 	$(BIN)/python benchmarks/conformal.py
+	$(BIN)/python benchmarks/classifiers.py
 	$(BIN)/python benchmarks/neural.py
 	$(BIN)/python benchmarks/sparse_gp.py
 	$(BIN)/python benchmarks/simulation.py

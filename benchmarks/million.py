@@ -164,7 +164,7 @@ def distribution_lines() -> Iterator[Line]:
 
 
 def metric_lines() -> Iterator[Line]:
-    with_features = {spec.scorer_name for spec in all_specs().values() if spec.needs_X}
+    with_features = {spec.scorer_name for spec in all_specs().values() if spec.needs_X or spec.of_classes}
     for name in sorted(set(get_scorer_names()) - with_features):
 
         def make(n: int, name: str = name) -> Callable[[], object]:

@@ -32,7 +32,8 @@ from sklearn.model_selection import KFold
 from skuq import UncertaintyRegressor, predict_dist
 from skuq.distributions import Distribution, Empirical
 from skuq.metrics import crps_loss, interval_score_loss
-from skuq.regressors import BootstrapRegressor, ResidualRegressor
+from skuq.model_selection import default_estimators
+from skuq.regressors import BootstrapRegressor, MixtureRegressor, ResidualRegressor
 
 DEVELOPMENT = (
     "paper001/abalone",
@@ -114,6 +115,10 @@ def deep_ensemble(seed: int) -> Any:
     from skuq.neural import DeepEnsembleRegressor
 
     return DeepEnsembleRegressor(random_state=seed)
+
+
+def pool(seed: int) -> Any:
+    return MixtureRegressor(default_estimators(), random_state=seed)
 
 
 def ngboost(seed: int) -> Any:
@@ -232,6 +237,7 @@ METHODS = (
         RandomForestRegressor,
     ),
     Method("skuq, deep ensemble", "torch", by_distribution(deep_ensemble)),
+    Method("skuq, pool", "torch", by_distribution(pool)),
     Method("quantile-forest", "quantile_forest", by_distribution(quantile_forest)),
     Method("NGBoost", "ngboost", by_distribution(ngboost)),
     Method("CatBoost with uncertainty", "catboost", by_distribution(catboost)),
@@ -336,14 +342,13 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
     by_set = results.groupby(["method", "set"], sort=False)[["crps", "interval_score"]].mean()
     rows = []
     for name, of_method in results.groupby("method", sort=False):
-        both = by_set.loc[name].join(by_set.loc[first], rsuffix="_first", how="inner")
-        ratio = np.log(both["crps"] / both["crps_first"])
-        width = np.log(both["interval_score"] / both["interval_score_first"])
+        ratios = np.log(by_set.loc[name] / by_set.loc[first]).dropna(how="all")
+        ratio, width = ratios["crps"], ratios["interval_score"]
         outside = of_method.groupby("set").apply(outside_of_the_band, include_groups=False)
         rows.append(
             {
                 "method": name,
-                "sets": len(both),
+                "sets": len(ratios),
                 "CRPS": np.exp(ratio.mean()),
                 "se": np.exp(ratio.mean()) * ratio.std() / np.sqrt(len(ratio)),
                 "better on": int((ratio < 0).sum()),

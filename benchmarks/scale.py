@@ -1,10 +1,11 @@
 """Metrics of more rows than memory holds: time and memory of `MetricAccumulator`.
 
-Run as `python benchmarks/scale.py [--rows 1e8]`. Normal forecasts are made block by block and discarded after
-the update. Times are those of the processor, of the updates alone; beside them stands one pass of ``ndtr``
-over the same rows, the least that a metric of probabilities costs. Memory is the peak of the process above
-that before the first block. Quantile columns are updated twice: with all metrics, and with those that their
-own levels suffice for.
+Run as `python benchmarks/scale.py [--rows 1e8] [--dask-rows 2e7]`. Normal forecasts are made block by block
+and discarded after the update. Times are those of the processor, of the updates alone; beside them stands one
+pass of ``ndtr`` over the same rows, the least that a metric of probabilities costs. Memory is the peak of the
+process above that before the first block. Quantile columns are updated twice: with all metrics, and with
+those that their own levels suffice for. On dask, rows are made inside one worker and inside two; these times
+are those of the clock, after the workers have imported skuq.
 """
 
 from __future__ import annotations
@@ -27,13 +28,18 @@ LEVELS = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95,
 OWN = ("pinball", "mace", "rmsce", "picp", "mpiw", "interval_score")
 
 
+def part(seed: int, rows: int) -> np.ndarray:
+    """Return the rows of one block as an array of target, mean and standard deviation."""
+    rng = np.random.default_rng(seed)
+    loc, scale = rng.normal(size=rows), np.exp(0.5 * rng.normal(size=rows))
+    return np.column_stack([loc + 1.1 * scale * rng.normal(size=rows), loc, scale])
+
+
 def blocks(rows: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yield target, mean and standard deviation of rows, too narrow by a tenth."""
     for seed, start in enumerate(range(0, rows, BLOCK)):
-        rng = np.random.default_rng(seed)
-        n = min(BLOCK, rows - start)
-        loc, scale = rng.normal(size=n), np.exp(0.5 * rng.normal(size=n))
-        yield loc + 1.1 * scale * rng.normal(size=n), loc, scale
+        y, loc, scale = part(seed, min(BLOCK, rows - start)).T.copy()
+        yield y, loc, scale
 
 
 def peak() -> float:
@@ -83,12 +89,37 @@ def quantile_columns(rows: int) -> None:
         print(f"  {name:18}{rows / seconds:10,.0f} rows a second, {seconds / own:6.1f} times the own levels")
 
 
+def dask_workers(rows: int) -> None:
+    from dask import delayed
+    from distributed import Client, LocalCluster
+
+    from skuq.integrations.dask import accumulate
+
+    print(f"{rows:.3g} rows on dask, all metrics and curves")
+    spent = {}
+    for workers in (1, 2):
+        with LocalCluster(workers, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
+            for n in (workers * BLOCK, rows):  # the first imports skuq in the workers
+                seeds = range(max(n // BLOCK, 1))
+                start = time.perf_counter()
+                parts = [delayed(part)(seed, BLOCK) for seed in seeds]
+                total = accumulate(MetricAccumulator(), parts, 0, (1, 2)).compute()
+                spent[workers] = time.perf_counter() - start
+        print(f"  {workers} worker(s)     {total.n_rows / spent[workers]:12,.0f} rows a second", flush=True)
+    print(f"  two against one {spent[1] / spent[2]:12.2f} times")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=float, default=1e8, help="rows of normal forecasts")
-    rows = int(parser.parse_args().rows)
-    normal_forecasts(rows)
-    quantile_columns(max(rows // 100, BLOCK))
+    parser.add_argument("--rows", type=float, default=1e8, help="rows of normal forecasts; 0 for none")
+    parser.add_argument("--dask-rows", type=float, default=2e7, help="rows on dask; 0 for none")
+    options = parser.parse_args()
+    rows, dask_rows = int(options.rows), int(options.dask_rows)
+    if rows:
+        normal_forecasts(rows)
+        quantile_columns(max(rows // 100, BLOCK))
+    if dask_rows:
+        dask_workers(dask_rows)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import changelog
 import conformal_pictures
 import mathml
+import method_table
 import metric_tables
 import no_break
+import pool_pictures
 import recalibration_pictures
 import site_options
 
@@ -96,7 +98,7 @@ sphinx_gallery_conf = {
     "examples_dirs": ["guides/tutorials", "guides/how_to", "../examples"],
     "gallery_dirs": ["tutorials", "how-to", "auto_examples"],
     "filename_pattern": r"/plot_|/guides/",
-    "ignore_pattern": r"/papers/",
+    "ignore_pattern": r"/(papers|studies)/",
     "subsection_order": [f"../examples/{section}" for section in SECTIONS],
     "within_subsection_order": "FileNameSortKey",
     "backreferences_dir": "reference/generated/backreferences",
@@ -139,5 +141,7 @@ def setup(app):
     app.connect("build-finished", site_options.write_versions)
     app.connect("builder-inited", changelog.write_changelog)
     app.connect("builder-inited", metric_tables.write_tables)
+    app.connect("builder-inited", method_table.write_table)
     app.connect("builder-inited", recalibration_pictures.write_pictures)
     app.connect("builder-inited", conformal_pictures.write_pictures)
+    app.connect("builder-inited", pool_pictures.write_pictures)

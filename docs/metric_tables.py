@@ -28,6 +28,7 @@ FAMILIES = (
     ),
     ("Intervals", "prediction-intervals", ("_intervals", "coordinates", "_interval_width")),
     ("Sharpness", "sharpness", ("_sharpness",)),
+    ("Classes", "classes", ("_prediction_sets", "_expected_calibration")),
     ("Uncertainty characteristics curve", "uncertainty-characteristics", ("scores",)),
 )
 COLUMNS = ("Metric", "Scorer", "Needs", "Units", "Better", "Best", "Proper")
@@ -118,6 +119,7 @@ def null_values():
         spec
         for spec in all_specs().values()
         if spec.small_sample and spec.ready_made and not spec.needs_X and spec.units == 0
+        if not spec.of_classes  # whose values depend on the number of classes
     ]
     rng = np.random.default_rng(0)
     by_size = [simulate(specs, n, rng) for n in SIZES]

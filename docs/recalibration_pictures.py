@@ -24,6 +24,7 @@ from skuq.recalibration import (
     GPNormalRecalibrator,
     IsotonicRecalibrator,
     OperatingPointRecalibrator,
+    QuantileShiftRecalibrator,
     StdScalingRecalibrator,
     VarianceIsotonicRecalibrator,
 )
@@ -213,6 +214,11 @@ PICTURES = {
             lambda x: -0.5 * (0.1 + 0.4 * x),
         ),
         {"after": EmpiricalRecalibrator()},
+        draw_misses,
+    ),
+    "quantile-shift": (
+        Simulation(skewed_noise(lambda x: 0.2 + 0.3 * x, flat(1.2)), lambda x: 0.05 + 0.3 * x),
+        {"after": QuantileShiftRecalibrator()},
         draw_misses,
     ),
     "conformal": (

@@ -2,8 +2,9 @@
 
 Only the names of the quick start are here; all else is imported from its package:
 
-- ``skuq.prediction``: any fitted estimator to a distribution
+- ``skuq.prediction``: any fitted estimator to a distribution, or to prediction sets
 - ``skuq.regressors``: regressors that give a distribution
+- ``skuq.classifiers``: classifiers that give prediction sets
 - ``skuq.neural``: those that are neural networks (extra ``torch``)
 - ``skuq.recalibration``: distributions to better ones
 - ``skuq.metrics``: metrics and scorers

@@ -17,6 +17,7 @@ from sklearn.ensemble._forest import ForestRegressor
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
 from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.metaestimators import _BaseComposition as BaseComposition
 from sklearn.utils.parallel import Parallel
 from sklearn.utils.parallel import delayed as sklearn_delayed
 from sklearn.utils.validation import _check_method_params as slice_fit_params
@@ -62,9 +63,11 @@ except ImportError:
 
 
 __all__ = [
+    "BaseComposition",
     "BaseScorer",
     "CallbackSupportMixin",
     "ForestRegressor",
+    "accepts_sample_weight",
     "count_rows",
     "delayed",
     "is_classifying",
@@ -81,6 +84,13 @@ __all__ = [
 ]
 
 safe_indexing = _safe_indexing
+
+
+def accepts_sample_weight(scorer: Any) -> bool:
+    """Return whether a scorer, or a function of estimator, X and y, takes ``sample_weight``."""
+    if isinstance(scorer, BaseScorer):
+        return bool(scorer._accept_sample_weight())
+    return "sample_weight" in signature(scorer).parameters
 
 
 def is_pairwise(estimator: Any) -> bool:

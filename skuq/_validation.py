@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state as sklearn_check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._typing import ArrayLike, FloatArray
 
@@ -346,3 +347,15 @@ def check_same_length(lengths: Sequence[int], name: str) -> int:
     if len(set(lengths)) != 1:
         raise ValueError(f"`{name}` must all have the same number of rows, got {list(lengths)}.")
     return lengths[0]
+
+
+def check_new(owner: Any, X: Any) -> None:
+    """Check that ``owner`` is fitted and that X, passed on as it is, has the columns of the training data."""
+    check_is_fitted(owner)
+    check_unmasked(X, "X")
+    if hasattr(owner, "n_features_in_") and len(getattr(X, "shape", (0, 0))) == 1:
+        raise ValueError(
+            f"`X` must be 2-dimensional, got shape {X.shape}. Reshape your data: X.reshape(-1, 1) "
+            "if it is one feature, X.reshape(1, -1) if it is one sample."
+        )
+    validate_data(owner, X, reset=False, skip_check_array=True)

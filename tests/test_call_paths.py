@@ -96,16 +96,15 @@ def test_a_search_by_ence():
 
 def test_the_interval_of_conformalized_quantile_regression():
     model = ConformalRegressor(LeastSquaresRegressor(), "cqr", random_state=0).fit(X, Y)
-    path = CallPath("regressors._conformal", "distributions._numerics.ranks", "regressors._base").of(
-        lambda: model.predict_interval(X[:5])
-    )
+    parts = ("regressors._conformal", "recalibration._calibration_set", "distributions._numerics.ranks")
+    path = CallPath(*parts, "regressors._base").of(lambda: model.predict_interval(X[:5]))
     assert path.entered == [
         "regressors._conformal.regressor",
         "regressors._base",
         "regressors._conformal.split",
         "regressors._conformal.scores",
         "regressors._conformal.adaptive",
-        "regressors._conformal.calibration_set",
+        "recalibration._calibration_set",
         "distributions._numerics.ranks",
     ]
     assert path.again <= {

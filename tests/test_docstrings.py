@@ -28,6 +28,7 @@ PACKAGES = (
     "integrations.mlflow",
     "integrations.skore",
     "integrations.tpot",
+    "classifiers",
 )
 FIRST_SENTENCES = {
     "y_true": "Observed targets.",
@@ -37,11 +38,19 @@ FIRST_SENTENCES = {
     "n_jobs": "Number of jobs that run in parallel.",
     "ax": "Axes to draw on; None makes a new figure.",
 }
-# Where the name means something else: point predictions of a display, and what becomes a Distribution.
+# Where the name means something else: point predictions of a display, what becomes a Distribution, the
+# coverage of a set of classes.
 OTHERS = {
     ("y_pred", "IntervalDisplay"),
     ("y_pred", "PredictionBandDisplay"),
     ("y_pred", "as_distribution"),
+    ("coverage", "ConformalClassifier.predict_set"),
+    ("coverage", "predict_set"),
+    ("coverage", "prediction_set"),
+    ("coverage", "conditional_set_coverage"),
+    ("coverage", "mean_set_size"),
+    ("coverage", "set_coverage_error"),
+    ("coverage", "set_coverage_score"),
 }
 
 

@@ -93,12 +93,15 @@ def test_every_folder_but_the_studies_is_a_section():
     assert len(SCRIPTS) > 50
 
 
-@pytest.mark.parametrize("module", ["regressors", "neural", "recalibration", "displays"])
-def test_every_public_name_has_an_example(module):
+@pytest.mark.parametrize(
+    ("module", "at_least"),
+    [("regressors", 8), ("classifiers", 1), ("neural", 8), ("recalibration", 8), ("displays", 8)],
+)
+def test_every_public_name_has_an_example(module, at_least):
     if module == "neural":
         pytest.importorskip("skorch")
     used = set().union(*map(imported_names, SCRIPTS))
-    assert len(public_names(module)) >= 8
+    assert len(public_names(module)) >= at_least
     assert set(public_names(module)) - used == set()
 
 

@@ -124,6 +124,9 @@ def test_estimators_take_numpy_options(name, given):
 def test_metrics_take_numpy_options(name):
     spec = all_specs()[name]
     y_pred = DIST.interval(0.8) if spec.needs == "interval" else DIST
+    y = Y
+    if spec.of_classes:
+        y, y_pred = np.arange(60) % 3, np.random.default_rng(0).dirichlet(np.ones(3), size=60)
     known = inspect.signature(spec.function).parameters
     options = {key: each.default for key, each in known.items() if type(each.default) in NUMPY}
     if spec.random:
@@ -134,8 +137,8 @@ def test_metrics_take_numpy_options(name):
     needed = {"reference": Normal(np.zeros(60), 1.0)} if "reference" in known else {}
     if spec.needs_X:
         needed["X"] = X
-    expected = spec.function(Y, y_pred, **options, **needed)
-    assert spec.function(Y, y_pred, **converted, **needed) == expected
+    expected = spec.function(y, y_pred, **options, **needed)
+    assert spec.function(y, y_pred, **converted, **needed) == expected
 
 
 def test_a_grid_of_numpy_strings_is_searched():

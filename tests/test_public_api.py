@@ -126,7 +126,7 @@ def test_nothing_else_looks_public(module):
             name
             for name, value in vars(load(module)).items()
             if not name.startswith("_")
-            and not (inspect.ismodule(value) and value.__name__ in PUBLIC.keys() | ROOMS)
+            and not (inspect.ismodule(value) and value.__name__ in {*PUBLIC, *ROOMS})
         }
     assert visible == set(PUBLIC[module]) - {"__version__"}
 

@@ -28,7 +28,7 @@ trees, trees_test = cross_val_predict_dist(model, X, y, cv=5), model.fit(X, y).p
 calibration, before = (Normal(each.mean(), each.std()) for each in (trees, trees_test))
 
 names = ["Identity", "StdScaling", "BinnedScaling", "VarianceIsotonic"]
-names += ["Isotonic", "Empirical", "Conformal"]
+names += ["Isotonic", "Empirical", "QuantileShift", "Conformal"]
 recalibrators = {name: getattr(recalibration, f"{name}Recalibrator")() for name in names}
 recalibrators["Conformal, by quarter"] = recalibration.ConformalRecalibrator(group_by=4)
 recalibrators["OperatingPoint"] = recalibration.OperatingPointRecalibrator(miss_rate=0.1)

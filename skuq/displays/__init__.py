@@ -1,25 +1,31 @@
-"""Plots of predictive distributions; they need the extra ``plot`` (matplotlib)."""
+"""Plots of predictive distributions and prediction sets; they need the extra ``plot`` (matplotlib)."""
 
 from skuq.displays._adversarial_group_calibration import AdversarialGroupCalibrationDisplay
 from skuq.displays._calibration_curve import CalibrationCurveDisplay
 from skuq.displays._calibration_drift import CalibrationDriftDisplay
+from skuq.displays._class_reliability import ClassReliabilityDisplay
 from skuq.displays._interval import IntervalDisplay
 from skuq.displays._pointwise_coverage import PointwiseCoverageDisplay
 from skuq.displays._prediction_band import PredictionBandDisplay
+from skuq.displays._prediction_set import PredictionSetDisplay
 from skuq.displays._reliability import ReliabilityDisplay
 from skuq.displays._residual_scale import ResidualScaleDisplay
 from skuq.displays._sharpness import SharpnessDisplay
+from skuq.displays._shift_curve import ShiftCurveDisplay
 from skuq.displays._uncertainty_characteristics import UncertaintyCharacteristicsDisplay
 
 __all__ = [
     "AdversarialGroupCalibrationDisplay",
     "CalibrationCurveDisplay",
     "CalibrationDriftDisplay",
+    "ClassReliabilityDisplay",
     "IntervalDisplay",
     "PointwiseCoverageDisplay",
     "PredictionBandDisplay",
+    "PredictionSetDisplay",
     "ReliabilityDisplay",
     "ResidualScaleDisplay",
     "SharpnessDisplay",
+    "ShiftCurveDisplay",
     "UncertaintyCharacteristicsDisplay",
 ]

@@ -171,10 +171,8 @@ class Display(Drawn, ABC):
         return type(estimator).__name__ if name is None and cls._takes_class_name else name
 
 
-class CurveDisplay(Display):
-    """Base of the displays of curves, one a model, or one a fold of a model."""
-
-    _takes_class_name = True
+class DrawnCurves(Drawn):
+    """Base of all that draws curves: one a model, or one a fold of a model."""
 
     line_: Line2D | list[Line2D]
 
@@ -209,10 +207,32 @@ class CurveDisplay(Display):
         return merged["color"]
 
 
+class CurveDisplay(DrawnCurves, Display):
+    """Base of the displays of curves of predictive distributions."""
+
+    _takes_class_name = True
+
+
 def folds_of_cv(
     cv_results: Mapping[str, Any], X: Any, y: ArrayLike, sample_weight: ArrayLike | None
 ) -> list[Fold]:
     """Return, for each fold of a cross-validation, the rows it was tested on and their predictions."""
+    check_cv_results(cv_results)
+    target = check_target(y, "y", count_rows(X))
+    weight = check_sample_weight(sample_weight, len(target))
+    return [
+        Fold(
+            target[rows],
+            predict_dist(estimator, safe_indexing(X, rows)),
+            None if weight is None else weight[rows],
+            rows,
+        )
+        for estimator, rows in models_of_cv(cv_results, len(target))
+    ]
+
+
+def check_cv_results(cv_results: Any) -> None:
+    """Raise unless a dictionary holds the models and the rows of each fold."""
     if not isinstance(cv_results, Mapping):
         raise TypeError(
             f"`cv_results` must be the dictionary of cross_validate, got {type(cv_results).__name__}."
@@ -222,23 +242,17 @@ def folds_of_cv(
             "`cv_results` must hold the fitted estimators and the rows of each fold: call "
             "cross_validate(..., return_estimator=True, return_indices=True)."
         )
-    target = check_target(y, "y", count_rows(X))
-    weight = check_sample_weight(sample_weight, len(target))
+
+
+def models_of_cv(cv_results: Mapping[str, Any], n: int) -> list[tuple[Any, IntArray]]:
+    """Return the model of each fold of a cross-validation, and which of the n rows it was tested on."""
     tests = [np.asarray(rows) for rows in cv_results["indices"]["test"]]
     last = max(int(rows.max(initial=-1)) for rows in tests)
-    if last >= len(target):
+    if last >= n:
         raise ValueError(
-            f"`X` must be that given to cross_validate, got {len(target)} rows, but row {last} was tested."
+            f"`X` must be that given to cross_validate, got {n} rows, but row {last} was tested."
         )
-    return [
-        Fold(
-            target[rows],
-            predict_dist(estimator, safe_indexing(X, rows)),
-            None if weight is None else weight[rows],
-            rows,
-        )
-        for estimator, rows in zip(cv_results["estimator"], tests, strict=True)
-    ]
+    return list(zip(cv_results["estimator"], tests, strict=True))
 
 
 def label_of(name: str | None, note: str) -> str | None:

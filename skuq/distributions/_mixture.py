@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import check_same_length
+from skuq._validation import check_option, check_same_length
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat, read_parts
@@ -41,11 +41,15 @@ class Mixture(Distribution):
         Each with the same n rows.
     weights : array-like of shape (m,) or (n, m), default=None
         Non-negative weights, rescaled to sum to one in each row; equal if None.
+    ensemble : bool, default=False
+        Whether the components are models of one ensemble, each with its own noise: then `epistemic` is the
+        mixture of theirs, which includes the spread between them, and `aleatoric` the mixture of their
+        noises. Needs components that separate the two.
 
     Returns
     -------
     dist : Mixture, NormalMixture or Empirical
-        A `NormalMixture` when every component is normal (or a mixture of normals) and an
+        Without `ensemble`, a `NormalMixture` when every component is normal (or a mixture of normals) and an
         `Empirical` when every component is one, because those are exact and faster.
 
     Notes
@@ -68,35 +72,49 @@ class Mixture(Distribution):
 
     components: tuple[Distribution, ...]
     weights: FloatArray | None
+    ensemble: bool
 
-    def __new__(cls, components: Sequence[Distribution], weights: ArrayLike | None = None) -> Distribution:  # type: ignore[misc]
+    def __new__(  # type: ignore[misc]
+        cls,
+        components: Sequence[Distribution],
+        weights: ArrayLike | None = None,
+        ensemble: bool = False,
+    ) -> Distribution:
         """Return the closed-form family where there is one; see Returns."""
         parts = _read_components(components)
         share = read_weights(weights, len(parts[0]), len(parts))
+        if check_option(ensemble, "ensemble", (True, False)):
+            return super().__new__(cls)
         if all(isinstance(part, Normal | NormalMixture) for part in parts):
             return _normal_mixture(parts, share)
         if all(isinstance(part, Empirical) for part in parts):
             return _empirical(parts, share)
         return super().__new__(cls)
 
-    def __init__(self, components: Sequence[Distribution], weights: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        components: Sequence[Distribution],
+        weights: ArrayLike | None = None,
+        ensemble: bool = False,
+    ) -> None:
         parts = _read_components(components)
-        self._set(components=parts, weights=read_weights(weights, len(parts[0]), len(parts)))
+        share = read_weights(weights, len(parts[0]), len(parts))
+        self._set(components=parts, weights=share, ensemble=ensemble)
 
     def _rows(self) -> int:
         return len(self.components[0])
 
     def _take(self, rows: IntArray) -> Distribution:
-        return Mixture(
-            [part[rows] for part in self.components], None if self.weights is None else self.weights[rows]
-        )
+        weights = None if self.weights is None else self.weights[rows]
+        return Mixture([part[rows] for part in self.components], weights, self.ensemble)
 
     @classmethod
     def _merge(cls, parts: Sequence[Mixture]) -> Distribution | None:
-        if len({len(part.components) for part in parts}) > 1:
+        if len({(len(part.components), part.ensemble) for part in parts}) > 1:
             return None
         columns = zip(*(part.components for part in parts), strict=True)
-        return Mixture([concat(column) for column in columns], np.concatenate([part._w() for part in parts]))
+        weights = np.concatenate([part._w() for part in parts])
+        return Mixture([concat(column) for column in columns], weights, parts[0].ensemble)
 
     def _w(self) -> FloatArray:
         """Weights, shape (n, m)."""
@@ -117,6 +135,8 @@ class Mixture(Distribution):
         return root_mean_square(self._w(), np.stack(spread, axis=1))
 
     def _crps(self, y: FloatArray) -> FloatArray:
+        if all(isinstance(part, Normal) for part in self.components):  # of an ensemble
+            return _normal_mixture(self.components, self.weights)._crps(y)
         forms = [part._standard_form() for part in self.components if isinstance(part, Normal | StudentT)]
         standard = [form for form in forms if form is not None]
         if len(standard) < len(self.components) or not np.isfinite(self.std()).all():
@@ -194,7 +214,7 @@ class Mixture(Distribution):
         finite = [part._finite_part() for part in self.components]
         if all(mine is part for mine, part in zip(finite, self.components, strict=True)):
             return self
-        return Mixture(finite, self.weights)
+        return Mixture(finite, self.weights, self.ensemble)
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         return most_demanding(part._unreachable_level(level, kind) for part in self.components)
@@ -216,7 +236,18 @@ class Mixture(Distribution):
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
         if (factor == 0).any():
             return None
-        return Mixture([affine(part, shift, factor) for part in self.components], self.weights)
+        parts = [affine(part, shift, factor) for part in self.components]
+        return Mixture(parts, self.weights, self.ensemble)
+
+    def epistemic(self) -> Distribution:
+        if not self.ensemble:
+            return super().epistemic()
+        return Mixture([part.epistemic() for part in self.components], self.weights)
+
+    def aleatoric(self) -> Distribution:
+        if not self.ensemble:
+            return super().aleatoric()
+        return Mixture([part.aleatoric() for part in self.components], self.weights)
 
 
 def _read_components(components: Sequence[Distribution]) -> tuple[Distribution, ...]:

@@ -183,9 +183,9 @@ class NormalMixture(Distribution):
     def _crps(self, y: FloatArray) -> FloatArray:
         n, m = self.loc.shape
         w = np.broadcast_to(self._w(), (n, m))
-        score = (w * _mean_absolute(y[:, np.newaxis] - self.loc, self.scale)).sum(axis=1)
+        score = (w * mean_absolute(y[:, np.newaxis] - self.loc, self.scale)).sum(axis=1)
         for k in range(m):
-            distance = _mean_absolute(
+            distance = mean_absolute(
                 self.loc[:, k:] - self.loc[:, [k]], np.hypot(self.scale[:, k:], self.scale[:, [k]])
             )
             distance[:, 0] *= 0.5  # the diagonal counts once, the rest for (k, l) and (l, k)
@@ -223,7 +223,7 @@ class NormalMixture(Distribution):
         return NormalMixture(np.zeros_like(self.loc), self.scale, self.weights)
 
 
-def _mean_absolute(mean: FloatArray, scale: FloatArray) -> FloatArray:
+def mean_absolute(mean: FloatArray, scale: FloatArray) -> FloatArray:
     """E|X| for X normal: 2 sigma phi(mu / sigma) + mu (2 Phi(mu / sigma) - 1); |mu| at sigma = 0."""
     z = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
     smooth = scale * math.sqrt(2 / math.pi) * np.exp(-0.5 * z * z) + mean * (2 * ndtr(z) - 1)

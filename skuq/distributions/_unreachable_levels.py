@@ -13,8 +13,8 @@ from skuq._warnings import warn_user
 from skuq.distributions._numerics.ranks import RANK_TOLERANCE, rows_needed
 from skuq.exceptions import SmallSampleWarning
 
-LevelKind = Literal["level", "row", "coverage"]
-"""Quantile levels for all rows, one quantile level a row, or coverages of central intervals."""
+LevelKind = Literal["level", "row", "coverage", "set"]
+"""Quantile levels for all rows, one quantile level a row, coverages of central intervals or of sets."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def unreachable_level(
     ----------
     requested : ndarray of shape (k,)
         Levels or coverages, as the user gave them.
-    kind : {"level", "row", "coverage"}
+    kind : {"level", "row", "coverage", "set"}
         Meaning of ``requested``.
     score_levels : ndarray of shape (k,)
         Quantile level of the scores that each of them takes.
@@ -61,15 +61,16 @@ def unreachable_level(
     needed = rows_needed(float(score_levels[worst])) * test_weight
     what = (
         f"{100 * requested[worst]:g} %"
-        if kind == "coverage"
+        if kind in ("coverage", "set")
         else f"the quantile at level {requested[worst]:g}"
     )
     unit = "calibration rows"
     if test_weight != 1:
         unit = f"weight of calibration rows beside a new row of weight {test_weight:g}"
+    consequence = "sets contain all classes" if kind == "set" else "bounds are infinite"
     return UnreachableLevel(
         needed,
-        f"{what} needs at least {needed:g} {unit}, got {calibration_weight:g}: bounds are infinite. "
+        f"{what} needs at least {needed:g} {unit}, got {calibration_weight:g}: {consequence}. "
         "Use a lower coverage, or calibrate on more rows.",
     )
 

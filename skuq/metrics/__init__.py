@@ -19,6 +19,7 @@ from skuq.metrics._conditional_coverage import (
     conditional_coverage_estimate,
 )
 from skuq.metrics._coverage_monitor import CoverageMonitor
+from skuq.metrics._expected_calibration import class_reliability_table, expected_calibration_error
 from skuq.metrics._group_calibration import (
     expected_normalized_calibration_error,
     uncertainty_calibration_error,
@@ -26,6 +27,12 @@ from skuq.metrics._group_calibration import (
 from skuq.metrics._interval_width import coverage_width_loss, normalized_mean_interval_width
 from skuq.metrics._intervals import interval_coverage_error, mean_interval_width, prediction_interval_coverage
 from skuq.metrics._make_scorer import get_scorer, get_scorer_names, make_scorer, scorers
+from skuq.metrics._prediction_sets import (
+    conditional_set_coverage,
+    mean_set_size,
+    set_coverage_error,
+    set_coverage_score,
+)
 from skuq.metrics._proper import crps_loss, nll_loss
 from skuq.metrics._quantile_calibration import quantile_calibration_error
 from skuq.metrics._quantile_scores import interval_score_loss, pinball_loss, weighted_interval_score_loss
@@ -81,13 +88,16 @@ __all__ = [
     "bootstrap_interval",
     "calibration_drift",
     "calibration_score_loss",
+    "class_reliability_table",
     "compare_characteristics_curves",
     "conditional_coverage",
     "conditional_coverage_error",
     "conditional_coverage_estimate",
+    "conditional_set_coverage",
     "coverage_width_loss",
     "crps_loss",
     "crps_skill_score",
+    "expected_calibration_error",
     "expected_coverage_probability_error",
     "expected_normalized_calibration_error",
     "get_scorer",
@@ -101,6 +111,7 @@ __all__ = [
     "make_scorer",
     "mean_absolute_calibration_error",
     "mean_interval_width",
+    "mean_set_size",
     "mean_standardized_log_loss",
     "miscalibration_area",
     "nll_loss",
@@ -113,6 +124,8 @@ __all__ = [
     "reliability_table",
     "root_mean_squared_calibration_error",
     "scorers",
+    "set_coverage_error",
+    "set_coverage_score",
     "sharpness",
     "uncertainty_calibration_error",
     "uncertainty_characteristics_curve",

@@ -10,13 +10,13 @@ import numpy as np
 from sklearn.metrics import get_scorer_names as sklearn_scorer_names
 
 from skuq.distributions import Normal
-from skuq.metrics._scorer import DistributionScorer
+from skuq.metrics._scorer import ClassScorer, DistributionScorer, MetricScorer
 from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, find_spec
 
 
 def make_scorer(
     metric: str | MetricFunction, *, greater_is_better: bool | None = None, **options: Any
-) -> DistributionScorer:
+) -> MetricScorer:
     """Make a scorer from a metric, with options bound.
 
     What `get_scorer` does for the defaults, for other options and for metrics of your own.
@@ -26,7 +26,7 @@ def make_scorer(
     metric : str or callable
         A metric of skuq, by abbreviation ("crps"), scorer name ("neg_crps") or function (`crps_loss`); or
         your own function ``metric(y_true, dist, *, sample_weight=None, **options) -> float``, where ``dist``
-        is a `skuq.distributions.Distribution`.
+        is a `skuq.distributions.Distribution`. Metrics of classes get sets or probabilities instead.
     greater_is_better : bool, default=None
         Required for a function of your own. The metrics of skuq have it in their records, and accept it only
         where they have no direction: ``make_scorer("mpiw", greater_is_better=False)`` selects narrow
@@ -80,15 +80,14 @@ def make_scorer(
             f"`greater_is_better` must be left out for {spec.abbreviation!r}, where {spec.direction} is "
             f"known to be better, got {greater_is_better!r}."
         )
+    scorer = ClassScorer if spec.of_classes else DistributionScorer
     if spec.direction is None and greater_is_better is not None:
         name = spec.abbreviation if greater_is_better else f"neg_{spec.abbreviation}"
-        return DistributionScorer(spec.function, 1 if greater_is_better else -1, options, name)
-    return DistributionScorer(
-        spec.function, -1 if spec.direction == "lower" else 1, options, spec.scorer_name
-    )
+        return scorer(spec.function, 1 if greater_is_better else -1, options, name)
+    return scorer(spec.function, -1 if spec.direction == "lower" else 1, options, spec.scorer_name)
 
 
-def get_scorer(name: str) -> DistributionScorer:
+def get_scorer(name: str) -> MetricScorer:
     """Return the scorer of a metric at its default options.
 
     Parameters
@@ -156,7 +155,7 @@ def get_scorer_names() -> list[str]:
     return sorted(_ready_made())
 
 
-def scorers(*names: str) -> dict[str, DistributionScorer]:
+def scorers(*names: str) -> dict[str, MetricScorer]:
     """Return several scorers by name, for multi-metric cross-validation and search.
 
     Parameters
@@ -274,8 +273,9 @@ def _check_values(spec: MetricSpec, options: dict[str, Any]) -> None:
     if spec.random and isinstance(options.get("random_state"), np.random.RandomState | None):
         options = {**options, "random_state": 0}  # drawing from a generator of the user would change it
     features = (np.zeros((3, 1)),) if spec.needs_X else ()
+    forecast = np.eye(3) if spec.of_classes else Normal(np.zeros(3), 1.0)
     try:
-        spec.compute(np.array([-1.0, 0.0, 1.0]), Normal(np.zeros(3), 1.0), *features, **options)
+        spec.compute(np.array([-1.0, 0.0, 1.0]), forecast, *features, **options)
     except (TypeError, ValueError) as error:
         if any(f"`{name}`" in str(error) for name in options if name not in spec.one_of):
             raise

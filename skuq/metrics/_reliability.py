@@ -210,10 +210,10 @@ def conditional_coverage(
     nominal = check_single_coverage(coverage)
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
     lower, upper = interval_bounds(y, forecast, nominal).T
-    keep = _kept_rows(sample_weight, np.shape(y_true)[0])
+    keep = kept_rows(sample_weight, np.shape(y_true)[0])
     columns = {"coverage": covered(y, lower, upper), "mean_width": upper - lower}
     if groups is not None:
-        table = _table_of_groups(np.asarray(groups), keep, columns, weight)
+        table = table_of_groups(np.asarray(groups), keep, columns, weight)
     else:
         key = upper - lower if feature is None else _check_feature(feature, keep)
         table = _table_of_bins(make_bins(check_finite(key, "y_pred"), n_bins, strategy, weight), columns)
@@ -222,7 +222,7 @@ def conditional_coverage(
     return table
 
 
-def _kept_rows(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
+def kept_rows(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
     """Return the mask of the rows whose weight is not zero."""
     weight = check_sample_weight(sample_weight, n)
     return np.ones(n, dtype=bool) if weight is None else weight > 0
@@ -234,7 +234,7 @@ def _check_feature(feature: ArrayLike, keep: np.ndarray) -> FloatArray:
     return np.asarray(values[keep])
 
 
-def _table_of_groups(
+def table_of_groups(
     groups: np.ndarray, keep: np.ndarray, columns: dict[str, FloatArray], weight: FloatArray | None
 ) -> pd.DataFrame:
     """Return weight and column means of the rows of each label."""

@@ -26,9 +26,10 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq.distributions import Distribution, as_distribution, concat
+from skuq.metrics._class_inputs import check_class_forecast, check_labels
 from skuq.metrics._inputs import is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
-from skuq.metrics._scorer import DistributionScorer
+from skuq.metrics._scorer import MetricScorer
 from skuq.metrics._spec import MetricFunction, MetricSpec, OrderedWeights, WeightFunction, find_spec
 
 BLOCK = 2**21
@@ -48,6 +49,8 @@ MOST_BLOCKS, FEWER_BLOCKS = 200, 50
 class Rows:
     """The rows with positive weight: targets, weights, and the number of repetitions."""
 
+    y: Any  # numbers, or the columns of classes
+
     def __init__(self, y_true: ArrayLike, sample_weight: ArrayLike | None) -> None:
         y = check_target(y_true)
         self.given = y.size
@@ -61,7 +64,7 @@ class Rows:
         self.total = effective_rows(weight, y.size)
 
     def __len__(self) -> int:
-        return self.y.size
+        return len(self.y)
 
     def ordered_by(self, key: FloatArray) -> Rows:
         """Return the same rows by increasing key, of shape (n,)."""
@@ -81,6 +84,22 @@ class Rows:
         forecast = as_float_array(y_pred, "y_pred") if is_bounds(y_pred) else as_distribution(y_pred)
         if len(forecast) != self.given:
             raise ValueError(f"`y_pred` must have {self.given} rows, one a sample, got {len(forecast)}.")
+        return forecast if self.keep is None else forecast[self.keep]
+
+
+class RowsOfClasses(Rows):
+    """The same of targets that are classes: their columns in the forecasts, or -1."""
+
+    def __init__(
+        self, y_true: ArrayLike, labels: ArrayLike | None, n_classes: int, sample_weight: ArrayLike | None
+    ) -> None:
+        codes, self.labels = check_labels(y_true, labels, n_classes)
+        super().__init__(codes, sample_weight)
+        self.y = codes if self.keep is None else codes[self.keep]
+
+    def of(self, y_pred: Any) -> Any:
+        """Return the forecast of these rows: probabilities, or sets."""
+        forecast = check_class_forecast(y_pred, (self.given, self.labels.size))
         return forecast if self.keep is None else forecast[self.keep]
 
 
@@ -160,6 +179,8 @@ class Evaluation:
         """Return the metric of any rows; `pick` are their positions unless they are all, in order."""
         compute = self.metric.compute if isinstance(self.metric, MetricSpec) else self.metric
         options = self.options if pick is None else picked_options(self.options, pick, len(self.rows))
+        if isinstance(self.rows, RowsOfClasses):  # whose targets are columns
+            options = {**options, "labels": np.arange(self.rows.labels.size)}
         return float(compute(y, forecast, sample_weight=weight, **options))
 
     def acceleration(self, rng: np.random.RandomState) -> float:
@@ -198,7 +219,7 @@ def evaluations(
     rng: np.random.RandomState,
 ) -> list[Evaluation]:
     """Return the metric of each forecast; one that draws random numbers draws the same for all."""
-    if isinstance(metric, DistributionScorer):
+    if isinstance(metric, MetricScorer):
         raise TypeError(
             f"`metric` must be a metric, got the scorer {metric!r}. Pass its name, {metric.__name__!r}, with "
             "what it binds as `options`."
@@ -211,6 +232,11 @@ def evaluations(
             raise ValueError(
                 "`metric` must be of targets and forecasts alone, whose rows are resampled, got "
                 f"{definition.abbreviation!r}, with X. Call `{definition.function.__name__}` itself."
+            )
+        if definition.of_classes:
+            raise ValueError(
+                f"`metric` must be of distributions or intervals, got {definition.abbreviation!r}, of "
+                "classes. `uncertainty_report` resamples it."
             )
         if definition.random:  # one number for the value and all resamples, and for all models
             settings["random_state"] = seed_of(settings, rng)

@@ -51,7 +51,7 @@ P = ParamSpec("P")
 SMALL_SAMPLE = 500
 """Rows below which Wibbeke et al. (2025), section 4.5, find calibration metrics unreliable."""
 
-_NOT_OPTIONS = ("y_true", "y_pred", "X", "sample_weight")
+_NOT_OPTIONS = ("y_true", "y_pred", "X", "sample_weight", "labels")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +71,9 @@ class MetricSpec:
         Whether lower or higher is better; None for a descriptive number.
     optimum : float, str or None
         Value of the best possible forecast; a string names the option with this value.
-    needs : {"distribution", "density", "interval", "moments"}
-        Required property of the forecast. Interval metrics also accept bounds.
+    needs : {"distribution", "density", "interval", "moments", "proba", "set"}
+        Required property of the forecast. Interval metrics also accept bounds. The last two are forecasts of
+        classes, with the argument ``labels``: probabilities, or sets, which may be given as probabilities.
     proper : bool
         Whether the true distribution has the best expected value among all forecasts.
     random : bool
@@ -117,7 +118,7 @@ class MetricSpec:
     units: int | Literal["log"]
     direction: Literal["lower", "higher"] | None
     optimum: float | str | None
-    needs: Literal["distribution", "density", "interval", "moments"]
+    needs: Literal["distribution", "density", "interval", "moments", "proba", "set"]
     proper: bool
     source: str
     random: bool = False
@@ -137,6 +138,11 @@ class MetricSpec:
     def scorer_name(self) -> str:
         """Name in the vocabulary of scorers: losses carry the prefix ``neg_``."""
         return f"neg_{self.abbreviation}" if self.direction == "lower" else self.abbreviation
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether the target is a class, and the forecast an array with one column a class."""
+        return self.needs in ("proba", "set")
 
     @property
     def options(self) -> dict[str, Any]:

@@ -1,6 +1,8 @@
-"""Out-of-fold distributions, and choosing between models."""
+"""Out-of-fold distributions, choosing between models, and their scores on shifted rows."""
 
+from skuq.model_selection._auto_candidates import default_estimators
 from skuq.model_selection._cross_val_predict_dist import cross_val_predict_dist
 from skuq.model_selection._refit_best import refit_best
+from skuq.model_selection._shift_curve import Tilt, shift_curve
 
-__all__ = ["cross_val_predict_dist", "refit_best"]
+__all__ = ["Tilt", "cross_val_predict_dist", "default_estimators", "refit_best", "shift_curve"]

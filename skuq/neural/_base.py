@@ -44,11 +44,11 @@ from skuq.neural._training.plan import (
 )
 from skuq.neural._training.scaling import Standardiser
 from skuq.neural._training.trainer import TrainedFit, train
+from skuq.prediction._random import MAX_SEED
 from skuq.prediction._row_sets import rows_outside
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData, check_y
 from skuq.regressors._progress import NO_PROGRESS, Progress
-from skuq.regressors._random import MAX_SEED
 
 __all__ = ["BaseNeuralRegressor", "fit_clones", "fit_together"]
 

@@ -1,5 +1,7 @@
-"""From any fitted estimator to its predictive distribution."""
+"""From any fitted estimator to its predictive distribution, or its prediction sets."""
 
+from skuq.prediction._predict_set import predict_set
+from skuq.prediction._prediction_set import prediction_set
 from skuq.prediction._resolve import predict_dist, register, supports_dist
 
-__all__ = ["predict_dist", "register", "supports_dist"]
+__all__ = ["predict_dist", "predict_set", "prediction_set", "register", "supports_dist"]

@@ -8,7 +8,7 @@ all call :func:`cross_fit`.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -27,14 +27,14 @@ from skuq._sklearn_compat import (
     splitter_ignores_groups,
     splitter_needs_groups,
 )
-from skuq._typing import IntArray
+from skuq._typing import BoolArray, IntArray
 from skuq._validation import check_integer, check_random_state
 from skuq.distributions import Distribution, concat
 from skuq.prediction._failures import located, place_of
 from skuq.prediction._resolve import predict_dist
 from skuq.prediction._wrapped import fit_wrapped
 
-__all__ = ["CrossFit", "cross_fit", "resolve_cv", "split_rows"]
+__all__ = ["CrossFit", "cross_fit", "fold_masks", "resolve_cv", "row_order", "split_rows"]
 
 Split = tuple[IntArray, IntArray]
 
@@ -73,15 +73,31 @@ class CrossFit:
             If not every row is tested exactly once.
         """
         rows, prediction = self.tested()
-        order = np.argsort(rows, kind="stable")
-        if len(rows) != n or not np.array_equal(rows[order], np.arange(n)):
-            distinct = len(np.unique(rows))
-            raise ValueError(
-                f"`cv` must test every row exactly once here, but it tests {distinct} of {n} rows in "
-                f"{len(rows)} tests. Use a partition such as KFold or GroupKFold; for time-ordered or "
-                "repeated splits use RecalibratedRegressor, which takes any splitter."
-            )
-        return prediction[order]
+        return prediction[row_order(rows, n)]
+
+
+def row_order(rows: IntArray, n: int) -> IntArray:
+    """Return the positions of the n rows among the tested ones; raise unless each is tested once."""
+    order = np.argsort(rows, kind="stable")
+    if len(rows) != n or not np.array_equal(rows[order], np.arange(n)):
+        distinct = len(np.unique(rows))
+        raise ValueError(
+            f"`cv` must test every row exactly once here, but it tests {distinct} of {n} rows in "
+            f"{len(rows)} tests. Use a partition such as KFold or GroupKFold; for time-ordered or "
+            "repeated splits use RecalibratedRegressor, which takes any splitter."
+        )
+    return order
+
+
+def fold_masks(test_rows: Sequence[IntArray], at_least: int = 1) -> list[BoolArray]:
+    """Return for each fold which of all tested rows, in the order of the folds, are its own.
+
+    To learn from the out-of-fold predictions of the other folds. Fewer than ``at_least`` folds raise.
+    """
+    if len(test_rows) < at_least:
+        raise ValueError(f"`fit_transform` needs at least {at_least} folds, got one from `cv`.")
+    fold = np.repeat(np.arange(len(test_rows)), [len(rows) for rows in test_rows])
+    return [fold == k for k in range(len(test_rows))]
 
 
 def resolve_cv(cv: Any, random_state: Any = None) -> Any:

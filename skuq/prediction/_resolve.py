@@ -18,6 +18,7 @@ from skuq.prediction._rules.no_distribution import no_distribution
 from skuq.prediction._rules.rule import Container, Native
 
 __all__ = [
+    "check_estimator",
     "has_exact_posterior",
     "inner_estimators",
     "predict_dist",
@@ -71,6 +72,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     --------
     supports_dist : Whether there will be one.
     register : Add a class of another package.
+    predict_set : Prediction sets of classifiers.
     skuq.regressors.UncertaintyRegressor : Give a distribution to a regressor that has none.
 
     Notes
@@ -108,7 +110,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     array([[123., 305.],
            [-25., 157.]])
     """
-    _check_estimator(estimator)
+    check_estimator(estimator)
     check_unmasked(X, "X")
     with sequential_in_cluster_task(), named(estimator):
         dist = _dispatch(estimator, X)
@@ -158,7 +160,7 @@ def supports_dist(estimator: Any) -> bool:
     >>> supports_dist(make_pipeline(StandardScaler(), Ridge()))
     False
     """
-    _check_estimator(estimator)
+    check_estimator(estimator)
     return _supports(estimator)
 
 
@@ -200,7 +202,7 @@ def _dispatch(estimator: Any, X: Any) -> Distribution:
         raise no_distribution(estimator)
     try:
         if isinstance(rule, Container):
-            return rule.predict(estimator, X, predict_dist)
+            return rule.predict(estimator, X, predict_dist)  # type: ignore[no-any-return]
         return rule.predict(estimator, X)
     except NotProbabilisticError as error:
         error.add_note(f"It was reached through {type(estimator).__name__}.")
@@ -230,7 +232,8 @@ def _supports(estimator: Any) -> bool:
     return rule is not None and rule.supports(estimator)
 
 
-def _check_estimator(estimator: Any) -> None:
+def check_estimator(estimator: Any) -> None:
+    """Raise if it is a class, or nothing that can be fitted or predict."""
     if isinstance(estimator, type):
         raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
     known = any(hasattr(estimator, method) for method in ("predict_dist", "predict", "fit"))

@@ -10,6 +10,7 @@ from skuq.recalibration._gp_normal import GPNormalRecalibrator
 from skuq.recalibration._identity import IdentityRecalibrator
 from skuq.recalibration._isotonic import IsotonicRecalibrator
 from skuq.recalibration._operating_point import OperatingPointRecalibrator
+from skuq.recalibration._quantile_shift import QuantileShiftRecalibrator
 from skuq.recalibration._std_scaling import StdScalingRecalibrator
 from skuq.recalibration._variance_isotonic import VarianceIsotonicRecalibrator
 
@@ -24,6 +25,7 @@ __all__ = [
     "IdentityRecalibrator",
     "IsotonicRecalibrator",
     "OperatingPointRecalibrator",
+    "QuantileShiftRecalibrator",
     "StdScalingRecalibrator",
     "VarianceIsotonicRecalibrator",
 ]

@@ -82,6 +82,7 @@ class BaseRecalibrator(
     OperatingPointRecalibrator : Intervals of a given miss rate, or of least cost.
     IsotonicRecalibrator : A monotone map of the probability levels.
     EmpiricalRecalibrator : The shape of the standardised residuals.
+    QuantileShiftRecalibrator : A shift for the quantile of each level.
     ConformalRecalibrator : Intervals that are guaranteed to cover.
     GPNormalRecalibrator : A scale that depends on the prediction.
     GPBetaRecalibrator : A map of the levels that depends on the prediction.

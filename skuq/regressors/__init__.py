@@ -5,6 +5,7 @@ from skuq.regressors._bootstrap import BootstrapRegressor
 from skuq.regressors._conformal.regressor import ConformalRegressor
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._least_squares import LeastSquaresRegressor
+from skuq.regressors._mixture import MixtureRegressor
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
 from skuq.regressors._recalibrated import RecalibratedRegressor
 from skuq.regressors._residual import ResidualRegressor
@@ -17,6 +18,7 @@ __all__ = [
     "ConformalRegressor",
     "ForestDistributionRegressor",
     "LeastSquaresRegressor",
+    "MixtureRegressor",
     "MultiQuantileRegressor",
     "RecalibratedRegressor",
     "ResidualRegressor",

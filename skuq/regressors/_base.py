@@ -10,12 +10,13 @@ from sklearn.utils import Tags, get_tags
 
 from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import DEFAULT_COVERAGE
+from skuq._validation import DEFAULT_COVERAGE, check_new
 from skuq._versioned import VersionedMixin
 from skuq.distributions import Distribution
 from skuq.distributions._transformer import DistributionTransformerMixin
 from skuq.prediction._cross_fit import cross_fit, resolve_cv
-from skuq.regressors._fit_inputs import TrainingData, check_new, read_training, router_for
+from skuq.prediction._fit_metadata import router_for
+from skuq.regressors._fit_inputs import TrainingData, read_training
 from skuq.regressors._progress import Progress
 
 __all__ = ["BaseUncertaintyRegressor"]
@@ -293,7 +294,9 @@ class BaseUncertaintyRegressor(
         routing : MetadataRouter, or MetadataRequest where no estimator is wrapped
             See scikit-learn's user guide on metadata routing.
         """
-        return router_for(self) if hasattr(self, "estimator") else super().get_metadata_routing()
+        if hasattr(self, "estimator"):
+            return router_for(self, estimator=self.estimator)
+        return super().get_metadata_routing()
 
     def __sklearn_tags__(self) -> Tags:
         """Say what the wrapped estimator takes; X is passed on to it as it is."""

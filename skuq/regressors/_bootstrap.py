@@ -14,11 +14,13 @@ from skuq._validation import check_integer, check_option, check_random_state
 from skuq.distributions import Distribution, Empirical, StudentT
 from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
 from skuq.prediction._failures import located
+from skuq.prediction._fit_metadata import weights_for
 from skuq.prediction._point import point_predict
+from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._row_sets import rows_outside
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._fit_inputs import TrainingData, weights_for
+from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._members import (
     MemberPredictions,
     fit_members,
@@ -28,7 +30,6 @@ from skuq.regressors._members import (
 )
 from skuq.regressors._nested_scale import nested_log_scale
 from skuq.regressors._progress import NO_PROGRESS, Progress
-from skuq.regressors._random import MAX_SEED, seeded_clone
 from skuq.regressors._scale_model import (
     ScaleModel,
     log_residuals,

@@ -10,41 +10,31 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import KFold
 from sklearn.multioutput import MultiOutputRegressor, RegressorChain
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import validate_data
 
 from skuq._sklearn_compat import (
     is_classifying,
     is_regressing,
-    routing_enabled,
     safe_indexing,
     slice_fit_params,
-    splitter_ignores_groups,
 )
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_sample_weight, check_unmasked
 from skuq._warnings import warn_user
 from skuq.prediction import supports_dist
-from skuq.prediction._child import child_of, inwards, is_search
+from skuq.prediction._child import inwards, is_search
+from skuq.prediction._fit_metadata import split_metadata
 from skuq.prediction._rules.no_distribution import one_column_each
 from skuq.prediction._wrapped import wraps_skorch
 
 __all__ = [
     "TrainingData",
-    "check_new",
     "check_y",
     "read_training",
-    "router_for",
-    "splitter_of",
-    "weight_keyword",
-    "weights_for",
 ]
 
 
@@ -146,56 +136,6 @@ def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
     return np.ascontiguousarray(target)
 
 
-def check_new(owner: Any, X: Any) -> None:
-    """Check that ``owner`` is fitted and that X, passed on as it is, has the columns of the training data."""
-    check_is_fitted(owner)
-    check_unmasked(X, "X")
-    if hasattr(owner, "n_features_in_") and len(getattr(X, "shape", (0, 0))) == 1:
-        raise ValueError(
-            f"`X` must be 2-dimensional, got shape {X.shape}. Reshape your data: X.reshape(-1, 1) "
-            "if it is one feature, X.reshape(1, -1) if it is one sample."
-        )
-    validate_data(owner, X, reset=False, skip_check_array=True)
-
-
-def weight_keyword(estimator: Any) -> str | None:
-    """Return the keyword by which the estimator's ``fit`` takes sample weights, or None if it takes none.
-
-    A Pipeline takes those of its last step as ``<step>__sample_weight``.
-    """
-    if isinstance(estimator, FrozenEstimator) or has_fit_parameter(estimator, "sample_weight"):
-        return "sample_weight"
-    if isinstance(estimator, Pipeline):
-        name, last = estimator.steps[-1]
-        inner = weight_keyword(last)
-        return None if inner is None else f"{name}__{inner}"
-    child = child_of(estimator)  # which gets every keyword
-    return None if child is None else weight_keyword(child)
-
-
-def splitter_of(estimator: Any) -> Any:
-    """Return the splitter behind an estimator's ``cv``, for questions about metadata only."""
-    cv = getattr(estimator, "cv", None)
-    return cv if hasattr(cv, "split") else KFold()
-
-
-def router_for(owner: Any) -> MetadataRouter:
-    """Return the metadata router of a meta-estimator: groups to the splitter, the rest to the child.
-
-    Weights in ``fit`` are the child's question, as long as the user makes no request on the owner.
-    """
-    own = BaseEstimator.get_metadata_routing(owner)
-    if own.fit.requests.get("sample_weight", True) is None:
-        own.fit.requests.pop("sample_weight")
-    router = MetadataRouter(owner=type(owner).__name__).add_self_request(own)
-    fits = MethodMapping().add(caller="fit", callee="fit").add(caller="fit_transform", callee="fit")
-    router.add(estimator=owner.estimator, method_mapping=fits)
-    if hasattr(owner, "cv"):
-        splits = MethodMapping().add(caller="fit", callee="split").add(caller="fit_transform", callee="split")
-        router.add(splitter=splitter_of(owner), method_mapping=splits)
-    return router
-
-
 def read_training(
     owner: Any,
     X: Any,
@@ -233,10 +173,7 @@ def read_training(
     weight = check_sample_weight(sample_weight, n)
     metadata = dict(fit_params) if weight is None else {**fit_params, "sample_weight": weight}
     routed_weight = weight if route_weight and hasattr(owner, "estimator") else None
-    if routing_enabled() and hasattr(owner, "estimator"):
-        params, weight_params, groups = _split_routed(owner, caller, routed_weight, fit_params)
-    else:
-        params, weight_params, groups = _split_plain(owner, routed_weight, fit_params)
+    params, weight_params, groups = split_metadata(owner, caller, routed_weight, fit_params)
     return TrainingData(X, target, weight, params, weight_params, groups, metadata, y_original)
 
 
@@ -271,60 +208,3 @@ def _check_inside(estimator: Any) -> None:
             raise ValueError(
                 f"`estimator` must be a regressor of one target, got a {name}. {one_column_each()}"
             )
-
-
-def _split_routed(
-    owner: Any, caller: str, weight: FloatArray | None, fit_params: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any], Any]:
-    """Sort metadata by what was requested, with metadata routing enabled."""
-    given = dict(fit_params) if weight is None else {**fit_params, "sample_weight": weight}
-    routed = process_routing(owner, caller, **given)
-    params = dict(routed.estimator.fit)
-    weight_params = {"sample_weight": params.pop("sample_weight")} if "sample_weight" in params else {}
-    split = dict(routed.splitter.split) if hasattr(owner, "cv") else {}
-    groups = split.pop("groups", None)
-    if split:
-        raise ValueError(f"`cv` requests {sorted(split)}, but only `groups` can be passed on to a splitter.")
-    return params, weight_params, groups
-
-
-def _split_plain(
-    owner: Any, weight: FloatArray | None, fit_params: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any], Any]:
-    """Sort parameters by name: groups to the splitter, everything else to the wrapped estimator."""
-    params = dict(fit_params)
-    groups = params.pop("groups", None)
-    if groups is not None and (not hasattr(owner, "cv") or splitter_ignores_groups(splitter_of(owner))):
-        advice = (
-            "pass cv=GroupKFold(5)"
-            if hasattr(owner, "cv")
-            else "wrap it in RecalibratedRegressor(cv=GroupKFold(5))"
-        )
-        raise ValueError(
-            f"`groups` is given, but {type(owner).__name__} with these parameters makes no use of it: "
-            f"{advice}, or leave `groups` out."
-        )
-    if params and not hasattr(owner, "estimator"):
-        raise TypeError(f"{type(owner).__name__}.fit takes no parameters {sorted(params)}.")
-    if weight is None:
-        return params, {}, groups
-    keyword = weight_keyword(owner.estimator)
-    if keyword is None:
-        raise ValueError(
-            f"`sample_weight` is given, but {type(owner.estimator).__name__} takes none in `fit`. Leave it "
-            "out, use an estimator that takes weights, or BootstrapRegressor, which resamples by them."
-        )
-    return params, {keyword: weight}, groups
-
-
-def weights_for(estimator: Any, weight: FloatArray | None, name: str) -> dict[str, Any]:
-    """Return the keyword arguments that give ``weight`` to a second model, the parameter ``name``."""
-    if weight is None:
-        return {}
-    keyword = weight_keyword(estimator)
-    if keyword is None:
-        raise ValueError(
-            f"`sample_weight` is given, but `{name}` {type(estimator).__name__} takes none in `fit`. "
-            "Leave it out or use an estimator that takes weights."
-        )
-    return {"sample_weight" if routing_enabled() else keyword: weight}

@@ -11,6 +11,7 @@ from skuq._sklearn_compat import safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_random_state
 from skuq.distributions import Distribution, Quantiles, concat
+from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._row_sets import rows_outside
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
@@ -21,7 +22,6 @@ from skuq.regressors._forest.out_of_bag import OutOfBag, residual_slope
 from skuq.regressors._forest.shape import ForestShape
 from skuq.regressors._forest.trees import Trees, check_forest
 from skuq.regressors._progress import NO_PROGRESS, Progress
-from skuq.regressors._random import MAX_SEED, seeded_clone
 
 __all__ = ["ForestDistributionRegressor"]
 

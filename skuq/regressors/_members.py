@@ -18,10 +18,10 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import effective_rows
 from skuq.prediction._failures import located, place_of
 from skuq.prediction._point import point_predict
+from skuq.prediction._random import MAX_SEED, seed_everything
 from skuq.prediction._row_sets import rows_outside
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._fit_inputs import TrainingData
-from skuq.regressors._random import MAX_SEED, seed_everything
 
 __all__ = [
     "MemberPredictions",

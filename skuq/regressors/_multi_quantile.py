@@ -14,6 +14,7 @@ from skuq.distributions import Distribution, Quantiles
 from skuq.prediction._child import last_step
 from skuq.prediction._failures import located
 from skuq.prediction._point import point_predict
+from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._rules.quantile_estimators import (
     QuantileLoss,
     find_quantile_loss,
@@ -24,7 +25,6 @@ from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
-from skuq.regressors._random import MAX_SEED, seeded_clone
 
 __all__ = ["MultiQuantileRegressor"]
 
@@ -87,7 +87,8 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     search inside would choose by one score at every level.
 
     On new rows the outer quantiles lie too far inside, as those of the training rows are fitted too closely:
-    90 % intervals around gradient boosting cover about 80 %. `UncertaintyRegressor` recalibrates them;
+    90 % intervals around gradient boosting cover about 80 %. `UncertaintyRegressor` recalibrates them by
+    `QuantileShiftRecalibrator`, which also learns the tails;
     ``RecalibratedRegressor(MultiQuantileRegressor(...), recalibrator)`` does so with any recalibrator.
 
     Cost: one fit a level, unless one predicts all.

@@ -13,16 +13,16 @@ from skuq._validation import check_option, check_random_state
 from skuq.distributions import Distribution, Mixture, concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
-from skuq.prediction._cross_fit import CrossFit, cross_fit, resolve_cv, split_rows
+from skuq.prediction._cross_fit import CrossFit, cross_fit, fold_masks, resolve_cv, split_rows
 from skuq.prediction._point import point_predict
+from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
-from skuq.regressors._random import MAX_SEED, seeded_clone
 
-__all__ = ["RecalibratedRegressor"]
+__all__ = ["RecalibratedRegressor", "check_recalibrator", "fit_recalibrator"]
 
 
 class RecalibratedRegressor(BaseUncertaintyRegressor):
@@ -40,8 +40,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         A FrozenEstimator is not refitted: the rows given to `fit` must be new to it, and only the
         recalibrator learns from them.
     recalibrator : recalibrator or None, default=None
-        Cloned. None takes `StdScalingRecalibrator`; for quantile models use
-        ``StdScalingRecalibrator(objective="coverage")`` or `IsotonicRecalibrator`.
+        Cloned. None takes `StdScalingRecalibrator`; for quantile models use `QuantileShiftRecalibrator`.
     cv : int, splitter or iterable of (train, test), default=5
         Folds that give the calibration pairs; any splitter, time-ordered or repeated ones too. An
         int k is ``KFold(k, shuffle=True)``.
@@ -68,6 +67,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     --------
     UncertaintyRegressor : A predictive distribution for any regressor.
     StdScalingRecalibrator : One factor for every standard deviation.
+    QuantileShiftRecalibrator : A shift for the quantile of each level.
     IsotonicRecalibrator : A monotone map of the probability levels.
 
     Notes
@@ -127,13 +127,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         folds = self._fold_frozen(data, progress) if frozen else self._learn(data, progress)
         folds.in_row_order(len(data))  # raises unless each row is tested once
         rows, pooled = folds.tested()
-        ends = np.cumsum([len(part) for part in folds.test_rows])
         parts = []
-        for part, end in zip(folds.test_rows, ends, strict=True):
-            inside = np.zeros(len(rows), dtype=bool)
-            inside[end - len(part) : end] = True
-            if inside.all():
-                raise ValueError("`fit_transform` needs at least 2 folds, got one from `cv`.")
+        for inside in fold_masks(folds.test_rows, at_least=2):
             recalibrator = self._calibrate(pooled[~inside], data, rows[~inside])
             parts.append(recalibrator.transform(pooled[inside]))
         return concat(parts)[np.argsort(rows, kind="stable")]
@@ -167,12 +162,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
 
     def _check_estimator(self) -> None:
         check_option(self.ensemble, "ensemble", (True, False))
-        known = all(hasattr(self.recalibrator, name) for name in ("fit", "transform", "predict"))
-        if self.recalibrator is not None and (isinstance(self.recalibrator, type) or not known):
-            raise TypeError(
-                "`recalibrator` must be a recalibrator, such as IsotonicRecalibrator(), or None, got "
-                f"{self.recalibrator!r}."
-            )
+        check_recalibrator(self.recalibrator)
         if not supports_dist(self.estimator):
             name = type(self.estimator).__name__
             raise NotProbabilisticError(
@@ -198,10 +188,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
 
     def _calibrate(self, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
         """Return a recalibrator fitted on predictions for the given rows."""
-        recalibrator = StdScalingRecalibrator() if self.recalibrator is None else clone(self.recalibrator)
-        if data.sample_weight is None:
-            return recalibrator.fit(dist, data.y[rows])
-        return recalibrator.fit(dist, data.y[rows], sample_weight=data.sample_weight[rows])
+        recalibrator = StdScalingRecalibrator() if self.recalibrator is None else self.recalibrator
+        return fit_recalibrator(recalibrator, dist, data, rows)
 
     # ---------------------------------------------------------------------------- prediction
 
@@ -214,6 +202,24 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         pairs = zip(self.estimators_, self.recalibrators_, strict=True)
         points: FloatArray = np.mean([_moved_point(*pair, X) for pair in pairs], axis=0)
         return points
+
+
+def check_recalibrator(recalibrator: Any) -> None:
+    """Raise unless it is a recalibrator or None."""
+    known = all(hasattr(recalibrator, name) for name in ("fit", "transform", "predict"))
+    if recalibrator is not None and (isinstance(recalibrator, type) or not known):
+        raise TypeError(
+            "`recalibrator` must be a recalibrator, such as IsotonicRecalibrator(), or None, got "
+            f"{recalibrator!r}."
+        )
+
+
+def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
+    """Return a clone of the recalibrator, fitted on predictions for the given rows."""
+    fitted = clone(recalibrator)
+    if data.sample_weight is None:
+        return fitted.fit(dist, data.y[rows])
+    return fitted.fit(dist, data.y[rows], sample_weight=data.sample_weight[rows])
 
 
 def _moved_point(estimator: Any, recalibrator: Any, X: Any) -> FloatArray:

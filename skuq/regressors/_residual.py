@@ -14,12 +14,14 @@ from skuq._validation import check_option, check_random_state
 from skuq.distributions import Distribution, Normal, StudentT
 from skuq.prediction._cross_fit import CrossFit, cross_fit, resolve_cv, split_rows
 from skuq.prediction._failures import located
+from skuq.prediction._fit_metadata import weights_for
 from skuq.prediction._point import point_predict
+from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._row_sets import row_mask
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._fit_inputs import TrainingData, weights_for
+from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._fold_pairs import (
     Folds,
     averaging_weight,
@@ -33,7 +35,6 @@ from skuq.regressors._log_scale_regressor import (
     weighted_mean,
 )
 from skuq.regressors._progress import Progress
-from skuq.regressors._random import MAX_SEED, seeded_clone
 from skuq.regressors._scale_features import ScaleFeatures
 from skuq.regressors._scale_model import (
     SMALLEST_RESIDUAL,

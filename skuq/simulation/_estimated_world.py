@@ -15,13 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._sklearn_compat import count_rows, is_classifying, safe_indexing
 from skuq._typing import FloatArray
-from skuq._validation import check_finite, check_option, check_unmasked
+from skuq._validation import check_finite, check_new, check_option, check_unmasked
 from skuq.distributions import Distribution, Normal, ScipyDistribution, StudentT
 from skuq.prediction._cross_fit import cross_fit, resolve_cv
 from skuq.prediction._point import point_predict
+from skuq.prediction._random import seeded_clone
 from skuq.prediction._wrapped import fit_wrapped
-from skuq.regressors._fit_inputs import check_new, check_y
-from skuq.regressors._random import seeded_clone
+from skuq.regressors._fit_inputs import check_y
 from skuq.simulation._base import BaseWorld, check_index, check_truth
 from skuq.simulation._seeds import draw_seed, target_rng
 

@@ -16,8 +16,8 @@ from skuq.distributions import Distribution
 from skuq.exceptions import NoDecompositionError
 from skuq.prediction import predict_dist
 from skuq.prediction._failures import located
+from skuq.prediction._random import seed_everything
 from skuq.prediction._wrapped import fit_wrapped
-from skuq.regressors._random import seed_everything
 
 __all__ = ["Forecast", "Task", "fit_and_forecast", "simulations_per_task", "training_sets"]
 

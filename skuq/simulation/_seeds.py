@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skuq._validation import check_random_state
-from skuq.regressors._random import MAX_SEED
+from skuq.prediction._random import MAX_SEED
 
 __all__ = ["draw_seed", "feature_rng", "fixed_rng", "target_rng", "training_seed"]
 

@@ -83,6 +83,7 @@ SMOOTH = {
     ),
     "Mixture of what is built": Mixture([Recalibrated(NORMAL, LEVEL_MAP), LOGNORMAL]),
     "Mixture of a Concatenated": Mixture([concat([NORMAL[:2], QUANTILES[2:]]), GAMMA]),
+    "Mixture of an ensemble": Mixture([NORMAL, STUDENT], [0.3, 0.7], ensemble=True),
     "affine of Transformed": affine(LOGNORMAL, LOC, -2 * SCALE),
     "affine of Recalibrated, reversed": affine(Recalibrated(STUDENT, LEVEL_MAP), 1.0, -2.0),
     "affine of Mixture": affine(MIXTURE, 3.0, 0.5),

@@ -561,6 +561,53 @@ def test_discrete_crps_with_a_shift_between_the_integers():
     np.testing.assert_allclose(shifted.crps(2.25), ScipyDistribution(stats.poisson(3.0)).crps(1.75))
 
 
+class TestEnsembleOfAnyFamilies:
+    """Components that separate their uncertainty: the spread between them is epistemic."""
+
+    parts = (Normal([0.0, 1.0], 2.0, 1.0), Normal([3.0, 1.0], 1.0, 0.5))
+    students = (StudentT([0.0, 1.0], 2.0, 5.0, 1.0), Normal([3.0, 1.0], 1.0, 0.5))
+
+    @pytest.mark.parametrize("parts", [parts, students])
+    def test_the_spread_between_components_is_epistemic(self, parts):
+        dist = Mixture(parts, [0.25, 0.75], ensemble=True)
+        within = 0.25 * parts[0].epistemic().var() + 0.75 * parts[1].epistemic().var()
+        between = [0.25 * 0.75 * 3.0**2, 0.0]
+        np.testing.assert_allclose(dist.epistemic().var(), within + between)
+        np.testing.assert_allclose(dist.epistemic().mean(), dist.mean())
+        np.testing.assert_allclose(dist.aleatoric().mean(), 0.0, atol=1e-12)
+        np.testing.assert_allclose(dist.epistemic().var() + dist.aleatoric().var(), dist.var())
+
+    def test_nothing_else_changes(self):
+        plain, ensemble = (Mixture(self.parts, [0.25, 0.75], ensemble) for ensemble in (False, True))
+        assert isinstance(plain, NormalMixture)
+        y = np.array([0.5, 4.0])
+        for method in ("cdf", "logpdf", "crps"):
+            np.testing.assert_allclose(getattr(ensemble, method)(y), getattr(plain, method)(y), rtol=1e-9)
+        np.testing.assert_allclose(ensemble.std(), plain.std())
+        np.testing.assert_allclose(ensemble.interval(), plain.interval(), rtol=1e-9)
+
+    def test_rows_stacks_and_rescaled_ones_keep_the_parts(self):
+        dist = Mixture(self.parts, [0.25, 0.75], ensemble=True)
+        std = dist.epistemic().std()
+        np.testing.assert_allclose(dist[[1]].epistemic().std(), std[[1]])
+        np.testing.assert_allclose(concat([dist, dist]).epistemic().std(), np.tile(std, 2))
+        np.testing.assert_allclose(affine(dist, 5.0, -2.0).epistemic().std(), 2 * std)
+
+    def test_components_that_do_not_separate_raise(self):
+        for dist in (
+            Mixture([self.parts[0], Normal(0.0, [1.0, 1.0])], ensemble=True),
+            Mixture(self.students),
+        ):
+            with pytest.raises(NoDecompositionError):
+                dist.epistemic()
+            with pytest.raises(NoDecompositionError):
+                dist.aleatoric()
+
+    def test_the_flag_is_true_or_false(self):
+        with pytest.raises(ValueError, match="`ensemble` must be one of True, False"):
+            Mixture(self.parts, ensemble="yes")
+
+
 class TestEnsembleOfNormals:
     """Members that are models of one ensemble: the spread of their means is epistemic."""
 

@@ -6,8 +6,13 @@ from skuq.metrics._spec import MetricSpec, all_specs
 
 
 def forecast_specs() -> dict[str, MetricSpec]:
-    """Return the records of the metrics of targets and forecasts alone, without X, by abbreviation."""
-    return {name: spec for name, spec in all_specs().items() if not spec.needs_X}
+    """Return the records of the metrics of targets and distributions alone, without X, by abbreviation."""
+    return {name: spec for name, spec in all_specs().items() if not spec.needs_X and not spec.of_classes}
+
+
+def class_specs() -> dict[str, MetricSpec]:
+    """Return the records of the metrics of classes, by abbreviation."""
+    return {name: spec for name, spec in all_specs().items() if spec.of_classes}
 
 
 def required(spec: MetricSpec, shift: float = 0.0, factor: float = 1.0) -> dict:

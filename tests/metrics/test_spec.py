@@ -19,6 +19,7 @@ WARNING = {
     "agce",
     "cals",
     "cwc",
+    "ece",
     "ecpe",
     "ence",
     "ert",
@@ -27,6 +28,7 @@ WARNING = {
     "miscal_area",
     "qce",
     "rmsce",
+    "set_coverage_error",
     "uce",
     "wsc",
 }
@@ -35,6 +37,8 @@ WARNING = {
 def call(spec, n, weight=None):
     rng = np.random.default_rng(0)
     options = required(spec) | ({"X": np.zeros((n, 1))} if spec.needs_X else {})
+    if spec.of_classes:
+        return spec.function(np.arange(n) % 2, np.full((n, 2), 0.5), sample_weight=weight, **options)
     return spec.function(rng.normal(size=n), Normal(np.zeros(n), np.ones(n)), sample_weight=weight, **options)
 
 
@@ -75,7 +79,8 @@ def test_functions_pickle_and_keep_their_signature(spec):
     given = ["y_true", "y_pred", "X"] if spec.needs_X else ["y_true", "y_pred"]
     assert [p.name for p in parameters[: len(given) + 1]] == [*given, "sample_weight"]
     assert all(p.kind is p.KEYWORD_ONLY for p in parameters[len(given) :])
-    assert set(spec.options) == {p.name for p in parameters[len(given) + 1 :]}
+    assert ("labels" in inspect.signature(spec.function).parameters) == spec.of_classes
+    assert set(spec.options) == {p.name for p in parameters[len(given) + 1 :]} - {"labels"}
 
 
 def test_label_has_the_units():

@@ -28,7 +28,6 @@ from skuq.metrics import (
     uncertainty_report,
     weighted_interval_score_loss,
 )
-from skuq.metrics._spec import all_specs
 from skuq.recalibration import (
     ConformalRecalibrator,
     EmpiricalRecalibrator,
@@ -37,6 +36,7 @@ from skuq.recalibration import (
 )
 from skuq.recalibration._mondrian import equal_count_edges
 from tests.laws import hits_as_uniform
+from tests.metrics.options import forecast_specs
 
 either_side = pytest.mark.parametrize("symmetric", [True, False], ids=["symmetric", "signed"])
 
@@ -604,8 +604,8 @@ def test_a_metric_of_very_few_rows_warns_at_most_once(symmetric):
     dist, y = make_rows(40)
     few = ConformalRecalibrator(symmetric=symmetric).fit(dist[:7], y[:7]).transform(dist[7:])
     warned = set()
-    for name, spec in all_specs().items():
-        if spec.ready_made and not spec.needs_X and spec.needs != "density":
+    for name, spec in forecast_specs().items():
+        if spec.ready_made and spec.needs != "density":
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 value = spec.compute(y[7:], few)

@@ -25,6 +25,7 @@ from skuq.recalibration import (
     IdentityRecalibrator,
     IsotonicRecalibrator,
     OperatingPointRecalibrator,
+    QuantileShiftRecalibrator,
     StdScalingRecalibrator,
     VarianceIsotonicRecalibrator,
 )
@@ -50,6 +51,7 @@ RECALIBRATORS = [
     ConformalRecalibrator(),
     ConformalRecalibrator(symmetric=False),
     ConformalRecalibrator(group_by=2, rare_groups="pool"),
+    QuantileShiftRecalibrator(),
     GPNormalRecalibrator(),
     GPNormalRecalibrator(batch_size=200, max_iter=60, random_state=0),
     GPBetaRecalibrator(),
@@ -62,9 +64,9 @@ LEVELS = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
 
 
 def quantiles_may_be_equal(recalibrator):
-    """Whether the recalibrated shape consists of atoms, the residuals of calibration rows."""
+    """Whether the recalibrated shape has atoms, the residuals of calibration rows or those that are equal."""
     atoms = isinstance(recalibrator, EmpiricalRecalibrator) and not recalibrator.smooth
-    return atoms or isinstance(recalibrator, ConformalRecalibrator)
+    return atoms or isinstance(recalibrator, ConformalRecalibrator | QuantileShiftRecalibrator)
 
 
 def can_be_gaussian(recalibrator):

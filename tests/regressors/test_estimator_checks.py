@@ -13,6 +13,7 @@ from skuq.regressors import (
     ConformalRegressor,
     ForestDistributionRegressor,
     LeastSquaresRegressor,
+    MixtureRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
@@ -56,6 +57,20 @@ CASES = [
         RecalibratedRegressor(LeastSquaresRegressor(), IsotonicRecalibrator(), ensemble=True, random_state=0),
         OUT_OF_SAMPLE,
     ),
+    (
+        MixtureRegressor([("ols", LeastSquaresRegressor()), ("ridge", BayesianRidge())], random_state=0),
+        OUT_OF_SAMPLE,
+    ),
+    (
+        MixtureRegressor(
+            [("ols", LeastSquaresRegressor()), ("ridge", BayesianRidge())],
+            weights="equal",
+            combine="quantiles",
+            recalibrator=IsotonicRecalibrator(),
+            random_state=0,
+        ),
+        OUT_OF_SAMPLE,
+    ),
     (ConformalRegressor(LinearRegression(), random_state=0), OUT_OF_SAMPLE | HELD_OUT | OBSERVED),
     (
         ConformalRegressor(BayesianRidge(), "normalized", symmetric=False, random_state=0),
@@ -73,6 +88,15 @@ CASES = [
     (UncertaintyRegressor(Ridge(), random_state=0), OUT_OF_SAMPLE | COUNTED),
     (UncertaintyRegressor(Ridge(), "conformal", random_state=0), OUT_OF_SAMPLE | HELD_OUT),
     (UncertaintyRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
+    (
+        UncertaintyRegressor(
+            QuantileRegressor(alpha=0),
+            effort="low",
+            method_params={"levels": [0.1, 0.5, 0.9]},
+            random_state=0,
+        ),
+        OUT_OF_SAMPLE,
+    ),
 ]
 if find_spec("gpytorch"):
     CASES.append((SparseGaussianProcessRegressor(10, max_iter=15, random_state=0), OUT_OF_SAMPLE))

@@ -14,6 +14,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from skuq.prediction._fit_metadata import weight_keyword
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
@@ -23,7 +24,6 @@ from skuq.regressors import (
     ResidualRegressor,
     UncertaintyRegressor,
 )
-from skuq.regressors._fit_inputs import weight_keyword
 from tests.regressors.worlds import linear_world
 
 N = 60

@@ -31,6 +31,10 @@ def catboost(**options):
     )
 
 
+def xgboost(**options):
+    return pytest.importorskip("xgboost").XGBRegressor(n_estimators=20, max_depth=3, n_jobs=1, **options)
+
+
 def quantile_forest():
     return pytest.importorskip("quantile_forest").RandomForestQuantileRegressor(20, random_state=0)
 
@@ -41,9 +45,10 @@ CHILDREN = {
     "sklearn histogram": lambda: HistGradientBoostingRegressor(max_iter=20),
     "lightgbm": lightgbm,
     "catboost": catboost,
+    "xgboost": xgboost,
     "quantile forest": quantile_forest,
 }
-NATIVE = ("catboost", "quantile forest")
+NATIVE = ("catboost", "xgboost", "quantile forest")
 
 
 @pytest.mark.parametrize("name", CHILDREN)
@@ -77,6 +82,13 @@ def test_catboost_learns_all_levels_at_once():
     X, y = linear_world(100)
     native = MultiQuantileRegressor(catboost(), LEVELS).fit(X, y)
     reference = catboost(loss_function="MultiQuantile:alpha=0.1,0.5,0.9")
+    assert np.allclose(native.predict_dist(X).values, np.sort(reference.fit(X, y).predict(X), axis=1))
+
+
+def test_xgboost_learns_all_levels_at_once():
+    X, y = linear_world(100)
+    native = MultiQuantileRegressor(xgboost(), LEVELS).fit(X, y)
+    reference = xgboost(objective="reg:quantileerror", quantile_alpha=np.array(LEVELS))
     assert np.allclose(native.predict_dist(X).values, np.sort(reference.fit(X, y).predict(X), axis=1))
 
 

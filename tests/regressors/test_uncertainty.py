@@ -35,11 +35,13 @@ from skuq.recalibration import (
     EmpiricalRecalibrator,
     IdentityRecalibrator,
     IsotonicRecalibrator,
+    QuantileShiftRecalibrator,
     StdScalingRecalibrator,
 )
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegressor,
+    ForestDistributionRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
@@ -58,6 +60,7 @@ class ReportsStd(Ridge):
 
 
 BOOSTED = HistGradientBoostingRegressor(loss="quantile", quantile=0.5, max_iter=5)
+PIPELINE = make_pipeline(StandardScaler(), BOOSTED)
 
 
 @pytest.mark.parametrize(
@@ -152,13 +155,17 @@ def test_native_and_quantile_give_distributions_as_they_are():
     assert np.array_equal(quantile.predict_interval(X), raw.predict_interval(X))
 
 
-@pytest.mark.parametrize("estimator", [ReportsStd(), make_pipeline(StandardScaler(), BOOSTED)])
-def test_recalibrated_is_its_class(estimator):
+@pytest.mark.parametrize(
+    ("estimator", "model", "recalibrator"),
+    [
+        (ReportsStd(), ReportsStd(), StdScalingRecalibrator(objective="coverage")),
+        (PIPELINE, MultiQuantileRegressor(PIPELINE), QuantileShiftRecalibrator()),
+    ],
+    ids=["distribution", "quantiles"],
+)
+def test_recalibrated_is_its_class(estimator, model, recalibrator):
     X, y = heteroscedastic_world(90)
-    model = MultiQuantileRegressor(estimator) if hasattr(estimator, "steps") else estimator
-    own = RecalibratedRegressor(
-        model, StdScalingRecalibrator(objective="coverage"), cv=KFold(3), random_state=2
-    )
+    own = RecalibratedRegressor(model, recalibrator, cv=KFold(3), random_state=2)
     front = UncertaintyRegressor(estimator, cv=KFold(3), random_state=2)
     out_of_sample = own.fit_transform(X, y)
     assert np.array_equal(front.fit_transform(X, y).quantile([0.2, 0.7]), out_of_sample.quantile([0.2, 0.7]))
@@ -173,7 +180,7 @@ def test_recalibrated_is_its_class(estimator):
 @pytest.mark.parametrize("method", ["auto", "recalibrated"])
 def test_levels_reach_the_quantile_model_inside(method):
     X, y = linear_world(60)
-    levels, recalibrator = [0.1, 0.5, 0.9], StdScalingRecalibrator(objective="coverage")
+    levels, recalibrator = [0.1, 0.5, 0.9], QuantileShiftRecalibrator()
     own = RecalibratedRegressor(
         MultiQuantileRegressor(QuantileRegressor(alpha=0), levels), recalibrator, cv=KFold(3), random_state=2
     )
@@ -311,6 +318,31 @@ def test_real_data_is_covered_within_the_exact_band(shared_data, name, kind):
     if kind == "boosting":
         raw = UncertaintyRegressor(model, "quantile").fit(X[:n], y[:n])
         assert inside(raw, X[n:], y[n:]).sum() < low
+
+
+def test_intervals_of_quantile_models_reach_into_the_tails():
+    """Three levels from 10 % on give intervals of up to 99 %."""
+    X, y = heteroscedastic_world(1500)
+    n, m = 500, 1000
+    boosting = GradientBoostingRegressor(loss="quantile", n_estimators=20, max_depth=5, random_state=0)
+    levels = {"levels": [0.1, 0.5, 0.9]}
+    front = UncertaintyRegressor(boosting, cv=3, method_params=levels, random_state=0).fit(X[:n], y[:n])
+    raw = front.estimator_.estimators_[0]
+    for coverage in (0.8, 0.95, 0.99):
+        k = coverage * (n + 1)
+        low, high = betabinom.ppf([0.005, 0.995], m, k, n + 1 - k)
+        covered, too_few = (
+            np.sum((lower <= y[n:]) & (y[n:] <= upper))
+            for lower, upper in (model.predict_interval(X[n:], coverage).T for model in (front, raw))
+        )
+        assert too_few < low <= covered <= high
+
+
+def test_quantiles_with_an_epistemic_part_keep_it():
+    X, y = linear_world(100)
+    forest = ForestDistributionRegressor(RandomForestRegressor(20, random_state=0), random_state=0)
+    front = UncertaintyRegressor(forest, "recalibrated", cv=3, random_state=0).fit(X, y)
+    assert (front.predict_dist(X).epistemic().std() > 0).all()
 
 
 def test_a_supervised_selector_inside_is_fitted_by_each_fold():

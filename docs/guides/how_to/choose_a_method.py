@@ -57,6 +57,10 @@ the method if one of the other rows of this table applies:
       - there are enough rows, and heteroscedastic noise is to be separated from epistemic uncertainty; needs the extra
         ``torch``
       - 20 networks trained in one pass, seconds for a thousand rows; see :doc:`/how-to/networks`
+    * - :class:`~skuq.regressors.MixtureRegressor`
+      - several of these are candidates, such as trees and networks: their pool is about as good as the best of them;
+        see :doc:`/explanation/pools`
+      - that of all members
     * - the estimator itself
       - it has a posterior whose assumptions hold (``BayesianRidge``, ``ARDRegression``,
         ``GaussianProcessRegressor``): no wrapper is needed

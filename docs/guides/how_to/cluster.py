@@ -72,7 +72,7 @@ print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 # reason: already forgotten``, and all of its results are lost;
 # ``parallel_config("dask", scatter=[X, y])`` does not change that (tested with dask
 # 2026.8 and joblib 1.6). dask itself recomputes lost tasks, so submit the
-# candidates directly:
+# candidates directly, one task each. The search then survives a killed worker:
 
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid, cross_val_score
@@ -95,7 +95,8 @@ print(best, np.round(scores, 3))
 # ``model`` has ``n_jobs=1`` here, since every worker already has a task. The data
 # are sent with each task; if they are large, read them in the function from a file
 # accessible to all workers. For a search of hours, Optuna with a storage saves
-# every finished trial.
+# every finished trial. Metrics of rows that lie on the workers:
+# :doc:`/how-to/large_data`.
 
 client.close()
 cluster.close()

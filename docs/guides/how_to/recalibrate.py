@@ -130,16 +130,16 @@ corrected.std().round(3)
 # several hundred of them.
 #
 # For quantile models (``MultiQuantileRegressor``, quantile forests) use
-# ``StdScalingRecalibrator(objective="coverage")``, as ``UncertaintyRegressor``
-# does, or ``IsotonicRecalibrator``; the default of ``RecalibratedRegressor`` is
-# neither. The standard deviation of a quantile model depends on its assumed tails,
-# so that scaling it to the errors may make the intervals worse: gradient-boosted
-# quantiles that covered 86 % at 90 % nominal (900 rows of the power plant data)
-# covered 82 % after ``StdScalingRecalibrator`` and 89 % after
-# ``IsotonicRecalibrator``. Where intervals are much too short, the map of
-# probabilities depends on those tails as well, and the CRPS may increase by a few
-# percent while coverage is corrected; the factor for coverage does not change the
-# shape, and the CRPS mostly decreases: compare them.
+# :class:`~skuq.recalibration.QuantileShiftRecalibrator`, as ``UncertaintyRegressor``
+# does; the default of ``RecalibratedRegressor`` is another. The standard deviation
+# of a quantile model depends on its assumed tails, so that scaling it to the errors
+# may make the intervals worse: gradient-boosted quantiles that covered 86 % at 90 %
+# nominal (900 rows of the power plant data) covered 82 % after
+# ``StdScalingRecalibrator``. Where intervals are much too short, a map of
+# probabilities depends on those tails as well, and intervals become too wide. Shifts
+# do not: on eleven data sets the 90 % intervals of quantile boosting are 1.2 times
+# as wide as before with shifts and 1.9 times with ``IsotonicRecalibrator``, and both
+# cover 90 %.
 #
 # The others:
 #

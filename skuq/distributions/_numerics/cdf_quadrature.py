@@ -6,12 +6,15 @@ With G the cdf and c any point,
     E (Y - c)^2   = 2 int_c^inf (x - c) (1 - G(x)) dx + 2 int_-inf^c (c - x) G(x) dx,
     CRPS(y)       = int_-inf^y G(x)^2 dx + int_y^inf (1 - G(x))^2 dx,
 
+and the squared distance int (G(x) - H(x))^2 dx of two cdfs,
+
 by Gauss-Legendre between landmarks of each row, points between which its cdf is smooth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Protocol
 
 import numpy as np
@@ -51,11 +54,13 @@ def quantile_landmarks(dist: Quantile, breaks: FloatArray) -> FloatArray:
     return np.stack(lower + [dist._isf(level) for level in LANDMARK_TAIL], axis=1)
 
 
-def _panels(edges: FloatArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+def _panels(
+    edges: FloatArray, rule: tuple[FloatArray, FloatArray] = (NODES, WEIGHTS)
+) -> Iterator[tuple[int, FloatArray, FloatArray]]:
     """Number of the panel, node and weight of each quadrature point, all rows at once."""
     for k in range(edges.shape[1] - 1):
         half = (edges[:, k + 1] - edges[:, k]) / 2
-        for node, weight in zip(NODES, WEIGHTS, strict=True):
+        for node, weight in zip(*rule, strict=True):
             yield k, edges[:, k] + half * (node + 1), half * weight
 
 
@@ -82,3 +87,19 @@ def value_crps(dist: Cumulative, y: FloatArray) -> FloatArray:
     for _, x, weight in _panels(edges):
         score += weight * np.where(x < y, dist._cdf(x), dist._sf(x)) ** 2
     return score
+
+
+def value_distances(dists: Sequence[Cumulative]) -> FloatArray:
+    """Integral of the squared difference of each two of m cdfs, shape (n, m, m).
+
+    On one grid for all, and with three nodes a panel, as each node costs m cdfs and averages over rows are
+    never worth more than five digits.
+    """
+    n, m = len(dists[0]), len(dists)
+    edges = np.sort(np.concatenate([dist._landmarks() for dist in dists], axis=1), axis=1)
+    distances = np.zeros((m, m, n))
+    for _, x, weight in _panels(edges, leggauss(3)):
+        cdf = [dist._cdf(x) for dist in dists]
+        for i, j in combinations(range(m), 2):
+            distances[i, j] += weight * (cdf[i] - cdf[j]) ** 2
+    return np.asarray((distances + distances.transpose(1, 0, 2)).transpose(2, 0, 1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -161,4 +160,4 @@ def _column(part: Any, name: Column) -> FloatArray:
 
 def _merged(parts: Sequence[MetricAccumulator]) -> MetricAccumulator:
     """Return the sum of accumulators; dask may use them again, so that they are not changed."""
-    return functools.reduce(operator.add, parts)
+    return functools.reduce(MetricAccumulator.merge, parts[1:], copy.copy(parts[0]))

@@ -59,7 +59,7 @@ def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
     model = delayed(estimator, pure=False, traverse=False)
     if hasattr(X, "map_partitions"):
         meta = pd.DataFrame({name: np.empty(0) for name in names})
-        return X.map_partitions(_predicted_frame, model, grid, names, meta=meta, enforce_metadata=False)
+        return X.map_partitions(_predicted_frame, model, grid, names, meta=meta)
     if not hasattr(X, "map_blocks"):
         raise TypeError(
             f"`X` must be a dask DataFrame or a dask array, got {type(X).__name__}. Rows in memory need no "

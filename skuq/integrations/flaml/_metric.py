@@ -94,7 +94,7 @@ def metric(
     Raises
     ------
     TypeError
-        If a metric is neither a name nor a scorer of skuq.
+        If a metric is neither a name nor a scorer of skuq, or not one of distributions.
     ValueError
         If there is no such metric, the loss has no direction, two metrics have the same name, or a constraint
         is not a pair of an operator, "<=" or ">=", and a number.
@@ -135,7 +135,10 @@ def metric(
     >>> narrow = metric(width, subject_to={"picp": (">=", 0.88)})
     """
     constraints = read_constraints(subject_to)
-    scorers = [as_scorer(loss, "loss"), *(as_scorer(each, "also_logged") for each in also_logged)]
+    scorers = [
+        as_scorer(loss, "loss", DistributionScorer),
+        *(as_scorer(each, "also_logged", DistributionScorer) for each in also_logged),
+    ]
     spec = find_spec(loss) if isinstance(loss, str) else None
     if spec is not None and spec.direction is None:
         raise ValueError(
@@ -146,4 +149,5 @@ def metric(
     if len(set(names)) < len(names):
         raise ValueError(f"`also_logged` must have metrics of different names, got {', '.join(names)}.")
     missing = {constraint.name for constraint in constraints} - set(names)
-    return Metric([*scorers, *(as_scorer(name, "subject_to") for name in sorted(missing))], constraints)
+    scorers += [as_scorer(name, "subject_to", DistributionScorer) for name in sorted(missing)]
+    return Metric(scorers, constraints)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from skuq.integrations._scorers import as_scorer
-from skuq.metrics._scorer import DistributionScorer
+from skuq.metrics._scorer import MetricScorer
 
 
 class Metric:
     """What `metric` returns: a scorer that skore does not recognise as one of scikit-learn's."""
 
-    def __init__(self, scorer: DistributionScorer) -> None:
+    def __init__(self, scorer: MetricScorer) -> None:
         self.scorer = scorer
         self.__name__ = scorer.__name__
 
@@ -62,4 +62,4 @@ def metric(scorer: Any) -> Metric:
 
     ``report.metrics.add(crps)`` adds it to ``report.metrics.summarize().frame()``.
     """
-    return Metric(as_scorer(scorer, "scorer"))
+    return Metric(as_scorer(scorer, "scorer", MetricScorer))

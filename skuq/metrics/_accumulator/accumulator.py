@@ -435,7 +435,8 @@ class MetricAccumulator:
 
     def __copy__(self) -> Self:
         copied = type(self).__new__(type(self))
-        copied.__setstate__(self.__getstate__())
+        # What is accumulated is replaced by each update and never changed, and the plans are the same.
+        copied.__dict__.update(self.__dict__)
         return copied
 
     def __getstate__(self) -> dict[str, Any]:

@@ -74,7 +74,11 @@ def plans_of_metrics(
     given = {
         require_spec(name).abbreviation: dict(each) for name, each in dict(arguments["options"] or {}).items()
     }
-    ready = [spec for spec in all_specs().values() if spec.ready_made or spec.abbreviation in given]
+    ready = [
+        spec
+        for spec in all_specs().values()
+        if (spec.ready_made and not spec.of_classes) or spec.abbreviation in given
+    ]
     specs: dict[str, MetricSpec] = {}
     options: dict[str, dict[str, Any]] = {}
     plans: dict[str, Plan] = {}

@@ -65,11 +65,16 @@ class Plan:
 
 def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Plan:
     """Return the plan of a metric; one that does not merge raises."""
+    name = spec.abbreviation
+    if spec.of_classes:
+        raise ValueError(
+            f"`metrics` must be of distributions or intervals, got {name!r}, of classes. Add its values for "
+            "blocks of rows, weighted by their rows, or compute it on a sample of the rows."
+        )
     check_options(spec, dict(options))
     _check_reference(spec, options)
     if _is_mean(spec, options):
         return _plan_of_means(spec, options)
-    name = spec.abbreviation
     if spec.needs_X:
         raise ValueError(
             f"`metrics` must merge, and {name!r} does not: it depends on the features of all rows. Compute "

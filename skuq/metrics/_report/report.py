@@ -17,14 +17,16 @@ from skuq._validation import DEFAULT_COVERAGE, check_integer, check_random_state
 from skuq.distributions import Distribution
 from skuq.distributions._unreachable_levels import warn_of_unreachable_level
 from skuq.exceptions import SmallSampleWarning
+from skuq.metrics._class_inputs import check_class_forecast, draw_codes
 from skuq.metrics._inputs import check_interval_bounds, is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
 from skuq.metrics._report.records import assemble, record
 from skuq.metrics._report.table import UncertaintyReport
-from skuq.metrics._report.wording import headline
+from skuq.metrics._report.wording import headline, headline_of_classes
 from skuq.metrics._resampling import (
     Evaluation,
     Rows,
+    RowsOfClasses,
     bootstrap,
     fast_generator,
     seed_of,
@@ -81,6 +83,7 @@ def uncertainty_report(
     y_true: ArrayLike,
     y_pred: Any,
     *,
+    labels: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
     sample_weight: ArrayLike | None = None,
     metrics: Sequence[str] | None = None,
@@ -101,13 +104,17 @@ def uncertainty_report(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Use rows on which no model was trained.
+        Observed targets. Numbers, or class labels, of rows on which no model was trained.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. Or a mapping of names to several models' forecasts. Of bounds only the
-        interval metrics are reported.
+        interval metrics are reported. Of a classifier, the probabilities of all classes, of shape (n, K), or
+        its prediction sets as a boolean array.
+    labels : array-like of shape (K,), default=None
+        Class of each column, such as ``estimator.classes_``. Required for two classes, whose probabilities
+        are bounds without it; else None takes the sorted classes in `y_true`, which must then hold them all.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. It applies to all metrics of one interval; bounds must have
-        been made for it.
+        Nominal coverage of the central interval. Of a classifier, that of the prediction set. It applies to
+        all metrics of one interval or set; bounds and sets must have been made for it.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     metrics : sequence of str, default=None
@@ -160,6 +167,15 @@ def uncertainty_report(
     overconfident: 73 % of the targets inside the 90 % interval
     >>> report.loc["crps", ["value", "calibrated"]].astype(float).round(2).to_dict()
     {'value': 0.6, 'calibrated': 0.39}
+
+    A classifier:
+
+    >>> proba = rng.dirichlet(np.ones(3), size=1000)
+    >>> y = (rng.random((1000, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+    >>> overconfident = proba**2 / (proba**2).sum(axis=1, keepdims=True)
+    >>> report = uncertainty_report(y, overconfident, labels=[0, 1, 2], metrics=["ece"], random_state=0)
+    >>> print(report.loc["ece", "reading"])
+    the probabilities are off by 0.125 on average; worse than a calibrated model, 0.020 to 0.043
     """
     nominal = check_single_coverage(coverage)
     check_integer(n_resamples, "n_resamples", 0)
@@ -167,9 +183,10 @@ def uncertainty_report(
     level = check_single_coverage(confidence, "confidence")
     rng = check_random_state(random_state)
     check_integer(verbose, "verbose", 0)
-    given = Rows(y_true, sample_weight)
     models, settings = _models(y_pred), _settings(options)
-    chosen = _chosen(metrics, settings)
+    given = _rows(y_true, models, labels, sample_weight)
+    of_classes = isinstance(given, RowsOfClasses)
+    chosen = _chosen(metrics, settings, of_classes)
     # drawn once, so that all models are evaluated on the same random numbers
     seeds = {
         spec.abbreviation: seed_of(settings.get(spec.abbreviation, {}), rng) for spec in chosen if spec.random
@@ -184,11 +201,12 @@ def uncertainty_report(
             entries = _values(rows, forecast, chosen, settings, nominal, seeds)
             whose = f"{name}: " if isinstance(y_pred, Mapping) else ""
             _resample(entries, rows, n_resamples, rng, Progress(f"{whose}resample", n_resamples, verbose))
-            if isinstance(forecast, Distribution):
+            if isinstance(forecast, Distribution) or (of_classes and forecast.dtype != np.bool_):
                 progress = Progress(f"{whose}simulation", n_simulations, verbose)
                 _simulate(entries, rows, forecast, n_simulations, rng, progress)
             tables[name] = pd.DataFrame([_record(entry, rows.total, level, rng) for entry in entries])
-            summary[name] = headline(rows, forecast, nominal)
+            summarise = headline_of_classes if of_classes else headline
+            summary[name] = summarise(rows, forecast, nominal)
     return assemble(tables, summary, given.total, level, single=not isinstance(y_pred, Mapping))
 
 
@@ -202,6 +220,29 @@ def _models(y_pred: Any) -> dict[str, Any]:
     if len(models) < len(y_pred):
         raise ValueError(f"`y_pred` must have names that differ as text, got {list(y_pred)}.")
     return models
+
+
+def _rows(
+    y_true: ArrayLike, models: Mapping[str, Any], labels: ArrayLike | None, sample_weight: ArrayLike | None
+) -> Rows:
+    """Return the rows, those of classes where there are labels, sets or columns of more than two classes."""
+    arrays = [np.asarray(forecast) for forecast in models.values() if is_bounds(forecast)]
+    tables = [each for each in arrays if each.ndim == 2]
+    if labels is not None and not tables:
+        raise ValueError(
+            "`y_pred` must hold probabilities or sets of shape (n, K) where `labels` are given, got "
+            f"{type(next(iter(models.values()))).__name__}."
+        )
+    for each in tables:
+        if labels is not None or each.dtype == np.bool_ or each.shape[1] != 2:
+            n_classes = check_class_forecast(each).shape[1]
+            return RowsOfClasses(y_true, labels, n_classes, sample_weight)
+    if tables and np.asarray(y_true).dtype.kind in "US":
+        raise ValueError(
+            "`labels` must be given for two classes, got None: without, two columns are bounds. Pass "
+            "`labels=estimator.classes_`."
+        )
+    return Rows(y_true, sample_weight)
 
 
 def _settings(options: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:
@@ -218,13 +259,14 @@ def _settings(options: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict
     return settings
 
 
-def _chosen(metrics: Sequence[str] | None, given: Mapping[str, Any]) -> list[MetricSpec]:
+def _chosen(metrics: Sequence[str] | None, given: Mapping[str, Any], of_classes: bool) -> list[MetricSpec]:
     """Return the records of the metrics to report, in the order of the registry unless one is given."""
     if isinstance(metrics, str):
         raise TypeError(f"`metrics` must be a sequence of names, got the string {metrics!r}.")
     if metrics is None:
-        usual = [spec for spec in all_specs().values() if spec.ready_made and not spec.needs_X]
-        chosen = [spec for spec in all_specs().values() if spec in usual or spec.abbreviation in given]
+        fitting = [spec for spec in all_specs().values() if spec.of_classes == of_classes]
+        usual = [spec for spec in fitting if spec.ready_made and not spec.needs_X]
+        chosen = [spec for spec in fitting if spec in usual or spec.abbreviation in given]
     else:
         for name in metrics:
             if not isinstance(name, str):
@@ -233,6 +275,9 @@ def _chosen(metrics: Sequence[str] | None, given: Mapping[str, Any]) -> list[Met
     if not chosen:
         raise ValueError("`metrics` must name at least one metric, got none.")
     for spec in chosen:
+        if spec.of_classes != of_classes:
+            kind = "classes" if of_classes else "distributions or intervals"
+            raise ValueError(f"`metrics` must be of {kind}, as `y_pred` is, got {spec.abbreviation!r}.")
         if spec.needs_X:
             raise ValueError(
                 f"`metrics` must be of targets and forecasts alone, got {spec.abbreviation!r}, with X. "
@@ -252,7 +297,7 @@ def _values(
     """Return the metrics with their values; of those that are not defined, with the reason."""
     entries = []
     for spec in chosen:
-        if is_bounds(forecast) and spec.needs != "interval":
+        if not takes(spec, forecast):
             continue
         settings = given.get(spec.abbreviation, {})
         common = {"coverage": coverage} if spec.options.get("coverage") == DEFAULT_COVERAGE else {}
@@ -266,14 +311,16 @@ def _values(
             entries.append(Entry(spec, evaluation, np.nan, error=str(error)))
     if not entries:
         raise ValueError(
-            f"`metrics` must name one that takes bounds where `y_pred` holds them, such as 'picp', got only "
-            f"{', '.join(repr(spec.abbreviation) for spec in chosen)}."
+            "`metrics` must name one that takes bounds or sets where `y_pred` holds them, such as 'picp' or "
+            f"'set_coverage', got only {', '.join(repr(spec.abbreviation) for spec in chosen)}."
         )
     return entries
 
 
 def _by_uncertainty(rows: Rows, prediction: Any, chosen: Sequence[MetricSpec]) -> tuple[Rows, Any]:
     """Return rows and forecast, by increasing standard deviation where some metric has bins of it."""
+    if isinstance(rows, RowsOfClasses):
+        return rows, rows.of(prediction)
     forecast = rows.of(check_interval_bounds(prediction) if is_bounds(prediction) else prediction)
     in_bins = any(spec.needs == "moments" and spec.of_weights is not None for spec in chosen)
     if in_bins and isinstance(forecast, Distribution):
@@ -300,7 +347,7 @@ def _resample(
 def _simulate(
     entries: list[Entry],
     rows: Rows,
-    forecast: Distribution,
+    forecast: Any,
     n_simulations: int,
     rng: np.random.RandomState,
     progress: Progress,
@@ -311,14 +358,14 @@ def _simulate(
     for entry in entries:
         if entry.error:
             continue
-        if entry.spec.of_uniform is not None and forecast.has_density:
+        if entry.spec.of_uniform is not None and isinstance(forecast, Distribution) and forecast.has_density:
             of_levels.append((entry, entry.spec.of_uniform))
         else:
             of_targets.append(entry)
     for pick in _repeated(rows, n_simulations, rng):
         if of_targets:
             dist = forecast if pick is None else forecast[pick]
-            y = dist.sample(1, rng)[:, 0]
+            y = draw_targets(dist, rng)
             for entry in of_targets:
                 entry.null.append(entry.evaluation.of_rows(y, dist, None, pick))
         if of_levels:
@@ -326,6 +373,18 @@ def _simulate(
             for entry, of_uniform in of_levels:
                 entry.null.append(of_uniform(levels, **entry.evaluation.options))
         progress.add(1)
+
+
+def takes(spec: MetricSpec, forecast: Any) -> bool:
+    """Return whether a metric takes a forecast, which for some must not be bounds, or sets."""
+    if spec.of_classes:
+        return bool(spec.needs == "set" or forecast.dtype != np.bool_)
+    return isinstance(forecast, Distribution) or spec.needs == "interval"
+
+
+def draw_targets(forecast: Any, rng: np.random.RandomState) -> Any:
+    """Return a target for each row, drawn from its distribution or class probabilities, shape (n,)."""
+    return forecast.sample(1, rng)[:, 0] if isinstance(forecast, Distribution) else draw_codes(forecast, rng)
 
 
 def sorted_uniform(n: int, generator: np.random.Generator) -> FloatArray:

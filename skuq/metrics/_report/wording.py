@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skuq.distributions import Distribution
+from skuq.metrics._class_inputs import ClassForecast, claimed_mass, is_in_set, sets_of
 from skuq.metrics._kernels import covered, weighted_mean
 from skuq.metrics._resampling import Rows
 from skuq.metrics._rounding import ROUNDING
@@ -184,13 +185,30 @@ def headline_words(inside: float, below: float | None, coverage: float, n: float
     return words
 
 
+def headline_of_classes(rows: Rows, forecast: ClassForecast, coverage: float) -> str:
+    """Return in one line whether the sets cover what their probabilities claim, or what given sets cover."""
+    sets = sets_of(forecast, coverage)
+    inside = weighted_mean(is_in_set(rows.y, sets), rows.weight)
+    if forecast.dtype == np.bool_:
+        return f"{percent(inside)} of the labels in their set"
+    mass = claimed_mass(forecast, sets)
+    claimed = weighted_mean(mass, rows.weight)
+    chance = _deviation_of(weighted_mean(mass * (1 - mass), rows.weight), rows.total, 0.95)
+    word = _verdict(inside, claimed, chance)
+    return f"{word}: {percent(inside)} of the labels in sets that claim {percent(claimed)}"
+
+
 def coverage_words(inside: float, nominal: float, chance: float) -> str:
     """Return a share of targets inside the intervals in words: calibrated, over- or underconfident."""
-    if abs(inside - nominal) <= chance:
-        word = "calibrated"
-    else:
-        word = "overconfident" if inside < nominal else "underconfident"
+    word = _verdict(inside, nominal, chance)
     return f"{word}: {percent(inside)} of the targets inside the {percent(nominal)} interval"
+
+
+def _verdict(inside: float, claimed: float, chance: float) -> str:
+    """Return how a share compares with the one that is claimed for it."""
+    if abs(inside - claimed) <= chance:
+        return "calibrated"
+    return "overconfident" if inside < claimed else "underconfident"
 
 
 def _describe_coverage(result: Result) -> str:
@@ -201,8 +219,13 @@ def _describe_coverage(result: Result) -> str:
 
 
 def _deviation(share: float, n: float, confidence: float) -> float:
-    """Return the half width of the interval of an observed share; 0.5 / n corrects for continuity."""
-    return float(ndtri((1 + confidence) / 2) * math.sqrt(share * (1 - share) / n) + 0.5 / n)
+    """Return the half width of the interval of an observed share."""
+    return _deviation_of(share * (1 - share), n, confidence)
+
+
+def _deviation_of(variance: float, n: float, confidence: float) -> float:
+    """Return the same from the variance of a hit; 0.5 / n corrects for continuity."""
+    return float(ndtri((1 + confidence) / 2) * math.sqrt(variance / n) + 0.5 / n)
 
 
 def _compare_with_null(result: Result) -> str:

@@ -28,7 +28,7 @@ def _named(*qualified_names: str) -> Callable[[Any], bool]:
 # --------------------------------------------------------------------------------------- FLAML
 
 
-def _flaml_dist(automl: Any, X: Any, predict: Predict) -> Distribution:
+def _flaml_inner(automl: Any, X: Any, predict: Predict) -> Any:
     """The distribution of the model inside an AutoML, or inside one of its learners.
 
     Both have the attribute ``model`` and preprocess X for it.
@@ -48,7 +48,7 @@ def _flaml_parts(automl: Any) -> list[Any]:
 # ---------------------------------------------------------------------------------------- TPOT
 
 
-def _tpot_dist(tpot: Any, X: Any, predict: Predict) -> Distribution:
+def _tpot_inner(tpot: Any, X: Any, predict: Predict) -> Any:
     if not _tpot_parts(tpot):
         raise not_fitted(tpot)
     return predict(tpot.fitted_pipeline_, X)
@@ -61,7 +61,7 @@ def _tpot_parts(tpot: Any) -> list[Any]:
 # --------------------------------------------------------------------------------------- skrub
 
 
-def _skrub_search_dist(search: Any, X: Any, predict: Predict) -> Distribution:
+def _skrub_search_inner(search: Any, X: Any, predict: Predict) -> Any:
     if hasattr(search, "best_learner_"):
         return predict(search.best_learner_, X)
     if hasattr(search, "cv_results_"):
@@ -117,11 +117,11 @@ def _autogluon_supports(predictor: Any) -> bool:
 
 AUTOML_CONTAINERS: tuple[Container, ...] = (
     Container(
-        _named("flaml.automl.automl.AutoML", "flaml.automl.model.BaseEstimator"), _flaml_dist, _flaml_parts
+        _named("flaml.automl.automl.AutoML", "flaml.automl.model.BaseEstimator"), _flaml_inner, _flaml_parts
     ),
-    Container(_named("tpot.TPOTEstimator", "tpot.TPOTEstimatorSteadyState"), _tpot_dist, _tpot_parts),
+    Container(_named("tpot.TPOTEstimator", "tpot.TPOTEstimatorSteadyState"), _tpot_inner, _tpot_parts),
     Container(
-        _named("skrub.ParamSearch", "skrub.OptunaParamSearch"), _skrub_search_dist, _skrub_search_parts
+        _named("skrub.ParamSearch", "skrub.OptunaParamSearch"), _skrub_search_inner, _skrub_search_parts
     ),
 )
 

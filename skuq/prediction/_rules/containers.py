@@ -1,4 +1,7 @@
-"""Containers of scikit-learn and AutoML: how the distribution of each follows from what is inside it."""
+"""Containers of scikit-learn and AutoML: how the distribution of each follows from what is inside it.
+
+Functions named after what is inside pass a prediction of any kind on; the others combine distributions.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegressor
+from sklearn.ensemble import BaggingRegressor, StackingClassifier, StackingRegressor, VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import RFE
 from sklearn.frozen import FrozenEstimator
@@ -41,12 +44,12 @@ def _is_nothing(step: Any) -> bool:
 # ------------------------------------------------------------------------------------ Pipeline
 
 
-def _pipeline_dist(pipeline: Pipeline, X: Any, predict: Predict) -> Distribution:
+def _pipeline_inner(pipeline: Pipeline, X: Any, predict: Predict) -> Any:
     last = _last_step(pipeline)
     if _is_nothing(last):
         raise NotProbabilisticError(
-            f"the Pipeline ends in {last!r}, which predicts nothing. Make its last step a regressor or a "
-            "recalibrator; IdentityRecalibrator is the one that changes nothing."
+            f"the Pipeline ends in {last!r}, which predicts nothing. Make its last step a regressor, a "
+            "classifier or a recalibrator; IdentityRecalibrator is the one that changes nothing."
         )
     for _, step in pipeline.steps[:-1]:
         if not _is_nothing(step) and not hasattr(step, "fit_resample"):  # imbalanced-learn's only act in fit
@@ -63,7 +66,7 @@ def _last_step(pipeline: Pipeline) -> Any:
 # ------------------------------------------------------------------------------------ searches
 
 
-def _search_dist(search: Any, X: Any, predict: Predict) -> Distribution:
+def _search_inner(search: Any, X: Any, predict: Predict) -> Any:
     if hasattr(search, "best_estimator_"):
         return predict(search.best_estimator_, X)
     kind = type(search).__name__
@@ -72,7 +75,7 @@ def _search_dist(search: Any, X: Any, predict: Predict) -> Distribution:
             f"this {kind} was fitted with `refit=False`, so it holds no fitted estimator. Use `refit=True` "
             "(or the name of a metric), or fit clone(search.estimator).set_params(**search.best_params_)."
         )
-    raise NotFittedError(f"this {kind} is not fitted yet. Call `fit` before `predict_dist`.")
+    raise NotFittedError(f"this {kind} is not fitted yet. Call `fit` first.")
 
 
 def _search_parts(search: Any) -> list[Any]:
@@ -84,11 +87,11 @@ def _search_parts(search: Any) -> list[Any]:
 # ------------------------------------------------------------------------- one inner estimator
 
 
-def _frozen_dist(frozen: FrozenEstimator, X: Any, predict: Predict) -> Distribution:
+def _frozen_inner(frozen: FrozenEstimator, X: Any, predict: Predict) -> Any:
     return predict(frozen.estimator, X)
 
 
-def _selector_dist(selector: RFE, X: Any, predict: Predict) -> Distribution:
+def _selector_inner(selector: RFE, X: Any, predict: Predict) -> Any:
     check_is_fitted(selector)
     return predict(selector.estimator_, selector.transform(X))
 
@@ -98,7 +101,7 @@ def _target_dist(estimator: TransformedTargetRegressor, X: Any, predict: Predict
     return map_back(predict(estimator.regressor_, X), estimator.transformer_)
 
 
-def _stacking_dist(stacking: StackingRegressor, X: Any, predict: Predict) -> Distribution:
+def _stacking_inner(stacking: StackingRegressor | StackingClassifier, X: Any, predict: Predict) -> Any:
     check_is_fitted(stacking)
     return predict(stacking.final_estimator_, stacking.transform(X))
 
@@ -145,7 +148,7 @@ def _voting_parts(voting: VotingRegressor) -> list[Any]:
 # ----------------------------------------------------------------------------- several targets
 
 
-def _multi_output_dist(multi: MultiOutputRegressor, X: Any, predict: Predict) -> Distribution:
+def _multi_output_dist(multi: MultiOutputRegressor, X: Any, predict: Predict) -> Any:
     check_is_fitted(multi)
     if len(multi.estimators_) > 1:
         raise NotProbabilisticError(
@@ -156,7 +159,7 @@ def _multi_output_dist(multi: MultiOutputRegressor, X: Any, predict: Predict) ->
     return predict(multi.estimators_[0], X)
 
 
-def _chain_dist(chain: RegressorChain, X: Any, predict: Predict) -> Distribution:
+def _chain_dist(chain: RegressorChain, X: Any, predict: Predict) -> Any:
     check_is_fitted(chain)
     if len(chain.estimators_) > 1:
         raise NotProbabilisticError(
@@ -177,11 +180,14 @@ def _columns_parts(several: MultiOutputRegressor | RegressorChain) -> list[Any]:
 
 
 CONTAINERS: tuple[Container, ...] = (
-    Container(_of(FrozenEstimator), _frozen_dist, lambda frozen: [frozen.estimator]),
-    Container(_of(Pipeline), _pipeline_dist, lambda pipeline: [_last_step(pipeline)]),
-    Container(is_search, _search_dist, _search_parts),
+    Container(_of(FrozenEstimator), _frozen_inner, lambda frozen: [frozen.estimator], passes_on=True),
+    Container(_of(Pipeline), _pipeline_inner, lambda pipeline: [_last_step(pipeline)], passes_on=True),
+    Container(is_search, _search_inner, _search_parts, passes_on=True),
     Container(  # RFECV is a subclass
-        _of(RFE), _selector_dist, lambda selector: [_part(selector, "estimator_", "estimator")]
+        _of(RFE),
+        _selector_inner,
+        lambda selector: [_part(selector, "estimator_", "estimator")],
+        passes_on=True,
     ),
     Container(
         _of(TransformedTargetRegressor),
@@ -189,9 +195,10 @@ CONTAINERS: tuple[Container, ...] = (
         lambda estimator: [_part(estimator, "regressor_", "regressor")],
     ),
     Container(
-        _of(StackingRegressor),
-        _stacking_dist,
+        _of(StackingRegressor, StackingClassifier),
+        _stacking_inner,
         lambda stacking: [_part(stacking, "final_estimator_", "final_estimator")],
+        passes_on=True,
     ),
     Container(_of(BaggingRegressor), _bagging_dist, _bagging_parts),
     Container(_of(VotingRegressor), _voting_dist, _voting_parts),

@@ -18,7 +18,9 @@ def no_distribution(estimator: Any) -> NotProbabilisticError:
     cls = type(estimator)
     if is_classifying(estimator):
         return NotProbabilisticError(
-            f"{cls.__name__} is a classifier, and skuq gives distributions of regressors only."
+            f"{cls.__name__} is a classifier, whose distribution is its `predict_proba`. For prediction sets "
+            "call skuq.prediction.predict_set(estimator, X); skuq.classifiers.ConformalClassifier gives them "
+            "a guaranteed coverage."
         )
     levels = configured_levels(estimator)
     if levels is not None:

@@ -10,7 +10,7 @@ from skuq.distributions import Distribution
 
 __all__ = ["Container", "Native", "Predict"]
 
-Predict: TypeAlias = Callable[[Any, Any], Distribution]
+Predict: TypeAlias = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,15 @@ class Container:
     parts : callable
         ``parts(estimator)``: the estimators that determine the distribution, fitted or not; empty where
         there are none, several where it is their mixture. None and strings stand for absent ones.
+    passes_on : bool
+        Whether the prediction is that of the one part, for the same rows: then any kind of prediction, such
+        as the prediction sets of classifiers, is reached by ``predict`` with another resolver.
     """
 
     matches: Callable[[Any], bool]
-    predict: Callable[[Any, Any, Predict], Distribution]
+    predict: Callable[[Any, Any, Predict], Any]
     parts: Callable[[Any], Sequence[Any]]
+    passes_on: bool = False
 
 
 @dataclass(frozen=True)

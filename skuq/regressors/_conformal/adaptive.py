@@ -13,7 +13,8 @@ import numpy as np
 
 from skuq._typing import BoolArray, FloatArray
 from skuq.distributions._numerics.ranks import RANK_TOLERANCE, score_level
-from skuq.regressors._conformal.calibration_set import CalibrationSet, PredictedRows
+from skuq.recalibration._calibration_set import PredictedRows
+from skuq.regressors._conformal.calibration_set import CalibrationSet
 from skuq.regressors._conformal.scores import ConformalScore
 from skuq.regressors._conformal.settings import ConformalSettings
 

@@ -1,166 +1,21 @@
-"""Calibration rows of a split conformal regressor: their scores, and the quantiles of these."""
+"""Calibration rows of a split conformal regressor."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
-
 import numpy as np
 
-from skuq._typing import FloatArray, IntArray
+from skuq._typing import FloatArray
 from skuq.distributions import Distribution
-from skuq.distributions._numerics.ranks import WeightedRanks, count_reached, score_level
-from skuq.recalibration._mondrian import ALL_ROWS, Groups, grouped_dist
+from skuq.distributions._numerics.ranks import count_reached
+from skuq.recalibration._calibration_set import CalibrationScores, PredictedRows
+from skuq.recalibration._mondrian import grouped_dist
 from skuq.regressors._conformal.scores import Band
 
-__all__ = ["CalibrationSet", "PredictedRows"]
+__all__ = ["CalibrationSet"]
 
 
-@dataclass(frozen=True, eq=False)
-class PredictedRows:
-    """Rows that were predicted together, by a model fitted without them.
-
-    Attributes
-    ----------
-    prediction : object
-        From `ConformalScore.predict`.
-    n : int
-        Number of rows.
-    test_weight : ndarray of shape (n,), or () where there is no covariate shift
-        Weight of each row as the one to be predicted: its density ratio, else 1.
-    labels : ndarray of shape (n,) or None
-        Mondrian categories.
-    y : ndarray of shape (n,)
-        Target; empty where it is not observed yet.
-    repetitions : ndarray of shape (n,)
-        Number of observations that each row stands for.
-    """
-
-    prediction: Any
-    n: int
-    test_weight: FloatArray
-    labels: np.ndarray | None
-    y: FloatArray
-    repetitions: FloatArray
-
-    def test_weight_of(self, rows: IntArray | slice) -> FloatArray:
-        """Return the test weight of some of the rows, of shape () where all have the same."""
-        return self.test_weight[rows] if self.test_weight.ndim else self.test_weight
-
-
-@dataclass(frozen=True, eq=False)
-class CalibrationSet:
-    """Scores, weights and groups of the calibration rows, in the order in which they were observed.
-
-    A row has the weight repetitions times density ratio.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (1, k) or (2, k)
-        Scores for both bounds, or those for the lower and those for the upper bound.
-    repetitions : ndarray of shape (k,)
-        Number of observations that each row stands for.
-    density_ratio : ndarray of shape (k,)
-        Density ratio of each row, 1 without covariate shift.
-    labels : ndarray of shape (k,) or None
-        Mondrian categories.
-    rare_groups : {"raise", "pool"}
-        Treatment of labels with fewer than ``min_group_size`` rows.
-    min_group_size : int
-        Number of rows below which a group is rare.
-    """
-
-    scores: FloatArray
-    repetitions: FloatArray
-    density_ratio: FloatArray
-    labels: np.ndarray | None
-    rare_groups: str
-    min_group_size: int
-    _ranks_of_groups: dict[int, tuple[WeightedRanks, ...]] = field(default_factory=dict, init=False)
-
-    def followed_by(self, later: CalibrationSet, window: int | None) -> CalibrationSet:
-        """Return both sets as one, of which only the latest ``window`` rows are kept; all if None."""
-        latest = slice(None if window is None else -window, None)
-        labels = self.labels
-        if labels is not None and later.labels is not None:
-            labels = np.concatenate([labels, later.labels])[latest]
-        return replace(
-            self,
-            scores=np.concatenate([self.scores, later.scores], axis=1)[:, latest],
-            repetitions=np.concatenate([self.repetitions, later.repetitions])[latest],
-            density_ratio=np.concatenate([self.density_ratio, later.density_ratio])[latest],
-            labels=labels,
-        )
-
-    def with_scores(self, scores: FloatArray) -> CalibrationSet:
-        """Return the same rows with other scores."""
-        return replace(self, scores=scores)
-
-    def __len__(self) -> int:
-        return int(self.repetitions.size)
-
-    @cached_property
-    def weight(self) -> FloatArray:
-        """Weight of each row, shape (k,), not all 0."""
-        return check_weight(self.repetitions * self.density_ratio)
-
-    @cached_property
-    def groups(self) -> Groups | None:
-        """Mondrian categories of the rows, of which none is too small; None where there are none."""
-        if self.labels is None:
-            return None
-        return Groups(
-            self.labels, self.repetitions, rare_groups=self.rare_groups, min_group_size=self.min_group_size
-        )
-
-    def check(self) -> None:
-        """Raise if all weights are 0, or if a group is too small, before the first interval is requested."""
-        _ = self.weight, self.groups
-
-    def _ranks(self, rows: PredictedRows) -> Iterator[tuple[IntArray | slice, tuple[WeightedRanks, ...]]]:
-        """Yield the new rows of each group, and the ranks of the scores for the lower and the upper bound.
-
-        With one score for both bounds there is one `WeightedRanks`, which is the first and the last.
-        """
-        labels, groups = rows.labels, self.groups
-        parts = [ALL_ROWS] if groups is None or labels is None else groups.partition(labels)
-        for number, new, calibrating in parts:
-            if number not in self._ranks_of_groups:
-                weight = check_weight(self.weight[calibrating])
-                self._ranks_of_groups[number] = tuple(
-                    WeightedRanks(scores[calibrating], weight) for scores in self.scores
-                )
-            yield new, self._ranks_of_groups[number]
-
-    # ------------------------------------------------------------------------------ of new rows
-
-    def quantile(self, rows: PredictedRows, coverage: float) -> FloatArray:
-        r"""Return the score quantiles of new rows for a coverage, shape (1, n) or (2, n) as the scores.
-
-        It is the smallest score up to which the scores of the row's group have a weight of at least
-
-        .. math:: p (W + w_*)
-
-        with W the weight of the group, :math:`w_*` that of the new row and p the coverage, or
-        (1 + coverage) / 2 for each of two scores; +inf where there is none (Tibshirani et al. 2019, eq. 7).
-        """
-        quantile = np.full((len(self.scores), rows.n), np.inf)
-        level = score_level(coverage, symmetric=len(self.scores) == 1)
-        for new, ranks in self._ranks(rows):
-            if level < 1:  # else it is the score of the new row itself, +inf, however small its weight
-                target = level * (ranks[-1].total + rows.test_weight_of(new))
-                for of_bound, ranked in zip(quantile, ranks, strict=True):
-                    of_bound[new] = ranked.quantile(target)
-        return quantile
-
-    def weight_for(self, rows: PredictedRows) -> FloatArray:
-        """Return the weight of the calibration rows in the group of each new row, shape (n,)."""
-        weight = np.empty(rows.n)
-        for new, ranks in self._ranks(rows):
-            weight[new] = ranks[-1].total
-        return weight
+class CalibrationSet(CalibrationScores):
+    """Scores of intervals, from which the ranks of observed rows and predictive distributions follow too."""
 
     def exceeded_weight(self, rows: PredictedRows, band: Band) -> FloatArray:
         """Return the weight of the scores that each observed y exceeds, shape (n,).
@@ -169,7 +24,7 @@ class CalibrationSet:
         compared as they are rounded, so that `predict_interval` and the misses counted here agree.
         """
         weight = np.empty(rows.n)
-        for new, ranks in self._ranks(rows):
+        for new, ranks in self.ranks_for(rows):
             low, high, scale = (part[new] for part in band)
             y = rows.y[new]
             # bound < y is the same as bound <= the largest number below y
@@ -190,13 +45,3 @@ class CalibrationSet:
             rows.test_weight,
             symmetric=len(self.scores) == 1,
         )
-
-
-def check_weight(weight: FloatArray) -> FloatArray:
-    """Return the weights of calibration rows, at least one of which must be positive."""
-    if not weight.sum() > 0:
-        raise ValueError(
-            "the rows that calibrate must have some weight, but `sample_weight` times `density_ratio` is 0 "
-            "for all of them."
-        )
-    return weight

@@ -19,7 +19,8 @@ from skuq.distributions import Quantiles
 from skuq.distributions._numerics.ranks import RANK_TOLERANCE, score_level
 from skuq.prediction._cross_fit import CrossFit, Split, cross_fit, resolve_cv, split_rows
 from skuq.prediction._point import point_predict
-from skuq.prediction._row_sets import row_mask
+from skuq.prediction._random import seeded_clone
+from skuq.prediction._row_sets import check_disjoint
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._conformal.cross_bounds import (
     Centring,
@@ -35,7 +36,6 @@ from skuq.regressors._conformal.settings import ConformalSettings, warn_of_few_r
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._members import predict_member
 from skuq.regressors._progress import Progress
-from skuq.regressors._random import seeded_clone
 
 __all__ = ["CrossConformal", "fit_cross"]
 
@@ -108,13 +108,7 @@ def _splits(data: TrainingData, settings: ConformalSettings) -> list[Split] | Le
     if settings.method == "jackknife+ab" and settings.cv is None:
         return _resamples(len(data), settings.n_estimators, settings.split_seed)
     splits = split_rows(resolve_cv(settings.cv, settings.split_seed), data.X, data.y, data.groups)
-    for fold, (train, test) in enumerate(splits):
-        fitted = row_mask(train, len(data))
-        if fitted[test].any():
-            raise ValueError(
-                "`cv` must keep the rows on which a model is fitted apart from those that it predicts, but "
-                f"fold {fold} has row {test[np.argmax(fitted[test])]} among both."
-            )
+    check_disjoint(splits, len(data))
     return splits
 
 

@@ -21,6 +21,9 @@ from skuq._validation import (
     check_sample_weight,
 )
 from skuq.distributions import Distribution
+from skuq.prediction._random import MAX_SEED
+from skuq.prediction._row_sets import check_calibration_size
+from skuq.recalibration._calibration_set import check_density_ratio, check_group_by
 from skuq.recalibration._mondrian import check_groups
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._conformal.cross import fit_cross
@@ -33,7 +36,6 @@ from skuq.regressors._conformal.settings import (
 from skuq.regressors._conformal.split import SplitConformal, fit_split
 from skuq.regressors._fit_inputs import TrainingData, check_y
 from skuq.regressors._progress import Progress
-from skuq.regressors._random import MAX_SEED
 
 __all__ = ["ConformalRegressor"]
 
@@ -296,7 +298,7 @@ class ConformalRegressor(BaseUncertaintyRegressor):
             method=method,
             symmetric=check_option(self.symmetric, "symmetric", (True, False)),
             cv=self.cv,
-            calibration_size=_check_size(self.calibration_size),
+            calibration_size=check_calibration_size(self.calibration_size),
             n_estimators=check_integer(self.n_estimators, "n_estimators"),
             aggregate=check_option(self.aggregate, "aggregate", ("mean", "median")),
             group_by=self.group_by,
@@ -315,15 +317,8 @@ class ConformalRegressor(BaseUncertaintyRegressor):
 
     def _check_for_split(self, method: str) -> None:
         """Check the parameters of the methods with one model."""
-        if self.density_ratio is not None and not callable(self.density_ratio):
-            raise TypeError(
-                f"`density_ratio` must be a callable X -> weights or None, got {self.density_ratio!r}."
-            )
-        by = self.group_by
-        if by is not None and not callable(by) and (isinstance(by, bool) or not isinstance(by, Hashable)):
-            raise TypeError(
-                f"`group_by` must be a callable X -> labels, a column name or None, got {self.group_by!r}."
-            )
+        check_density_ratio(self.density_ratio)
+        check_group_by(self.group_by)
         for name in ("group_by", "density_ratio"):
             if method in CROSS_METHODS and getattr(self, name) is not None:
                 raise ValueError(
@@ -435,16 +430,3 @@ class ConformalRegressor(BaseUncertaintyRegressor):
 
     def _predict_dist(self, X: Any) -> Distribution:
         return self._conformal.dist(X)
-
-
-def _check_size(size: Any) -> float | int:
-    """Return a share strictly between 0 and 1 or a number of rows."""
-    number = check_number(size, "calibration_size", positive=True)
-    if number == int(number) and not isinstance(size, float | np.floating):
-        return int(number)
-    if number >= 1:
-        raise ValueError(
-            "`calibration_size` must be a share strictly between 0 and 1 or a whole number of rows, got "
-            f"{size}."
-        )
-    return number

@@ -5,34 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ShuffleSplit
 
 from skuq._sklearn_compat import count_rows, is_pairwise
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import (
-    DEFAULT_COVERAGE,
-    as_float_array,
-    check_finite,
-    check_non_negative,
-    check_positive,
-    check_rows,
-    effective_rows,
-)
+from skuq._validation import DEFAULT_COVERAGE, effective_rows
 from skuq.distributions import Distribution, Quantiles, concat
 from skuq.distributions._numerics.ranks import RANK_TOLERANCE, score_level
 from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
 from skuq.prediction._point import point_predict
-from skuq.prediction._row_sets import row_mask
-from skuq.recalibration._mondrian import read_labels
+from skuq.prediction._random import seeded_clone
+from skuq.prediction._row_sets import n_held_out, row_mask
+from skuq.recalibration._calibration_set import PredictedRows, density_ratio_of, group_labels
 from skuq.regressors._conformal.adaptive import AdaptiveCalibration
-from skuq.regressors._conformal.calibration_set import CalibrationSet, PredictedRows
+from skuq.regressors._conformal.calibration_set import CalibrationSet
 from skuq.regressors._conformal.scores import SCORES, ConformalScore
 from skuq.regressors._conformal.settings import ConformalSettings, warn_of_few_rows
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
-from skuq.regressors._random import seeded_clone
 
 __all__ = ["SplitConformal", "fit_split"]
 
@@ -83,7 +74,7 @@ def fit_split(data: TrainingData, settings: ConformalSettings, progress: Progres
 def _one_split(data: TrainingData, settings: ConformalSettings) -> tuple[IntArray, IntArray]:
     """Return the rows that train and those that calibrate, the latter in their order."""
     if settings.cv is None:
-        held_out = _n_held_out(settings.calibration_size, len(data))
+        held_out = n_held_out(settings.calibration_size, len(data))
         cv: Any = ShuffleSplit(1, test_size=held_out, random_state=settings.split_seed)
     else:
         cv = settings.cv
@@ -103,18 +94,6 @@ def _one_split(data: TrainingData, settings: ConformalSettings) -> tuple[IntArra
             f"`cv` must keep training and calibration rows apart, but row {shared[0]} is among both."
         )
     return train, np.sort(test)
-
-
-def _n_held_out(size: float | int, n: int) -> int:
-    """Return the number of rows that calibrate, at least one and not all."""
-    if isinstance(size, float):
-        return min(max(int(np.ceil(size * n)), 1), n - 1)
-    if size >= n:
-        raise ValueError(
-            f"`calibration_size` must leave rows to train on, got {size} of {n} rows. Use fewer, or pass "
-            "a FrozenEstimator, for which all rows calibrate."
-        )
-    return size
 
 
 class SplitConformal:
@@ -191,7 +170,7 @@ class SplitConformal:
         test_weight = np.ones(())
         if settings.density_ratio is not None:
             # the first rows calibrate, where a weight of 0 is possible; all others are predicted as well
-            test_weight = check_ratio(settings.density_ratio(X), n, positive=bool(self._parts))
+            test_weight = density_ratio_of(settings.density_ratio, X, n, positive=bool(self._parts))
         return PredictedRows(
             prediction,
             n,
@@ -280,28 +259,3 @@ class SplitConformal:
                 f"row that counts {test_weight:g} leave no quantile but the median with a finite bound."
             )
         return reachable
-
-
-def check_ratio(ratio: Any, n: int, *, positive: bool) -> FloatArray:
-    """Return the result of ``density_ratio`` for n rows; a row to be predicted must have a positive one."""
-    checked = check_rows(as_float_array(ratio, "density_ratio"), "density_ratio", n)
-    check_non_negative(check_finite(checked, "density_ratio"), "density_ratio")
-    return check_positive(checked, "density_ratio") if positive else checked
-
-
-def group_labels(group_by: Any, X: Any, n: int) -> np.ndarray:
-    """Return the category of each row of X."""
-    if callable(group_by):
-        labels = group_by(X)
-    elif not isinstance(X, pd.DataFrame):
-        raise TypeError(
-            f"`group_by` {group_by!r} names a column, so X must be a DataFrame, got {type(X).__name__}. "
-            "Behind other steps of a Pipeline, its `set_output(transform='pandas')` keeps the names; or pass "
-            "a callable X -> labels."
-        )
-    elif group_by not in X.columns:
-        raise ValueError(f"`group_by` must name a column of X, {list(X.columns)}, got {group_by!r}.")
-    else:
-        labels = X[group_by]
-    # as objects: numbers joined by labels of words later would else be turned into words
-    return read_labels(labels, n).astype(object)

@@ -13,8 +13,9 @@ from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import UncertaintyReport, bootstrap_interval, uncertainty_report
 from skuq.metrics._report.wording import RowFormat, is_in_percent, number, percent
 from skuq.metrics._spec import all_specs, metric
+from tests.metrics.options import forecast_specs
 
-READY = [spec for spec in all_specs().values() if spec.ready_made and not spec.needs_X]
+READY = [spec for spec in forecast_specs().values() if spec.ready_made]
 QUICK = {"n_resamples": 0, "n_simulations": 0}
 report_of = partial(uncertainty_report, random_state=0)
 

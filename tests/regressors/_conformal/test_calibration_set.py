@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skuq.regressors._conformal.calibration_set import CalibrationSet, PredictedRows
+from skuq.recalibration._calibration_set import PredictedRows
+from skuq.regressors._conformal.calibration_set import CalibrationSet
 from skuq.regressors._conformal.scores import Band
 
 

@@ -1,0 +1,155 @@
+"""
+Evaluate more rows than memory holds
+====================================
+
+Forecasts of a hundred million rows lie in Parquet files (extra ``parquet``:
+pyarrow), or on several machines. Their metrics, report and plots are computed from
+one part after the other: :class:`~skuq.metrics.MetricAccumulator` keeps sums and
+histograms of about a megabyte, and accumulators of different rows add.
+:doc:`/explanation/scale` has what merges, and what it costs.
+
+A file of forecasts, here small, in row groups of 50 000:
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+rng = np.random.default_rng(0)
+loc = rng.normal(size=200_000)
+scale = rng.uniform(0.5, 2, size=200_000)
+table = pa.table({"y": rng.normal(loc, 1.1 * scale), "loc": loc, "scale": scale})
+
+path = Path(tempfile.mkdtemp()) / "forecasts.parquet"
+pq.write_table(table, path, row_group_size=50_000)
+
+# %%
+# From row groups to a report
+# ---------------------------
+#
+# One row group at a time is read, only the columns that are needed, and discarded
+# after the update:
+
+from skuq.metrics import MetricAccumulator
+
+METRICS = ("crps", "picp", "mace", "ence")
+
+
+def accumulate_group(path, number):
+    file = pq.ParquetFile(path)
+    group = file.read_row_group(number, columns=["y", "loc", "scale"])
+    y, loc, scale = (column.to_numpy() for column in group.columns)
+    return MetricAccumulator(*METRICS).update(y, (loc, scale))
+
+
+groups = range(pq.ParquetFile(path).num_row_groups)
+total = accumulate_group(path, 0)
+for number in groups[1:]:
+    total.merge(accumulate_group(path, number))
+report = total.report(random_state=0)
+print(report)
+
+# %%
+# The displays draw what has been accumulated:
+
+from skuq.displays import CalibrationCurveDisplay
+
+display = CalibrationCurveDisplay.from_accumulator(total, name="forecasts")
+
+# %%
+# Columns of quantiles are :class:`~skuq.distributions.Quantiles`, and a model that
+# predicts while the file is read needs its features alone:
+# ``accumulator.update(y, predict_dist(model, X))``.
+#
+# Several processes
+# -----------------
+#
+# Each process accumulates its row groups, and what comes back is small. In a script
+# this stands below ``if __name__ == "__main__":``, which new processes require.
+
+import functools
+import operator
+
+from joblib import Parallel, delayed
+
+parts = Parallel(n_jobs=2)(
+    delayed(accumulate_group)(path, number) for number in groups
+)
+together = functools.reduce(operator.add, parts)
+print(together.result() == total.result())
+
+# %%
+# dask
+# ----
+#
+# With the extra ``dask``, :func:`skuq.integrations.dask.accumulate` does this for a
+# DataFrame or an array, on one machine or a cluster, and merges the accumulators in
+# a tree. ``y_pred`` names the columns of mean and standard deviation, maps levels
+# to columns of quantiles, or is a function of a partition.
+
+import dask.dataframe as dd
+
+from skuq.integrations.dask import accumulate
+
+frame = dd.read_parquet(path, split_row_groups=True)
+lazy = accumulate(MetricAccumulator(*METRICS), frame, "y", ("loc", "scale"))
+on_dask = lazy.compute()
+print({name: round(value, 3) for name, value in on_dask.result().items()})
+
+# %%
+# The prediction of a model is a collection as well, which ``to_parquet`` stores
+# without loading it: mean and standard deviation, or quantiles.
+
+from sklearn.linear_model import BayesianRidge
+
+from skuq.integrations.dask import predict
+
+features = frame[["loc", "scale"]]
+model = BayesianRidge().fit(features.head(1000), frame["y"].head(1000))
+quantiles = predict(model, features, levels=[0.05, 0.5, 0.95])
+quantiles.head(3).round(2)
+
+# %%
+# On a cluster a partition that is lost with its worker is read again. A search over
+# candidates survives a lost worker too, if each candidate is one task:
+# :doc:`/how-to/cluster`.
+#
+# Ray and Spark
+# -------------
+#
+# Accumulators pickle, so that every engine that runs a function carries them. This
+# page defines the functions and does not call them: they were run by hand, with Ray
+# 2.60 and with Spark 4.3 on Java 17, and gave the numbers of one process. On Ray,
+# after ``import ray``, with the function of the row groups:
+
+
+def accumulate_on_ray(ray, path, groups):
+    task = ray.remote(accumulate_group)
+    parts = ray.get([task.remote(path, number) for number in groups])
+    return functools.reduce(operator.add, parts)
+
+
+# %%
+# On Spark, ``mapInPandas`` passes the rows of a partition, in frames, to a function
+# that returns a frame: here of one row with the pickled accumulator. Load only
+# pickles that your own workers made, since loading one can execute any code.
+
+import pickle
+
+import pandas as pd
+
+
+def accumulate_frames(frames):
+    accumulator = MetricAccumulator(*METRICS)
+    for frame in frames:
+        accumulator.update(frame["y"], (frame["loc"], frame["scale"]))
+    yield pd.DataFrame({"state": [pickle.dumps(accumulator)]})
+
+
+def accumulate_on_spark(spark, path):
+    data = spark.read.parquet(str(path)).select("y", "loc", "scale")
+    rows = data.mapInPandas(accumulate_frames, schema="state binary").collect()
+    return functools.reduce(operator.add, [pickle.loads(row.state) for row in rows])

@@ -1,0 +1,226 @@
+"""
+Kompa et al. 2021, for regression: coverage and width of nine methods on shifted data
+======================================================================================
+
+Kompa, Snoek and Beam, "Empirical frequentist coverage of deep learning uncertainty quantification
+procedures", Entropy 23(12), 1608, 2021, measure coverage under shift for classifiers only. This script does
+it for regression: 90 % intervals of nine methods at their defaults, on three data sets and four shifts.
+
+    python kompa_2021_regression_shift.py                          # two methods, one split: a minute
+    python kompa_2021_regression_shift.py --methods "sparse GP" --splits 5 --out shift.json
+    python kompa_2021_regression_shift.py --full --out shift.json  # all methods, five splits: an hour
+
+The data are in folders ``paper001`` and ``other`` of the folder that --data, or the environment variable
+SKUQ_DATA, names.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
+
+from skuq import UncertaintyRegressor, predict_dist
+from skuq.metrics import conditional_coverage
+from skuq.model_selection import Tilt, shift_curve
+from skuq.neural import DeepEnsembleRegressor, LastLayerLaplaceRegressor, MCDropoutRegressor
+from skuq.regressors import (
+    BootstrapRegressor,
+    ConformalRegressor,
+    LeastSquaresRegressor,
+    ResidualRegressor,
+    SparseGaussianProcessRegressor,
+)
+
+COVERAGE, MOST_SPLITS = 0.9, 5
+TILTS, NOISES, YEARS = (0.0, 1.0, 2.0), (0.3, 1.0), (2014, 2016, 2018)
+
+
+# ------------------------------------------------------------------------------------------ the methods
+
+
+def forest(wrapper: Callable[..., Any], seed: int) -> Any:
+    """Return a method that wraps a forest."""
+    return wrapper(RandomForestRegressor(50, min_samples_leaf=3, random_state=seed), random_state=seed)
+
+
+METHODS: dict[str, Callable[[int], Any]] = {
+    "least squares": lambda seed: LeastSquaresRegressor(),
+    "forest, residual scale": partial(forest, ResidualRegressor),
+    "forest, bootstrap": partial(forest, BootstrapRegressor),
+    "forest, conformal": partial(forest, ConformalRegressor),
+    "sparse GP": lambda seed: SparseGaussianProcessRegressor(random_state=seed),
+    "deep ensemble": lambda seed: DeepEnsembleRegressor(random_state=seed),
+    "MC dropout": lambda seed: MCDropoutRegressor(random_state=seed),
+    "last-layer Laplace": lambda seed: LastLayerLaplaceRegressor(random_state=seed),
+    "forest, front door": partial(forest, UncertaintyRegressor),
+}
+SMALL = ("least squares", "forest, front door")
+
+
+# -------------------------------------------------------------------------------- the data and the shifts
+
+
+def standardised(values: np.ndarray, train: np.ndarray) -> np.ndarray:
+    """Return values in standard deviations of the training rows."""
+    return (values - values[train].mean(axis=0)) / values[train].std(axis=0)
+
+
+def airfoil(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]:
+    """Train on 900 rows; tilt the others towards thick layers and low frequencies, or add noise to X."""
+    frame = pd.read_csv(folder / "paper001" / "airfoil_self_noise.csv.gz")
+    for column in ("frequency", "suction_side_displacement_thickness"):
+        frame[column] = np.log(frame[column])
+    train, test = np.split(np.random.default_rng(seed).permutation(len(frame)), [900])
+    table = standardised(frame.to_numpy(), train)
+    X, y = table[:, :-1], table[:, -1]
+    model = FrozenEstimator(METHODS[method](seed).fit(X[train], y[train]))
+    curve = partial(shift_curve, model, X, y, scoring=["picp", "mpiw"], cv=[(train, test)], random_state=seed)
+    tilt = curve(shift=Tilt([-1.0, 0.0, 0.0, 0.0, 1.0]), severities=TILTS)
+    noise = curve(shift=add_noise, severities=NOISES)
+    found = {}
+    for name, strengths, scores in (("tilt", TILTS, tilt), ("noise", NOISES, noise)):
+        for strength, picp, mpiw in zip(strengths, scores["picp"], scores["mpiw"], strict=True):
+            found[f"airfoil, {name} {strength:g}"] = (float(picp[0]), float(mpiw[0]))
+    return found
+
+
+def add_noise(X: np.ndarray, severity: float, random_state: int) -> np.ndarray:
+    """Add so many standard deviations of noise to each feature."""
+    return X + severity * np.random.default_rng(random_state).normal(size=X.shape)
+
+
+def wine(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]:
+    """Train on 1100 red wines, and test the other red ones and as many white ones."""
+    frame = pd.read_csv(folder / "paper001" / "wine_quality.csv.gz")
+    colour = frame.pop("color").to_numpy()
+    rng = np.random.default_rng(seed)
+    train, rest = np.split(rng.permutation(np.flatnonzero(colour == "red")), [1100])
+    white = rng.choice(np.flatnonzero(colour == "white"), rest.size, replace=False)
+    return by_group("wine", frame.to_numpy(), colour, train, np.concatenate([rest, white]), method, seed)
+
+
+def traffic(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]:
+    """Train on 3000 hours of October 2012 to September 2013, and test others of that year and later."""
+    frame = pd.read_csv(folder / "other" / "metro_traffic.csv.gz")
+    time = pd.to_datetime(frame["date_time"])
+    table = np.column_stack(
+        [
+            *(frame[column] for column in ("temp", "rain_1h", "snow_1h", "clouds_all")),
+            *(wave(2 * np.pi * time.dt.hour / 24) for wave in (np.sin, np.cos)),
+            *(wave(2 * np.pi * time.dt.dayofyear / 365.25) for wave in (np.sin, np.cos)),
+            *(time.dt.dayofweek == day for day in range(6)),
+            frame["traffic_volume"],
+        ]
+    ).astype(float)
+    first = (time >= "2012-10-01") & (time < "2013-10-01")
+    year = np.where(first, "same year", time.dt.year.astype(str))
+    rng = np.random.default_rng(seed)
+    train, same, _ = np.split(rng.permutation(np.flatnonzero(first)), [3000, 5000])
+    later = [rng.choice(np.flatnonzero(year == str(each)), 2000, replace=False) for each in YEARS]
+    return by_group("traffic", table, year, train, np.concatenate([same, *later]), method, seed)
+
+
+def by_group(
+    name: str,
+    values: np.ndarray,
+    group: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+    method: str,
+    seed: int,
+) -> dict[str, tuple[float, float]]:
+    """Return coverage and width of the tested rows of each group; the last column of values is the target."""
+    table = standardised(np.delete(values, values[train].std(axis=0) == 0, axis=1), train)
+    X, y = table[:, :-1], table[:, -1]
+    bounds = predict_dist(METHODS[method](seed).fit(X[train], y[train]), X[test]).interval(COVERAGE)
+    found = conditional_coverage(y[test], bounds, groups=group[test])
+    return {f"{name}, {label}": (row["coverage"], row["mean_width"]) for label, row in found.iterrows()}
+
+
+SETS = {"airfoil": airfoil, "wine": wine, "traffic": traffic}
+COLUMNS = (
+    *(f"airfoil, tilt {strength:g}" for strength in TILTS),
+    *(f"airfoil, noise {strength:g}" for strength in NOISES),
+    "wine, red",
+    "wine, white",
+    "traffic, same year",
+    *(f"traffic, {year}" for year in YEARS),
+)
+
+
+# -------------------------------------------------------------------------------------------- the tables
+
+
+def cell(values: list[tuple[float, float]]) -> str:
+    """Return mean coverage with its standard error over splits, and mean width."""
+    coverage, width = np.transpose(values)
+    error = f" ± {coverage.std(ddof=1) / np.sqrt(len(coverage)):.3f}" if len(coverage) > 1 else ""
+    return f"{coverage.mean():.3f}{error}, {width.mean():.2f}"
+
+
+def table(results: dict[str, list[dict[str, tuple[float, float]]]]) -> pd.DataFrame:
+    """Return a cell for each method and shift; empty where nothing was run."""
+    rows: dict[str, dict[str, str]] = {}
+    for key, splits in results.items():
+        method = key.partition("; ")[2]
+        for column in splits[0]:
+            rows.setdefault(method, {})[column] = cell([split[column] for split in splits])
+    return pd.DataFrame.from_dict(rows, orient="index").reindex(
+        index=[method for method in METHODS if method in rows],
+        columns=[column for column in COLUMNS if any(column in row for row in rows.values())],
+    )
+
+
+def rst(results: pd.DataFrame) -> str:
+    """Return a table for the documentation of each data set."""
+    lines = []
+    for name in SETS:
+        part = results[[column for column in results.columns if column.startswith(name)]].dropna(how="all")
+        if part.empty:
+            continue
+        lines += [f".. list-table:: {name}", "    :header-rows: 1", "", "    * - method"]
+        lines += [f"      - {column.removeprefix(name + ', ')}" for column in part.columns]
+        for method, row in part.fillna("").iterrows():
+            lines += [f"    * - {method}", *(f"      - {value}".rstrip() for value in row)]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run what is not in the file yet, and print the table."""
+    parser = argparse.ArgumentParser(description="Coverage and width of regressors under shift.")
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(SMALL))
+    parser.add_argument("--splits", type=int, default=1)
+    parser.add_argument("--full", action="store_true", help="all methods, five splits")
+    parser.add_argument("--data", type=Path, default=os.environ.get("SKUQ_DATA"))
+    parser.add_argument("--out", type=Path, help="JSON file of results; finished runs in it are skipped")
+    parser.add_argument("--rst", action="store_true", help="print the tables as the documentation has them")
+    options = parser.parse_args(arguments)
+    if options.full:
+        options.methods, options.splits = list(METHODS), MOST_SPLITS
+    if options.splits < 1:
+        parser.error(f"--splits must be at least 1, got {options.splits}.")
+    if not (options.data and (Path(options.data) / "paper001").is_dir()):
+        parser.error("no data: name by --data, or SKUQ_DATA, a folder with paper001/<set>.csv.gz.")
+    results = json.loads(options.out.read_text()) if options.out and options.out.is_file() else {}
+    keys = {f"{name}; {method}": (name, method) for method in options.methods for name in options.sets}
+    for key, (name, method) in keys.items():
+        for seed in range(len(results.get(key, ())), options.splits):
+            results.setdefault(key, []).append(SETS[name](Path(options.data), method, seed))
+            if options.out:
+                options.out.write_text(json.dumps(results, indent=1))
+    summary = table({key: results[key] for key in keys})
+    print(rst(summary) if options.rst else summary.T.to_string())
+
+
+if __name__ == "__main__":
+    main()

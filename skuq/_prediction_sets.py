@@ -1,0 +1,138 @@
+"""Class probabilities and the prediction sets that are formed of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from skuq._validation import as_float_array, check_no_nan, check_non_negative, check_unmasked
+
+__all__ = ["SUM_TOLERANCE", "check_proba", "mass_sets", "mass_tolerance"]
+
+SUM_TOLERANCE = 1e-6
+"""Largest deviation from 1 of the sum of a row of probabilities."""
+
+_VALUES_PER_BLOCK, _LEAST_ROWS_PER_BLOCK = 2**16, 1024
+"""Size of the blocks of rows: their sorted copy stays in the cache, unless there are very many classes."""
+
+
+def check_proba(y_proba: ArrayLike, name: str = "y_proba", n: int | None = None) -> np.ndarray:
+    """Return class probabilities as an array of shape (n, K) whose rows sum to 1.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n, K)
+        Non-negative, with rows that sum to 1 within `SUM_TOLERANCE`.
+    name : str, default="y_proba"
+        Name of the argument in errors.
+    n : int or None, default=None
+        Number of rows that there must be.
+
+    Returns
+    -------
+    proba : ndarray of shape (n, K)
+        float32 if ``y_proba`` is, since its resolution is then that of float32 (`mass_tolerance`); else
+        float64. It is no copy where none is necessary: do not write to it.
+    """
+    proba = _as_floats(y_proba, name)
+    if proba.ndim != 2:
+        raise ValueError(
+            f"`{name}` must have shape (n, K), one column a class as `predict_proba` returns it, got "
+            f"{proba.shape}. For two classes, pass `np.column_stack([1 - p, p])`."
+        )
+    if not proba.size:
+        raise ValueError(f"`{name}` must have at least one row and one class, got shape {proba.shape}.")
+    if n is not None and len(proba) != n:
+        raise ValueError(f"`{name}` must have {n} rows, one a sample, got {len(proba)}.")
+    if not proba.min() >= 0:  # a NaN is not
+        check_no_nan(proba, name)
+        check_non_negative(proba, name)
+    total = np.einsum("ij->i", proba, dtype=np.float64)  # faster than `sum` along short rows
+    wrong = ~(np.abs(total - 1) <= SUM_TOLERANCE)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"`{name}` must have rows that sum to 1 within {SUM_TOLERANCE:g}, got {total[row]:.8g} at row "
+            f"{row}. Pass the probabilities of all classes, as `predict_proba` returns them, or divide each "
+            "row by its sum."
+        )
+    return proba
+
+
+def _as_floats(y_proba: Any, name: str) -> np.ndarray:
+    """Return the probabilities as float32 if that is what they are, else as float64."""
+    if isinstance(y_proba, np.ndarray) and y_proba.dtype == np.float32:
+        check_unmasked(y_proba, name)
+        return np.asarray(y_proba)
+    return as_float_array(y_proba, name)
+
+
+def mass_tolerance(proba: np.ndarray) -> float:
+    """Return by how much a sum of probabilities may fall short of a level by rounding alone.
+
+    A few units in the last place of the probabilities, and of the float64 sum of so many of them.
+    """
+    return float(4 * np.finfo(proba.dtype).eps + proba.shape[1] * np.finfo(np.float64).eps)
+
+
+def mass_sets(proba: np.ndarray, coverages: FloatArray) -> BoolArray:
+    """Return the smallest sets of classes whose probabilities sum to at least each coverage.
+
+    Parameters
+    ----------
+    proba : ndarray of shape (n, K)
+        From `check_proba`.
+    coverages : ndarray of shape () or (k,)
+        Each strictly between 0 and 1.
+
+    Returns
+    -------
+    sets : ndarray of bool of shape (n, K), or (n, K, k) for k coverages
+        Whether each class is in the set of the row. Of equally probable classes the first come in first.
+    """
+    targets = np.atleast_1d(coverages) - mass_tolerance(proba)
+    n, n_classes = proba.shape
+    sets = np.empty((len(targets), n, n_classes), dtype=bool)
+    step = max(_VALUES_PER_BLOCK // n_classes, _LEAST_ROWS_PER_BLOCK)
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        _fill(proba[rows], targets, sets[:, rows])
+    return np.moveaxis(sets, 0, -1) if np.ndim(coverages) else sets[0]
+
+
+def _fill(proba: np.ndarray, targets: FloatArray, sets: BoolArray) -> None:
+    """Write the sets of a block of rows to ``sets``, shape (k, n, K).
+
+    A class is in the set if it is at least as probable as the class at which the sum reaches the target.
+    So sorted values suffice, which cost a third of the order of the classes (argsort).
+    """
+    n, n_classes = proba.shape
+    ascending = np.sort(proba, axis=1)
+    mass, n_before = np.zeros(n), np.zeros((len(targets), n), dtype=np.intp)
+    # the least probable class is the last that is left, whether or not rounding lets the sum reach 1
+    for column in range(n_classes - 1, 0, -1):
+        mass += ascending[:, column]
+        short = mass < targets[:, np.newaxis]
+        if not short.any():
+            break
+        n_before += short
+    values = ascending.ravel()
+    most_probable = np.arange(n_classes - 1, values.size, n_classes)
+    for inside, before in zip(sets, n_before, strict=True):
+        crossing = most_probable - before
+        threshold = values[crossing]
+        np.greater_equal(proba, threshold[:, np.newaxis], out=inside)
+        # the next less probable class may be as probable, and is then inside too
+        tied = np.flatnonzero((before < n_classes - 1) & (values[crossing - 1] == threshold))
+        if tied.size:
+            inside[tied] = _first_of_ties(proba[tied], threshold[tied], before[tied] + 1)
+
+
+def _first_of_ties(proba: np.ndarray, threshold: np.ndarray, size: IntArray) -> BoolArray:
+    """Return sets of so many classes: those above the threshold, then the first of those equal to it."""
+    above = proba > threshold[:, np.newaxis]
+    equal = proba == threshold[:, np.newaxis]
+    room = size - above.sum(axis=1)
+    return np.asarray(above | (equal & (np.cumsum(equal, axis=1) <= room[:, np.newaxis])))

@@ -1,0 +1,5 @@
+"""Classifiers with prediction sets."""
+
+from skuq.classifiers._conformal.classifier import ConformalClassifier
+
+__all__ = ["ConformalClassifier"]

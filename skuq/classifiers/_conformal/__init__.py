@@ -1,0 +1,1 @@
+"""Conformal classification: the estimator, its scores and their ranks."""

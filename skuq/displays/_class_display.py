@@ -1,0 +1,147 @@
+"""What the displays of classifiers have in common: how they get at predictions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from skuq._sklearn_compat import count_rows, safe_indexing
+from skuq._typing import ArrayLike
+from skuq._validation import check_sample_weight
+from skuq.displays._display import DrawnCurves, check_cv_results, models_of_cv, one_or_list
+from skuq.displays._drawing import check_matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ClassDisplay(DrawnCurves, ABC):
+    """Base of the displays of class probabilities and prediction sets: a table, or one for each fold."""
+
+    table: pd.DataFrame | list[pd.DataFrame]
+    name: str | None = None
+
+    plot: ClassVar[Callable[..., Any]]  # each display has keywords of its own
+
+    _options: ClassVar[tuple[str, ...]]
+    """Names of the options of the table; other keywords are those of `plot`."""
+
+    @classmethod
+    @abstractmethod
+    def _table(cls, y_true: ArrayLike, y_pred: Any, **options: Any) -> pd.DataFrame:
+        """Return the numbers that are drawn."""
+
+    @classmethod
+    @abstractmethod
+    def _predict(cls, estimator: Any, X: Any, options: dict[str, Any]) -> Any:
+        """Return what a fitted estimator predicts, in the form that `_table` takes."""
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the predictions of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted classifier with ``predict_proba``, or a container of one.
+        X : array-like of shape (n, p)
+            Features of rows that it was not trained on.
+        y : array-like of shape (n,)
+            Observed classes.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        name : str, default=None
+            Name of the curve in the legend; None takes the class of the estimator.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `from_predictions`.
+
+        Returns
+        -------
+        display : object of this class
+            The display, drawn.
+        """
+        check_matplotlib(f"{cls.__name__}.from_estimator")
+        return cls._of_models([(estimator, np.arange(count_rows(X)))], X, y, sample_weight, name, ax, kwargs)
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        cv_results: Mapping[str, Any],
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the predictions of the models of a cross-validation, a curve a fold.
+
+        Parameters
+        ----------
+        cv_results : dict
+            What ``cross_validate(..., return_estimator=True, return_indices=True)`` of scikit-learn returns.
+        X : array-like of shape (n, p)
+            The features given to it.
+        y : array-like of shape (n,)
+            The target given to it.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        name : str, default=None
+            Name of the curves in the legend; None takes the class of the estimator.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `from_predictions`.
+
+        Returns
+        -------
+        display : object of this class
+            The display, drawn.
+        """
+        check_matplotlib(f"{cls.__name__}.from_cv_results")
+        check_cv_results(cv_results)
+        return cls._of_models(models_of_cv(cv_results, np.shape(y)[0]), X, y, sample_weight, name, ax, kwargs)
+
+    @classmethod
+    def _of_models(
+        cls,
+        models: list[tuple[Any, Any]],
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        name: str | None,
+        ax: Axes | None,
+        kwargs: dict[str, Any],
+    ) -> Self:
+        """Draw the table of each model for its rows."""
+        target = np.asarray(y)
+        weight = check_sample_weight(sample_weight, len(target))
+        options = {key: kwargs.pop(key) for key in cls._options if key in kwargs}
+        tables = []
+        for estimator, rows in models:
+            forecast = cls._predict(estimator, safe_indexing(X, rows), options)
+            given = {"labels": estimator.classes_} | options
+            given["sample_weight"] = None if weight is None else weight[rows]
+            tables.append(cls._table(target[rows], forecast, **given))
+        label = type(models[0][0]).__name__ if name is None else name
+        display: Self = cls(table=one_or_list(tables), name=label).plot(ax, **kwargs)
+        return display

@@ -1,0 +1,215 @@
+"""The reliability diagram of class probabilities: observed shares against predicted probabilities, by bin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import pandas as pd
+from scipy.stats import beta
+
+from skuq._typing import ArrayLike
+from skuq._validation import check_single_coverage
+from skuq.displays._class_display import ClassDisplay
+from skuq.displays._display import as_list
+from skuq.displays._drawing import (
+    REFERENCE,
+    Style,
+    check_matplotlib,
+    draw_diagonal,
+    draw_legend,
+    has_label,
+    merge_style,
+    percent,
+)
+from skuq.metrics import class_reliability_table
+from skuq.prediction._predict_set import class_proba
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ClassReliabilityDisplay(ClassDisplay):
+    """Observed shares against predicted probabilities of classes, in bins of the latter.
+
+    It answers at which probabilities a classifier is overconfident, for any number of classes: by default for
+    the most probable class of each row, whose share is the accuracy, or for one class. A calibrated
+    classifier lies on the diagonal; below it classes come true less often than predicted.
+
+    The vertical lines show how well so few rows determine the share of a bin.
+
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model, or another class,
+    goes onto the same axes with ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    table : DataFrame, or list of them
+        What `skuq.metrics.class_reliability_table` returns, of each fold.
+    name : str, default=None
+        Name of the curve in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib.lines.Line2D or list of them
+        The curve, or that of each fold.
+    intervals_ : matplotlib.collections.LineCollection or None
+        The intervals of the shares; None if `interval_coverage` is None, and for several folds.
+    ref_line_ : matplotlib.lines.AxLine or None
+        The diagonal; None where it is drawn already or `ref_line` is False.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure they belong to.
+
+    See Also
+    --------
+    skuq.metrics.expected_calibration_error : The mean distance from the diagonal.
+    sklearn.calibration.CalibrationDisplay : For two classes.
+    ReliabilityDisplay : For predictive distributions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import ClassReliabilityDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> proba = rng.dirichlet(np.ones(3), size=1000)
+    >>> y = (rng.random((1000, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+    >>> display = ClassReliabilityDisplay.from_predictions(y, proba, n_bins=5, name="model")
+    >>> display.table["observed"].round(2).tolist()
+    [0.48, 0.51, 0.7, 0.86]
+    """
+
+    _options: ClassVar[tuple[str, ...]] = ("labels", "of_class", "n_bins", "strategy")
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        ref_line: bool = True,
+        interval_coverage: float | None = 0.9,
+        line_kwargs: Style = None,
+        ref_line_kwargs: Style = None,
+        interval_kwargs: Style = None,
+    ) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None takes the one stored.
+        ref_line : bool, default=True
+            Whether to draw the diagonal, once on each axes.
+        interval_coverage : float or None, default=0.9
+            Probability of the intervals of the shares of a single curve, in (0, 1); None draws none.
+        line_kwargs : dict, default=None
+            Keywords for the curve, as ``Axes.plot`` takes them.
+        ref_line_kwargs : dict, default=None
+            Keywords for the diagonal, as ``Axes.plot`` takes them.
+        interval_kwargs : dict, default=None
+            Keywords for the intervals of the shares, as ``Axes.vlines`` takes them.
+
+        Returns
+        -------
+        display : ClassReliabilityDisplay
+            Itself.
+        """
+        self._use_axes(ax, (5.2, 5.2))
+        tables: list[pd.DataFrame] = as_list(self.table)
+        curves = [(table["predicted"].to_numpy(), table["observed"].to_numpy()) for table in tables]
+        colour = self._draw_curves(
+            curves, self.name if name is None else name, line_kwargs, marker="o", markersize=4.5, zorder=2.2
+        )
+        self.intervals_: LineCollection | None = None
+        if interval_coverage is not None and len(tables) == 1:
+            self._draw_intervals(tables[0], interval_coverage, colour, interval_kwargs)
+        self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
+        self.ax_.set_xlabel("Predicted probability")
+        self.ax_.set_ylabel("Share that came true")
+        self.ax_.set(xlim=(0, 1.01), ylim=(0, 1.01), aspect="equal")
+        draw_legend(self.ax_)
+        return self
+
+    def _draw_intervals(self, table: pd.DataFrame, coverage: float, colour: Any, style: Style) -> None:
+        """Draw the equal-tailed interval of Jeffreys of the true share of each bin."""
+        share = check_single_coverage(coverage, "interval_coverage")
+        hits = table["n"] * table["observed"]
+        lower, upper = (
+            beta.ppf(p, hits + 0.5, table["n"] - hits + 0.5) for p in ((1 - share) / 2, (1 + share) / 2)
+        )
+        label = f"{percent(share)} interval of the share"
+        default = {"color": colour, "alpha": 0.4, "linewidth": 2.5, "zorder": 2.1, "gid": REFERENCE}
+        if not has_label(self.ax_, label):
+            default["label"] = label
+        merged = merge_style("collections.LineCollection", default, style, "interval_kwargs")
+        self.intervals_ = self.ax_.vlines(table["predicted"], lower, upper, **merged)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+        of_class: Any = None,
+        n_bins: int = 15,
+        strategy: str = "uniform",
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the reliability diagram of given probabilities.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Observed targets. Class labels of rows on which the model was not trained.
+        y_pred : array-like of shape (n, K)
+            Forecast of every target. The probability of every class, as ``predict_proba`` returns it.
+        labels : array-like of shape (K,), default=None
+            Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`,
+            which must then hold them all.
+        of_class : object, default=None
+            Label of the class whose probability is drawn; None draws that of the most probable class.
+        n_bins : int, default=15
+            Number of bins of the probability.
+        strategy : {"uniform", "quantile"}, default="uniform"
+            Bins of equal width in [0, 1], or of equal total weight.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row. Where they are no counts, draw no intervals.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : ClassReliabilityDisplay
+            The display, drawn.
+        """
+        check_matplotlib("ClassReliabilityDisplay.from_predictions")
+        table = cls._table(
+            y_true,
+            y_pred,
+            labels=labels,
+            of_class=of_class,
+            n_bins=n_bins,
+            strategy=strategy,
+            sample_weight=sample_weight,
+        )
+        return cls(table=table, name=name).plot(ax, **kwargs)
+
+    @classmethod
+    def _table(cls, y_true: ArrayLike, y_pred: Any, **options: Any) -> pd.DataFrame:
+        return class_reliability_table(y_true, y_pred, **options)
+
+    @classmethod
+    def _predict(cls, estimator: Any, X: Any, options: dict[str, Any]) -> Any:
+        return class_proba(estimator, X)

@@ -1,0 +1,231 @@
+"""Prediction sets of a classifier: their coverage, or their size, against the nominal coverage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from skuq._typing import ArrayLike
+from skuq._validation import check_coverage, check_option
+from skuq.displays._class_display import ClassDisplay
+from skuq.displays._display import as_list
+from skuq.displays._drawing import (
+    REFERENCE,
+    Style,
+    check_matplotlib,
+    draw_diagonal,
+    draw_legend,
+    has_label,
+    merge_style,
+)
+from skuq.metrics import conditional_set_coverage
+from skuq.prediction import predict_set, prediction_set
+from skuq.prediction._predict_set import class_proba
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import AxLine, Line2D
+
+SHOWN = ("coverage", "size")
+CLAIMED, NOMINAL = "Probability that the sets claim", "Nominal coverage"
+COVERAGES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PredictionSetDisplay(ClassDisplay):
+    """Coverage of prediction sets against the nominal one and the probability they claim, or their size.
+
+    It answers whether the sets of a classifier are reliable, and what they cost. The coverage of sets that
+    are formed of probabilities is to be compared with the probability that they claim, the dashed curve,
+    which a calibrated classifier follows: both are above the diagonal, since the last class of a set
+    overshoots. Below the dashed curve the classifier is overconfident. Conformal sets claim the nominal
+    coverage, the diagonal.
+
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
+    same axes with ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    table : DataFrame, or list of them
+        Columns `nominal`, `coverage`, `claimed` and `size`, of each fold.
+    name : str, default=None
+        Name of the curve in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib.lines.Line2D or list of them
+        The curve, or that of each fold.
+    claimed_ : matplotlib.lines.Line2D or None
+        What the sets claim; None for sizes, for several folds, and where it is the nominal coverage.
+    ref_line_ : matplotlib.lines.AxLine or None
+        The diagonal; None for sizes, and where it is drawn already or `ref_line` is False.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure they belong to.
+
+    See Also
+    --------
+    skuq.metrics.set_coverage_error : The distance from the claim, at one coverage.
+    ClassReliabilityDisplay : The probabilities themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.displays import PredictionSetDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> proba = rng.dirichlet(np.ones(3), size=1000)
+    >>> y = (rng.random((1000, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+    >>> display = PredictionSetDisplay.from_predictions(y, proba, coverages=[0.5, 0.9], name="model")
+    >>> display.table.round(2)
+       nominal  coverage  claimed  size
+    0      0.5      0.72     0.71  1.26
+    1      0.9      0.97     0.97  2.44
+    """
+
+    _options: ClassVar[tuple[str, ...]] = ("labels", "coverages")
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        show: str = "coverage",
+        ref_line: bool = True,
+        line_kwargs: Style = None,
+        claimed_kwargs: Style = None,
+        ref_line_kwargs: Style = None,
+    ) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None takes the one stored.
+        show : {"coverage", "size"}, default="coverage"
+            What is drawn against the nominal coverage: that of the labels, or the mean number of classes.
+        ref_line : bool, default=True
+            Whether to draw the diagonal, once on each axes.
+        line_kwargs : dict, default=None
+            Keywords for the curve, as ``Axes.plot`` takes them.
+        claimed_kwargs : dict, default=None
+            Keywords for the claimed probability, as ``Axes.plot`` takes them.
+        ref_line_kwargs : dict, default=None
+            Keywords for the diagonal, as ``Axes.plot`` takes them.
+
+        Returns
+        -------
+        display : PredictionSetDisplay
+            Itself.
+        """
+        column = check_option(show, "show", SHOWN)
+        self._use_axes(ax, (5.2, 5.2))
+        tables: list[pd.DataFrame] = as_list(self.table)
+        curves = [(table["nominal"].to_numpy(), table[column].to_numpy()) for table in tables]
+        colour = self._draw_curves(
+            curves, self.name if name is None else name, line_kwargs, marker="o", markersize=3.5, zorder=2.2
+        )
+        self.claimed_: Line2D | None = None
+        self.ref_line_: AxLine | None = None
+        if show == "coverage":
+            if len(tables) == 1 and not np.array_equal(tables[0]["claimed"], tables[0]["nominal"]):
+                self._draw_claimed(tables[0], colour, claimed_kwargs)
+            if ref_line and not has_label(self.ax_, NOMINAL):
+                self.ref_line_ = draw_diagonal(self.ax_, {"label": NOMINAL, **(ref_line_kwargs or {})})
+            self.ax_.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal")
+        self.ax_.set_xlabel("Nominal coverage of the sets")
+        self.ax_.set_ylabel(
+            "Share of labels in their set" if show == "coverage" else "Mean number of classes in a set"
+        )
+        draw_legend(self.ax_)
+        return self
+
+    def _draw_claimed(self, table: pd.DataFrame, colour: Any, style: Style) -> None:
+        """Draw what the sets claim, in the colour of the curve and with one entry in the legend."""
+        default = {"color": colour, "linestyle": "--", "linewidth": 1.4, "zorder": 2.1, "gid": REFERENCE}
+        if not has_label(self.ax_, CLAIMED):
+            default["label"] = CLAIMED
+        merged = merge_style("lines.Line2D", default, style, "claimed_kwargs")
+        (self.claimed_,) = self.ax_.plot(table["nominal"], table["claimed"], **merged)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        labels: ArrayLike | None = None,
+        coverages: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the sets of given predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Observed targets. Class labels of rows on which the model was not trained.
+        y_pred : array-like of shape (n, K), or of bool and shape (n, K, k)
+            Forecast of every target. The probability of every class, or the sets of k coverages.
+        labels : array-like of shape (K,), default=None
+            Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`,
+            which must then hold them all.
+        coverages : array-like of shape (k,), default=None
+            Nominal coverages; None takes 14 from 0.05 to 0.99. Required for sets.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : PredictionSetDisplay
+            The display, drawn.
+        """
+        check_matplotlib("PredictionSetDisplay.from_predictions")
+        table = cls._table(y_true, y_pred, labels=labels, coverages=coverages, sample_weight=sample_weight)
+        return cls(table=table, name=name).plot(ax, **kwargs)
+
+    @classmethod
+    def _table(cls, y_true: ArrayLike, y_pred: Any, **options: Any) -> pd.DataFrame:
+        coverages = options.pop("coverages", None)
+        nominal = np.atleast_1d(check_coverage(COVERAGES if coverages is None else coverages, "coverages"))
+        forecast = np.asarray(y_pred)
+        is_sets = forecast.dtype == np.bool_
+        if is_sets and (coverages is None or forecast.shape[2:] != nominal.shape):
+            raise ValueError(
+                "`y_pred` must have shape (n, K, k), sets of each of the `coverages`, where it holds sets, "
+                f"got {forecast.shape}."
+            )
+        together = np.zeros(len(forecast))  # one group
+        rows = [
+            conditional_set_coverage(
+                y_true,
+                forecast[..., k] if is_sets else forecast,
+                coverage=coverage,
+                groups=together,
+                **options,
+            )
+            for k, coverage in enumerate(nominal.tolist())
+        ]
+        table = pd.concat(rows, ignore_index=True)
+        table.insert(0, "nominal", nominal)
+        return table.rename(columns={"mean_size": "size"})[["nominal", "coverage", "claimed", "size"]]
+
+    @classmethod
+    def _predict(cls, estimator: Any, X: Any, options: dict[str, Any]) -> Any:
+        """Return the probabilities, or sets where the estimator's own are not those of these."""
+        coverages = options.setdefault("coverages", COVERAGES)
+        proba, sets = class_proba(estimator, X), predict_set(estimator, X, coverages)
+        return proba if np.array_equal(sets, prediction_set(proba, coverages)) else sets

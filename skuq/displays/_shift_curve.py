@@ -1,0 +1,228 @@
+"""Scores of models on test rows that are shifted more and more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import as_float_array, check_finite, check_number, check_rows
+from skuq.displays._display import DrawnCurves
+from skuq.displays._drawing import (
+    INK,
+    REFERENCE,
+    Style,
+    check_matplotlib,
+    draw_legend,
+    has_label,
+    merge_style,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import FillBetweenPolyCollection
+    from matplotlib.lines import Line2D
+
+FEW_ROWS = 50
+"""Effective number of rows below which the points of a curve are hollow."""
+
+EFFECTIVE_ROWS = "effective_rows"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ShiftCurveDisplay(DrawnCurves):
+    """A score of a model against the severity of a shift of the test rows.
+
+    It answers how far the data may move before a model fails, and whether it fails silently: draw coverage
+    and width, or size, in two pictures. The line is the mean over the folds, the band one standard deviation
+    of the folds to either side. Where a tilt leaves less than 50 effective rows a fold, points are hollow.
+
+    Create it with `from_scores`; another model goes onto the same axes with ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    severities : ndarray of shape (n_severities,)
+        Strengths of the shift.
+    values : ndarray of shape (n_severities, n_folds)
+        Score of each fold.
+    score_name : str
+        Name of the score, for the axis.
+    effective_rows : ndarray of shape (n_severities, n_folds), default=None
+        Number of rows that the weighted rows are worth; None if they have no weights.
+    name : str, default=None
+        Name of the curve in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib.lines.Line2D
+        The mean over the folds.
+    band_ : matplotlib.collections.PolyCollection or None
+        The standard deviation of the folds; None for one fold.
+    hollow_ : matplotlib.lines.Line2D or None
+        Points of few effective rows; None if there are none.
+    ref_line_ : matplotlib.lines.Line2D or None
+        The value to compare with; None if none is given.
+    ax_ : matplotlib.axes.Axes
+        The axes drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure they belong to.
+
+    See Also
+    --------
+    skuq.model_selection.shift_curve : Computes the scores.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from skuq.displays import ShiftCurveDisplay
+    >>> from skuq.model_selection import Tilt, shift_curve
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> severities = [0, 10, 20]
+    >>> scores = shift_curve(
+    ...     BayesianRidge(), X, y, shift=Tilt(2), severities=severities, scoring="picp", random_state=0
+    ... )
+    >>> display = ShiftCurveDisplay.from_scores(scores, severities, ref_line=0.9)
+    >>> display.ax_.get_ylabel()
+    'picp'
+    """
+
+    severities: FloatArray
+    values: FloatArray
+    score_name: str
+    effective_rows: FloatArray | None = None
+    name: str | None = None
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        ref_line: float | None = None,
+        line_kwargs: Style = None,
+        fill_kwargs: Style = None,
+        ref_line_kwargs: Style = None,
+    ) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        name : str, default=None
+            Name in the legend; None takes the one stored.
+        ref_line : float, default=None
+            Value to compare with, such as the nominal coverage; None draws none.
+        line_kwargs : dict, default=None
+            Keywords for the curve, as ``Axes.plot`` takes them.
+        fill_kwargs : dict, default=None
+            Keywords for the band, as ``Axes.fill_between`` takes them.
+        ref_line_kwargs : dict, default=None
+            Keywords for the value to compare with, as ``Axes.axhline`` takes them.
+
+        Returns
+        -------
+        display : ShiftCurveDisplay
+            Itself.
+        """
+        self._use_axes(ax, (6.0, 4.0))
+        mean, spread = self.values.mean(axis=1), self.values.std(axis=1)
+        colour = self._draw_curves(
+            [(self.severities, mean)],
+            self.name if name is None else name,
+            line_kwargs,
+            marker="o",
+            markersize=4.5,
+            zorder=2.2,
+        )
+        self.band_: FillBetweenPolyCollection | None = None
+        if self.values.shape[1] > 1:
+            style = {"color": colour, "alpha": 0.15, "linewidth": 0.0, "zorder": 2.0}
+            merged = merge_style("collections.PolyCollection", style, fill_kwargs, "fill_kwargs")
+            self.band_ = self.ax_.fill_between(self.severities, mean - spread, mean + spread, **merged)
+        self._draw_hollow(mean, colour)
+        self.ref_line_: Line2D | None = None
+        if ref_line is not None:
+            self._draw_reference(check_number(ref_line, "ref_line"), ref_line_kwargs)
+        self.ax_.set_xlabel("Severity of the shift")
+        self.ax_.set_ylabel(self.score_name)
+        draw_legend(self.ax_)
+        return self
+
+    def _draw_hollow(self, mean: FloatArray, colour: Any) -> None:
+        """Draw the points of few effective rows hollow, with one entry in the legend."""
+        self.hollow_: Line2D | None = None
+        few = np.zeros(mean.size, dtype=bool)
+        if self.effective_rows is not None:
+            few = self.effective_rows.mean(axis=1) < FEW_ROWS
+        if few.any():
+            label = f"fewer than {FEW_ROWS} effective rows"
+            style = {"color": colour, "markerfacecolor": "white", "markersize": 5.5, "zorder": 2.3}
+            if not has_label(self.ax_, label):
+                style["label"] = label
+            (self.hollow_,) = self.ax_.plot(self.severities[few], mean[few], "o", gid=REFERENCE, **style)
+
+    def _draw_reference(self, value: float, style: Style) -> None:
+        """Draw a value to compare with."""
+        default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "zorder": 1.5, "gid": REFERENCE}
+        merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
+        self.ref_line_ = self.ax_.axhline(value, **merged)
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: Mapping[str, ArrayLike],
+        severities: ArrayLike,
+        *,
+        scorer: str | None = None,
+        score_name: str | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw a score of `skuq.model_selection.shift_curve`.
+
+        Parameters
+        ----------
+        scores : dict of str to ndarray of shape (n_severities, n_folds)
+            What `skuq.model_selection.shift_curve` returns.
+        severities : array-like of shape (n_severities,)
+            The severities given to it.
+        scorer : str, default=None
+            Name of the score; required if there are several.
+        score_name : str, default=None
+            Name on the axis; None takes that of the score.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : ShiftCurveDisplay
+            The display, drawn.
+        """
+        check_matplotlib("ShiftCurveDisplay.from_scores")
+        if not isinstance(scores, Mapping):
+            raise TypeError(f"`scores` must be the dictionary of shift_curve, got {type(scores).__name__}.")
+        names = [each for each in scores if each != EFFECTIVE_ROWS]
+        chosen = names[0] if scorer is None and len(names) == 1 else scorer
+        if chosen is None or chosen not in names:
+            raise ValueError(f"`scorer` must be one of {', '.join(map(repr, names))}, got {scorer!r}.")
+        values = as_float_array(scores[chosen], "scores")
+        if values.ndim != 2:
+            raise ValueError(f"`scores` must have shape (n_severities, n_folds), got {values.shape}.")
+        strengths = check_rows(as_float_array(severities, "severities"), "severities", len(values))
+        effective = scores.get(EFFECTIVE_ROWS)
+        return cls(
+            severities=check_finite(strengths, "severities"),
+            values=values,
+            score_name=chosen if score_name is None else score_name,
+            effective_rows=None if effective is None else as_float_array(effective, "scores"),
+            name=name,
+        ).plot(ax, **kwargs)

@@ -1,0 +1,157 @@
+"""Cdfs that are linear between knots, with exponential tails, and the squared distance of two of them.
+
+The knots of both are sorted once. On each cell between two of them, and beyond the outermost,
+
+    F(x) - G(x) = linear function + exponential tail of F - exponential tail of G,
+
+whose square is integrated term by term. Steps are pieces of slope 0 with tails of length 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import exprel
+
+from skuq._typing import BoolArray, FloatArray, IntArray
+
+__all__ = ["PiecewiseCdf", "piecewise_distance"]
+
+_SMALL = 1e-2
+"""Rate below which a difference of nearly equal exponentials is taken from its series."""
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseCdf:
+    """n cdfs of k knots each; piece j lies between the knots j - 1 and j, pieces 0 and k are the tails.
+
+    Attributes
+    ----------
+    knots : ndarray of shape (n, k)
+        Sorted in each row.
+    starts, slopes : ndarray of shape (n, k + 1)
+        Linear part of each piece: its value at the knot before it, and its slope; 0 below and 1 above all.
+    masses : tuple of two ndarray of shape (n,)
+        Probability in the exponential tails below and above the knots.
+    lengths : tuple of two ndarray of shape (n,)
+        Their decay lengths; 0 where there is no tail.
+    """
+
+    knots: FloatArray
+    starts: FloatArray
+    slopes: FloatArray
+    masses: tuple[FloatArray, FloatArray]
+    lengths: tuple[FloatArray, FloatArray]
+
+    @classmethod
+    def linear(
+        cls, knots: FloatArray, levels: FloatArray, lower: FloatArray, upper: FloatArray
+    ) -> PiecewiseCdf:
+        """Return cdfs through ``levels``, shape (k,), with tails of the lengths ``lower`` and ``upper``."""
+        n, k = knots.shape
+        gaps = np.diff(knots, axis=1)
+        slopes = np.zeros((n, k + 1))
+        np.divide(np.diff(levels), gaps, out=slopes[:, 1:-1], where=gaps > 0)
+        starts = np.broadcast_to(np.concatenate([[0.0], levels[:-1], [1.0]]), (n, k + 1))
+        masses = np.where(lower > 0, levels[0], 0.0), np.where(upper > 0, 1 - levels[-1], 0.0)
+        return cls(knots, starts, slopes, masses, (lower, upper))
+
+    @classmethod
+    def steps(cls, knots: FloatArray, cumulative: FloatArray) -> PiecewiseCdf:
+        """Return step functions that reach ``cumulative``, shape (n, k), at the knots."""
+        n = len(knots)
+        starts = np.concatenate([np.zeros((n, 1)), cumulative], axis=1)
+        none = np.zeros(n), np.zeros(n)
+        return cls(knots, starts, np.zeros_like(starts), none, none)
+
+    def linear_part(self, piece: IntArray, x: FloatArray) -> FloatArray:
+        """Return the linear part of a piece at x, both of shape (n, cells)."""
+        anchor = np.take_along_axis(self.knots, np.maximum(piece - 1, 0), axis=1)
+        start, slope = (np.take_along_axis(part, piece, axis=1) for part in (self.starts, self.slopes))
+        return np.asarray(start + slope * (x - anchor))
+
+    def tail(self, upper: BoolArray, row: IntArray, near: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return value at ``near`` and decay length of tails; with those of length 0 nothing is left."""
+        mass, length, end = (
+            np.where(upper, above[row], below[row])
+            for below, above in (self.masses, self.lengths, (self.knots[:, 0], self.knots[:, -1]))
+        )
+        with np.errstate(over="ignore"):
+            decay = np.exp(-np.abs(near - end) / np.where(length > 0, length, 1.0))
+        return mass * decay, length
+
+
+class _Tail(NamedTuple):
+    """Exponentials on cells: the value at the end where each is largest, the rate, and which end it is.
+
+    The rate is the width of the cell in decay lengths.
+    """
+
+    value: FloatArray
+    rate: FloatArray
+    falls: BoolArray
+
+
+def piecewise_distance(first: PiecewiseCdf, second: PiecewiseCdf) -> FloatArray:
+    """Return the integral of the squared difference of two cdfs, shape (n,)."""
+    knots = np.concatenate([first.knots, second.knots], axis=1)
+    order = np.argsort(knots, axis=1, kind="stable")
+    x = np.take_along_axis(knots, order, axis=1)
+    passed = np.cumsum(order < first.knots.shape[1], axis=1)[:, :-1]
+    pieces = passed, np.arange(1, x.shape[1]) - passed
+    start, stop, width = x[:, :-1], x[:, 1:], np.diff(x, axis=1)
+    left, right = (
+        first.linear_part(pieces[0], end) - second.linear_part(pieces[1], end) for end in (start, stop)
+    )
+    total = (width * (left**2 + left * right + right**2) / 3).sum(axis=1)
+    in_tail = [
+        ((piece == 0) & (cdf.masses[0] > 0)[:, np.newaxis])
+        | ((piece == cdf.knots.shape[1]) & (cdf.masses[1] > 0)[:, np.newaxis])
+        for cdf, piece in zip((first, second), pieces, strict=True)
+    ]
+    row, cell = np.nonzero((in_tail[0] | in_tail[1]) & (width > 0))
+    at = row, cell
+    tails = []
+    for cdf, piece, inside, sign in zip((first, second), pieces, in_tail, (1.0, -1.0), strict=True):
+        upper = piece[at] > 0
+        value, length = cdf.tail(upper, row, np.where(upper, start[at], stop[at]))
+        # the cdf is 1 minus its upper tail
+        signed = np.where(inside[at], np.where(upper, -sign, sign) * value, 0.0)
+        tails.append(_Tail(signed, width[at] / np.where(length > 0, length, np.inf), upper))
+    extra = width[at] * _tail_terms(left[at], right[at], *tails)
+    total += np.bincount(row, extra, len(total))
+    total += _beyond(first, second, x[:, 0], False) + _beyond(first, second, x[:, -1], True)
+    return np.asarray(np.maximum(total, 0.0))
+
+
+def _tail_terms(left: FloatArray, right: FloatArray, one: _Tail, other: _Tail) -> FloatArray:
+    """Return the mean over cells of (linear + one + other)^2 - linear^2."""
+    total = np.zeros_like(left)
+    for tail in (one, other):
+        near, far = np.where(tail.falls, left, right), np.where(tail.falls, right, left)
+        total += tail.value**2 * exprel(-2 * tail.rate)
+        total += 2 * tail.value * (near * exprel(-tail.rate) + (far - near) * _ramp(tail.rate))
+    same = exprel(-(one.rate + other.rate))
+    # of opposite ones, the product at the slower one's end, where neither exponent overflows
+    opposite = np.exp(-np.minimum(one.rate, other.rate)) * exprel(-np.abs(one.rate - other.rate))
+    return total + 2 * one.value * other.value * np.where(one.falls == other.falls, same, opposite)
+
+
+def _ramp(rate: FloatArray) -> FloatArray:
+    """Return the integral of s exp(-rate s) over s from 0 to 1."""
+    small = rate < _SMALL
+    safe = np.where(small, 1.0, rate)
+    series = 1 / 2 - rate * (1 / 3 - rate * (1 / 8 - rate * (1 / 30 - rate / 144)))
+    return np.where(small, series, (exprel(-safe) - np.exp(-safe)) / safe)
+
+
+def _beyond(first: PiecewiseCdf, second: PiecewiseCdf, end: FloatArray, upper: bool) -> FloatArray:
+    """Return the integral beyond the outermost knot of both, where only tails are left."""
+    row = np.arange(len(end))
+    side = np.full(len(end), upper)
+    (a, s), (b, t) = (cdf.tail(side, row, end) for cdf in (first, second))
+    total = s + t
+    cross = np.divide(2 * s * t, total, out=np.zeros_like(total), where=total > 0)
+    return np.asarray((a**2 * s + b**2 * t) / 2 - a * b * cross)

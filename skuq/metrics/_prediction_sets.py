@@ -1,0 +1,419 @@
+"""Metrics of prediction sets of classes: their coverage, their size and the probability they claim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from skuq._validation import DEFAULT_COVERAGE, check_option, check_sample_weight, check_single_coverage
+from skuq.metrics._class_inputs import (
+    CheckedClasses,
+    ClassForecast,
+    check_class_forecast,
+    check_class_target,
+    check_classes,
+    claimed_mass,
+    is_in_set,
+    sets_of,
+)
+from skuq.metrics._inputs import rows_with_weight
+from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._reliability import kept_rows, table_of_groups
+from skuq.metrics._spec import metric
+
+BY = ("class", "size")
+
+
+def set_coverage_rows(
+    codes: IntArray, forecast: ClassForecast, *, coverage: float = DEFAULT_COVERAGE
+) -> FloatArray:
+    """Return 1 for each row whose set holds the label, else 0."""
+    return is_in_set(codes, sets_of(forecast, coverage))
+
+
+@metric(
+    "set_coverage",
+    title="Set coverage",
+    units=0,
+    direction=None,
+    optimum=None,
+    needs="set",
+    proper=False,
+    source="Kompa et al. 2021, section 3.2",
+    rows=set_coverage_rows,
+    meaning="{percent} of the labels are in their set",
+)
+def set_coverage_score(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    coverage: float = DEFAULT_COVERAGE,
+) -> float:
+    r"""Share of the labels that are in their prediction set.
+
+    How often do the sets hold the observed class? Compare it with the probability that the sets claim, not
+    with `coverage`: the class at which the sum of the probabilities crosses the level is in the set, so that
+    the 90 % sets of an accurate calibrated classifier cover up to 100 %. `set_coverage_error` is this
+    comparison. Conformal sets are to be compared with `coverage` itself. Neither direction is better, and it
+    is not proper: sets of all classes cover everything.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets. Class labels.
+    y_pred : array-like of shape (n, K)
+        Forecast of every target. Prediction sets as a boolean array, or the probability of every class, of
+        which the sets are formed.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+    labels : array-like of shape (K,), default=None
+        Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`, which
+        must then hold them all. A target that is not among them is in no set.
+    coverage : float, default=0.9
+        Nominal coverage of the prediction set. Sets are taken as they are.
+
+    Returns
+    -------
+    share : float
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If probabilities are negative or do not sum to 1 within 1e-6.
+
+    See Also
+    --------
+    set_coverage_error : Its distance from the claimed probability.
+    conditional_set_coverage : By class, by size and by groups.
+    mean_set_size : What the coverage costs.
+
+    References
+    ----------
+    .. [1] Kompa et al. (2021), Empirical frequentist coverage of deep learning uncertainty quantification
+       procedures. https://doi.org/10.3390/e23121608
+
+    Examples
+    --------
+    >>> from skuq.metrics import set_coverage_score
+    >>> sets = [[True, False, False], [True, True, False], [False, False, True], [True, True, True]]
+    >>> set_coverage_score(["a", "b", "a", "c"], sets)
+    0.75
+    >>> set_coverage_score([0, 1], [[0.7, 0.2, 0.1], [0.95, 0.04, 0.01]], labels=[0, 1, 2])
+    0.5
+    """
+    given = check_classes(y_true, y_pred, labels, sample_weight)
+    return weighted_mean(set_coverage_rows(given.codes, given.forecast, coverage=coverage), given.weight)
+
+
+def set_size_rows(
+    codes: IntArray | None, forecast: ClassForecast, *, coverage: float = DEFAULT_COVERAGE
+) -> FloatArray:
+    """Return the number of classes in each set, whatever the target."""
+    return np.asarray(sets_of(forecast, coverage).sum(axis=1), dtype=np.float64)
+
+
+@metric(
+    "set_size",
+    title="Mean set size",
+    units=0,
+    direction=None,
+    optimum=None,
+    needs="set",
+    proper=False,
+    source="Kompa et al. 2021, section 3.2",
+    rows=set_size_rows,
+    meaning="the sets hold {value} classes on average",
+)
+def mean_set_size(
+    y_true: ArrayLike | None,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    coverage: float = DEFAULT_COVERAGE,
+) -> float:
+    r"""Mean number of classes in the prediction sets.
+
+    How precise are the sets? A property of the forecasts alone, to be read beside their coverage: among sets
+    of the same coverage, smaller ones are better. It is not proper: empty sets are smallest.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or None
+        Observed targets. Class labels; not used, only checked, and present so that all metrics have one
+        signature.
+    y_pred : array-like of shape (n, K)
+        Forecast of every target. Prediction sets as a boolean array, or the probability of every class, of
+        which the sets are formed.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+    labels : array-like of shape (K,), default=None
+        Class of each column. Not used; it is present so that all metrics of classes have one signature.
+    coverage : float, default=0.9
+        Nominal coverage of the prediction set. Sets are taken as they are.
+
+    Returns
+    -------
+    size : float
+        In [0, K].
+
+    See Also
+    --------
+    set_coverage_score : The share of labels in their set.
+
+    References
+    ----------
+    .. [1] Kompa et al. (2021), Empirical frequentist coverage of deep learning uncertainty quantification
+       procedures. https://doi.org/10.3390/e23121608
+
+    Examples
+    --------
+    >>> from skuq.metrics import mean_set_size
+    >>> mean_set_size(None, [[True, False, False], [True, True, True]])
+    2.0
+    >>> mean_set_size(None, [[0.7, 0.2, 0.1], [0.95, 0.04, 0.01]])
+    1.5
+    """
+    forecast = check_class_forecast(y_pred)
+    if y_true is not None:
+        check_class_target(y_true, len(forecast))
+    weight = check_sample_weight(sample_weight, len(forecast))
+    return weighted_mean(*rows_with_weight(set_size_rows(None, forecast, coverage=coverage), weight))
+
+
+def set_excess_rows(
+    codes: IntArray, proba: ClassForecast, *, coverage: float = DEFAULT_COVERAGE, signed: bool = False
+) -> FloatArray:
+    """Return whether each set holds the label, less the probability that it claims."""
+    sets = sets_of(proba, coverage)
+    return is_in_set(codes, sets) - claimed_mass(proba, sets)
+
+
+def set_error_of_mean(
+    mean: float | FloatArray, *, coverage: float = DEFAULT_COVERAGE, signed: bool = False
+) -> FloatArray:
+    """Return the mean excess of the coverage, without its sign unless it is to be kept."""
+    return np.asarray(mean if check_option(signed, "signed", (False, True)) else np.abs(mean))
+
+
+@metric(
+    "set_coverage_error",
+    title="Set coverage error",
+    units=0,
+    direction="lower",
+    optimum=0.0,
+    needs="proba",
+    proper=False,
+    small_sample=True,
+    source="Kompa et al. 2021, section 3.2, less the probability of the sets",
+    rows=set_excess_rows,
+    combine=set_error_of_mean,
+    meaning="the coverage of the sets is off the probability they claim by {value}",
+)
+def set_coverage_error(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    coverage: float = DEFAULT_COVERAGE,
+    signed: bool = False,
+) -> float:
+    r"""Coverage of the prediction sets minus the probability that they claim, without its sign.
+
+    Are the sets as reliable as their probabilities say? Sets of classes overshoot their level, by an amount
+    that depends on the number of classes and on the accuracy, so that coverage minus the level says nothing
+    of calibration. The sum of the probabilities in each set is what the forecast claims for it, and coverage
+    minus its mean is 0 for a calibrated forecast, whatever the number of classes. It ignores the size of the
+    sets, so it is not proper: the same shares of the classes in every row have an error near 0. Select by the
+    log loss or the Brier score.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets. Class labels.
+    y_pred : array-like of shape (n, K)
+        Forecast of every target. The probability of every class, as ``predict_proba`` returns it.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+    labels : array-like of shape (K,), default=None
+        Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`, which
+        must then hold them all. A target that is not among them is in no set.
+    coverage : float, default=0.9
+        Nominal coverage of the prediction set.
+    signed : bool, default=False
+        Whether to keep the sign: negative if the forecast is overconfident.
+
+    Returns
+    -------
+    error : float
+        In [0, 1], or [-1, 1] with its sign; lower is better, at best 0. A calibrated forecast has a standard
+        error of ``sqrt(mean(mass * (1 - mass)) / n)``, with the claimed probability of each set.
+
+    Raises
+    ------
+    ValueError
+        If probabilities are negative or do not sum to 1 within 1e-6, or sets are given.
+
+    Warns
+    -----
+    SmallSampleWarning
+        Below 500 rows.
+
+    See Also
+    --------
+    set_coverage_score : The coverage itself.
+    expected_calibration_error : The same question of the probabilities.
+
+    Notes
+    -----
+    .. math:: \left| \frac1n \sum_i \left( 1\{y_i \in S_i\} - \sum_{k \in S_i} p_{ik} \right) \right|
+
+    References
+    ----------
+    .. [1] Kompa et al. (2021), Empirical frequentist coverage of deep learning uncertainty quantification
+       procedures. https://doi.org/10.3390/e23121608
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import set_coverage_error, set_coverage_score
+    >>> rng = np.random.default_rng(0)
+    >>> proba = rng.dirichlet(np.full(5, 0.3), size=2000)
+    >>> y = (rng.random((2000, 1)) > proba.cumsum(axis=1)).sum(axis=1)  # a calibrated forecast
+    >>> round(set_coverage_score(y, proba), 3), round(set_coverage_error(y, proba), 3)
+    (0.961, 0.004)
+    >>> overconfident = proba**2 / (proba**2).sum(axis=1, keepdims=True)
+    >>> round(set_coverage_error(y, overconfident, signed=True), 3)
+    -0.104
+    """
+    given = check_classes(y_true, y_pred, labels, sample_weight, needs_proba=True)
+    excess = weighted_mean(set_excess_rows(given.codes, given.forecast, coverage=coverage), given.weight)
+    return float(set_error_of_mean(excess, signed=signed))
+
+
+def conditional_set_coverage(
+    y_true: ArrayLike,
+    y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    coverage: float = DEFAULT_COVERAGE,
+    by: str = "class",
+    groups: ArrayLike | None = None,
+) -> pd.DataFrame:
+    r"""Coverage and size of prediction sets by class, by the size of the set, or by groups of rows.
+
+    Which classes, or which groups of rows, do the sets miss? Coverage that is right on average may be too low
+    for a rare class, or for the rows whose set is a single class; where it leaves what is claimed by more
+    than two standard errors, it probably is.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Observed targets. Class labels.
+    y_pred : array-like of shape (n, K)
+        Forecast of every target. Prediction sets as a boolean array, or the probability of every class, of
+        which the sets are formed.
+    sample_weight : array-like of shape (n,), default=None
+        Number of repetitions of each row.
+    labels : array-like of shape (K,), default=None
+        Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`, which
+        must then hold them all. A target that is not among them is in no set; by class such targets have one
+        row together, with the label None.
+    coverage : float, default=0.9
+        Nominal coverage of the prediction set. Sets are taken as they are.
+    by : {"class", "size"}, default="class"
+        Observed class, or number of classes in the set.
+    groups : array-like of shape (n,), default=None
+        A label for each row; one row of the table for each label. Instead of `by`.
+
+    Returns
+    -------
+    table : DataFrame
+        One row a class, size or group, indexed by it. `n`: weight of the rows; `coverage`: share of labels in
+        their set; `claimed`: what the probabilities claim for that share, or `coverage` where sets are given;
+        `standard_error`: of the share if the claim is true; `mean_size`: mean number of classes in a set.
+
+    See Also
+    --------
+    set_coverage_score : Over all rows.
+    conditional_coverage : The same for prediction intervals.
+
+    Notes
+    -----
+    The claim of a class k is the share of it that falls into its sets if labels are drawn from the
+    probabilities, :math:`\sum_i p_{ik} 1\{k \in S_i\} / \sum_i p_{ik}`; that of a size or a group is the mean
+    probability of the sets. The standard error is ``sqrt(claimed * (1 - claimed) / n)``.
+
+    The smallest coverage by size is the size-stratified coverage of Angelopoulos et al. (2021), the mean
+    distance of the coverage by class from its nominal value the coverage gap of Ding et al. (2023).
+
+    References
+    ----------
+    .. [1] Angelopoulos et al. (2021), Uncertainty sets for image classifiers using conformal prediction.
+       https://arxiv.org/abs/2009.14193
+    .. [2] Ding et al. (2023), Class-conditional conformal prediction with many classes.
+       https://arxiv.org/abs/2306.09335
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.metrics import conditional_set_coverage
+    >>> rng = np.random.default_rng(0)
+    >>> proba = rng.dirichlet([4, 2, 0.5], size=3000)
+    >>> y = (rng.random((3000, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+    >>> conditional_set_coverage(y, proba).round(3)
+            n  coverage  claimed  standard_error  mean_size
+    0  1838.0     1.000    1.000           0.000      2.132
+    1   939.0     0.985    0.986           0.004      2.202
+    2   223.0     0.794    0.723           0.030      2.695
+    >>> conditional_set_coverage(y, proba, by="size").round(3)
+            n  coverage  claimed  standard_error  mean_size
+    1   101.0     0.911    0.928           0.026        1.0
+    2  2211.0     0.977    0.969           0.004        2.0
+    3   688.0     1.000    1.000           0.000        3.0
+    """
+    check_option(by, "by", BY)
+    nominal = check_single_coverage(coverage)
+    given = check_classes(y_true, y_pred, labels, sample_weight)
+    sets = sets_of(given.forecast, nominal)
+    is_proba = given.forecast.dtype != np.bool_
+    size = sets.sum(axis=1)
+    columns = {"coverage": is_in_set(given.codes, sets), "mean_size": size.astype(np.float64)}
+    if is_proba:
+        columns["claimed"] = claimed_mass(given.forecast, sets)
+    if groups is not None:
+        keep = kept_rows(sample_weight, np.shape(y_true)[0])
+        table = table_of_groups(np.asarray(groups), keep, columns, given.weight)
+    elif by == "size":
+        everything = np.ones(size.size, dtype=bool)
+        table = table_of_groups(size, everything, columns, given.weight)
+    else:
+        table = _table_of_classes(given, sets, columns)
+    if not is_proba:
+        table["claimed"] = nominal
+    table["standard_error"] = np.sqrt(table["claimed"] * (1 - table["claimed"]) / table["n"])
+    return table[["n", "coverage", "claimed", "standard_error", "mean_size"]]
+
+
+def _table_of_classes(given: CheckedClasses, sets: BoolArray, columns: dict[str, FloatArray]) -> pd.DataFrame:
+    """Return the table by observed class; the claim of a class is that of labels drawn from the forecast."""
+    table = table_of_groups(given.codes, np.ones(given.codes.size, dtype=bool), columns, given.weight)
+    codes = table.index.to_numpy()
+    if "claimed" in columns:
+        weight = np.ones(given.codes.size) if given.weight is None else given.weight
+        expected, inside = weight @ given.forecast, weight @ (given.forecast * sets)
+        claimed = np.divide(inside, expected, out=np.zeros(expected.size), where=expected > 0)
+        table["claimed"] = np.where(codes < 0, 0.0, np.minimum(claimed[codes], 1.0))
+    observed = given.labels[codes]
+    if codes[0] < 0:
+        observed = np.array([None, *observed[1:]], dtype=object)
+    table.index = pd.Index(observed)
+    return table

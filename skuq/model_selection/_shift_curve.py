@@ -1,0 +1,320 @@
+"""Scores of a model on rows that move away from those it was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import check_scoring
+from sklearn.metrics import get_scorer as sklearn_scorer
+from sklearn.metrics import get_scorer_names as sklearn_scorer_names
+from sklearn.model_selection import KFold, StratifiedKFold, cross_validate
+
+from skuq._sklearn_compat import (
+    BaseScorer,
+    accepts_sample_weight,
+    delayed,
+    is_classifying,
+    run_parallel,
+    safe_indexing,
+)
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import (
+    as_float_array,
+    check_finite,
+    check_integer,
+    check_random_state,
+)
+from skuq.metrics import get_scorer
+from skuq.prediction._cross_fit import resolve_cv
+
+EFFECTIVE_ROWS = "effective_rows"
+"""Key of the numbers of rows that the weights of a tilt are worth, beside those of the scorers."""
+
+Transform = Callable[[Any, float, int], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Tilt:
+    """Covariate shift by weights that grow exponentially along a direction of the features.
+
+    How does a model do where new rows are more often large, warm or far out, but the targets given the
+    features are as before? Row i gets the weight ``exp(severity * z_i)``, with z a column or a direction:
+    the ratio of the densities of shifted and unshifted rows, up to a factor. Nothing is resampled, and the
+    rows stay those that were observed.
+
+    Parameters
+    ----------
+    direction : int, str or array-like of shape (n_features,)
+        Position or name of a column, or a coefficient for each column, whose sum is z. A normal z of variance
+        1 moves by `severity`; standardise columns of other units, or divide the severities by their
+        standard deviation.
+
+    See Also
+    --------
+    shift_curve : Scores the rows with these weights.
+    skuq.regressors.ConformalRegressor : Its ``density_ratio`` is for rows shifted in a known way.
+
+    References
+    ----------
+    .. [1] Tibshirani et al. (2019), Conformal prediction under covariate shift.
+       https://arxiv.org/abs/1904.06019
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.model_selection import Tilt
+    >>> X = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0]])
+    >>> Tilt(0).weights(X, severity=1.0).round(2)
+    array([0.27, 0.73, 2.  ])
+    """
+
+    direction: int | str | ArrayLike
+
+    def weights(self, X: Any, severity: float) -> FloatArray:
+        """Return the weight of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Features.
+        severity : float
+            Strength of the shift; 0 leaves the rows as they are.
+
+        Returns
+        -------
+        weight : ndarray of shape (n,)
+            Positive, with the sum n.
+        """
+        exponent = severity * self._position(X)
+        weight = np.exp(exponent - exponent.max())  # the largest is 1, so that none overflows
+        return np.asarray(weight * (weight.size / weight.sum()))
+
+    def _position(self, X: Any) -> FloatArray:
+        """Return where each row stands along the direction."""
+        if isinstance(self.direction, str):
+            if not isinstance(X, pd.DataFrame) or self.direction not in X.columns:
+                known = ", ".join(map(str, X.columns)) if isinstance(X, pd.DataFrame) else "no names"
+                raise ValueError(f"`direction` must be a column of X, got {self.direction!r}. X has {known}.")
+            z: Any = X[self.direction]
+        elif np.ndim(self.direction) == 0:
+            column = check_integer(self.direction, "direction", minimum=0)
+            if column >= np.shape(X)[1]:
+                raise ValueError(
+                    f"`direction` must be a column of X, which has {np.shape(X)[1]}, got {column}."
+                )
+            z = safe_indexing(X, column, axis=1)
+        else:
+            coefficient = check_finite(as_float_array(self.direction, "direction"), "direction")
+            features = as_float_array(X, "X")
+            if coefficient.shape != features.shape[1:]:
+                raise ValueError(
+                    f"`direction` must have a coefficient for each column of X, {features.shape[1]}, got "
+                    f"shape {coefficient.shape}."
+                )
+            z = features @ coefficient
+        return check_finite(as_float_array(z, "X"), "X")
+
+
+def shift_curve(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    shift: Transform | Tilt,
+    severities: ArrayLike,
+    scoring: Any,
+    cv: Any = None,
+    n_jobs: int | None = None,
+    random_state: int | np.random.RandomState | None = None,
+) -> dict[str, FloatArray]:
+    """Score a model on test rows that are shifted more and more.
+
+    Do intervals, or prediction sets, keep their coverage where the data move, and do they at least grow
+    wider? What `sklearn.model_selection.validation_curve` does for a parameter of the model, this does for
+    the severity of a shift of the test rows: of regressors and classifiers, with any scorers.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Cloned and fitted once a fold, on unshifted rows. A ``FrozenEstimator`` stays as it is.
+    X : array-like of shape (n, n_features) or DataFrame
+        Features.
+    y : array-like of shape (n,)
+        The target.
+    shift : callable or Tilt
+        Transform ``shift(X, severity, random_state) -> X`` of the test rows, such as added noise, a rotation
+        or a lost sensor, whose targets stay as they are; ``random_state`` is the same integer at all
+        severities of a fold. Or a `Tilt`, whose weights the scorers take as ``sample_weight``.
+    severities : array-like of shape (n_severities,)
+        Strengths of the shift.
+    scoring : str, callable, list, tuple or dict
+        Name of a scorer of skuq or scikit-learn, a scorer ``scorer(estimator, X, y)``, or several: a list of
+        names, or a dictionary of names to them.
+    cv : int, splitter, iterable of (train, test) or None, default=None
+        Cross-validation; None is 5 folds. An int k is k shuffled folds with a fixed seed, stratified by class
+        for classifiers.
+    n_jobs : int, default=None
+        Number of jobs that run in parallel. One job fits or scores a fold; results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Controls the randomness of the transform. Pass an int for reproducible output across calls.
+
+    Returns
+    -------
+    scores : dict of str to ndarray of shape (n_severities, n_folds)
+        By name of the scorer. Of a `Tilt` also "effective_rows", the number of rows that are worth as much as
+        the weighted ones: ``sum(weight) ** 2 / sum(weight ** 2)``. Scores of less than about 50 are noise.
+
+    Raises
+    ------
+    TypeError
+        If a scorer takes no ``sample_weight``, which a `Tilt` needs.
+
+    See Also
+    --------
+    skuq.displays.ShiftCurveDisplay : A plot of it.
+    skuq.metrics.conditional_coverage : Coverage by groups of observed rows, such as years.
+
+    Notes
+    -----
+    Costs one fit per fold, and a prediction per fold and severity for all scorers of one kind together.
+
+    To evaluate one fitted model on rows of your own, pass ``FrozenEstimator(model)`` with
+    ``cv=[(rows, rows)]``. With metadata routing enabled, scorers must request ``sample_weight`` for a `Tilt`.
+
+    References
+    ----------
+    .. [1] Kompa et al. (2021), Empirical frequentist coverage of deep learning uncertainty quantification
+       procedures. https://doi.org/10.3390/e23121608
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from skuq.model_selection import Tilt, shift_curve
+    >>> X, y = load_diabetes(return_X_y=True, scaled=False)
+    >>> X = (X - X.mean(axis=0)) / X.std(axis=0)
+    >>> scores = shift_curve(
+    ...     BayesianRidge(), X, y, shift=Tilt(2), severities=[0, 0.5, 1], scoring=["picp", "r2"]
+    ... )
+    >>> scores["picp"].mean(axis=1).round(2)  # rows of larger and larger body mass index
+    array([0.89, 0.88, 0.88])
+    >>> scores["effective_rows"].mean(axis=1).round()
+    array([88., 66., 30.])
+    """
+    strengths = as_float_array(severities, "severities")
+    if strengths.ndim != 1 or not strengths.size:
+        raise ValueError(f"`severities` must have shape (n_severities,), got {strengths.shape}.")
+    check_finite(strengths, "severities")
+    if not (isinstance(shift, Tilt) or callable(shift)):
+        raise TypeError(f"`shift` must be a Tilt or a function of X, severity and seed, got {shift!r}.")
+    scorers = _scorers(scoring)
+    if isinstance(shift, Tilt):
+        _check_take_weights(scorers)
+    rng = check_random_state(random_state)
+    fitted = cross_validate(
+        estimator,
+        X,
+        y,
+        scoring=_no_score,
+        cv=_splitter(cv, estimator),
+        n_jobs=n_jobs,
+        return_estimator=True,
+        return_indices=True,
+        error_score="raise",
+    )
+    folds = list(zip(fitted["estimator"], fitted["indices"]["test"], strict=True))
+    seeds = rng.randint(2**31 - 1, size=len(folds))
+    tasks = (
+        delayed(_score_fold)(
+            model, safe_indexing(X, rows), safe_indexing(y, rows), shift, strengths, scorers, int(seed)
+        )
+        for (model, rows), seed in zip(folds, seeds, strict=True)
+    )
+    results = list(run_parallel(tasks, n_jobs=n_jobs))
+    return {name: np.column_stack([result[name] for result in results]) for name in results[0]}
+
+
+def _splitter(cv: Any, estimator: Any) -> Any:
+    """Return the splitter: shuffled folds where their number is given, for classifiers stratified ones."""
+    splitter = resolve_cv(cv, random_state=0)
+    if splitter is not cv and isinstance(splitter, KFold) and is_classifying(estimator):
+        return StratifiedKFold(splitter.n_splits, shuffle=True, random_state=splitter.random_state)
+    return splitter
+
+
+def _no_score(estimator: Any, X: Any, y: Any) -> float:
+    """Stand in for a scorer where cross-validation is to fit only."""
+    return 0.0
+
+
+def _scorers(scoring: Any) -> dict[str, Any]:
+    """Return the scorers by name."""
+    if isinstance(scoring, str):
+        return {scoring: _scorer(scoring)}
+    if isinstance(scoring, Mapping):
+        scorers = {str(name): _scorer(each) for name, each in scoring.items()}
+    elif isinstance(scoring, list | tuple):
+        if not all(isinstance(each, str) for each in scoring):
+            raise TypeError(
+                f"`scoring` must be a list of names, or a dict of names to scorers, got {scoring!r}."
+            )
+        scorers = {name: _scorer(name) for name in scoring}
+    elif callable(scoring):
+        scorers = {getattr(scoring, "__name__", "score"): scoring}
+    else:
+        raise TypeError(f"`scoring` must be a name, a scorer, or several of them, got {scoring!r}.")
+    if not scorers:
+        raise ValueError("`scoring` must hold at least one scorer, got none.")
+    if EFFECTIVE_ROWS in scorers:
+        raise ValueError(f"`scoring` must not use the name {EFFECTIVE_ROWS!r}, which the result has already.")
+    return scorers
+
+
+def _scorer(scoring: Any) -> Any:
+    """Return a scorer by name, of scikit-learn where it has one and else of skuq, or the one given."""
+    if not isinstance(scoring, str):
+        return scoring
+    return sklearn_scorer(scoring) if scoring in sklearn_scorer_names() else get_scorer(scoring)
+
+
+def _check_take_weights(scorers: Mapping[str, Any]) -> None:
+    """Raise if a scorer takes no weights."""
+    for name, scorer in scorers.items():
+        if not accepts_sample_weight(scorer):
+            raise TypeError(
+                f"`scoring` must be of scorers that take `sample_weight`, the weights of a Tilt, but {name!r}"
+                " does not. Leave it out, or shift the rows by a transform."
+            )
+
+
+def _score_fold(
+    model: Any,
+    X: Any,
+    y: Any,
+    shift: Transform | Tilt,
+    severities: FloatArray,
+    scorers: Mapping[str, Any],
+    seed: int,
+) -> dict[str, FloatArray]:
+    """Return the scores of a fitted model at each severity, of shape (n_severities,) each."""
+    found = []
+    for severity in severities.tolist():
+        if isinstance(shift, Tilt):
+            weight = shift.weights(X, severity)
+            scores = _scores(scorers, model, X, y, sample_weight=weight)
+            found.append({**scores, EFFECTIVE_ROWS: weight.sum() ** 2 / np.square(weight).sum()})
+        else:
+            found.append(_scores(scorers, model, shift(X, severity, seed), y))
+    return {name: np.array([each[name] for each in found], dtype=np.float64) for name in found[0]}
+
+
+def _scores(scorers: Mapping[str, Any], model: Any, X: Any, y: Any, **metadata: Any) -> dict[str, float]:
+    """Return all scores of the rows; scorers of scikit-learn and skuq share their predictions."""
+    sharing = {name: scorer for name, scorer in scorers.items() if isinstance(scorer, BaseScorer)}
+    found = check_scoring(model, scoring=sharing)(model, X, y, **metadata) if sharing else {}
+    own = {name: scorer(model, X, y, **metadata) for name, scorer in scorers.items() if name not in sharing}
+    return {name: (found | own)[name] for name in scorers}

@@ -1,0 +1,194 @@
+"""Recalibration of quantiles: each level is shifted by the residuals of its own quantile."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import DEFAULT_COVERAGE, check_increasing, check_open_unit, effective_rows
+from skuq.distributions import Distribution, Quantiles
+from skuq.distributions._numerics.ranks import WeightedRanks
+from skuq.recalibration._base import BaseRecalibrator
+
+_LEVELS = np.linspace(0.05, 0.95, 19)
+"""Levels for a family that is not given by quantiles."""
+
+_TAIL_LEVELS = np.array([0.05, 0.025, 0.01, 0.005, 0.0025, 0.001, 0.0005])
+"""Levels that the rows may add: the bounds of intervals of 90 to 99.9 %."""
+
+_SMALLER = 1 - 1e-6
+"""Share of the outermost level below which a level of the tails is another one."""
+
+_ROUNDING = 8
+"""Units in the last place by which a shift may miss the targets that it was computed from."""
+
+
+class QuantileShiftRecalibrator(BaseRecalibrator):
+    r"""Shift each quantile so that the share of targets below it is its level.
+
+    It answers how far the 5 %, 50 % and 95 % quantiles of a model lie off, and moves each of them by its own
+    distance, as conformalized quantile regression moves the two bounds of one interval [1]_. Tails are learnt
+    from the calibration rows as far out as these reach, mostly further than the model's own quantiles. It
+    suits quantile regression, whose intervals are too short on new rows. Prefer `IsotonicRecalibrator` where
+    a smooth density is needed, `StdScalingRecalibrator` with fewer than about 50 rows or where the point
+    prediction must not change, and `ConformalRecalibrator` for a guarantee.
+
+    Parameters
+    ----------
+    levels : array-like of shape (k,) or None, default=None
+        At least two levels in (0, 1), increasing, of the quantiles that are shifted. None takes those of
+        `Quantiles`, and 0.05, 0.1, ..., 0.95 for any other family. In either case levels of the tails are
+        added, see Notes.
+
+    Attributes
+    ----------
+    levels_ : ndarray of shape (m,)
+        Levels of the recalibrated quantiles.
+    shifts_ : ndarray of shape (m,)
+        Shift of each quantile, in units of a row's width.
+    mean_width_ : float
+        Mean width of the 90 % intervals of the calibration rows, in the units of y.
+    n_features_in_ : int
+        Always 2, the columns of a Distribution as an array.
+
+    See Also
+    --------
+    skuq.regressors.MultiQuantileRegressor : Quantiles at many levels, from any quantile loss.
+    IsotonicRecalibrator : A monotone map of the probability levels.
+    EmpiricalRecalibrator : One shape for all rows.
+    ConformalRecalibrator : Intervals that are guaranteed to cover.
+
+    Notes
+    -----
+    A row's unit is :math:`u = (w + \bar w) / 2`, with w the width of its own 90 % interval and
+    :math:`\bar w` the mean width of the calibration rows. The quantile of level p becomes
+    :math:`q_p + u \, c_p`, where :math:`c_p` is the order statistic of rank :math:`p (n + 1)` among
+    :math:`(y_i - q_{p,i}) / u_i`, linear between whole ranks. Shifted quantiles that cross are sorted.
+    A unit of w alone leaves narrow intervals too narrow where quantiles are overfitted most; a unit of
+    :math:`\bar w` alone is that of conformalized quantile regression, and ignores the width. A quantile that
+    equals its target in many rows is not shifted, so that atoms stay where they are.
+
+    The levels 0.05, 0.025, 0.01, 0.005, 0.0025, 0.001 and 0.0005, and their counterparts at the upper end,
+    are added beyond the given ones as far as the n rows have a rank for them: a 99 % interval has bounds of
+    its own from 199 rows on. A given level without a rank is shifted as far as the outermost one that has.
+
+    Quantiles of LightGBM with its defaults at eleven levels, calibrated on out-of-fold rows: means over
+    eleven data sets and two splits, geometric ones for CRPS and the score of 90 % intervals relative to those
+    of the quantiles as fitted. The factor is that of ``StdScalingRecalibrator(objective="coverage")``, the
+    map that of `IsotonicRecalibrator`.
+
+    ==============  =============  =====  ==============  =============  =============
+    training rows   recalibration  CRPS   interval score  coverage 90 %  coverage 99 %
+    ==============  =============  =====  ==============  =============  =============
+    100             none           1      1               79 %           91 %
+    100             factor         1.001  0.977           89 %           95 %
+    100             map            1.272  1.281           92 %           99 %
+    100             shifts         0.991  0.949           90 %           99 %
+    116 to 1500     none           1      1               78 %           89 %
+    116 to 1500     factor         0.993  0.968           90 %           95 %
+    116 to 1500     map            1.194  1.320           90 %           99 %
+    116 to 1500     shifts         0.986  0.933           90 %           99 %
+    ==============  =============  =====  ==============  =============  =============
+
+    Cost: O(m n log n) time and O(m n) memory; the fitted object holds 2 m numbers.
+
+    References
+    ----------
+    .. [1] Y. Romano, E. Patterson, E. J. Candès, "Conformalized quantile regression", NeurIPS 2019,
+       https://doi.org/10.48550/arXiv.1905.03222, theorem 2.
+
+    Examples
+    --------
+    Quantiles that lie too close together, and too low:
+
+    >>> import numpy as np
+    >>> from skuq.distributions import Normal, Quantiles
+    >>> from skuq.recalibration import QuantileShiftRecalibrator
+    >>> y = np.random.default_rng(0).normal(10.0, 1.0, size=1000)
+    >>> levels = [0.05, 0.25, 0.5, 0.75, 0.95]
+    >>> dist = Quantiles(levels, Normal(np.full(1000, 9.0), 0.5).quantile(levels))
+    >>> recalibrator = QuantileShiftRecalibrator().fit(dist, y)
+    >>> recalibrator.transform(dist[:1]).interval([0.5, 0.9]).round(1)  # the truth: 9.3, 10.7, 8.4, 11.6
+    array([[[ 9.3,  8.4],
+            [10.6, 11.5]]])
+    """
+
+    def __init__(self, *, levels: ArrayLike | None = None) -> None:
+        self.levels = levels
+
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        n = effective_rows(weight, len(y))
+        self.levels_ = _with_tails(self._own_levels(dist), n)
+        width = _width(dist)
+        self.mean_width_ = float(np.average(width, weights=weight))
+        unit = self._unit(width)
+        # a level without a rank is shifted as far as the outermost one that has
+        ranked = np.clip(self.levels_, 1 / (n + 1), n / (n + 1))
+        quantiles = _finite_quantiles(dist, ranked)
+        with np.errstate(over="ignore"):
+            scores = (y[:, np.newaxis] - quantiles) / unit[:, np.newaxis]
+        if not np.isfinite(scores).all():
+            row = int(np.argmin(np.isfinite(scores).all(axis=1)))
+            raise ValueError(
+                f"`y` must be within reach of its prediction, got {y[row]:g} at row {row}, where the median "
+                f"is {dist[[row]].median()[0]:g} and the mean width of 90 % intervals {self.mean_width_:g}."
+            )
+        ranks = ranked * (n + 1)
+        shifts = np.array([_at_rank(*pair, weight) for pair in zip(scores.T, ranks, strict=True)])
+        # Outwards by rounding: many equal targets would otherwise lie just beyond the quantile that is
+        # shifted onto them. A shift of 0 is exact.
+        size = max(float(np.abs(y).max()), float(np.abs(quantiles).max()))
+        rounding = _ROUNDING * np.spacing(size) / unit.min()
+        self.shifts_ = shifts + np.where(shifts == 0, 0.0, rounding * np.sign(self.levels_ - 0.5))
+
+    def _transform(self, dist: Distribution) -> Distribution:
+        quantiles = _finite_quantiles(dist, self.levels_)
+        return Quantiles(self.levels_, quantiles + self._unit(_width(dist))[:, np.newaxis] * self.shifts_)
+
+    def _own_levels(self, dist: Distribution) -> FloatArray:
+        if self.levels is None:
+            return dist.levels if isinstance(dist, Quantiles) else _LEVELS
+        levels = check_increasing(np.atleast_1d(check_open_unit(self.levels, "levels")), "levels")
+        if levels.size < 2:
+            raise ValueError(f"`levels` must hold at least two levels, got {levels.size}.")
+        return levels
+
+    def _unit(self, width: FloatArray) -> FloatArray:
+        """Return the unit of each row's shifts, positive; in the units of y where no row has any width."""
+        if self.mean_width_ == 0:
+            return np.ones_like(width)
+        return (width + self.mean_width_) / 2
+
+
+def _with_tails(levels: FloatArray, n: float) -> FloatArray:
+    """Return the levels, and those of the tails beyond them for which n rows have a rank."""
+    tails = _TAIL_LEVELS[_TAIL_LEVELS * (n + 1) >= 1]
+    # a level that is the outermost one but for rounding would make the density there 0 / 0
+    lower, upper = (tails[tails < outermost * _SMALLER] for outermost in (levels[0], 1 - levels[-1]))
+    return np.concatenate([lower[::-1], levels, 1 - upper])
+
+
+def _width(dist: Distribution) -> FloatArray:
+    bounds = _finite_quantiles(dist, (1 + np.array([-1, 1]) * DEFAULT_COVERAGE) / 2)
+    return np.asarray(bounds[:, 1] - bounds[:, 0])
+
+
+def _finite_quantiles(dist: Distribution, levels: FloatArray) -> FloatArray:
+    quantiles = dist.quantile(levels)
+    finite = np.isfinite(quantiles)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise ValueError(
+            f"`dist` must have finite quantiles at the levels from {levels[0]:g} to {levels[-1]:g}, got "
+            f"{quantiles[row, column]:g} at level {levels[column]:g} in row {row}. IsotonicRecalibrator "
+            "needs none."
+        )
+    return quantiles
+
+
+def _at_rank(values: FloatArray, rank: float, weight: FloatArray | None) -> float:
+    """Return the order statistic of a rank from 1 to n, linear between whole ranks."""
+    sample = WeightedRanks(values, weight)
+    whole = np.floor(rank)
+    low, high = sample.quantile(np.minimum([whole, whole + 1], sample.total))
+    return float(low + (rank - whole) * (high - low))

@@ -1,0 +1,170 @@
+r"""Weights of a pool with the least mean CRPS on given rows, and the pool itself.
+
+A linear pool is the mixture of its members. With c_i their own scores, D_ij the Cramér distances, all as
+means over rows, its mean CRPS is quadratic in the weights w,
+
+    f(w) = sum_i w_i c_i - 1/2 sum_ij w_i w_j D_ij,
+
+so that the weights solve a quadratic programme. The average of quantile functions has the mean pinball loss
+over levels, which is convex and piecewise linear.
+
+On few rows the weights of least CRPS follow chance. They are therefore pulled towards equal weights, by the
+positive-part rule of James and Stein on what they gain over them:
+
+    w = e + max(0, 1 - (standard error of the gain / gain)^2) (w_least - e).
+
+With one free weight that is 1 - 4 / z^2 for an optimum z standard errors from equal weights, so that within
+two standard errors weights stay equal; of a member that is clearly worse next to nothing is left.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from skuq._typing import BoolArray, FloatArray
+from skuq.distributions import Distribution, Mixture, Normal, Quantiles
+from skuq.distributions._cramer import cramer_distances
+from skuq.regressors._pool.simplex import minimise_convex, minimise_quadratic
+
+__all__ = ["COMBINATIONS", "LinearPool", "Pool", "QuantilePool"]
+
+_N_LEVELS = 50
+_LEVELS = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
+"""Levels whose pinball losses stand for the CRPS of an average of quantiles."""
+
+_TAIL = np.array([1e-6, 1e-5, 1e-4, 5e-4, 1e-3, 2.5e-3, 5e-3])
+_GRID = np.concatenate([_TAIL, np.linspace(0.01, 0.99, 99), 1 - _TAIL[::-1]])
+"""Levels that an average of quantile functions is kept at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pool(ABC):
+    """Forecasts of m members for n rows, and what weights are found by.
+
+    Attributes
+    ----------
+    members : sequence of m Distribution
+        Out-of-fold forecasts.
+    y : ndarray of shape (n,)
+        Observed targets.
+    sample_weight : ndarray of shape (n,) or None
+        Number of repetitions of each row.
+    crps : ndarray of shape (n, m)
+        Scores of the members.
+    """
+
+    members: Sequence[Distribution]
+    y: FloatArray
+    sample_weight: FloatArray | None
+    crps: FloatArray
+
+    @staticmethod
+    @abstractmethod
+    def combine(members: Sequence[Distribution], weights: FloatArray) -> Distribution:
+        """Return the pool of the members' forecasts."""
+
+    @abstractmethod
+    def _least(self, rows: BoolArray, share: FloatArray) -> FloatArray:
+        """Return the weights of the least mean CRPS on the rows, whose shares sum to 1."""
+
+    @abstractmethod
+    def scores(self, weights: FloatArray, rows: BoolArray) -> FloatArray:
+        """Return the CRPS of the pool with these weights on the given rows."""
+
+    def forecast(self, weights: FloatArray, rows: BoolArray) -> Distribution:
+        """Return the pool of the members' forecasts for the given rows."""
+        return self.combine([member[rows] for member in self.members], weights)
+
+    def weights(self, rows: BoolArray) -> FloatArray:
+        """Return the weights of the members, by the given rows."""
+        m = len(self.members)
+        equal = np.full(m, 1.0 / m)
+        repetitions = np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
+        total = float(repetitions[rows].sum())
+        if m == 1 or total == 0:
+            return equal
+        share = repetitions[rows] / total
+        least = self._least(rows, share)
+        gains = self.scores(equal, rows) - self.scores(least, rows)
+        gain = float(share @ gains)
+        if gain <= 0:
+            return equal
+        error = float(share @ (gains - gain) ** 2) / total  # squared standard error
+        return np.asarray(equal + max(0.0, 1 - error / gain**2) * (least - equal))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPool(Pool):
+    """Mixtures, whose scores follow from those of the members and their distances, (n, m, m)."""
+
+    distances: FloatArray
+
+    @classmethod
+    def of(cls, members: Sequence[Distribution], y: FloatArray, sample_weight: FloatArray | None) -> Self:
+        return cls(members, y, sample_weight, _scores(members, y), cramer_distances(members))
+
+    @staticmethod
+    def combine(members: Sequence[Distribution], weights: FloatArray) -> Distribution:
+        active = [member for member, weight in zip(members, weights, strict=True) if weight > 0]
+        return active[0] if len(active) == 1 else Mixture(active, weights[weights > 0], ensemble=True)
+
+    def _least(self, rows: BoolArray, share: FloatArray) -> FloatArray:
+        return minimise_quadratic(share @ self.crps[rows], -np.tensordot(share, self.distances[rows], axes=1))
+
+    def scores(self, weights: FloatArray, rows: BoolArray) -> FloatArray:
+        return np.asarray(self.crps[rows] @ weights - self.distances[rows] @ weights @ weights / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantilePool(Pool):
+    """Averages of quantile functions, by those of the members, (n, levels, m)."""
+
+    quantiles: FloatArray
+
+    @classmethod
+    def of(cls, members: Sequence[Distribution], y: FloatArray, sample_weight: FloatArray | None) -> Self:
+        quantiles = [member._finite_part().quantile(_LEVELS) for member in members]
+        return cls(members, y, sample_weight, _scores(members, y), np.stack(quantiles, axis=2))
+
+    @staticmethod
+    def combine(members: Sequence[Distribution], weights: FloatArray) -> Distribution:
+        pairs = [(member, weight) for member, weight in zip(members, weights, strict=True) if weight > 0]
+        if len(pairs) == 1:
+            return pairs[0][0]
+        normals = [(member, weight) for member, weight in pairs if isinstance(member, Normal)]
+        if len(normals) == len(pairs):  # the average of normal quantile functions is one
+            loc, scale = (
+                np.sum([weight * getattr(member, name) for member, weight in normals], axis=0)
+                for name in ("loc", "scale")
+            )
+            return Normal(loc, scale)
+        values = np.sum([weight * member._finite_part().quantile(_GRID) for member, weight in pairs], axis=0)
+        return Quantiles(_GRID, values)
+
+    def _least(self, rows: BoolArray, share: FloatArray) -> FloatArray:
+        quantiles, y = self.quantiles[rows], self.y[rows, np.newaxis]
+
+        def mean_crps(weights: FloatArray) -> tuple[float, FloatArray]:
+            gap = y - quantiles @ weights
+            slope = np.where(gap < 0, _LEVELS - 1, _LEVELS) * (2 / _N_LEVELS * share[:, np.newaxis])
+            return float((slope * gap).sum()), -np.einsum("nl,nlm->m", slope, quantiles)
+
+        return minimise_convex(mean_crps, len(self.members))
+
+    def scores(self, weights: FloatArray, rows: BoolArray) -> FloatArray:
+        return self.forecast(weights, rows).crps(self.y[rows])
+
+
+def _scores(members: Sequence[Distribution], y: FloatArray) -> FloatArray:
+    return np.column_stack([member.crps(y) for member in members])
+
+
+COMBINATIONS: dict[str, type[LinearPool] | type[QuantilePool]] = {
+    "linear": LinearPool,
+    "quantiles": QuantilePool,
+}

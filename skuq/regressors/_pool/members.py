@@ -1,0 +1,132 @@
+"""The named members of a pool: reading them, fitting them, and their out-of-fold distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skuq._sklearn_compat import delayed, run_parallel
+from skuq._typing import IntArray
+from skuq.distributions import Distribution
+from skuq.exceptions import NotProbabilisticError
+from skuq.prediction import supports_dist
+from skuq.prediction._cross_fit import cross_fit
+from skuq.prediction._failures import located
+from skuq.prediction._wrapped import fit_wrapped
+from skuq.regressors._base import BaseUncertaintyRegressor
+from skuq.regressors._fit_inputs import TrainingData
+
+__all__ = ["FittedMember", "fit_pool", "named_members"]
+
+
+class FittedMember(NamedTuple):
+    """A member fitted on all rows, and its forecasts for the tested rows by models not trained on them."""
+
+    estimator: Any
+    out_of_fold: Distribution | None
+
+
+def named_members(estimators: Any, validate_names: Callable[[list[str]], object]) -> dict[str, Any]:
+    """Return the members that are not dropped, by name, from a list of (name, estimator)."""
+    if not isinstance(estimators, list | tuple) or not estimators:
+        raise ValueError(
+            "`estimators` must be a non-empty list of (name, estimator), got "
+            f"{estimators if isinstance(estimators, list | tuple) else type(estimators).__name__}."
+        )
+    for pair in estimators:
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise ValueError(
+                "`estimators` must hold pairs (name, estimator), such as ('boosting', "
+                f"UncertaintyRegressor(...)), got {pair!r}."
+            )
+    names = [name for name, _ in estimators]
+    validate_names(names)
+    if "splitter" in names:
+        raise ValueError(
+            "`estimators` must not name a member 'splitter', the name of `cv` in metadata routing."
+        )
+    members = {name: member for name, member in estimators if not is_dropped(member)}
+    if not members:
+        raise ValueError("`estimators` must have at least one member that is not 'drop', got none.")
+    for name, member in members.items():
+        _check_member(name, member)
+    return members
+
+
+def is_dropped(member: Any) -> bool:
+    """Return whether a member is left out, as in scikit-learn's VotingRegressor."""
+    return isinstance(member, str) and member == "drop"
+
+
+def _check_member(name: str, member: Any) -> None:
+    if isinstance(member, type):
+        raise TypeError(f"`estimators` must hold instances, got the class {member.__name__} as {name!r}.")
+    if not hasattr(member, "fit"):
+        raise TypeError(f"`estimators` must hold regressors or 'drop', got {member!r} as {name!r}.")
+    if not supports_dist(member):
+        kind = type(member).__name__
+        raise NotProbabilisticError(
+            f"`estimators` must give predictive distributions, and {name!r}, a {kind}, gives none. Wrap it: "
+            f"UncertaintyRegressor({kind}(...))."
+        )
+
+
+def fit_pool(
+    members: Mapping[str, Any],
+    data: TrainingData,
+    folds: Sequence[tuple[IntArray, IntArray]] | None,
+    *,
+    own_folds: bool,
+    n_jobs: int | None,
+    verbose: int,
+    on_member: Callable[..., object] | None,
+) -> list[FittedMember]:
+    """Fit each member on all rows.
+
+    Parameters
+    ----------
+    members : dict
+        Unfitted estimators by name; they are fitted themselves.
+    data : TrainingData
+        ``params`` are those of each member's ``fit``, by its name.
+    folds : sequence of (train, test) or None
+        Forecasts are made for the test rows, in this order; none are without folds.
+    own_folds : bool
+        Whether members whose ``fit_transform`` predicts training rows out of sample do so their own way,
+        rather than by the folds.
+    n_jobs, verbose : int or None
+        As in joblib; one job is a member.
+    on_member : callable or None
+        Called when a member is done.
+    """
+    tasks = (
+        delayed(_fit_member)(name, member, data.X, data.y, data.params[name], folds, own_folds)
+        for name, member in members.items()
+    )
+    fitted = []
+    for member in run_parallel(tasks, n_jobs=n_jobs, one_by_one=on_member is not None, verbose=verbose):
+        fitted.append(member)
+        if on_member is not None:
+            on_member()
+    return fitted
+
+
+def _fit_member(
+    name: str,
+    member: Any,
+    X: Any,
+    y: Any,
+    params: dict[str, Any],
+    folds: Sequence[tuple[IntArray, IntArray]] | None,
+    own_folds: bool,
+) -> FittedMember:
+    with located(f"the member {name!r}"):
+        if folds is None:
+            return FittedMember(fit_wrapped(member, X, y, **params), None)
+        if own_folds and isinstance(member, BaseUncertaintyRegressor):
+            dist = member.fit_transform(X, y, **params)
+            return FittedMember(member, dist[np.concatenate([test for _, test in folds])])
+        out_of_fold = cross_fit(member, X, y, cv=folds, params=params).tested()[1]
+        return FittedMember(fit_wrapped(member, X, y, **params), out_of_fold)

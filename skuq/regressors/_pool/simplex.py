@@ -1,0 +1,113 @@
+"""Minima of convex functions over the simplex: weights of a few members, non-negative and of sum 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+from skuq._typing import FloatArray, IntArray
+
+__all__ = ["minimise_convex", "minimise_quadratic"]
+
+_ROUNDING = 1e-13
+"""Decrease, in units of the largest coefficient, that may be rounding."""
+_GAP = 1e-5
+"""Relative difference to a lower bound of the minimum at which the search ends."""
+_MOST_CUTS = 200
+
+
+def minimise_quadratic(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
+    """Return the minimiser of b'w + 1/2 w'Qw over the simplex, exact but for rounding.
+
+    A primal active-set method: on the members with positive weight the optimum solves linear equations; a
+    member enters where its weight would lower the value, and leaves where its weight would become negative.
+
+    Parameters
+    ----------
+    linear : ndarray of shape (m,)
+        The vector b.
+    quadratic : ndarray of shape (m, m)
+        The symmetric matrix Q, with v'Qv >= 0 for all v of sum 0. Where that is 0 for some v, b'v must not
+        make the value fall along v without end.
+    """
+    scale = max(float(np.abs(linear).max()), float(np.abs(quadratic).max())) or 1.0
+    b, Q = linear / scale, quadratic / scale
+    m = len(b)
+    weights = np.zeros(m)
+    support = np.array([np.argmin(b + np.diag(Q) / 2)])
+    weights[support] = 1.0
+    for _ in range(2**m):  # each round ends at the optimum of a support, of which none comes twice
+        weights, support = _descend(b, Q, weights, support)
+        gradient = b + Q @ weights
+        slack = gradient - weights @ gradient
+        entering = int(np.argmin(slack))
+        if slack[entering] >= -_ROUNDING or entering in support:
+            break
+        support = np.append(support, entering)
+    return np.asarray(weights / weights.sum())
+
+
+def _descend(
+    b: FloatArray, Q: FloatArray, weights: FloatArray, support: IntArray
+) -> tuple[FloatArray, IntArray]:
+    """Go to the optimum of a support; members whose weights reach 0 on the way leave it."""
+    while True:
+        target = _optimum_without_bounds(b[support], Q[np.ix_(support, support)])
+        current = weights[support]
+        falling = target <= 0
+        if not falling.any():
+            weights = np.zeros_like(weights)
+            weights[support] = target
+            return weights, support
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = np.where(falling, current / (current - target), np.inf)
+        leaving = int(np.nanargmin(steps))
+        moved = current + min(steps[leaving], 1.0) * (target - current)
+        moved[leaving] = 0.0
+        weights = np.zeros_like(weights)
+        weights[support] = np.maximum(moved, 0.0)
+        support = np.delete(support, leaving)
+
+
+def _optimum_without_bounds(b: FloatArray, Q: FloatArray) -> FloatArray:
+    """Return the minimiser of b'w + 1/2 w'Qw over w of sum 1, the shortest where several are."""
+    k = len(b)
+    equations = np.block([[Q, np.ones((k, 1))], [np.ones((1, k)), np.zeros((1, 1))]])
+    solution: FloatArray = np.linalg.lstsq(equations, np.append(-b, 1.0), rcond=None)[0]
+    return solution[:k]
+
+
+def minimise_convex(evaluate: Callable[[FloatArray], tuple[float, FloatArray]], m: int) -> FloatArray:
+    """Return the minimiser of a convex function over the simplex, by Kelley's cutting planes (1960).
+
+    Each tangent is a lower bound of the function, and the minimum of all of them a lower bound of its
+    minimum, so that the distance from it is known. Nothing has to be smooth.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Takes weights of shape (m,) and returns value and a subgradient, shape (m,).
+    m : int
+        Number of members.
+    """
+    weights = best = np.full(m, 1.0 / m)
+    least, cuts, offsets = np.inf, [], []
+    target, in_simplex = np.append(np.zeros(m), 1.0), np.append(np.ones(m), 0.0)[np.newaxis]
+    bounds: Any = [(0.0, 1.0)] * m + [(None, None)]
+    unit = abs(evaluate(best)[0]) or 1.0
+    for _ in range(_MOST_CUTS):
+        value, slope = evaluate(weights)
+        value, slope = value / unit, slope / unit
+        if value < least:
+            least, best = value, weights
+        cuts.append(np.append(slope, -1.0))  # slope'w - t <= slope'w_k - value_k
+        offsets.append(slope @ weights - value)
+        found: Any = linprog(target, np.array(cuts), np.array(offsets), in_simplex, np.ones(1), bounds)
+        if not found.success or least - found.fun <= _GAP:
+            break
+        weights = np.clip(found.x[:m], 0.0, None)
+        weights /= weights.sum()
+    return best

@@ -1,0 +1,118 @@
+"""Conformal classifiers beside MAPIE and crepes: the same sets, and what theirs do that ours do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+
+from skuq.classifiers import ConformalClassifier
+from tests.classifiers.worlds import CLASSES, GivenProba, contains, miscalibrated_rows
+
+COVERAGES = [0.5, 0.8, 0.9, 0.95, 0.99]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """A forest, and rows of digits that calibrate and test it."""
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    train, calibrating, test = np.split(order, [897, 1347])
+    forest = RandomForestClassifier(50, random_state=0).fit(X[train], y[train])
+    return forest, X[calibrating], y[calibrating], X[test], y[test]
+
+
+@pytest.fixture(scope="module")
+def logistic():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(900, 3))
+    y = CLASSES[np.digitize(X[:, 0] + rng.normal(size=900), [-1, 0, 1])]
+    return LogisticRegression().fit(X[:300], y[:300]), X[300:523], y[300:523], X[523:], y[523:]
+
+
+def mapie_sets(model, X, y, X_new, score="lac", **params):
+    mapie = pytest.importorskip("mapie.classification")
+    peer = mapie.SplitConformalClassifier(
+        model, confidence_level=COVERAGES, conformity_score=score, prefit=True, random_state=0
+    ).conformalize(X, y)
+    return peer.predict_set(X_new, conformity_score_params=params)[1]
+
+
+@pytest.mark.parametrize("rows", ["digits", "logistic"])
+def test_lac_has_the_sets_of_mapie_row_by_row(rows, request):
+    model, X, y, X_new, _ = request.getfixturevalue(rows)
+    own = ConformalClassifier(FrozenEstimator(model), allow_empty=True).fit(X, y)
+    np.testing.assert_array_equal(own.predict_set(X_new, COVERAGES), mapie_sets(model, X, y, X_new))
+
+
+@pytest.mark.parametrize("group_by", [None, "class"])
+@pytest.mark.parametrize("rows", ["digits", "logistic"])
+def test_lac_has_the_unsmoothed_sets_of_crepes_row_by_row(rows, group_by, request):
+    crepes = pytest.importorskip("crepes")
+    from crepes.extras import hinge
+
+    model, X, y, X_new, _ = request.getfixturevalue(rows)
+    by_class = group_by == "class"
+    peer = crepes.ConformalClassifier().fit(
+        hinge(model.predict_proba(X), model.classes_, y), bins=y if by_class else None
+    )
+    alphas = hinge(model.predict_proba(X_new))
+    bins = np.tile(model.classes_, (len(X_new), 1)) if by_class else None
+    own = ConformalClassifier(FrozenEstimator(model), group_by=group_by, allow_empty=True).fit(X, y)
+    # coverages of which no rank is whole, where crepes' p-values would be at its limit
+    for coverage in (0.511, 0.803, 0.907, 0.953):
+        if by_class:
+            sets = np.column_stack(
+                [
+                    peer.predict_p(alphas[:, [k]], bins=bins[:, k], smoothing=False)[:, 0] > 1 - coverage
+                    for k in range(len(model.classes_))
+                ]
+            )
+        else:
+            sets = peer.predict_set(alphas, confidence=coverage, smoothing=False).astype(bool)
+        np.testing.assert_array_equal(own.predict_set(X_new, coverage), sets)
+
+
+def test_randomised_aps_does_not_include_the_last_class_as_mapie_does_by_default(digits):
+    """MAPIE calibrates randomised scores and predicts sets with the crossing class: above 99 % for 90 %."""
+    model, X, y, X_new, y_new = digits
+    options = {"method": "aps", "randomized": True, "allow_empty": True, "random_state": 0}
+    own = ConformalClassifier(FrozenEstimator(model), **options).fit(X, y)
+    sets = own.predict_set(X_new)
+    achieved = contains(sets, y_new, own.classes_).mean()
+    assert achieved == pytest.approx(0.9, abs=0.035)
+    peer = mapie_sets(model, X, y, X_new, score="aps")[:, :, COVERAGES.index(0.9)]
+    assert contains(peer, y_new, own.classes_).mean() > 0.99
+    assert sets.sum() < 0.9 * peer.sum()
+
+
+def test_deterministic_aps_does_not_count_the_class_itself(digits):
+    """With the class itself in its score, as in torchcp, the surest rows have the largest scores."""
+    model, X, y, X_new, y_new = digits
+    own = ConformalClassifier(FrozenEstimator(model), "aps").fit(X, y)
+    sets = own.predict_set(X_new, 0.95)
+
+    def inclusive(X):
+        proba = model.predict_proba(X)
+        order = np.argsort(-proba, axis=1, kind="stable")
+        summed = np.cumsum(np.take_along_axis(proba, order, axis=1), axis=1)
+        scores = np.empty_like(proba)
+        np.put_along_axis(scores, order, summed, axis=1)
+        return scores
+
+    calibrating = inclusive(X)[np.arange(len(y)), y]
+    k = int(np.ceil((len(y) + 1) * 0.95))
+    degenerate = inclusive(X_new) <= np.sort(calibrating)[k - 1]
+    assert sets.any(axis=1).all()
+    assert contains(sets, y_new, own.classes_).mean() >= 0.95
+    assert degenerate.sum(axis=1).mean() > 3 * sets.sum(axis=1).mean()
+
+
+def test_deterministic_aps_is_never_empty():
+    X, y = miscalibrated_rows(400, np.random.default_rng(0))
+    for penalty in (0, 0.2):
+        model = ConformalClassifier(FrozenEstimator(GivenProba()), "aps", penalty=penalty, allow_empty=True)
+        assert model.fit(X[:200], y[:200]).predict_set(X[200:], [0.01, 0.3, 0.9]).any(axis=1).all()

@@ -1,0 +1,185 @@
+"""Displays of classifiers: prediction sets, and the reliability of probabilities."""
+
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, cross_validate
+from sklearn.naive_bayes import GaussianNB
+
+from skuq.classifiers import ConformalClassifier
+from skuq.displays import ClassReliabilityDisplay, PredictionSetDisplay
+from skuq.metrics import (
+    class_reliability_table,
+    expected_calibration_error,
+    mean_set_size,
+    set_coverage_error,
+    set_coverage_score,
+)
+from skuq.metrics._class_inputs import draw_codes
+from skuq.prediction import prediction_set
+
+X, Y = load_iris(return_X_y=True)
+WORDS = np.array(["setosa", "versicolor", "virginica"])[Y]
+both = pytest.mark.parametrize("display", [PredictionSetDisplay, ClassReliabilityDisplay])
+
+
+@pytest.fixture
+def forecast():
+    proba = np.random.default_rng(0).dirichlet(np.full(4, 0.5), size=900)
+    return draw_codes(proba, np.random.RandomState(0)), proba
+
+
+# ----------------------------------------------------------------------------------- both
+
+
+@both
+def test_an_estimator_is_drawn_by_its_own_classes(display):
+    model = GaussianNB().fit(X, WORDS)
+    drawn = display.from_estimator(model, X[:100], WORDS[:100])  # without the third class
+    given = display.from_predictions(WORDS[:100], model.predict_proba(X[:100]), labels=model.classes_)
+    assert_array_equal(drawn.line_.get_xydata(), given.line_.get_xydata())
+    assert drawn.line_.get_label() == "GaussianNB"
+    assert given.name is None
+    frozen = display.from_estimator(FrozenEstimator(model), X[:100], WORDS[:100], name="mine")
+    assert_array_equal(frozen.line_.get_ydata(), drawn.line_.get_ydata())
+    assert frozen.line_.get_label() == "mine"
+
+
+@both
+def test_each_fold_of_a_cross_validation_has_a_curve(display):
+    folds = KFold(3, shuffle=True, random_state=0)
+    results = cross_validate(GaussianNB(), X, Y, cv=folds, return_estimator=True, return_indices=True)
+    drawn = display.from_cv_results(results, X, Y, sample_weight=np.ones(150))
+    assert len(drawn.line_) == len(drawn.table) == 3
+    rows = results["indices"]["test"][1]
+    one = display.from_estimator(results["estimator"][1], X[rows], Y[rows])
+    assert_allclose(drawn.line_[1].get_ydata(), one.line_.get_ydata())
+    assert drawn.line_[0].get_label() == "GaussianNB (3 folds)"
+    with pytest.raises(ValueError, match="return_estimator=True, return_indices=True"):
+        display.from_cv_results({}, X, Y)
+    with pytest.raises(ValueError, match="must be that given to cross_validate"):
+        display.from_cv_results(results, X[:50], Y[:50])
+
+
+@both
+def test_two_models_share_axes_and_references(display, forecast):
+    y, proba = forecast
+    first = display.from_predictions(y, proba, name="first")
+    second = display.from_predictions(y, np.full((900, 4), 0.25), name="second", ax=first.ax_)
+    assert second.ax_ is first.ax_
+    assert first.ref_line_ is not None
+    assert second.ref_line_ is None
+    labels = [text.get_text() for text in first.ax_.get_legend().get_texts()]
+    assert labels[:2] == ["first", "second"]
+    assert len(labels) == len(set(labels)) == 4
+    assert first.line_.get_color() != second.line_.get_color()
+
+
+@both
+@pytest.mark.parametrize("method", ["from_predictions", "from_estimator", "from_cv_results"])
+def test_a_missing_matplotlib_names_the_command(display, method, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    arguments = ([0], [[1.0]]) if method == "from_predictions" else ({}, [[0.0]], [0.0])
+    with pytest.raises(ImportError, match=rf"{display.__name__}.{method} needs matplotlib"):
+        getattr(display, method)(*arguments)
+
+
+@both
+def test_weights_are_repetitions(display, forecast):
+    y, proba = forecast
+    weight = np.random.default_rng(0).integers(0, 3, size=900)
+    rows = np.repeat(np.arange(900), weight)
+    weighted = display.from_predictions(y, proba, sample_weight=weight)
+    assert_allclose(weighted.table, display.from_predictions(y[rows], proba[rows]).table)
+
+
+# ------------------------------------------------------------------------- prediction sets
+
+
+def test_the_curves_are_coverage_claim_and_size(forecast):
+    y, proba = forecast
+    display = PredictionSetDisplay.from_predictions(y, proba, coverages=[0.5, 0.9])
+    assert_array_equal(display.line_.get_xdata(), [0.5, 0.9])
+    for k, coverage in enumerate((0.5, 0.9)):
+        covered = set_coverage_score(y, proba, coverage=coverage)
+        assert display.line_.get_ydata()[k] == pytest.approx(covered)
+        excess = set_coverage_error(y, proba, coverage=coverage, signed=True)
+        assert display.claimed_.get_ydata()[k] == pytest.approx(covered - excess)
+        assert display.table["size"][k] == mean_set_size(None, proba, coverage=coverage)
+    sizes = display.plot(show="size")
+    assert_array_equal(sizes.line_.get_ydata(), display.table["size"])
+    assert sizes.claimed_ is None
+    assert sizes.ref_line_ is None
+    assert sizes.ax_.get_ylabel() == "Mean number of classes in a set"
+
+
+def test_sets_of_several_coverages_claim_these(forecast):
+    y, proba = forecast
+    coverages = [0.5, 0.8, 0.95]
+    display = PredictionSetDisplay.from_predictions(y, prediction_set(proba, coverages), coverages=coverages)
+    assert display.claimed_ is None
+    expected = PredictionSetDisplay.from_predictions(y, proba, coverages=coverages).table
+    assert_allclose(display.table[["coverage", "size"]], expected[["coverage", "size"]])
+    for wrong in (None, [0.5, 0.8]):
+        with pytest.raises(ValueError, match=r"`y_pred` must have shape \(n, K, k\)"):
+            PredictionSetDisplay.from_predictions(y, prediction_set(proba, coverages), coverages=wrong)
+
+
+def test_a_conformal_classifier_is_drawn_by_its_own_sets():
+    model = ConformalClassifier(LogisticRegression(max_iter=500), random_state=0).fit(X, WORDS)
+    display = PredictionSetDisplay.from_estimator(model, X, WORDS, coverages=[0.6, 0.9])
+    sets = model.predict_set(X, [0.6, 0.9])
+    assert_array_equal(display.table["size"], sets.sum(axis=1).mean(axis=0))
+    assert_array_equal(display.table["claimed"], [0.6, 0.9])
+
+
+def test_what_is_shown_is_checked(forecast):
+    with pytest.raises(ValueError, match="`show` must be one of 'coverage', 'size', got 'width'"):
+        PredictionSetDisplay.from_predictions(*forecast, show="width")
+    with pytest.raises(ValueError, match="`coverages` must lie strictly between 0 and 1"):
+        PredictionSetDisplay.from_predictions(*forecast, coverages=[0.5, 1.0])
+
+
+# ------------------------------------------------------------------------------ reliability
+
+
+def test_the_distance_from_the_diagonal_is_the_metric(forecast):
+    y, proba = forecast
+    display = ClassReliabilityDisplay.from_predictions(y, proba, n_bins=6)
+    x, share = display.line_.get_xydata().T
+    error = np.average(np.abs(x - share), weights=display.table["n"])
+    assert error == pytest.approx(expected_calibration_error(y, proba, n_bins=6))
+
+
+def test_a_class_of_ones_own():
+    model = GaussianNB().fit(X, WORDS)
+    display = ClassReliabilityDisplay.from_estimator(
+        model, X, WORDS, of_class="virginica", strategy="quantile", n_bins=4
+    )
+    expected = class_reliability_table(
+        WORDS, model.predict_proba(X), of_class="virginica", strategy="quantile", n_bins=4
+    )
+    assert_array_equal(display.table, expected)
+
+
+def test_intervals_hold_the_share_with_their_probability():
+    rng = np.random.RandomState(0)
+    proba = np.tile([0.7, 0.3], (60, 1))
+    inside = 0
+    for _ in range(150):
+        y = draw_codes(proba, rng)
+        display = ClassReliabilityDisplay.from_predictions(y, proba, labels=[0, 1], interval_coverage=0.8)
+        ((_, lower), (_, upper)) = display.intervals_.get_segments()[0]
+        inside += lower <= 0.7 <= upper
+        display.figure_.clear()
+        sys.modules["matplotlib.pyplot"].close(display.figure_)
+    assert 0.7 < inside / 150 < 0.9
+
+
+def test_intervals_can_be_left_out(forecast):
+    assert ClassReliabilityDisplay.from_predictions(*forecast, interval_coverage=None).intervals_ is None

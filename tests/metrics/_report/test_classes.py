@@ -1,0 +1,113 @@
+"""The report of a classifier."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from skuq.metrics import uncertainty_report
+from skuq.metrics._class_inputs import draw_codes
+from tests.metrics.options import class_specs
+
+report_of = partial(uncertainty_report, random_state=0)
+QUICK = {"n_resamples": 0, "n_simulations": 0}
+NAMES = list(class_specs())
+
+
+@pytest.fixture
+def forecast():
+    proba = np.random.default_rng(0).dirichlet(np.full(4, 0.5), size=800)
+    return draw_codes(proba, np.random.RandomState(0)), proba
+
+
+def power(proba, exponent):
+    return proba**exponent / (proba**exponent).sum(axis=1, keepdims=True)
+
+
+def test_a_calibrated_forecast_is_within_what_chance_gives(forecast):
+    y, proba = forecast
+    report = report_of(y, proba, n_resamples=60, n_simulations=200)
+    assert list(report.index) == NAMES
+    inside = report.drop(index="set_size")
+    assert (inside["calibrated_low"] <= inside["value"]).all()
+    assert (inside["value"] <= inside["calibrated_high"]).all()
+    assert (report["low"] <= report["value"] + 1e-12).all()
+    assert report.attrs["summary"]["model"].startswith("calibrated: ")
+    assert report.loc["set_coverage", "calibrated"] == pytest.approx(
+        report.loc["set_coverage", "value"] - _signed_error(y, proba), abs=0.003
+    )
+    assert "it does not depend on the targets" in report.loc["set_size", "reading"]
+    assert "Set coverage" in str(report)
+    assert "<table>" in report.to_html()
+
+
+def _signed_error(y, proba):
+    return class_specs()["set_coverage_error"].compute(y, proba, signed=True)
+
+
+def test_over_and_underconfidence_are_named(forecast):
+    y, proba = forecast
+    labels = np.array(list("abcd"))
+    models = {"sharp": power(proba, 3), "flat": power(proba, 0.4)}
+    report = report_of(labels[y], models, n_simulations=50, coverage=0.6, n_resamples=0)
+    assert report.attrs["summary"]["sharp"].startswith("overconfident: ")
+    assert report.attrs["summary"]["flat"].startswith("underconfident: ")
+    assert (
+        report.loc[("ece", "sharp"), "reading"].partition("; ")[2].startswith("worse than a calibrated model")
+    )
+    assert "less than if the forecasts were true" in report.loc[("set_coverage", "sharp"), "reading"]
+    assert "more than if the forecasts were true" in report.loc[("set_coverage", "flat"), "reading"]
+    assert report.to_text().count("*") >= 2
+
+
+def test_sets_have_the_metrics_of_sets(forecast):
+    y, proba = forecast
+    report = report_of(y, proba > 0.2, n_resamples=20)
+    assert list(report.index) == [name for name in NAMES if class_specs()[name].needs == "set"]
+    assert report[["low", "high"]].notna().all(axis=None)
+    assert report["calibrated"].isna().all()
+    assert report.attrs["summary"]["model"].endswith("of the labels in their set")
+
+
+def test_weights_are_repetitions_and_unknown_labels_misses(forecast):
+    y, proba = forecast
+    weight = np.random.default_rng(0).integers(0, 3, size=800)
+    rows = np.repeat(np.arange(800), weight)
+    weighted = report_of(y, proba, sample_weight=weight, n_resamples=20, n_simulations=20)
+    repeated = report_of(y[rows], proba[rows], **QUICK)
+    np.testing.assert_allclose(weighted["value"].astype(float), repeated["value"].astype(float), rtol=1e-10)
+    assert weighted.attrs["rows"] == rows.size
+    strange = report_of(np.full(800, 9), proba, labels=[0, 1, 2, 3], **QUICK)
+    assert strange.loc["set_coverage", "value"] == 0
+
+
+def test_two_classes_need_their_labels():
+    proba = np.array([[0.2, 0.8], [0.1, 0.9], [0.6, 0.4]])
+    report = report_of([0, 1, 1], proba, labels=[0, 1], **QUICK)
+    assert list(report.index) == NAMES
+    assert "picp" in report_of([0, 1, 1], np.sort(proba), **QUICK).index  # without, they are bounds
+    with pytest.raises(ValueError, match="`labels` must be given for two classes"):
+        report_of(["a", "b", "b"], proba, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("y_pred", "options", "message"),
+    [
+        (([0.0], [1.0]), {"labels": [0, 1]}, "`y_pred` must hold probabilities or sets .* got tuple"),
+        ([[0.2, 0.3, 0.5]], {"labels": [0, 1]}, r"`labels` must have shape \(3,\)"),
+        ([[0.2, 0.3, 0.6]], {}, "`y_pred` must have rows that sum to 1"),
+        ([[0.2, 0.3, 0.5]], {}, "`labels` must name the class"),
+        ([[0.2, 0.3, 0.5]], {"labels": [0, 1, 2], "metrics": ["crps"]}, "`metrics` must be of classes"),
+        (([0.0], [1.0]), {"metrics": ["ece"]}, "`metrics` must be of distributions or intervals"),
+        ([[True, False, False]], {"labels": [0, 1, 2], "metrics": ["ece"]}, "`metrics` must name one"),
+    ],
+)
+def test_bad_input_is_named(y_pred, options, message):
+    with pytest.raises(ValueError, match=message):
+        report_of([1], y_pred, **options, **QUICK)
+
+
+def test_models_have_as_many_classes(forecast):
+    y, proba = forecast
+    with pytest.raises(ValueError, match=r"`y_pred` must have shape \(800, 4\), rows and classes"):
+        report_of(y, {"a": proba, "b": np.full((800, 5), 0.2)}, **QUICK)

@@ -1,0 +1,175 @@
+"""Laws that every registered metric of classes obeys, read off its record."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from skuq.metrics import uncertainty_report
+from skuq.metrics._class_inputs import draw_codes
+from skuq.metrics._kernels import weighted_means
+from skuq.prediction import prediction_set
+from tests.metrics.options import class_specs
+
+SPECS = list(class_specs().values())
+LABELS = np.array(["ant", "bee", "cat", "dog"])
+OPTIONS = {
+    "ece": [
+        {},
+        {"n_bins": 1},
+        {"strategy": "quantile"},
+        {"norm": "squared"},
+        {"norm": "debiased"},
+        {"classwise": True, "strategy": "quantile"},
+    ],
+    "set_coverage_error": [{}, {"signed": True}, {"coverage": 0.5}],
+}
+CASES = [(spec, options) for spec in SPECS for options in OPTIONS.get(spec.abbreviation, [{}])]
+each_case = pytest.mark.parametrize(
+    ("spec", "options"), CASES, ids=[f"{spec.abbreviation}-{options}" for spec, options in CASES]
+)
+
+
+def of(specs):
+    return pytest.mark.parametrize("spec", list(specs), ids=lambda spec: spec.abbreviation)
+
+
+@pytest.fixture
+def forecast():
+    """Labels and probabilities of an overconfident forecast, without ties."""
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet([2.0, 1.0, 1.0, 0.3], size=700)
+    y = LABELS[draw_codes(proba, np.random.RandomState(0))]
+    sharp = proba**1.5
+    return y, sharp / sharp.sum(axis=1, keepdims=True)
+
+
+def value(spec, y, proba, **options):
+    return spec.function(y, proba, **{"labels": LABELS, **options})
+
+
+@each_case
+def test_a_float_comes_back(spec, options, forecast):
+    result = value(spec, *forecast, **options)
+    assert type(result) is float
+    assert math.isfinite(result)
+
+
+@each_case
+def test_permuting_classes_with_their_labels_changes_nothing(spec, options, forecast):
+    y, proba = forecast
+    order = [2, 0, 3, 1]
+    permuted = value(spec, y, proba[:, order], labels=LABELS[order], **options)
+    assert permuted == pytest.approx(value(spec, y, proba, **options), rel=1e-12)
+
+
+@each_case
+def test_renaming_classes_changes_nothing(spec, options, forecast):
+    y, proba = forecast
+    expected = value(spec, y, proba, **options)
+    numbers = np.searchsorted(LABELS, y)
+    for targets, labels in (
+        (numbers, [0, 1, 2, 3]),
+        (numbers.astype(float) * 2, [0.0, 2.0, 4.0, 6.0]),
+        (pd.Series(y, index=np.arange(y.size)[::-1]), LABELS),
+        (pd.Series(y, dtype="category"), list(LABELS)),
+        (list(y), LABELS.astype(object)),
+        (y[:, np.newaxis], LABELS),
+    ):
+        assert spec.function(targets, proba, labels=labels, **options) == expected
+    assert spec.function(y, proba, **options) == expected  # all classes are there
+    assert value(spec, y, pd.DataFrame(proba), **options) == expected
+
+
+@each_case
+def test_order_of_rows_does_not_matter(spec, options, forecast):
+    y, proba = forecast
+    rows = np.random.default_rng(1).permutation(y.size)
+    assert value(spec, y[rows], proba[rows], **options) == pytest.approx(
+        value(spec, y, proba, **options), rel=1e-11
+    )
+
+
+@each_case
+def test_weights_equal_repetition(spec, options, forecast):
+    y, proba = forecast
+    weight = np.random.default_rng(0).integers(0, 4, size=y.size)
+    rows = np.repeat(np.arange(y.size), weight)
+    weighted = value(spec, y, proba, sample_weight=weight, **options)
+    assert weighted == pytest.approx(value(spec, y[rows], proba[rows], **options), rel=1e-10)
+    assert weighted != pytest.approx(value(spec, y, proba, **options), rel=1e-6)
+
+
+@each_case
+def test_a_row_of_weight_zero_is_as_if_absent(spec, options, forecast):
+    y, proba = forecast
+    weight = np.ones(y.size)
+    weight[0], wild = 0.0, y.astype(object)
+    wild[0] = "unicorn"
+    assert value(spec, wild, proba, sample_weight=weight, **options) == pytest.approx(
+        value(spec, y[1:], proba[1:], **options), rel=1e-12
+    )
+
+
+@each_case
+def test_single_precision_changes_little(spec, options, forecast):
+    y, proba = forecast
+    assert value(spec, y, proba.astype(np.float32), **options) == pytest.approx(
+        value(spec, y, proba, **options), rel=1e-4, abs=1e-6
+    )
+
+
+@of(spec for spec in SPECS if spec.rows is not None)
+def test_the_value_is_computed_from_the_means_of_its_rows(spec, forecast):
+    y, proba = forecast
+    codes = np.searchsorted(LABELS, y)
+    for weight in (None, np.random.default_rng(0).random(y.size) + 0.5):
+        rows = spec.rows(codes, proba)
+        assert not sparse.issparse(rows)
+        (mean,) = weighted_means((rows,), weight)
+        expected = mean if spec.combine is None else spec.combine(mean)
+        assert value(spec, y, proba, sample_weight=weight) == pytest.approx(float(expected), rel=1e-12)
+
+
+@of(spec for spec in SPECS if spec.of_weights)
+@pytest.mark.parametrize("options", OPTIONS["ece"], ids=str)
+def test_the_function_of_weights_is_the_metric(spec, options, forecast):
+    y, proba = forecast
+    of_weight = spec.of_weights(np.searchsorted(LABELS, y), proba, **options)
+    weight = np.random.default_rng(0).integers(0, 4, size=y.size).astype(float)
+    for each in (None, weight):
+        expected = value(spec, y, proba, sample_weight=each, **options)
+        assert of_weight(each) == pytest.approx(expected, rel=1e-12)
+
+
+@of(spec for spec in SPECS if spec.needs == "set")
+def test_sets_stand_for_the_probabilities(spec, forecast):
+    y, proba = forecast
+    for coverage in (0.5, 0.9):
+        sets = prediction_set(proba, coverage)
+        assert value(spec, y, sets, coverage=coverage) == value(spec, y, proba, coverage=coverage)
+        assert value(spec, y, pd.DataFrame(sets)) == value(spec, y, sets) == value(spec, y, sets.tolist())
+
+
+@of(spec for spec in SPECS if spec.needs == "proba")
+def test_sets_are_refused_where_probabilities_are_needed(spec, forecast):
+    y, proba = forecast
+    with pytest.raises(ValueError, match=r"`y_pred` must hold probabilities, .* got sets"):
+        value(spec, y, proba > 0.2)
+
+
+@of(SPECS)
+@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
+def test_one_row_and_one_class_and_two(spec):
+    assert math.isfinite(spec.function(["b"], [[0.3, 0.7]], labels=["a", "b"]))
+    assert math.isfinite(spec.function([1, 1], [[1.0], [1.0]]))
+    assert math.isfinite(spec.function([False, True], [[0.3, 0.7], [0.2, 0.8]]))
+
+
+@of(SPECS)
+def test_the_value_of_a_report_is_that_of_the_function(spec, forecast):
+    y, proba = forecast
+    report = uncertainty_report(y, proba, labels=LABELS, n_resamples=0, n_simulations=0)
+    assert report.loc[spec.abbreviation, "value"] == pytest.approx(value(spec, y, proba), rel=1e-12)

@@ -1,0 +1,134 @@
+"""Weights of the least CRPS, their pull towards equal ones, and the pools they are for."""
+
+import numpy as np
+import pytest
+
+from skuq.distributions import Empirical, Mixture, Normal, NormalMixture, Quantiles, StudentT
+from skuq.regressors._pool.criterion import LinearPool, QuantilePool
+
+N = 300
+RNG = np.random.default_rng(0)
+SIGNAL = RNG.normal(size=N)
+Y = SIGNAL + RNG.normal(size=N)
+MEMBERS = [
+    Normal(SIGNAL + 0.5 * RNG.normal(size=N), 1.1),
+    StudentT(SIGNAL + 0.8 * RNG.normal(size=N), 1.2, 5.0),
+    Quantiles([0.1, 0.5, 0.9], SIGNAL[:, np.newaxis] + RNG.normal(size=(N, 1)) + [-1.5, 0.0, 1.5]),
+]
+EVERY = np.ones(N, dtype=bool)
+POOLS = pytest.mark.parametrize("kind", [LinearPool, QuantilePool])
+
+
+def least(pool, rows=EVERY):
+    """Weights without the pull."""
+    return pool._least(rows, np.full(rows.sum(), 1 / rows.sum()))
+
+
+@POOLS
+def test_scores_are_those_of_the_pool_itself(kind):
+    pool = kind.of(MEMBERS, Y, None)
+    weights = np.array([0.5, 0.2, 0.3])
+    scores = pool.scores(weights, EVERY)
+    np.testing.assert_allclose(scores, pool.forecast(weights, EVERY).crps(Y), rtol=1e-4)
+    np.testing.assert_allclose(pool.scores(weights, Y > 0), scores[Y > 0])
+
+
+@POOLS
+def test_no_other_weights_have_less_crps(kind):
+    pool = kind.of(MEMBERS, Y, None)
+    best = least(pool)
+    value = pool.scores(best, EVERY).mean()
+    for other in np.random.default_rng(1).dirichlet(np.ones(3), size=30):
+        assert pool.scores(best + 0.05 * (other - best), EVERY).mean() > value * (1 - 1e-4)
+
+
+@POOLS
+def test_the_pull_is_by_the_standard_error_of_the_gain(kind):
+    pool = kind.of(MEMBERS, Y, None)
+    rows = np.arange(N) < 50
+    best = least(pool, rows)
+    gain = pool.scores(np.full(3, 1 / 3), rows) - pool.scores(best, rows)
+    share = max(0, 1 - gain.var() / 50 / gain.mean() ** 2)
+    np.testing.assert_allclose(pool.weights(rows), 1 / 3 + share * (best - 1 / 3))
+
+
+def test_members_of_equal_quality_get_equal_weights_more_often_than_not():
+    rng = np.random.default_rng(0)
+    equal = 0
+    for _ in range(200):
+        y = rng.normal(size=40)
+        members = [Normal(rng.normal(size=40), np.sqrt(2)) for _ in range(2)]
+        equal += LinearPool.of(members, y, None).weights(np.ones(40, dtype=bool)).tolist() == [0.5, 0.5]
+    assert equal > 150
+
+
+def test_a_useless_member_has_next_to_no_weight_even_on_few_rows():
+    members = [*MEMBERS, Normal(np.full(N, 1000.0), 1.0)]
+    for n in (10, N):
+        weights = LinearPool.of(members, Y, None).weights(np.arange(N) < n)
+        assert weights[-1] < 1e-4
+
+
+@POOLS
+def test_sample_weights_count_rows(kind):
+    counts = np.random.default_rng(2).integers(0, 3, size=N)
+    rows = np.repeat(np.arange(N), counts)
+    weighted = kind.of(MEMBERS, Y, counts.astype(float)).weights(EVERY)
+    repeated = kind.of([member[rows] for member in MEMBERS], Y[rows], None).weights(EVERY[rows])
+    np.testing.assert_allclose(weighted, repeated, atol=1e-3 if kind is QuantilePool else 1e-10)
+
+
+@POOLS
+def test_units_and_the_order_of_members_do_not_matter(kind):
+    weights = kind.of(MEMBERS, Y, None).weights(EVERY)
+    other = kind.of(
+        [member._affine(*np.broadcast_arrays([5.0] * N, 1e6)) for member in MEMBERS], 5 + 1e6 * Y, None
+    )
+    np.testing.assert_allclose(other.weights(EVERY), weights, atol=1e-3 if kind is QuantilePool else 1e-9)
+    turned = kind.of(MEMBERS[::-1], Y, None).weights(EVERY)
+    np.testing.assert_allclose(turned[::-1], weights, atol=5e-3 if kind is QuantilePool else 1e-10)
+
+
+@POOLS
+def test_without_rows_weights_are_equal(kind):
+    np.testing.assert_allclose(kind.of(MEMBERS, Y, None).weights(~EVERY), 1 / 3)
+    assert kind.of(MEMBERS[:1], Y, None).weights(EVERY).tolist() == [1.0]
+
+
+def test_a_linear_pool_is_a_mixture_and_leaves_out_weights_of_zero():
+    pooled = LinearPool.combine(MEMBERS, np.array([0.5, 0.0, 0.5]))
+    assert len(pooled.components) == 2
+    np.testing.assert_allclose(pooled.cdf(Y), (MEMBERS[0].cdf(Y) + MEMBERS[2].cdf(Y)) / 2)
+    assert LinearPool.combine(MEMBERS, np.array([0.0, 1.0, 0.0])) is MEMBERS[1]
+
+
+def test_quantiles_are_averaged():
+    weights = np.array([0.5, 0.2, 0.3])
+    levels = np.array([0.05, 0.25, 0.5, 0.95])
+    averaged = sum(w * member.quantile(levels) for w, member in zip(weights, MEMBERS, strict=True))
+    np.testing.assert_allclose(QuantilePool.combine(MEMBERS, weights).quantile(levels), averaged)
+    normal = QuantilePool.combine([Normal(Y, 1.0), Normal(0.0 * Y, 3.0)], np.array([0.25, 0.75]))
+    assert isinstance(normal, Normal)
+    np.testing.assert_allclose(normal.quantile(levels), Normal(0.25 * Y, 2.5).quantile(levels))
+    assert QuantilePool.combine(MEMBERS, np.array([0.0, 1.0, 0.0])) is MEMBERS[1]
+
+
+def test_averaged_quantiles_are_narrower_than_the_mixture():
+    apart = [Normal(-2.0, np.ones(3)), Normal(2.0, np.ones(3))]
+    half = np.array([0.5, 0.5])
+    np.testing.assert_allclose(QuantilePool.combine(apart, half).std(), 1.0)
+    np.testing.assert_allclose(LinearPool.combine(apart, half).std(), np.sqrt(5))
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [NormalMixture(np.column_stack([Y, -Y]), 1.0), Normal(Y, 1.0)],
+        [Empirical(RNG.normal(size=(N, 5))), Empirical(RNG.normal(size=(N, 4)))],
+        [Mixture([MEMBERS[0], MEMBERS[1]]), MEMBERS[2]],
+    ],
+)
+@POOLS
+def test_members_may_be_of_any_family(kind, members):
+    pool = kind.of(members, Y, None)
+    assert pool.forecast(pool.weights(EVERY), EVERY).interval().shape == (N, 2)
