@@ -80,7 +80,7 @@ INTERFACES = {
         "_fit_metadata": {"regressors", "classifiers"},
         "_point": {"regressors", "simulation"},
         "_predict_set": {"metrics", "classifiers", "displays"},
-        "_random": {"regressors", "classifiers", "neural", "simulation"},
+        "_random": {"regressors", "classifiers", "neural", "simulation", "model_selection"},
         "_resolve": {"regressors"},
         "_row_sets": {"regressors", "classifiers", "neural"},
         "_rules.no_distribution": {"regressors", "simulation"},
