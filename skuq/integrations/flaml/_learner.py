@@ -102,7 +102,9 @@ def _wrapped_class() -> Any:
     from flaml.automl.model import BaseEstimator
 
     class WrappedLearner(BaseEstimator):
-        def __init__(self, task: Any = "regression", base: Any = None, wrap: Any = None, **config: Any):
+        def __init__(
+            self, task: Any = "regression", base: Any = None, wrap: Any = None, **config: Any
+        ) -> None:
             super().__init__(task, **config)
             self.base, self.wrap = base, wrap
             self.inner = self._task.estimator_class_from_str(base)(task=self._task, **config)
@@ -159,8 +161,6 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
 
     Raises
     ------
-    ImportError
-        If FLAML is not installed.
     TypeError
         If ``wrap`` is not callable.
     ValueError
@@ -177,9 +177,9 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
     cheapest. FLAML multiplies that by its own folds; ``eval_method="holdout"`` has one.
 
     A trial that exceeds the time budget is cut off by the signal SIGALRM, and the distribution of y, whatever
-    X is, takes its place. That needs the main thread, and is not possible on Windows; there, a trial that
-    has begun is finished. A call of compiled code is finished in
-    any case, and FLAML's last fit on all rows is not part of its budget.
+    X is, takes its place. On Windows, and outside of the main thread, where Python has no such signals, a
+    trial that has begun is finished. A call of compiled code is finished in any case, and FLAML's last fit
+    on all rows is not part of its budget.
 
     ``ensemble=True`` stacks the learners under a linear model, which has no distribution. Use
     ``ensemble={"final_estimator": UncertaintyRegressor(RidgeCV()), "passthrough": False}``. It is fitted
