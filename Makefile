@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MINIMUM := .venv-minimum-$(notdir $(PYTHON))
 NEWEST := .venv-newest-$(notdir $(PYTHON))
+AUTOML := .venv-automl
 PIP := -m pip install -qq --disable-pip-version-check
 
 # Arguments for pytest, as in `make test ARGS="tests/metrics -x"`.
@@ -16,6 +17,11 @@ ARGS ?=
 # quick test of every public module.
 QUICK := tests/test_architecture.py tests/test_public_api.py skuq
 
+# What `make test-automl` runs: the tests and docstrings of AutoML tools, and the page with a block for each of them.
+AUTOML_TESTS := tests/integrations tests/prediction/_rules/test_automl.py skuq/integrations \
+	'tests/test_docs.py::test_page_runs[docs/automl.rst]' \
+	--ignore=tests/integrations/test_dask.py --ignore=skuq/integrations/dask
+
 # What runs the tests where the peers and networks are not installed.
 TOOLS := pytest pytest-timeout pytest-xdist psutil hypothesis mpmath
 
@@ -24,16 +30,17 @@ export MPLBACKEND := Agg
 # One process a core, and in each one thread: threads of several processes would only wait for one another. Each process
 # runs its own share of the files, so that what tests share is made once, and the one that is done takes from the others.
 PYTEST := -m pytest -n logical --dist worksteal
-check docs test test-minimum test-newest: export OMP_NUM_THREADS := 1
-check docs test test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
+check docs test test-automl test-minimum test-newest: export OMP_NUM_THREADS := 1
+check docs test test-automl test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo test check lint format docs bench test-minimum test-newest release-check clean
+.PHONY: help demo test check lint format docs bench test-automl test-minimum test-newest release-check clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo          run the quick start on real data and save its plots"
 	@echo "make test          run all tests, doctests and examples"
 	@echo "make check         lint and one quick test of every module, in under a minute"
+	@echo "make test-automl   run the tests of AutoML tools, with packages that do not fit the others"
 	@echo "make test-minimum  run the tests on the oldest supported versions, without the peers"
 	@echo "make test-newest   run the tests on the newest versions, as in: make test-newest PYTHON=python3.13"
 	@echo "make lint          check style (ruff) and types (mypy)"
@@ -78,6 +85,10 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/sparse_gp.py
 	$(BIN)/python benchmarks/simulation.py
 
+# What the tools warn of is not the subject.
+test-automl: $(AUTOML)/.installed
+	$(AUTOML)/bin/python $(PYTEST) -W default $(AUTOML_TESTS) $(ARGS)
+
 test-minimum: $(MINIMUM)/.installed
 	$(MINIMUM)/bin/python $(PYTEST) $(ARGS)
 
@@ -94,7 +105,7 @@ clean:
 	find skuq tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # An environment that exists and has pip is used as it is.
-$(VENV)/.created $(MINIMUM)/.created $(NEWEST)/.created:
+$(VENV)/.created $(AUTOML)/.created $(MINIMUM)/.created $(NEWEST)/.created:
 	@set -e; python=$$(.ci/python $(PYTHON)); \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "skuq needs Python 3.11 or newer, got " \
 		+ sys.version.split()[0] + ". Name another one, as in: make $(MAKECMDGOALS) PYTHON=python3.12")'; \
@@ -104,6 +115,13 @@ $(VENV)/.created $(MINIMUM)/.created $(NEWEST)/.created:
 $(VENV)/.installed-%: pyproject.toml constraints.txt $(VENV)/.created
 	@echo "Installing what 'make $*' needs into $(VENV) (once, about a minute) ..."
 	@$(BIN)/python $(PIP) -c constraints.txt -e '.[$*]'
+	@touch $@
+
+# The list is complete: resolved dependencies would add 300 MB of CUDA, through TPOT's xgboost.
+$(AUTOML)/.installed: pyproject.toml requirements-automl.txt $(AUTOML)/.created
+	@echo "Installing AutoML tools into $(AUTOML) (once, some minutes, 1 GB) ..."
+	@$(AUTOML)/bin/python $(PIP) --no-deps -r requirements-automl.txt
+	@$(AUTOML)/bin/python $(PIP) --no-deps -e .
 	@touch $@
 
 $(MINIMUM)/.installed: pyproject.toml constraints-minimum.txt $(MINIMUM)/.created

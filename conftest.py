@@ -8,7 +8,8 @@ os.environ["MPLBACKEND"] = "Agg"
 
 # Doctests that need an optional package which is not there cannot even be collected.
 collect_ignore = [] if find_spec("gpytorch") else ["skuq/regressors/_sparse_gaussian_process.py"]
-if find_spec("dask") is None:
-    collect_ignore += ["skuq/integrations/dask"]
+collect_ignore += [
+    f"skuq/integrations/{name}" for name in ("dask", "flaml", "mlflow", "tpot") if find_spec(name) is None
+]
 if find_spec("torch") is None or find_spec("skorch") is None:
     collect_ignore_glob = ["skuq/neural/*"]

@@ -11,7 +11,7 @@ Only the names of the quick start are here; all else is imported from its packag
 - ``skuq.model_selection``: out-of-fold distributions, choice under constraints
 - ``skuq.simulation``: pointwise coverage over repeated training sets
 - ``skuq.displays``: pictures
-- ``skuq.integrations``: metrics and predictions of dask collections (extra ``dask``)
+- ``skuq.integrations``: dask collections (extra ``dask``), FLAML, AutoGluon, TPOT, skore and MLflow
 - ``skuq.distributions``: the distributions themselves
 - ``skuq.exceptions``: errors and warnings
 """

@@ -91,8 +91,12 @@ INTERFACES = {
         "_binning": {"recalibration"},
         "_kernels": {"recalibration"},
         "_rounding": {"recalibration"},
-        "_spec": {"model_selection"},
+        "_scorer": {"integrations"},
+        "_spec": {"model_selection", "integrations"},
         "_ucc.curve": {"recalibration"},
+    },
+    "model_selection": {
+        "_constraints": {"integrations"},
     },
     "recalibration": {
         "_calibration_set": {"regressors", "classifiers"},
@@ -121,7 +125,9 @@ OPTIONAL = {
     "dask": ("integrations",),
     "distributed": ("integrations", "_sklearn_compat"),
     "flaml": ("integrations",),
-    "autogluon": ("integrations",),
+    "tpot": ("integrations",),
+    "ConfigSpace": ("integrations",),
+    "mlflow": ("integrations",),
 }
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 EXPERIMENTAL = {"sklearn.experimental", "sklearn.callback"}
@@ -489,6 +495,8 @@ def test_a_clean_tree_passes(tmp_path):
         ("metrics/a.py", "import skuq.integrations", "metrics may not import integrations"),
         ("integrations/dask.py", "import dask", "the optional dask must be imported inside a function"),
         ("metrics/a.py", "def f():\n    import dask", "dask may be imported only in integrations"),
+        ("metrics/a.py", "def f():\n    import flaml", "flaml may be imported only in integrations"),
+        ("integrations/tpot.py", "import tpot", "the optional tpot must be imported inside a function"),
         ("__init__.py", "import skuq.neural", "__init__ may not import neural"),
         ("metrics/a.py", "from skuq import __version__", "imports from the top of skuq"),
         ("metrics/a.py", "from . import b", "relative import"),

@@ -22,7 +22,12 @@ PACKAGES = (
     "simulation",
     "displays",
     "distributions",
+    "integrations.autogluon",
     "integrations.dask",
+    "integrations.flaml",
+    "integrations.mlflow",
+    "integrations.skore",
+    "integrations.tpot",
     "classifiers",
 )
 FIRST_SENTENCES = {

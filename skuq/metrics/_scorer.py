@@ -7,6 +7,7 @@ from typing import Any
 
 from skuq._sklearn_compat import BaseScorer
 from skuq._validation import DEFAULT_COVERAGE
+from skuq.distributions import Distribution
 from skuq.metrics._spec import MetricFunction, find_spec
 from skuq.prediction import predict_dist, predict_set
 from skuq.prediction._predict_set import class_proba
@@ -34,6 +35,16 @@ class MetricScorer(BaseScorer):
         # "predict" is what scikit-learn checks for before it scores; every estimator has it.
         super().__init__(metric, sign, options, response_method="predict")
         self.__name__ = name
+
+    @property
+    def metric_name(self) -> str:
+        """Name of the metric, without ``neg_``."""
+        return self.__name__.removeprefix("neg_")
+
+    @property
+    def greater_is_better(self) -> bool:
+        """Whether larger values of the metric are better; of the scorer they always are."""
+        return bool(self._sign > 0)
 
     def __repr__(self) -> str:
         """Show the call that makes this scorer."""
@@ -67,9 +78,13 @@ class DistributionScorer(MetricScorer):
     ) -> float:
         """Return the signed value of the metric for the estimator's distributions of X."""
         dist = _cached(method_caller, "skuq.predict_dist", lambda: predict_dist(estimator, X))
+        return float(self._sign * self.metric_value(y_true, dist, X, **metadata))
+
+    def metric_value(self, y_true: Any, dist: Distribution, X: Any, **metadata: Any) -> float:
+        """Return the metric, with its own sign, of distributions that were predicted for X before."""
         spec = find_spec(self._score_func)
         features = (X,) if spec is not None and spec.needs_X else ()
-        return float(self._sign * self._compute()(y_true, dist, *features, **{**self._kwargs, **metadata}))
+        return float(self._compute()(y_true, dist, *features, **{**self._kwargs, **metadata}))
 
 
 class ClassScorer(MetricScorer):

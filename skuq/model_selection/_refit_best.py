@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import FloatArray
-from skuq._validation import as_float_array, check_number, check_option
+from skuq._validation import as_float_array
 from skuq._warnings import warn_user
 from skuq.exceptions import ConstraintWarning
 from skuq.metrics._spec import find_spec
+from skuq.model_selection._constraints import Constraint, read_constraints
 
 _PREFIX = "mean_test_"
-_OPERATORS = ("<=", ">=")
-
-Constraint = tuple[str, str, float]
 
 
 def refit_best(
@@ -94,7 +92,7 @@ def refit_best(
             f"higher nor lower is better. Make it a constraint, or maximise 'neg_{scorer_name}' with "
             f"make_scorer({scorer_name!r}, greater_is_better=False) under that key."
         )
-    return RefitBest(scorer_name, _read_constraints({} if subject_to is None else subject_to))
+    return RefitBest(scorer_name, read_constraints(subject_to))
 
 
 @dataclass(frozen=True)
@@ -134,44 +132,19 @@ class RefitBest:
     def _violation(self, cv_results: Mapping[str, Any], n: int) -> FloatArray:
         """Return the largest relative violation of each candidate, 0 where every constraint holds."""
         worst = np.zeros(n)
-        for name, operator, limit in self.constraints:
-            value = _constraint_column(cv_results, name)
-            excess = value - limit if operator == "<=" else limit - value
-            worst = np.maximum(worst, excess / (abs(limit) or 1.0))  # NaN stays NaN
+        for constraint in self.constraints:
+            violation = constraint.violation(_constraint_column(cv_results, constraint.name))
+            worst = np.maximum(worst, violation)  # NaN stays NaN
         return worst
 
     def _warn(self, least: float) -> None:
         """Warn that no candidate satisfies all constraints."""
-        limits = ", ".join(f"{name} {operator} {limit:g}" for name, operator, limit in self.constraints)
+        limits = ", ".join(map(str, self.constraints))
         warn_user(
             f"no candidate satisfies {limits}; the one with the smallest relative violation, {least:.3g}, is "
             "chosen.",
             ConstraintWarning,
         )
-
-
-def _read_constraints(subject_to: Mapping[str, tuple[str, float]]) -> tuple[Constraint, ...]:
-    """Return the checked constraints."""
-    if not isinstance(subject_to, Mapping):
-        raise TypeError(
-            f"`subject_to` must be a dict such as {{'ence': ('<=', 0.1)}}, got {type(subject_to).__name__}."
-        )
-    return tuple(_read_constraint(name, condition) for name, condition in subject_to.items())
-
-
-def _read_constraint(name: Any, condition: Any) -> Constraint:
-    """Return one checked constraint (name, operator, limit)."""
-    if not isinstance(name, str):
-        raise TypeError(f"`subject_to` must have strings as keys, got {name!r}.")
-    if name.startswith("neg_"):
-        raise ValueError(
-            f"`subject_to` must name the metric itself, in its own units: {name.removeprefix('neg_')!r}, "
-            f"got {name!r}."
-        )
-    if not isinstance(condition, tuple | list) or len(condition) != 2:
-        raise ValueError(f"`subject_to[{name!r}]` must be a pair such as ('<=', 0.1), got {condition!r}.")
-    operator = check_option(condition[0], f"subject_to[{name!r}][0]", _OPERATORS)
-    return name, operator, check_number(condition[1], f"subject_to[{name!r}][1]")
 
 
 def _score_column(cv_results: Mapping[str, Any], name: str) -> FloatArray:

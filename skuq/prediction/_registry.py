@@ -9,7 +9,7 @@ from typing import Any
 
 from skuq.distributions import Distribution
 
-__all__ = ["Adapter", "add_adapter", "find_adapter", "register"]
+__all__ = ["Adapter", "add_adapter", "find_adapter", "is_named", "register"]
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,12 @@ def find_adapter(cls: type) -> Adapter | None:
             if _is_at(ancestor, place):
                 return adapter
     return None
+
+
+def is_named(cls: type, qualified_name: str) -> bool:
+    """Return whether the class, or an ancestor of it, is the one with that qualified name."""
+    place, _, name = qualified_name.rpartition(".")
+    return any(ancestor.__name__ == name and _is_at(ancestor, place) for ancestor in cls.__mro__)
 
 
 def _is_at(cls: type, place: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from skuq._sklearn_compat import count_rows, sequential_in_cluster_task
@@ -41,15 +42,17 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     MultiOutputRegressor and RegressorChain fitted to one column, down to an estimator that gives a
     distribution itself: skuq's own, scikit-learn's natives (BayesianRidge, ARDRegression,
     GaussianProcessRegressor, DummyRegressor), NGBoost, quantile-forest, skpro, CatBoost with
-    ``RMSEWithUncertainty`` or ``MultiQuantile``, XGBoost with several ``quantile_alpha``, what was passed to
-    `register`, and anything whose ``predict`` has the parameter ``return_std``.
+    ``RMSEWithUncertainty`` or ``MultiQuantile``, XGBoost with several ``quantile_alpha``, AutoGluon with
+    quantiles, what was passed to `register`, and anything whose ``predict`` has the parameter
+    ``return_std``. FLAML, TPOT and skrub's learners and searches are containers, too.
 
     Parameters
     ----------
     estimator : estimator
         Fitted. Not modified.
-    X : array-like of shape (n, n_features), DataFrame, or Distribution
-        What ``estimator.predict`` takes; a Distribution where the estimator is a recalibrator.
+    X : array-like of shape (n, n_features), DataFrame, Distribution, or dict
+        What ``estimator.predict`` takes: a Distribution where the estimator is a recalibrator, a dict of
+        tables where it is a skrub learner.
 
     Returns
     -------
@@ -83,7 +86,8 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     point mass, whose CRPS is its absolute error. BaggingRegressor and VotingRegressor become the
     mixture of their members. CatBoost with ``RMSEWithUncertainty`` becomes a Normal of its mean and
     variance, and boosting with a loss of several quantiles `Quantiles` at the levels that were fitted;
-    a model of one quantile, as LightGBM's is, has no distribution. A TransformedTargetRegressor keeps
+    a model of one quantile, as LightGBM's is, has no distribution. AutoGluon's become `Quantiles`, too;
+    where they cross, those of a row are sorted. A TransformedTargetRegressor keeps
     the family of its regressor under an affine scaler; under any other transformation the distribution
     is mapped exactly. Distributions are those of the models as they are, which may be too narrow on new
     rows; `skuq.regressors.UncertaintyRegressor` recalibrates them.
@@ -115,7 +119,8 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
             f"the distribution of {type(estimator).__name__} must be a skuq Distribution, got "
             f"{type(dist).__name__}. Return for example skuq.distributions.Normal(loc, scale)."
         )
-    if len(dist) != count_rows(X):
+    # A skrub learner takes a dictionary of tables, which has no rows of its own.
+    if not isinstance(X, Mapping) and len(dist) != count_rows(X):
         raise ValueError(
             f"the distribution of {type(estimator).__name__} must have one row for each of the "
             f"{count_rows(X)} rows of X, got {len(dist)}."
@@ -127,7 +132,8 @@ def supports_dist(estimator: Any) -> bool:
     """Return whether `predict_dist` will work, for estimators that need not be fitted yet.
 
     Answers from the class and the parameters, before an expensive search is run. A search whose grid
-    replaces the inner estimator itself is taken by the one it was given, until it is fitted.
+    replaces the inner estimator itself is taken by the one it was given, until it is fitted; one that makes
+    its estimators itself, as FLAML and TPOT do, is not supported until then.
 
     Parameters
     ----------

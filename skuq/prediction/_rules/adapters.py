@@ -1,4 +1,4 @@
-"""Probabilistic regressors of other packages: NGBoost, quantile-forest, skpro and gradient boosting.
+"""Probabilistic regressors of other packages: NGBoost, quantile-forest, skpro, gradient boosting and AutoML.
 
 None of them is imported; an estimator that arrives here has brought its package along.
 """
@@ -25,6 +25,7 @@ from skuq.distributions import (
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._failures import check_predictions
 from skuq.prediction._registry import Adapter
+from skuq.prediction._rules.automl import AUTOML_ADAPTERS
 from skuq.prediction._rules.boosting import BOOSTING_ADAPTERS
 from skuq.prediction._rules.native import single_output
 from skuq.prediction._rules.no_distribution import not_fitted, one_column_each
@@ -168,5 +169,6 @@ ADAPTERS: dict[str, Adapter] = {
     "quantile_forest.ExtraTreesQuantileRegressor": Adapter(_quantile_forest_dist),
     "skpro.regression.base.BaseProbaRegressor": Adapter(_skpro_dist),
     **BOOSTING_ADAPTERS,
+    **AUTOML_ADAPTERS,
 }
 """By the name under which one imports the class."""

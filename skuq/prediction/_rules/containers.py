@@ -1,4 +1,4 @@
-"""scikit-learn's containers: how the distribution of each follows from what is inside it.
+"""Containers of scikit-learn and AutoML: how the distribution of each follows from what is inside it.
 
 Functions named after what is inside pass a prediction of any kind on; the others combine distributions.
 """
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq.distributions import Distribution, Mixture
 from skuq.exceptions import NotProbabilisticError, NotRefittedError
 from skuq.prediction._child import is_search
+from skuq.prediction._rules.automl import AUTOML_CONTAINERS
 from skuq.prediction._rules.no_distribution import one_column_each
 from skuq.prediction._rules.rule import Container, Predict
 from skuq.prediction._rules.target import map_back
@@ -203,5 +204,6 @@ CONTAINERS: tuple[Container, ...] = (
     Container(_of(VotingRegressor), _voting_dist, _voting_parts),
     Container(_of(MultiOutputRegressor), _multi_output_dist, _columns_parts),
     Container(_of(RegressorChain), _chain_dist, _columns_parts),
+    *AUTOML_CONTAINERS,
 )
 """In the order in which they are tried."""

@@ -1,0 +1,24 @@
+"""Metrics as the integrations take them: by abbreviation, or as a scorer of skuq with options."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from skuq.metrics import make_scorer
+from skuq.metrics._scorer import DistributionScorer, MetricScorer
+
+__all__ = ["as_scorer"]
+
+Scorer = TypeVar("Scorer", bound=MetricScorer)
+
+
+def as_scorer(metric: Any, name: str, kind: type[Scorer]) -> Scorer:
+    """Return the scorer of a metric by its name, and a scorer of skuq as it is."""
+    scorer = make_scorer(metric) if isinstance(metric, str) else metric
+    if not isinstance(scorer, kind):
+        of = " of distributions" if kind is DistributionScorer else ""
+        raise TypeError(
+            f"`{name}` must be a metric{of} by name, as 'crps', or its scorer, got {metric!r}. For options, "
+            "or a function of your own, use skuq.metrics.make_scorer."
+        )
+    return scorer

@@ -1,0 +1,6 @@
+"""Metrics and learners for FLAML's ``AutoML``; needs FLAML."""
+
+from skuq.integrations.flaml._learner import learner
+from skuq.integrations.flaml._metric import metric
+
+__all__ = ["learner", "metric"]

@@ -1,0 +1,5 @@
+"""Reports in the runs of MLflow; needs mlflow or mlflow-skinny."""
+
+from skuq.integrations.mlflow._log_report import log_report
+
+__all__ = ["log_report"]

@@ -1,0 +1,87 @@
+"""TPOT's regressors, wrapped so that they predict a distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from skuq.regressors import UncertaintyRegressor
+
+_REGRESSORS = ("ExtraTreesRegressor", "KNeighborsRegressor", "LGBMRegressor", "RidgeCV")
+_TRANSFORMERS = ("StandardScaler", "MinMaxScaler", "Passthrough")
+_OPTIONS: dict[str, Any] = {"method": ["residual", "bootstrap"], "effort": "low"}
+
+
+def search_space(
+    regressors: Sequence[str] = _REGRESSORS,
+    *,
+    options: Mapping[str, Any] | None = None,
+    random_state: int | None = None,
+) -> Any:
+    """Return a search space for TPOT: a scaler, then a regressor inside an `UncertaintyRegressor`.
+
+    TPOT takes scorers of skuq as they are: ``TPOTEstimator(search_space=search_space(),
+    scorers=[get_scorer("neg_crps")], scorers_weights=[1], classification=False)``. Its pipelines must have a
+    distribution; those of its own search spaces have none.
+
+    Parameters
+    ----------
+    regressors : sequence of str, default=("ExtraTreesRegressor", "KNeighborsRegressor", "LGBMRegressor", \
+"RidgeCV")
+        TPOT's names of regressors, with its own search spaces.
+    options : dict, default=None
+        Parameters of `UncertaintyRegressor`: a value, or a list of at least two values to choose from. None
+        chooses among the methods "residual" and "bootstrap", at low effort.
+    random_state : int or None, default=None
+        Seed of all regressors. Pass an int for reproducible output across calls.
+
+    Returns
+    -------
+    search_space : tpot.search_spaces.pipelines.SequentialPipeline
+        To pass as ``search_space=``, or as a step of a larger one.
+
+    Raises
+    ------
+    ImportError
+        If TPOT is not installed.
+    ValueError
+        If TPOT has no regressor of one of the names.
+
+    See Also
+    --------
+    skuq.metrics.get_scorer : The scorers to pass to TPOT.
+
+    Notes
+    -----
+    TPOT starts processes of dask even with ``n_jobs=1``, so that a script needs
+    ``if __name__ == "__main__":``, unless ``processes=False``. TPOT 1.1 imports ``pkg_resources``, which
+    setuptools has up to version 80: ``pip install tpot "setuptools<81"``. ``"ElasticNetCV"`` fails in TPOT's
+    own search space, whose mixing parameters begin at 0.
+
+    Examples
+    --------
+    >>> from skuq.integrations.tpot import search_space
+    >>> space = search_space(["ExtraTreesRegressor"], options={"cv": 3, "method": ["residual", "conformal"]})
+    >>> space.generate(0).export_pipeline().steps[-1][1].cv
+    3
+    """
+    from ConfigSpace import ConfigurationSpace
+    from tpot.config import get_search_space
+    from tpot.search_spaces.pipelines import SequentialPipeline, WrapperPipeline
+
+    chosen = dict(_OPTIONS if options is None else options)
+    if random_state is not None:
+        chosen["random_state"] = random_state
+    try:
+        models = get_search_space(list(regressors), random_state=random_state)
+    except (KeyError, ValueError) as error:
+        raise ValueError(
+            "`regressors` must be names of regressors in TPOT's search spaces, as 'RidgeCV', got "
+            f"{list(regressors)}."
+        ) from error
+    wrapped = WrapperPipeline(
+        method=UncertaintyRegressor,
+        space=ConfigurationSpace(chosen),
+        estimator_search_space=models,
+    )
+    return SequentialPipeline([get_search_space(list(_TRANSFORMERS)), wrapped])

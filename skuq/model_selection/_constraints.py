@@ -1,0 +1,59 @@
+"""Constraints on metrics, in the metric's own units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from skuq._typing import FloatArray
+from skuq._validation import check_number, check_option
+
+__all__ = ["Constraint", "read_constraints"]
+
+_OPERATORS = ("<=", ">=")
+
+Value = TypeVar("Value", float, FloatArray)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A limit that a metric must not exceed ("<=") or fall below (">=")."""
+
+    name: str
+    operator: str
+    limit: float
+
+    def violation(self, value: Value) -> Value:
+        """Return by how much values violate it, relative to the limit; not positive where they do not."""
+        excess = value - self.limit if self.operator == "<=" else self.limit - value
+        return excess / (abs(self.limit) or 1.0)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.operator} {self.limit:g}"
+
+
+def read_constraints(subject_to: Mapping[str, tuple[str, float]] | None) -> tuple[Constraint, ...]:
+    """Return the checked constraints; none for None."""
+    if subject_to is None:
+        return ()
+    if not isinstance(subject_to, Mapping):
+        raise TypeError(
+            f"`subject_to` must be a dict such as {{'ence': ('<=', 0.1)}}, got {type(subject_to).__name__}."
+        )
+    return tuple(_read_constraint(name, condition) for name, condition in subject_to.items())
+
+
+def _read_constraint(name: Any, condition: Any) -> Constraint:
+    """Return one checked constraint."""
+    if not isinstance(name, str):
+        raise TypeError(f"`subject_to` must have strings as keys, got {name!r}.")
+    if name.startswith("neg_"):
+        raise ValueError(
+            f"`subject_to` must name the metric itself, in its own units: {name.removeprefix('neg_')!r}, "
+            f"got {name!r}."
+        )
+    if not isinstance(condition, tuple | list) or len(condition) != 2:
+        raise ValueError(f"`subject_to[{name!r}]` must be a pair such as ('<=', 0.1), got {condition!r}.")
+    operator = check_option(condition[0], f"subject_to[{name!r}][0]", _OPERATORS)
+    return Constraint(name, operator, check_number(condition[1], f"subject_to[{name!r}][1]"))

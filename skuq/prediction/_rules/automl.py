@@ -1,0 +1,132 @@
+"""FLAML, AutoGluon, TPOT and skrub: the distribution of the model that they chose.
+
+Those that hold an estimator are containers, the others have adapters. None of the packages is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from skuq.distributions import Distribution, Quantiles
+from skuq.exceptions import NotProbabilisticError, NotRefittedError
+from skuq.prediction._failures import check_predictions
+from skuq.prediction._registry import Adapter, is_named
+from skuq.prediction._rules.no_distribution import not_fitted
+from skuq.prediction._rules.rule import Container, Predict
+
+__all__ = ["AUTOML_ADAPTERS", "AUTOML_CONTAINERS"]
+
+
+def _named(*qualified_names: str) -> Callable[[Any], bool]:
+    return lambda estimator: any(is_named(type(estimator), name) for name in qualified_names)
+
+
+# --------------------------------------------------------------------------------------- FLAML
+
+
+def _flaml_inner(automl: Any, X: Any, predict: Predict) -> Any:
+    """The distribution of the model inside an AutoML, or inside one of its learners.
+
+    Both have the attribute ``model`` and preprocess X for it.
+    """
+    if automl.model is None:
+        raise NotFittedError(
+            f"this {type(automl).__name__} holds no model: `fit` was not called, or failed in every trial. "
+            "With `verbose=3` it logs each trial."
+        )
+    return predict(automl.model, automl.preprocess(X))
+
+
+def _flaml_parts(automl: Any) -> list[Any]:
+    return [] if automl.model is None else [automl.model]
+
+
+# ---------------------------------------------------------------------------------------- TPOT
+
+
+def _tpot_inner(tpot: Any, X: Any, predict: Predict) -> Any:
+    if not _tpot_parts(tpot):
+        raise not_fitted(tpot)
+    return predict(tpot.fitted_pipeline_, X)
+
+
+def _tpot_parts(tpot: Any) -> list[Any]:
+    return [tpot.fitted_pipeline_] if hasattr(tpot, "fitted_pipeline_") else []
+
+
+# --------------------------------------------------------------------------------------- skrub
+
+
+def _skrub_search_inner(search: Any, X: Any, predict: Predict) -> Any:
+    if hasattr(search, "best_learner_"):
+        return predict(search.best_learner_, X)
+    if hasattr(search, "cv_results_"):
+        raise NotRefittedError(
+            f"this {type(search).__name__} was fitted with `refit=False`, so it holds no fitted learner. Use "
+            "`refit=True` (or the name of a metric)."
+        )
+    raise not_fitted(search)
+
+
+def _skrub_search_parts(search: Any) -> list[Any]:
+    return [search.best_learner_] if hasattr(search, "best_learner_") else []
+
+
+def _skrub_learner_dist(learner: Any, X: Any) -> Distribution:
+    """The result of the last estimator's distribution method.
+
+    skrub has no public way to call another method than scikit-learn's. In a mode that is not one of these
+    the last estimator transforms, which for skuq's regressors and recalibrators gives the distribution.
+    """
+    evaluate = getattr(learner, "_eval_in_mode", None)
+    dist = None if evaluate is None else evaluate("predict_dist", X)
+    if not isinstance(dist, Distribution):
+        raise NotProbabilisticError(
+            f"the last estimator of this {type(learner).__name__} gives no distribution through skrub. Apply "
+            "one of skuq: X.skb.apply(skuq.UncertaintyRegressor(...), y=y). Or name the nodes of X and of "
+            "the estimator by `.skb.set_name`, and pass what "
+            "learner.find_fitted_estimator(name_of_estimator) and "
+            "learner.truncated_after(name_of_X).transform(environment) return to `predict_dist`."
+        )
+    return dist
+
+
+# ----------------------------------------------------------------------------------- AutoGluon
+
+
+def _autogluon_dist(predictor: Any, X: Any) -> Quantiles:
+    """The predicted quantiles, which are fitted one by one and may cross; `Quantiles` sorts each row."""
+    if not _autogluon_supports(predictor):
+        raise NotProbabilisticError(
+            f"this TabularPredictor was made for {predictor.problem_type!r} problems, which have no "
+            "distribution, or for a single quantile. Use TabularPredictor(label, problem_type='quantile', "
+            "quantile_levels=skuq.integrations.autogluon.quantile_levels())."
+        )
+    levels, order = np.unique(predictor.quantile_levels, return_index=True)
+    values = np.asarray(predictor.predict(X), dtype=np.float64)
+    return Quantiles(levels, check_predictions(values, predictor)[:, order])
+
+
+def _autogluon_supports(predictor: Any) -> bool:
+    return predictor.problem_type == "quantile" and len(predictor.quantile_levels) > 1
+
+
+AUTOML_CONTAINERS: tuple[Container, ...] = (
+    Container(
+        _named("flaml.automl.automl.AutoML", "flaml.automl.model.BaseEstimator"), _flaml_inner, _flaml_parts
+    ),
+    Container(_named("tpot.TPOTEstimator", "tpot.TPOTEstimatorSteadyState"), _tpot_inner, _tpot_parts),
+    Container(
+        _named("skrub.ParamSearch", "skrub.OptunaParamSearch"), _skrub_search_inner, _skrub_search_parts
+    ),
+)
+
+AUTOML_ADAPTERS: dict[str, Adapter] = {
+    "autogluon.tabular.TabularPredictor": Adapter(_autogluon_dist, _autogluon_supports, points=False),
+    "skrub.SkrubLearner": Adapter(_skrub_learner_dist, lambda learner: hasattr(learner, "predict")),
+}
+"""By the name under which one imports the class."""

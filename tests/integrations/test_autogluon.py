@@ -1,0 +1,74 @@
+"""The distribution of AutoGluon's predictor, from its quantiles at the levels of skuq."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skuq import get_scorer, predict_dist, supports_dist
+from skuq.distributions import Normal, Quantiles
+from skuq.exceptions import NotProbabilisticError
+from skuq.integrations.autogluon import quantile_levels
+from skuq.metrics import crps_loss, pinball_loss, uncertainty_report
+from skuq.prediction._point import point_predict
+from tests.integrations.automl import X, Y, installed
+
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(240)]
+
+FRAME = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])]).assign(y=Y)
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory):
+    tabular = installed("autogluon.tabular")
+    made = tabular.TabularPredictor(
+        "y",
+        problem_type="quantile",
+        quantile_levels=quantile_levels(9),
+        path=str(tmp_path_factory.mktemp("autogluon")),
+        verbosity=0,
+    )
+    assert supports_dist(made)
+    models = {"GBM": {"num_boost_round": 30}, "XT": {"n_estimators": 20}}
+    return made.fit(FRAME, hyperparameters=models, time_limit=60, num_cpus=1, fit_weighted_ensemble=False)
+
+
+def test_levels_are_even_with_one_more_on_each_side():
+    assert quantile_levels() == [0.01, *(round(0.05 * i, 2) for i in range(1, 20)), 0.99]
+    assert quantile_levels(99) == [round(0.01 * i, 2) for i in range(1, 100)]
+    with pytest.raises(ValueError, match="`n_levels` must"):
+        quantile_levels(2)
+
+
+def test_the_mean_pinball_loss_over_the_levels_is_about_half_the_crps():
+    dist = Normal(np.full(len(Y), Y.mean()), Y.std())
+    assert 2 * pinball_loss(Y, dist, levels=quantile_levels()) == pytest.approx(crps_loss(Y, dist), rel=0.1)
+
+
+def test_the_distribution_has_the_predictors_own_sorted_quantiles(predictor):
+    levels = predictor.quantile_levels
+    crossed = 0
+    for name in predictor.model_names():
+        predictor.set_model_best(name)
+        own = predictor.predict(FRAME).to_numpy(dtype=float)
+        crossed += (np.diff(own, axis=1) < 0).sum()
+        dist = predict_dist(predictor, FRAME)
+        assert isinstance(dist, Quantiles)
+        np.testing.assert_array_equal(dist.quantile(levels), np.sort(own, axis=1))
+    assert crossed > 0  # LightGBM's do, so that the sorting is tested
+
+
+def test_scorer_and_report_take_the_predictor(predictor):
+    dist = predict_dist(predictor, FRAME)
+    score = get_scorer("neg_crps")(predictor, FRAME.drop(columns="y"), FRAME["y"])
+    assert score == -crps_loss(Y, dist)
+    report = uncertainty_report(Y, dist, metrics=["crps"], n_resamples=0, n_simulations=0)
+    assert report.loc["crps", "value"] == -score
+    np.testing.assert_array_equal(point_predict(predictor, FRAME), dist.mean())
+
+
+def test_other_problems_have_no_distribution(tmp_path):
+    tabular = installed("autogluon.tabular")
+    made = tabular.TabularPredictor("y", problem_type="regression", path=str(tmp_path), verbosity=0)
+    assert not supports_dist(made)
+    with pytest.raises(NotProbabilisticError, match="made for 'regression' problems"):
+        predict_dist(made, FRAME)
