@@ -104,7 +104,8 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     rate = check_single_coverage(false_alarm, "false_alarm")
     coverage = _check_periods(periods)
     rows = [_row_of(accumulator) for accumulator in periods.values()]
-    table = pd.DataFrame(rows, index=pd.Index(list(periods), name="period"))
+    # Labels may be tuples, such as year and month.
+    table = pd.DataFrame(rows, index=pd.Index(list(periods), name="period", tupleize_cols=False))
     n = table["n"].to_numpy()
     inside = np.round(n * table["coverage"].to_numpy())
     # Half of the rate belongs to the tests of coverage: an interval without the nominal coverage is flagged.

@@ -191,6 +191,12 @@ def test_quantile_columns_have_a_table_too():
     assert row["pit_distance"] == pytest.approx(of_normal["pit_distance"], abs=1e-12)
 
 
+def test_labels_may_be_tuples():
+    rng = np.random.default_rng(14)
+    labels = [(2025, 12), (2026, 1)]
+    assert calibration_drift({label: period(50, rng) for label in labels}).index.tolist() == labels
+
+
 def test_a_standard_deviation_of_zero_in_every_row():
     y = np.array([0.0, 1.0, 2.0])
     row = calibration_drift({0: MetricAccumulator("crps", "mpiw", **PARTS).update(y, (y + 1, 0 * y))}).loc[0]
