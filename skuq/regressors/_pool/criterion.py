@@ -44,7 +44,7 @@ _GRID = np.concatenate([_TAIL, np.linspace(0.01, 0.99, 99), 1 - _TAIL[::-1]])
 
 @dataclass(frozen=True, eq=False)
 class Pool(ABC):
-    """Forecasts of m members for n rows, and what weights are found by.
+    """Forecasts of m members for n rows, from which the weights are computed.
 
     Attributes
     ----------
