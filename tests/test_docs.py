@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import json
 import re
 import runpy
@@ -24,6 +26,7 @@ from sklearn.preprocessing import StandardScaler
 import skuq
 from skuq import classifiers, distributions, metrics, recalibration, regressors
 from skuq.metrics._spec import all_specs
+from skuq.regressors._method_rules import METHOD_RULES
 
 ROOT = Path(__file__).resolve().parent.parent
 RST_BLOCK = re.compile(r"^\.\. code-block:: python\n(?P<code>(?:\n|[ \t]+.*\n?)+)", re.MULTILINE)
@@ -425,6 +428,21 @@ SOURCES = {
     "Sluijterman": ("neunet.2024.106203", "How to evaluate uncertainty estimates in machine learning"),
 }
 REFERENCE = re.compile(r"^    \.\. \[\d\] (?P<text>.*(?:\n {7}.*)*)", re.MULTILINE)
+
+
+def test_the_guide_on_methods_prints_all_rules(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    text = runpy.run_path(str(ROOT / "docs" / "method_table.py"))["method_rules"]()
+    for rule in METHOD_RULES:
+        assert text.count(f"{rule.estimators} | ``{rule.method}`` | {rule.fits} | {rule.evidence}") == 1
+    guide = (ROOT / "docs" / "guides" / "how_to" / "choose_a_method.py").read_text("utf-8")
+    assert ".. include:: /reference/generated/method-rules.inc" in guide
+
+
+def test_the_docstring_lists_the_methods_of_the_rules_in_their_order():
+    listed = re.findall(r'^"(\w+)"  +\S', inspect.getdoc(regressors.UncertaintyRegressor), re.MULTILINE)
+    each_once = [method for method, _ in itertools.groupby(rule.method for rule in METHOD_RULES)]
+    assert [method for method, _ in itertools.groupby(listed)] == each_once
 
 
 def test_references_name_the_papers_that_exist():

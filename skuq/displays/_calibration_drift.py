@@ -190,7 +190,7 @@ class CalibrationDriftDisplay(Drawn):
             (self.flagged_,) = self.ax_.plot(place[flag], value[flag], **merged)
 
     def _draw_reference(self, unit: float, style: Style) -> None:
-        """Draw the value of a calibrated model, once on each axes, where it is known."""
+        """Draw the value of a calibrated model, once on each axes, where there is one."""
         self.ref_line_: Line2D | None = None
         values = {
             "coverage": (self.coverage, f"Nominal coverage ({percent(self.coverage)})"),

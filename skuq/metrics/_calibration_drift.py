@@ -31,7 +31,8 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     ----------
     periods : mapping of label to MetricAccumulator
         Accumulated rows of each period, in the order of time, all with the same `coverage`. Each needs the
-        metrics "crps" and "mpiw" and the curves "calibration" and "reliability", as it has by default.
+        metrics "crps" and "mpiw" and the curves "calibration" and "reliability", as it has by default;
+        forecasts with atoms have no log score and need ``MetricAccumulator("crps", "mpiw")``.
     false_alarm : float, default=0.01
         Largest probability that a calibrated model is flagged in any of the periods, in (0, 1).
 
@@ -68,9 +69,11 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     -----
     The coverage is tested by the binomial distribution on both sides, and its intervals are those of Clopper
     and Pearson; the PIT is tested by the Kolmogorov-Smirnov distance at the levels of the accumulators. Both
-    hold for any number of rows. With m periods, Holm's method adjusts the 2 m p-values [1]_. A change that
-    keeps the PIT uniform, as more noise that the model has predicted, is no loss of calibration and shows in
-    the CRPS and the width alone.
+    hold for any number of rows. Central intervals of calibrated forecasts with atoms (point masses, as those
+    of counts or of an `Empirical` distribution) cover more than nominal: for these only too low a coverage is
+    tested, and intervals that are too wide show in the PIT. With m periods, Holm's method adjusts the 2 m
+    p-values [1]_. A change that keeps the PIT uniform, as more noise that the model has predicted, is no loss
+    of calibration and shows in the CRPS and the width alone.
 
     No fitted model is calibrated exactly: of very many rows, small deviations are flagged too. `low`, `high`
     and `pit_distance` show their size.
@@ -101,14 +104,18 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     rate = check_single_coverage(false_alarm, "false_alarm")
     coverage = _check_periods(periods)
     rows = [_row_of(accumulator) for accumulator in periods.values()]
-    table = pd.DataFrame(rows, index=pd.Index(list(periods), name="period"))
+    # Labels may be tuples, such as year and month.
+    table = pd.DataFrame(rows, index=pd.Index(list(periods), name="period", tupleize_cols=False))
     n = table["n"].to_numpy()
     inside = np.round(n * table["coverage"].to_numpy())
     # Half of the rate belongs to the tests of coverage: an interval without the nominal coverage is flagged.
     low, high = _binomial_interval(inside, n, rate / (2 * len(table)))
     table.insert(2, "low", low)
     table.insert(3, "high", high)
-    by_coverage = 2 * np.minimum(binom.cdf(inside, n, coverage), binom.sf(inside - 1, n, coverage))
+    too_few, too_many = binom.cdf(inside, n, coverage), binom.sf(inside - 1, n, coverage)
+    # A central interval whose bound is an atom covers more than nominal, though the forecast is calibrated.
+    atoms = [accumulator.has_atoms for accumulator in periods.values()]
+    by_coverage = np.where(atoms, too_few, 2 * np.minimum(too_few, too_many))
     adjusted = _holm(np.append(by_coverage, kstwo.sf(table["pit_distance"], n)))
     table["p_coverage"], table["p_pit"] = np.split(adjusted, 2)
     table["flag"] = (table["p_coverage"] <= rate) | (table["p_pit"] <= rate)
@@ -146,7 +153,7 @@ def _check_periods(periods: Mapping[Any, MetricAccumulator]) -> float:
 
 
 def _row_of(accumulator: MetricAccumulator) -> dict[str, float]:
-    """Return what a period has before any other is known."""
+    """Return the numbers of one period, without those that depend on the others."""
     metrics, bins = accumulator.result(), accumulator.reliability_table()
     curve = accumulator.calibration_curve()
     square, variance = (

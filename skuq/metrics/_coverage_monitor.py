@@ -36,7 +36,8 @@ class CoverageMonitor:
         Largest probability that a model with this coverage ever causes an alarm, in (0, 1).
     alternative : {"less", "greater", "two-sided"}, default="less"
         Whether the test is against too low a coverage, too high a one, or both. With "less" the null
-        hypothesis is a coverage of at least the nominal one, as conformal intervals have.
+        hypothesis is a coverage of at least the nominal one, as conformal intervals have, and central
+        intervals of calibrated forecasts with atoms, for which the other two cause false alarms.
 
     Attributes
     ----------

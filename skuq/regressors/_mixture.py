@@ -247,7 +247,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
-        """Check what ``fit`` was given; ``params`` are what each member's ``fit`` is given, by its name."""
+        """Check the arguments of ``fit``; ``params`` has those of each member's ``fit``, by its name."""
         members = self._members()
         if not routing_enabled():
             data = read_training(self, X, y, sample_weight, fit_params, caller, route_weight=False)
@@ -387,7 +387,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Say who gets which metadata: ``groups`` the splitter, the rest the members' ``fit``.
+        """Return the routing of metadata: ``groups`` to the splitter, the rest to the members' ``fit``.
 
         Returns
         -------
@@ -397,7 +397,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return router_for(self, **{name: one for name, one in self.estimators if not is_dropped(one)})
 
     def __sklearn_tags__(self) -> Tags:
-        """Say what all members take; X is passed on to them as it is."""
+        """Return the tags, of which those of the input hold for all members: X is passed on as it is."""
         tags = super().__sklearn_tags__()
         try:
             members = [get_tags(one) for _, one in self.estimators if not is_dropped(one)]

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest, kstest
+from scipy.stats import binom, binomtest, kstest
 
-from skuq.distributions import Normal, Quantiles
+from skuq.distributions import Empirical, Normal, Quantiles
 from skuq.metrics import (
     CoverageMonitor,
     MetricAccumulator,
@@ -15,6 +15,7 @@ from skuq.metrics import (
     prediction_interval_coverage,
 )
 
+LEVELS = np.arange(1, 100) / 100
 PARTS = {"curves": ["calibration", "reliability"]}
 
 
@@ -96,6 +97,39 @@ def test_a_table_of_calibrated_periods_is_flagged_as_rarely_as_stated():
     assert sum(table_of([1.0] * 4, rng, 100, false_alarm=0.1)["flag"].any() for _ in range(60)) <= 6
 
 
+@pytest.mark.parametrize(
+    "dist",
+    [
+        Empirical([np.arange(9)], [binom.pmf(np.arange(9), 8, 0.4)]),
+        Quantiles(LEVELS, np.maximum(Normal(0.5, 1.0).quantile(LEVELS), 0.0)),
+    ],
+    ids=["counts", "half of the targets zero"],
+)
+def test_calibrated_forecasts_with_atoms_are_flagged_as_rarely_as_stated(dist):
+    rng = np.random.default_rng(12)
+    periods = {
+        day: MetricAccumulator("crps", "mpiw", **PARTS).update(
+            dist.quantile(rng.uniform(size=1000))[0], dist[np.zeros(1000, dtype=int)]
+        )
+        for day in range(20)
+    }
+    table = calibration_drift(periods, false_alarm=0.1)
+    assert table["low"].max() > 0.9  # more than nominal
+    assert not table["flag"].any()
+
+
+@pytest.mark.parametrize("error", [-1.0, 1.0])
+def test_forecasts_with_atoms_that_lost_their_calibration_are_flagged(error):
+    rng = np.random.default_rng(13)
+    probability = 1 / (1 + np.exp(-error))
+    dist = Empirical(
+        np.tile(np.arange(31.0), (1000, 1)), np.tile(binom.pmf(np.arange(31), 30, 0.5), (1000, 1))
+    )
+    shifted = MetricAccumulator("crps", "mpiw", **PARTS).update(rng.binomial(30, probability, 1000), dist)
+    wide = MetricAccumulator("crps", "mpiw", **PARTS).update(rng.integers(13, 18, 1000), dist)
+    assert calibration_drift({"shifted": shifted, "too wide": wide})["flag"].all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [20, 400])
 def test_false_alarms_of_400_streams(n):
@@ -155,6 +189,12 @@ def test_quantile_columns_have_a_table_too():
     of_normal = calibration_drift({0: MetricAccumulator(levels=levels).update(y, dist)}).loc[0]
     assert row["coverage"] == pytest.approx(of_normal["coverage"], abs=1e-12)
     assert row["pit_distance"] == pytest.approx(of_normal["pit_distance"], abs=1e-12)
+
+
+def test_labels_may_be_tuples():
+    rng = np.random.default_rng(14)
+    labels = [(2025, 12), (2026, 1)]
+    assert calibration_drift({label: period(50, rng) for label in labels}).index.tolist() == labels
 
 
 def test_a_standard_deviation_of_zero_in_every_row():

@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from skuq.distributions import StudentT
+from skuq.distributions import Normal, Quantiles, StudentT
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import prediction_interval_coverage
 from skuq.prediction import predict_dist
@@ -227,6 +227,24 @@ def test_where_no_factor_helps_the_levels_are_mapped():
     front = UncertaintyRegressor(HeavyTailed(), random_state=0).fit(X, y)
     assert isinstance(front.estimator_.recalibrators_[0].recalibrator_, IsotonicRecalibrator)
     assert 0.87 < prediction_interval_coverage(y, front.fit_transform(X, y)) < 0.93
+
+
+class SeparatesQuantiles(Ridge):
+    """Quantiles that lie too close together, with an epistemic part."""
+
+    def predict_dist(self, X):
+        levels, points = [0.1, 0.5, 0.9], self.predict(X)
+        return Quantiles(levels, Normal(points, 0.5).quantile(levels), np.full(len(X), 0.2))
+
+
+def test_quantiles_keep_their_epistemic_part_where_one_factor_recalibrates_them():
+    X, y = linear_world(300)
+    front = UncertaintyRegressor(SeparatesQuantiles(), random_state=0).fit(X, y)
+    recalibrator = front.estimator_.recalibrators_[0].recalibrator_
+    assert isinstance(recalibrator, StdScalingRecalibrator)
+    expected = recalibrator.transform(front.estimator_.estimators_[0].predict_dist(X)).epistemic()
+    np.testing.assert_allclose(front.predict_dist(X).epistemic().std(), expected.std())
+    assert (expected.std() > 0.2).all()
 
 
 class Certain(Ridge):

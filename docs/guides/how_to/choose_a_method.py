@@ -2,15 +2,10 @@
 Choose an uncertainty method
 ============================
 
-Start with :class:`~skuq.regressors.UncertaintyRegressor`. It picks a method suited to
-the estimator:
+Start with :class:`~skuq.regressors.UncertaintyRegressor`. It takes the method of the
+first of these rules that applies to the estimator:
 
-* The estimator has a distribution of its own, or a quantile loss: that distribution,
-  or quantiles at several levels, with intervals recalibrated on out-of-fold rows.
-* The distribution is the posterior of a model (``BayesianRidge``) or was calibrated on
-  held-out rows already: it is used as it is.
-* A forest of 50 trees or more on bootstrap rows: its out-of-bag rows.
-* All others: a model of their out-of-fold errors.
+.. include:: /reference/generated/method-rules.inc
 
 A posterior is exact under the assumptions of its model only; ``method="recalibrated"``
 recalibrates it as well, and ``"native"`` and ``"quantile"`` recalibrate nothing. Change

@@ -86,6 +86,9 @@ class MetricAccumulator:
         Number of rows so far, without those of weight 0.
     total_weight : float
         Sum of their weights.
+    has_atoms : bool
+        Whether a forecast so far has atoms (point masses), so that its central interval may cover more than
+        nominal.
     exact : dict of str to bool
         Whether each metric is that of all rows up to rounding, or computed from a histogram.
 
@@ -192,6 +195,11 @@ class MetricAccumulator:
     def total_weight(self) -> float:
         """Sum of the weights of the rows so far."""
         return self._total
+
+    @property
+    def has_atoms(self) -> bool:
+        """Whether a forecast so far has atoms, so that its central interval may cover more than nominal."""
+        return self._values is not None and bool(self._value(self._tables["atoms"]))
 
     @property
     def exact(self) -> dict[str, bool]:

@@ -14,7 +14,7 @@ from skuq.metrics._accumulator.plans import (
     plan_of_mean,
     reliability_plan,
 )
-from skuq.metrics._accumulator.statistics import below_median_rows
+from skuq.metrics._accumulator.statistics import AtomBlocks, below_median_rows
 from skuq.metrics._intervals import coverage_rows
 from skuq.metrics._make_scorer import require_spec
 from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, find_spec
@@ -108,7 +108,10 @@ def _has_default(spec: MetricSpec, key: str) -> bool:
 def plans_of_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
     """Return the plans of the curves and of what the headline of the report needs."""
     accuracy, coverage, curves = (arguments[name] for name in ("accuracy", "coverage", "curves"))
-    plans = {"inside": plan_of_mean(coverage_rows, {"coverage": coverage})}
+    plans = {
+        "inside": plan_of_mean(coverage_rows, {"coverage": coverage}),
+        "atoms": Plan((AtomBlocks(),), bool, exact=True),
+    }
     if curves:
         plans["below"] = plan_of_mean(below_median_rows, {})
     if "calibration" in curves:

@@ -151,6 +151,13 @@ class TargetMoments(Statistic):
         return Moments(block.total, float(block.y[0]) + shift, square, low, high)
 
 
+class AtomBlocks(Statistic):
+    """Number of blocks in which a forecast has atoms."""
+
+    def of(self, block: Block) -> int:
+        return int(isinstance(block.forecast, Distribution) and not block.forecast.has_density)
+
+
 class SquaresByStd(Statistic):
     """Predicted variance and squared error, in bins of the predicted standard deviation.
 

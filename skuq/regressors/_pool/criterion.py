@@ -44,7 +44,7 @@ _GRID = np.concatenate([_TAIL, np.linspace(0.01, 0.99, 99), 1 - _TAIL[::-1]])
 
 @dataclass(frozen=True, eq=False)
 class Pool(ABC):
-    """Forecasts of m members for n rows, and what weights are found by.
+    """Forecasts of m members for n rows, from which the weights are computed.
 
     Attributes
     ----------
@@ -92,10 +92,10 @@ class Pool(ABC):
         least = self._least(rows, share)
         gains = self.scores(equal, rows) - self.scores(least, rows)
         gain = float(share @ gains)
-        if gain <= 0:
-            return equal
         error = float(share @ (gains - gain) ** 2) / total  # squared standard error
-        return np.asarray(equal + max(0.0, 1 - error / gain**2) * (least - equal))
+        if gain <= 0 or gain**2 <= error:
+            return equal
+        return np.asarray(equal + (1 - error / gain**2) * (least - equal))
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,6 +90,12 @@ def test_units_and_the_order_of_members_do_not_matter(kind):
 
 
 @POOLS
+def test_tiny_targets_have_weights(kind):
+    members = [Normal(np.full(N, loc), 1e-170) for loc in (0.0, 1e-170)]
+    assert kind.of(members, np.full(N, 1e-171), None).weights(EVERY).sum() == pytest.approx(1)
+
+
+@POOLS
 def test_without_rows_weights_are_equal(kind):
     np.testing.assert_allclose(kind.of(MEMBERS, Y, None).weights(~EVERY), 1 / 3)
     assert kind.of(MEMBERS[:1], Y, None).weights(EVERY).tolist() == [1.0]
