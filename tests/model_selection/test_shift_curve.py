@@ -84,6 +84,21 @@ def test_a_transform_moves_the_tested_rows_alone():
     assert (np.diff(scores["picp"].mean(axis=1)) < 0).all()
 
 
+def add_in_place(X, severity, random_state):
+    X += severity
+    return X
+
+
+@pytest.mark.parametrize("container", [np.array, pd.DataFrame])
+def test_a_transform_in_place_does_not_add_up(container):
+    features = container(X)
+    options = {"severities": [2, 0, 2], "scoring": "picp", "cv": FOLDS}
+    found = shift_curve(BayesianRidge(), features, Y, shift=add_in_place, **options)
+    expected = shift_curve(BayesianRidge(), features, Y, shift=lambda X, severity, _: X + severity, **options)
+    np.testing.assert_array_equal(found["picp"], expected["picp"])
+    np.testing.assert_array_equal(features, X)
+
+
 def test_each_fold_is_fitted_once_and_scorers_share_predictions():
     Counting.fits = Counting.predictions = 0
     shift_curve(
@@ -254,6 +269,8 @@ def test_a_direction_that_is_none_is_named(tilt, rows, error, message):
     [
         ({"severities": 1.0}, ValueError, r"`severities` must have shape \(n_severities,\)"),
         ({"severities": []}, ValueError, "`severities`"),
+        ({"shift": lambda X, severity, seed: X[:5]}, ValueError, "`shift` must return as many rows .* got 5"),
+        ({"shift": lambda X, severity, seed: None}, ValueError, "`shift` must return as many rows .* got 0"),
         ({"severities": [np.inf]}, ValueError, "`severities` must be finite"),
         ({"shift": 2}, TypeError, "`shift` must be a Tilt or a function"),
         ({"scoring": "picq"}, ValueError, "`name` must be one of skuq's scorers, got 'picq'"),
