@@ -28,6 +28,7 @@ from skuq._validation import (
     as_float_array,
     check_finite,
     check_integer,
+    check_number,
     check_random_state,
 )
 from skuq.metrics import get_scorer
@@ -84,14 +85,17 @@ class Tilt:
         X : array-like of shape (n, n_features)
             Features.
         severity : float
-            Strength of the shift; 0 leaves the rows as they are.
+            Strength of the shift, finite; 0 leaves the rows as they are.
 
         Returns
         -------
         weight : ndarray of shape (n,)
-            Positive, with the sum n.
+            Non-negative, with the sum n.
         """
-        exponent = severity * self._position(X)
+        table = X if hasattr(X, "shape") else np.asarray(X)
+        if len(table.shape) != 2:
+            raise ValueError(f"`X` must have shape (n, n_features), got {table.shape}.")
+        exponent = check_number(severity, "severity") * self._position(table)
         weight = np.exp(exponent - exponent.max())  # the largest is 1, so that none overflows
         return np.asarray(weight * (weight.size / weight.sum()))
 

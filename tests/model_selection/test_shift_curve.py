@@ -237,6 +237,15 @@ def test_a_normal_column_moves_by_the_severity():
     assert np.average(z[:, 0], weights=weight) == pytest.approx(0.7, abs=0.01)
 
 
+def test_rows_of_a_tilt_may_be_lists():
+    np.testing.assert_array_equal(Tilt(1).weights(X.tolist(), 0.5), Tilt(1).weights(X, 0.5))
+
+
+def test_a_tilt_of_infinite_severity_is_an_error():
+    with pytest.raises(ValueError, match="`severity` must be finite, got inf"):
+        Tilt(0).weights(X, np.inf)
+
+
 def test_weights_of_an_extreme_tilt_do_not_overflow():
     weight = Tilt(0).weights(np.array([[0.0], [1000.0], [2000.0]]), 5.0)
     assert weight.tolist() == [0.0, 0.0, 3.0]
@@ -254,6 +263,7 @@ def test_weights_of_an_extreme_tilt_do_not_overflow():
         (Tilt([np.nan] * 10), X, ValueError, "`direction` must be finite"),
         (Tilt("word"), pd.DataFrame({"word": ["a"]}), TypeError, "`X` must hold real numbers"),
         (Tilt(0), np.array([[np.nan]]), ValueError, "`X` must be finite"),
+        (Tilt(0), [1.0, 2.0], ValueError, r"`X` must have shape \(n, n_features\), got \(2,\)"),
     ],
 )
 def test_a_direction_that_is_none_is_named(tilt, rows, error, message):
