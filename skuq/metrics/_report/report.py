@@ -247,11 +247,12 @@ def _rows(
 
 def _are_two_classes(y_true: ArrayLike, table: np.ndarray) -> bool:
     """Return whether two columns are probabilities of two classes rather than bounds."""
-    y = np.asarray(y_true)
-    if kind_of(y.ravel()) in ("texts", "truth values"):
+    y = np.ravel(np.asarray(y_true))
+    if kind_of(y) in ("texts", "truth values"):
         return True
-    # bounds of targets with two values hardly have the mean 0.5 in each row
-    return table.dtype.kind == "f" and len(pd.unique(y.ravel())) <= 2 and np.allclose(table.sum(axis=1), 1)
+    # bounds hardly have the mean 0.5 in each row where targets repeat two values
+    repeats_two_values = len(pd.unique(y)) <= min(2, y.size - 1)
+    return table.dtype.kind == "f" and repeats_two_values and np.allclose(table.sum(axis=1), 1)
 
 
 def _settings(options: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:

@@ -92,8 +92,8 @@ def test_two_classes_need_their_labels():
 
 
 def test_two_columns_without_labels_are_bounds():
-    for y, bounds in (([0, 1, 1], [[-1, 0.5]] * 3), ([0.2, 0.4, 0.6], [[0.05, 0.95]] * 3)):
-        assert "picp" in report_of(y, bounds, **QUICK).index
+    for y, row in (([0, 1, 1], [-1, 0.5]), ([0.2, 0.4], [0.05, 0.95]), ([0.2, 0.4, 0.6], [0.05, 0.95])):
+        assert "picp" in report_of(y, np.tile(row, (len(y), 1)), **QUICK).index
 
 
 @pytest.mark.parametrize(
