@@ -3,8 +3,8 @@ How far may the data move? ShiftCurveDisplay
 ============================================
 
 :class:`~skuq.displays.ShiftCurveDisplay` draws a score of :func:`~skuq.model_selection.shift_curve` against
-the severity of a shift of the test rows: here sensor noise, in standard deviations of each feature, that the
-models have not seen. Models are fitted once a fold, on rows without it.
+the severity of a shift of the test rows: here sensor noise, in standard deviations of each feature.
+Models are fitted once a fold, on rows without it.
 """
 
 import matplotlib.pyplot as plt
@@ -46,4 +46,4 @@ plt.show()
 
 # %%
 # The conformal intervals of the forest have half of the width, and lose their coverage with little noise.
-# Their width does not change, and so gives no warning. Least squares knows less, and loses less.
+# Their width does not change, and so does not indicate it. Least squares is less accurate, and loses less.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from skuq._typing import ArrayLike
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_coverage, check_option
 from skuq.displays._class_display import ClassDisplay
 from skuq.displays._display import as_list
@@ -177,7 +177,7 @@ class PredictionSetDisplay(ClassDisplay):
         labels : array-like of shape (K,), default=None
             Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`,
             which must then hold them all.
-        coverages : array-like of shape (k,), default=None
+        coverages : float or array-like of shape (k,), default=None
             Nominal coverages; None takes 14 from 0.05 to 0.99. Required for sets.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
@@ -200,7 +200,7 @@ class PredictionSetDisplay(ClassDisplay):
     @classmethod
     def _table(cls, y_true: ArrayLike, y_pred: Any, **options: Any) -> pd.DataFrame:
         coverages = options.pop("coverages", None)
-        nominal = np.atleast_1d(check_coverage(COVERAGES if coverages is None else coverages, "coverages"))
+        nominal = _nominal(coverages)
         forecast = np.asarray(y_pred)
         is_sets = forecast.dtype == np.bool_
         if is_sets and (coverages is None or forecast.shape[2:] != nominal.shape):
@@ -226,6 +226,11 @@ class PredictionSetDisplay(ClassDisplay):
     @classmethod
     def _predict(cls, estimator: Any, X: Any, options: dict[str, Any]) -> Any:
         """Return the probabilities, or sets where the estimator's own are not those of these."""
-        coverages = options.setdefault("coverages", COVERAGES)
+        options["coverages"] = coverages = _nominal(options.get("coverages"))
         proba, sets = class_proba(estimator, X), predict_set(estimator, X, coverages)
         return proba if np.array_equal(sets, prediction_set(proba, coverages)) else sets
+
+
+def _nominal(coverages: ArrayLike | None) -> FloatArray:
+    """Return the nominal coverages that are drawn, shape (k,)."""
+    return np.atleast_1d(check_coverage(COVERAGES if coverages is None else coverages, "coverages"))

@@ -1,4 +1,4 @@
-"""Validation of the arguments of metrics of classes, and the codes by which kernels know the classes.
+"""Validation of the arguments of metrics of classes, and the codes that stand for classes in kernels.
 
 A code is the column of a class in the forecast, or -1 for a label that the forecast has no column for: such a
 label had no probability, so that it is never in a set and never the predicted class.
@@ -67,6 +67,11 @@ def check_class_forecast(
 ) -> ClassForecast:
     """Return probabilities, or sets as a boolean array, of shape (n, K)."""
     array = np.asarray(y_pred)
+    if array.dtype.kind in "iu" and array.ndim == 2 and np.any(array.sum(axis=1) != 1):  # as those of crepes
+        raise TypeError(
+            f"`y_pred` must be of dtype bool where it holds sets, got {array.dtype}. Pass "
+            "`y_pred.astype(bool)`, or probabilities that sum to 1 in each row."
+        )
     if array.dtype != np.bool_:
         array = check_proba(y_pred, "y_pred")
     elif needs_proba:
@@ -109,7 +114,7 @@ def check_labels(
         raise ValueError(f"`labels` must have shape ({n_classes},), one a column, got {known.shape}.")
     if len(pd.unique(known)) < n_classes:
         raise ValueError(f"`labels` must differ, got {known.tolist()}.")
-    if _kind(y) != _kind(known):
+    if kind_of(y) != kind_of(known):
         here, there = y[:1].tolist()[0], known[:1].tolist()[0]
         raise TypeError(f"`labels` must be of the kind of `y_true`, got {there!r} there and {here!r} here.")
     return pd.Index(known).get_indexer(pd.Index(y)).astype(np.intp), known
@@ -145,7 +150,7 @@ def _as_labels(values: Any, name: str) -> np.ndarray:
     return array
 
 
-def _kind(labels: np.ndarray) -> str:
+def kind_of(labels: np.ndarray) -> str:
     """Return what labels are: pandas finds labels of one kind in another nowhere, and 1 is not True."""
     if labels.dtype == object and all(isinstance(each, str) for each in labels):
         return "texts"

@@ -21,8 +21,9 @@ NORMS = ("l1", "squared", "debiased")
 def _confidence(codes: IntArray, proba: ClassForecast, column: int | None) -> tuple[FloatArray, FloatArray]:
     """Return probabilities of one class, or of the most probable one, and whether it is the observed one."""
     predicted = np.argmax(proba, axis=1) if column is None else np.full(len(codes), column)
-    confidence = proba[np.arange(len(codes)), predicted]
-    return confidence.astype(np.float64), (codes == predicted).astype(np.float64)
+    # rows sum to 1 within a tolerance only
+    confidence = np.minimum(proba[np.arange(len(codes)), predicted], 1.0, dtype=np.float64)
+    return confidence, (codes == predicted).astype(np.float64)
 
 
 def _bins(confidence: FloatArray, n_bins: int, strategy: str, weight: FloatArray | None) -> Bins:

@@ -141,7 +141,9 @@ def mean_set_size(
     r"""Mean number of classes in the prediction sets.
 
     How precise are the sets? A property of the forecasts alone, to be read beside their coverage: among sets
-    of the same coverage, smaller ones are better. It is not proper: empty sets are smallest.
+    of the same coverage, smaller ones are better. It is not proper: empty sets are smallest. Its scorer
+    keeps the sign, so that a search selects large sets; ``make_scorer("set_size", greater_is_better=False)``
+    selects small ones.
 
     Parameters
     ----------
@@ -232,7 +234,9 @@ def set_coverage_error(
     of calibration. The sum of the probabilities in each set is what the forecast claims for it, and coverage
     minus its mean is 0 for a calibrated forecast, whatever the number of classes. It ignores the size of the
     sets, so it is not proper: the same shares of the classes in every row have an error near 0. Select by the
-    log loss or the Brier score.
+    log loss or the Brier score. It is a property of ``predict_proba``: of a
+    `~skuq.classifiers.ConformalClassifier` the scorer evaluates the probabilities of the wrapped classifier,
+    not the conformal sets.
 
     Parameters
     ----------

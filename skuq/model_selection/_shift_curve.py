@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_validate
 from skuq._sklearn_compat import (
     BaseScorer,
     accepts_sample_weight,
+    count_rows,
     delayed,
     is_classifying,
     run_parallel,
@@ -26,6 +28,7 @@ from skuq._validation import (
     as_float_array,
     check_finite,
     check_integer,
+    check_number,
     check_random_state,
 )
 from skuq.metrics import get_scorer
@@ -82,14 +85,17 @@ class Tilt:
         X : array-like of shape (n, n_features)
             Features.
         severity : float
-            Strength of the shift; 0 leaves the rows as they are.
+            Strength of the shift, finite; 0 leaves the rows as they are.
 
         Returns
         -------
         weight : ndarray of shape (n,)
-            Positive, with the sum n.
+            Non-negative, with the sum n.
         """
-        exponent = severity * self._position(X)
+        table = X if hasattr(X, "shape") else np.asarray(X)
+        if len(table.shape) != 2:
+            raise ValueError(f"`X` must have shape (n, n_features), got {table.shape}.")
+        exponent = check_number(severity, "severity") * self._position(table)
         weight = np.exp(exponent - exponent.max())  # the largest is 1, so that none overflows
         return np.asarray(weight * (weight.size / weight.sum()))
 
@@ -147,8 +153,9 @@ def shift_curve(
         The target.
     shift : callable or Tilt
         Transform ``shift(X, severity, random_state) -> X`` of the test rows, such as added noise, a rotation
-        or a lost sensor, whose targets stay as they are; ``random_state`` is the same integer at all
-        severities of a fold. Or a `Tilt`, whose weights the scorers take as ``sample_weight``.
+        or a lost sensor, whose targets stay as they are. It is given a copy of X, and ``random_state`` is the
+        same integer at all severities of a fold. Or a `Tilt`, whose weights the scorers take as
+        ``sample_weight``.
     severities : array-like of shape (n_severities,)
         Strengths of the shift.
     scoring : str, callable, list, tuple or dict
@@ -172,6 +179,8 @@ def shift_curve(
     ------
     TypeError
         If a scorer takes no ``sample_weight``, which a `Tilt` needs.
+    ValueError
+        If the transform changes the number of rows.
 
     See Also
     --------
@@ -308,8 +317,18 @@ def _score_fold(
             scores = _scores(scorers, model, X, y, sample_weight=weight)
             found.append({**scores, EFFECTIVE_ROWS: weight.sum() ** 2 / np.square(weight).sum()})
         else:
-            found.append(_scores(scorers, model, shift(X, severity, seed), y))
+            found.append(_scores(scorers, model, _shifted(shift, X, severity, seed), y))
     return {name: np.array([each[name] for each in found], dtype=np.float64) for name in found[0]}
+
+
+def _shifted(shift: Transform, X: Any, severity: float, seed: int) -> Any:
+    """Return the rows that the transform returns, which must be as many."""
+    # a transform that works in place would else add up over the severities
+    shifted = shift(deepcopy(X), severity, seed)
+    n, n_shifted = count_rows(X), 0 if shifted is None else count_rows(shifted)
+    if n_shifted != n:
+        raise ValueError(f"`shift` must return as many rows as it is given, {n}, got {n_shifted}.")
+    return shifted
 
 
 def _scores(scorers: Mapping[str, Any], model: Any, X: Any, y: Any, **metadata: Any) -> dict[str, float]:

@@ -136,6 +136,12 @@ def test_a_conformal_classifier_is_drawn_by_its_own_sets():
     sets = model.predict_set(X, [0.6, 0.9])
     assert_array_equal(display.table["size"], sets.sum(axis=1).mean(axis=0))
     assert_array_equal(display.table["claimed"], [0.6, 0.9])
+    one = PredictionSetDisplay.from_estimator(model, X, WORDS, coverages=0.9)
+    assert_array_equal(one.table["size"], display.table["size"][1:])
+    logistic = model.estimator_
+    assert len(PredictionSetDisplay.from_estimator(logistic, X, WORDS, coverages=None).table) == 14
+    with pytest.raises(ValueError, match="`coverages` must lie strictly between 0 and 1, got 90"):
+        PredictionSetDisplay.from_estimator(model, X, WORDS, coverages=90)
 
 
 def test_what_is_shown_is_checked(forecast):

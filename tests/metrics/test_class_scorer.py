@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
+from skuq.classifiers import ConformalClassifier
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import expected_calibration_error, get_scorer, get_scorer_names, make_scorer, scorers
 from skuq.prediction import predict_set
@@ -70,7 +71,7 @@ def test_value_is_the_signed_metric_of_the_prediction(name, y):
 
 @each_name
 def test_a_fold_that_lacks_classes_has_a_finite_score(name):
-    """Sorted folds: each tests one class, and the model of each has not seen that class."""
+    """Sorted folds: each tests one class, which is not among the training rows of the fold."""
     scores = cross_val_score(MODEL, X, WORDS, cv=KFold(3), scoring=get_scorer(name), error_score="raise")
     assert np.isfinite(scores).all()
     model = MODEL.fit(X, WORDS)
@@ -131,6 +132,13 @@ def test_scorers_of_a_search_share_their_predictions():
     scoring = {**scorers("set_coverage", "set_size", "neg_ece", "neg_set_coverage_error"), "acc": "accuracy"}
     cross_validate(Counting(), X, Y, cv=3, scoring=scoring)
     assert Counting.calls == 6  # sets, and probabilities, of each fold
+
+
+def test_errors_of_a_conformal_classifier_are_those_of_its_probabilities():
+    model = ConformalClassifier(LogisticRegression(max_iter=1000), random_state=0).fit(X, Y)
+    for name in ("neg_set_coverage_error", "neg_ece"):
+        assert get_scorer(name)(model, X, Y) == get_scorer(name)(model.estimator_, X, Y)
+    assert get_scorer("set_size")(model, X, Y) < get_scorer("set_size")(model.estimator_, X, Y)
 
 
 def test_options_are_bound():

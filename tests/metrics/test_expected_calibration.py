@@ -109,6 +109,15 @@ def test_the_table_of_a_class_is_scikit_learns_curve():
     np.testing.assert_allclose(table["predicted"], predicted)
 
 
+@QUIET
+def test_a_probability_above_1_by_rounding_is_1():
+    proba = np.tile([1 + 5e-7, 0.0], (3, 1))
+    table = class_reliability_table([0, 0, 1], proba, labels=[0, 1])
+    assert table["predicted"].tolist() == [1.0]
+    assert table["standard_error"].tolist() == [0.0]
+    assert expected_calibration_error([0, 0, 1], proba, labels=[0, 1]) == pytest.approx(1 / 3, rel=1e-12)
+
+
 def test_bins_of_equal_weight_hold_as_many_rows():
     y, proba = calibrated(2000)
     table = class_reliability_table(y, proba, strategy="quantile", n_bins=8)

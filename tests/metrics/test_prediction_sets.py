@@ -167,6 +167,12 @@ def test_bad_input_is_named(y, y_pred, options, message):
         set_coverage_score(y, y_pred, **options)
 
 
+def test_sets_of_integers_are_named():
+    with pytest.raises(TypeError, match=r"`y_pred` must be of dtype bool where it holds sets, got int"):
+        set_coverage_score([0, 1], [[1, 1], [0, 1]])
+    assert set_coverage_score([0, 1], [[1, 0], [1, 0]]) == 0.5  # probabilities
+
+
 def test_labels_of_another_kind_are_named():
     with pytest.raises(TypeError, match="`labels` must be of the kind of `y_true`, got 0 there and 'a' here"):
         set_coverage_score(["a", "b", "a", "b"], PROBA, labels=[0, 1])

@@ -84,6 +84,21 @@ def test_a_transform_moves_the_tested_rows_alone():
     assert (np.diff(scores["picp"].mean(axis=1)) < 0).all()
 
 
+def add_in_place(X, severity, random_state):
+    X += severity
+    return X
+
+
+@pytest.mark.parametrize("container", [np.array, pd.DataFrame])
+def test_a_transform_in_place_does_not_add_up(container):
+    features = container(X)
+    options = {"severities": [2, 0, 2], "scoring": "picp", "cv": FOLDS}
+    found = shift_curve(BayesianRidge(), features, Y, shift=add_in_place, **options)
+    expected = shift_curve(BayesianRidge(), features, Y, shift=lambda X, severity, _: X + severity, **options)
+    np.testing.assert_array_equal(found["picp"], expected["picp"])
+    np.testing.assert_array_equal(features, X)
+
+
 def test_each_fold_is_fitted_once_and_scorers_share_predictions():
     Counting.fits = Counting.predictions = 0
     shift_curve(
@@ -222,6 +237,15 @@ def test_a_normal_column_moves_by_the_severity():
     assert np.average(z[:, 0], weights=weight) == pytest.approx(0.7, abs=0.01)
 
 
+def test_rows_of_a_tilt_may_be_lists():
+    np.testing.assert_array_equal(Tilt(1).weights(X.tolist(), 0.5), Tilt(1).weights(X, 0.5))
+
+
+def test_a_tilt_of_infinite_severity_is_an_error():
+    with pytest.raises(ValueError, match="`severity` must be finite, got inf"):
+        Tilt(0).weights(X, np.inf)
+
+
 def test_weights_of_an_extreme_tilt_do_not_overflow():
     weight = Tilt(0).weights(np.array([[0.0], [1000.0], [2000.0]]), 5.0)
     assert weight.tolist() == [0.0, 0.0, 3.0]
@@ -239,6 +263,7 @@ def test_weights_of_an_extreme_tilt_do_not_overflow():
         (Tilt([np.nan] * 10), X, ValueError, "`direction` must be finite"),
         (Tilt("word"), pd.DataFrame({"word": ["a"]}), TypeError, "`X` must hold real numbers"),
         (Tilt(0), np.array([[np.nan]]), ValueError, "`X` must be finite"),
+        (Tilt(0), [1.0, 2.0], ValueError, r"`X` must have shape \(n, n_features\), got \(2,\)"),
     ],
 )
 def test_a_direction_that_is_none_is_named(tilt, rows, error, message):
@@ -254,6 +279,8 @@ def test_a_direction_that_is_none_is_named(tilt, rows, error, message):
     [
         ({"severities": 1.0}, ValueError, r"`severities` must have shape \(n_severities,\)"),
         ({"severities": []}, ValueError, "`severities`"),
+        ({"shift": lambda X, severity, seed: X[:5]}, ValueError, "`shift` must return as many rows .* got 5"),
+        ({"shift": lambda X, severity, seed: None}, ValueError, "`shift` must return as many rows .* got 0"),
         ({"severities": [np.inf]}, ValueError, "`severities` must be finite"),
         ({"shift": 2}, TypeError, "`shift` must be a Tilt or a function"),
         ({"scoring": "picq"}, ValueError, "`name` must be one of skuq's scorers, got 'picq'"),

@@ -65,8 +65,8 @@ noisy = pd.DataFrame(rows, index=noise).round(2)
 noisy
 
 # %%
-# Neither keeps its coverage, and no width gives a warning. The forest, which knows
-# more, loses more. The intervals of a Gaussian process widen where rows are unlike
+# Neither keeps its coverage, and no width indicates it. The forest, which is more
+# accurate, loses more. The intervals of a Gaussian process widen where rows are unlike
 # the training rows, and lose less: see :doc:`/replications/kompa-2021-shift`.
 #
 # 2. Some rows become more frequent

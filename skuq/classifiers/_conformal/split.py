@@ -74,6 +74,11 @@ def fit_split(data: LabelledRows, settings: SetSettings, split: Split | None) ->
         fitted, proba = result.estimators[0], result.predictions[0]
     classes = classes_of(fitted)
     codes = codes_of(data.labels[calibrating], classes)
+    if split is None and (codes < 0).all():  # each would be a miss, and each set hold all classes
+        raise ValueError(
+            f"`y` must hold labels of the frozen classifier, which has the classes {classes[:10].tolist()}, "
+            f"got none of them but {data.labels[:1].tolist()[0]!r} at row 0."
+        )
     if settings.group_by == BY_CLASS:
         # a label without training rows is in no set, and is no row of any other class
         known = codes >= 0

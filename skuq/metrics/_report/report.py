@@ -17,7 +17,7 @@ from skuq._validation import DEFAULT_COVERAGE, check_integer, check_random_state
 from skuq.distributions import Distribution
 from skuq.distributions._unreachable_levels import warn_of_unreachable_level
 from skuq.exceptions import SmallSampleWarning
-from skuq.metrics._class_inputs import check_class_forecast, draw_codes
+from skuq.metrics._class_inputs import check_class_forecast, draw_codes, kind_of
 from skuq.metrics._inputs import check_interval_bounds, is_bounds
 from skuq.metrics._make_scorer import check_options, require_spec
 from skuq.metrics._report.records import assemble, record
@@ -110,8 +110,8 @@ def uncertainty_report(
         interval metrics are reported. Of a classifier, the probabilities of all classes, of shape (n, K), or
         its prediction sets as a boolean array.
     labels : array-like of shape (K,), default=None
-        Class of each column, such as ``estimator.classes_``. Required for two classes, whose probabilities
-        are bounds without it; else None takes the sorted classes in `y_true`, which must then hold them all.
+        Class of each column, such as ``estimator.classes_``. Required for two classes, since two columns are
+        bounds without it; else None takes the sorted classes in `y_true`, which must then hold them all.
     coverage : float, default=0.9
         Nominal coverage of the central interval. Of a classifier, that of the prediction set. It applies to
         all metrics of one interval or set; bounds and sets must have been made for it.
@@ -237,12 +237,22 @@ def _rows(
         if labels is not None or each.dtype == np.bool_ or each.shape[1] != 2:
             n_classes = check_class_forecast(each).shape[1]
             return RowsOfClasses(y_true, labels, n_classes, sample_weight)
-    if tables and np.asarray(y_true).dtype.kind in "US":
+    if any(_are_two_classes(y_true, each) for each in tables):
         raise ValueError(
             "`labels` must be given for two classes, got None: without, two columns are bounds. Pass "
             "`labels=estimator.classes_`."
         )
     return Rows(y_true, sample_weight)
+
+
+def _are_two_classes(y_true: ArrayLike, table: np.ndarray) -> bool:
+    """Return whether two columns are probabilities of two classes rather than bounds."""
+    y = np.ravel(np.asarray(y_true))
+    if kind_of(y) in ("texts", "truth values"):
+        return True
+    # bounds hardly have the mean 0.5 in each row where targets repeat two values
+    repeats_two_values = len(pd.unique(y)) <= min(2, y.size - 1)
+    return table.dtype.kind == "f" and repeats_two_values and np.allclose(table.sum(axis=1), 1)
 
 
 def _settings(options: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:

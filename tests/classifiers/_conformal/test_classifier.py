@@ -439,6 +439,12 @@ def test_estimators_that_give_no_probabilities_are_named_errors(estimator, error
         ConformalClassifier(estimator).fit(X, Y)
 
 
+def test_labels_of_another_kind_than_those_of_a_frozen_classifier_are_an_error():
+    frozen = FrozenEstimator(GaussianNB().fit(X, CODES[:400]))
+    with pytest.raises(ValueError, match=r"`y` must hold labels of .* \[0, 1, 2, 3\], got none of them but"):
+        ConformalClassifier(frozen).fit(X, Y)
+
+
 def test_a_frozen_classifier_is_not_split():
     frozen = FrozenEstimator(GaussianNB().fit(X[:200], Y[:200]))
     with pytest.raises(ValueError, match="`cv` must be None with a FrozenEstimator"):

@@ -85,9 +85,15 @@ def test_two_classes_need_their_labels():
     proba = np.array([[0.2, 0.8], [0.1, 0.9], [0.6, 0.4]])
     report = report_of([0, 1, 1], proba, labels=[0, 1], **QUICK)
     assert list(report.index) == NAMES
-    assert "picp" in report_of([0, 1, 1], np.sort(proba), **QUICK).index  # without, they are bounds
-    with pytest.raises(ValueError, match="`labels` must be given for two classes"):
-        report_of(["a", "b", "b"], proba, **QUICK)
+    for y in ([0, 1, 1], ["a", "b", "b"], np.array(["a", "b", "b"], dtype=object), [True, False, True]):
+        for table in (proba, np.sort(proba)):
+            with pytest.raises(ValueError, match="`labels` must be given for two classes"):
+                report_of(y, table, **QUICK)
+
+
+def test_two_columns_without_labels_are_bounds():
+    for y, row in (([0, 1, 1], [-1, 0.5]), ([0.2, 0.4], [0.05, 0.95]), ([0.2, 0.4, 0.6], [0.05, 0.95])):
+        assert "picp" in report_of(y, np.tile(row, (len(y), 1)), **QUICK).index
 
 
 @pytest.mark.parametrize(
