@@ -37,7 +37,7 @@ inner = make_pipeline(SelectKBest(f_regression, k=5), LinearRegression())
 search = GridSearchCV(
     UncertaintyRegressor(inner, random_state=0),
     {
-        "estimator__selectkbest__k": [1, 2, 5, 20, 60],
+        "estimator__selectkbest__k": [1, 2, 10, 30, 60],
         "estimator__linearregression": [LinearRegression(), BayesianRidge()],
     },
     scoring=get_scorer("neg_crps"),
