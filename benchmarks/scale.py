@@ -98,7 +98,8 @@ def dask_workers(rows: int) -> None:
     print(f"{rows:.3g} rows on dask, all metrics and curves")
     spent = {}
     for workers in (1, 2):
-        with LocalCluster(workers, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
+        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
+        with cluster, Client(cluster):
             for n in (workers * BLOCK, rows):  # the first imports skuq in the workers
                 seeds = range(max(n // BLOCK, 1))
                 start = time.perf_counter()

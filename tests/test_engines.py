@@ -22,7 +22,9 @@ FOREST = RandomForestRegressor(8, random_state=0)
 
 @pytest.fixture(scope="module")
 def client():
-    cluster = distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None)
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+    )
     with cluster, distributed.Client(cluster) as connected:
         yield connected
 

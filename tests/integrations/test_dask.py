@@ -171,7 +171,9 @@ def test_without_dask_the_error_says_what_to_install(function, monkeypatch):
 
 @pytest.fixture
 def client():
-    cluster = distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=":0")
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+    )
     with cluster, distributed.Client(cluster, timeout=PATIENCE) as connected:
         yield connected
 
