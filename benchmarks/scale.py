@@ -90,11 +90,15 @@ def quantile_columns(rows: int) -> None:
 
 
 def dask_workers(rows: int) -> None:
+    import dask
     from dask import delayed
     from distributed import Client, LocalCluster
 
     from skuq.integrations.dask import accumulate
 
+    # without MALLOC_TRIM_THRESHOLD_, with which every temporary array is given back to the system at once
+    one_thread = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "MKL_NUM_THREADS": 1}
+    dask.config.set({"distributed.nanny.pre-spawn-environ": one_thread})
     print(f"{rows:.3g} rows on dask, all metrics and curves")
     spent = {}
     for workers in (1, 2):

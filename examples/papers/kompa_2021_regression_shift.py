@@ -60,9 +60,9 @@ METHODS: dict[str, Callable[[int], Any]] = {
     "deep ensemble": lambda seed: DeepEnsembleRegressor(random_state=seed),
     "MC dropout": lambda seed: MCDropoutRegressor(random_state=seed),
     "last-layer Laplace": lambda seed: LastLayerLaplaceRegressor(random_state=seed),
-    "forest, front door": partial(forest, UncertaintyRegressor),
+    "forest, UncertaintyRegressor": partial(forest, UncertaintyRegressor),
 }
-SMALL = ("least squares", "forest, front door")
+SMALL = ("least squares", "forest, UncertaintyRegressor")
 
 
 # -------------------------------------------------------------------------------- the data and the shifts

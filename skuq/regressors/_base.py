@@ -287,7 +287,7 @@ class BaseUncertaintyRegressor(
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Say who gets which metadata: ``groups`` the splitter, the rest the wrapped estimator's ``fit``.
+        """Return where metadata goes: ``groups`` to the splitter, the rest to the wrapped ``fit``.
 
         Returns
         -------
@@ -299,7 +299,7 @@ class BaseUncertaintyRegressor(
         return super().get_metadata_routing()
 
     def __sklearn_tags__(self) -> Tags:
-        """Say what the wrapped estimator takes; X is passed on to it as it is."""
+        """Return the tags of the wrapped estimator; X is passed on to it as it is."""
         tags = super().__sklearn_tags__()
         if not hasattr(self, "estimator"):
             return tags

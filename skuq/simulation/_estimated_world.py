@@ -261,7 +261,7 @@ class EstimatedWorld(RegressorMixin, BaseWorld):
         return point_predict(self.estimator_, X)
 
     def __sklearn_tags__(self) -> Tags:
-        """Say what the regressor of the mean takes; X is passed on to it as it is."""
+        """Return the tags of the regressor of the mean; X is passed on to it as it is."""
         tags = super().__sklearn_tags__()
         try:
             child = get_tags(RandomForestRegressor() if self.estimator is None else self.estimator)

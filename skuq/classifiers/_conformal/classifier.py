@@ -399,7 +399,7 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Say who gets which metadata: ``groups`` the splitter, the rest the wrapped estimator's ``fit``.
+        """Return where metadata goes: ``groups`` to the splitter, the rest to the wrapped ``fit``.
 
         Returns
         -------
@@ -409,7 +409,7 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
         return router_for(self, estimator=self.estimator)
 
     def __sklearn_tags__(self) -> Tags:
-        """Say what the wrapped estimator takes; X is passed on to it as it is."""
+        """Return the tags of the wrapped estimator; X is passed on to it as it is."""
         tags = super().__sklearn_tags__()
         try:
             child = get_tags(self.estimator)
