@@ -120,8 +120,8 @@ METHOD_RULES = (
     ),
     MethodRule(
         method="residual",
-        estimators="all others, and a quantile loss inside a search, BaggingRegressor or "
-        "TransformedTargetRegressor",
+        estimators="all others; a forest in a Pipeline, whose steps before it may be fitted to the target; a "
+        "quantile loss inside a search, BaggingRegressor or TransformedTargetRegressor",
         applies=lambda estimator, _: True,
         fits="5.8",
         evidence="applies to every regressor",

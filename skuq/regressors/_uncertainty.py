@@ -118,8 +118,10 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     "recalibrated"  with a quantile loss, itself or as the last step of a Pipeline
     "forest"        forests and BaggingRegressor with 50 trees or more on bootstrap rows, if ``cv``
                     is no splitter, which may keep groups together or time in order
-    "residual"      all others, and a quantile loss inside a search, BaggingRegressor or
-                    TransformedTargetRegressor, for which see `MultiQuantileRegressor`
+    "residual"      all others; a forest in a Pipeline, since steps before it may be fitted to the
+                    target (put `ForestDistributionRegressor` in the Pipeline if none is); a
+                    quantile loss inside a search, BaggingRegressor or TransformedTargetRegressor,
+                    for which see `MultiQuantileRegressor`
     ==============  ===============================================================================
 
     A posterior is exact under the assumptions of its model; the Bayesian ones take their estimated variances
