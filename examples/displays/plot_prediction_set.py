@@ -29,9 +29,7 @@ for name, model in models.items():
     model.fit(X_train, y_train)
     display = PredictionSetDisplay.from_estimator(model, X_test, y_test, name=name, ax=left)
     row = display.table.set_index("nominal").loc[0.9]
-    print(
-        f"{name:23s} covers {row['coverage']:.3f}, claims {row['claimed']:.3f}, size {row['size']:.2f}"
-    )
+    print(f"{name:23s} covers {row['coverage']:.3f}, claims {row['claimed']:.3f}")
     display.plot(right, show="size")
 plt.show()
 
