@@ -11,7 +11,7 @@ COLUMNS = ("Estimator", "Method", "Fits", "Evidence")
 
 def method_rules():
     """Return the table of the rules in their order."""
-    rows = [(rule.estimators, f"``{rule.method}``", rule.fits, rule.evidence) for rule in METHOD_RULES]
+    rows = [(rule.estimators, rule.method, rule.fits, rule.evidence) for rule in METHOD_RULES]
     return "\n".join(table(COLUMNS, rows))
 
 

@@ -99,7 +99,8 @@ METHOD_RULES = (
         "and voting, SparseGaussianProcessRegressor, networks with ``calibration=None``)",
         applies=lambda estimator, _: _has_distribution(estimator),
         fits="6",
-        evidence="too narrow as fitted: 90 % intervals of quantile-forest, around 80 %; recalibrated 90 %",
+        evidence="as fitted, 90 % intervals of CatBoost cover 64 % (mean of 21 data sets), and those of "
+        "quantile-forest are outside the band of exact coverage on 10",
     ),
     MethodRule(
         method="recalibrated",
