@@ -104,12 +104,13 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
 
     Notes
     -----
-    The mean CRPS of a linear pool with weights :math:`w` is quadratic in them. With :math:`c_i` the mean
-    CRPS of member i, :math:`F_i` its distribution functions, and bars for means over rows,
+    The mean CRPS of a linear pool with weights :math:`w` is quadratic in them,
 
-    .. math:: f(w) = \sum_i w_i c_i - \frac12 \sum_{ij} w_i w_j \overline{\int (F_i - F_j)^2},
+    .. math:: f(w) = \sum_i w_i c_i - \frac12 \sum_{ij} w_i w_j d_{ij},
 
-    where the integral is :math:`E|X_i - X_j| - \frac12 E|X_i - X_i'| - \frac12 E|X_j - X_j'|` [1]_. The
+    with :math:`c_i` the mean CRPS of member i, and :math:`d_{ij}` the mean over rows of the integral of
+    :math:`(F_i - F_j)^2`, the squared difference of the distribution functions. The integral is
+    :math:`E|X_i - X_j| - \frac12 E|X_i - X_i'| - \frac12 E|X_j - X_j'|` [1]_. The
     weights solve this quadratic programme exactly. The average of quantile functions has a convex CRPS,
     whose minimum is found to a relative 1e-5 on 50 levels.
 
