@@ -34,7 +34,7 @@ from skuq.prediction._failures import located, place_of
 from skuq.prediction._resolve import predict_dist
 from skuq.prediction._wrapped import fit_wrapped
 
-__all__ = ["CrossFit", "cross_fit", "fold_masks", "resolve_cv", "row_order", "split_rows"]
+__all__ = ["CrossFit", "cross_fit", "fold_masks", "has_random_folds", "resolve_cv", "row_order", "split_rows"]
 
 Split = tuple[IntArray, IntArray]
 
@@ -100,6 +100,11 @@ def fold_masks(test_rows: Sequence[IntArray], at_least: int = 1) -> list[BoolArr
     return [fold == k for k in range(len(test_rows))]
 
 
+def has_random_folds(cv: Any) -> bool:
+    """Return whether the folds are drawn at random, rather than by a splitter."""
+    return cv is None or (isinstance(cv, numbers.Integral) and not isinstance(cv, bool))
+
+
 def resolve_cv(cv: Any, random_state: Any = None) -> Any:
     """Return the splitter that ``cv`` stands for.
 
@@ -111,7 +116,7 @@ def resolve_cv(cv: Any, random_state: Any = None) -> Any:
     random_state : int, RandomState or None, default=None
         The source of the one seed drawn for the shuffle; used only where ``cv`` is an int or None.
     """
-    if cv is None or (isinstance(cv, numbers.Integral) and not isinstance(cv, bool)):
+    if has_random_folds(cv):
         folds = check_integer(5 if cv is None else cv, "cv", minimum=2)
         seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
         return KFold(folds, shuffle=True, random_state=seed)

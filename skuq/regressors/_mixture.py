@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -23,7 +22,7 @@ from skuq._validation import (
 )
 from skuq.distributions import Distribution, concat
 from skuq.prediction import predict_dist
-from skuq.prediction._cross_fit import fold_masks, resolve_cv, row_order, split_rows
+from skuq.prediction._cross_fit import fold_masks, has_random_folds, resolve_cv, row_order, split_rows
 from skuq.prediction._fit_metadata import routed_groups, router_for, weight_params_for
 from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.regressors._base import BaseUncertaintyRegressor
@@ -318,7 +317,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
             members,
             data,
             folds,
-            own_folds=self.cv is None or isinstance(self.cv, numbers.Integral),
+            own_folds=has_random_folds(self.cv),
             n_jobs=self.n_jobs,
             verbose=self.verbose,
             on_member=progress.reporter("member"),

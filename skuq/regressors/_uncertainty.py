@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from skuq._validation import DEFAULT_COVERAGE, check_option, check_random_state
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
+from skuq.prediction._cross_fit import has_random_folds
 from skuq.prediction._point import point_predict
 from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._wrapped import fit_wrapped
@@ -195,11 +195,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             )
         if method != "auto":
             return method
-        return method_of(self.estimator, random_folds=self._has_random_folds())
-
-    def _has_random_folds(self) -> bool:
-        """Return whether the folds are drawn at random, rather than by a splitter."""
-        return self.cv is None or isinstance(self.cv, numbers.Integral)
+        return method_of(self.estimator, random_folds=has_random_folds(self.cv))
 
     def _is_calibrated(self) -> bool:
         method = self._resolve()
@@ -233,7 +229,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         if method == "quantile":
             return MultiQuantileRegressor(self.estimator, **{"cv": cv, **options})
         if method == "conformal":
-            folds = options.get("method") == "cv+" or not self._has_random_folds()
+            folds = options.get("method") == "cv+" or not has_random_folds(self.cv)
             return ConformalRegressor(self.estimator, **{"cv": cv if folds else None, **options})
         return ResidualRegressor(self.estimator, **{"effort": self.effort, "cv": self.cv, **options})
 
