@@ -30,6 +30,9 @@ WRAPPED = {
     "BootstrapRegressor": {"estimator": DecisionTreeRegressor(max_depth=3), "n_estimators": 10},
     "ConformalRegressor": {"estimator": BayesianRidge()},
     "ForestDistributionRegressor": {"estimator": RandomForestRegressor(20)},
+    "MixtureRegressor": {
+        "estimators": [("ridge", BayesianRidge()), ("forest", UncertaintyRegressor(Ridge()))]
+    },
     "MultiQuantileRegressor": {"estimator": QuantileRegressor(alpha=0)},
     "RecalibratedRegressor": {"estimator": BayesianRidge()},
     "ResidualRegressor": {"estimator": LinearRegression()},

@@ -50,7 +50,7 @@ total = accumulate_group(path, 0)
 for number in groups[1:]:
     total.merge(accumulate_group(path, number))
 report = total.report(random_state=0)
-print(report)
+report
 
 # %%
 # The displays draw what has been accumulated:
