@@ -147,6 +147,108 @@ table.T.round(2)
 # at random: for groups or a time series pass a splitter as ``cv`` of
 # ``UncertaintyRegressor``, which then refits on its folds.
 #
+# Measured on 21 data sets
+# ------------------------
+#
+# ``benchmarks/real_data.py``: two splits of each set, up to 1500 training rows, all
+# around scikit-learn's defaults. CRPS and interval score (90 % intervals) are geometric
+# means of ratios to the best method of the table on each set; a set is *outside* if the
+# coverage is below or above the 99 % band of exact coverage. Fits are weighted by their
+# share of the rows, and seconds are those of a processor. The settings were developed
+# on eleven of the sets. On the other ten, CRPS relative to that of boosting differs by
+# at most 0.03 from that on all, but for CatBoost, by 0.07.
+#
+# .. list-table::
+#     :header-rows: 1
+#     :widths: 28 8 10 10 14 8 10 12
+#
+#     * - method
+#       - CRPS
+#       - interval score
+#       - coverage
+#       - sets below, above
+#       - fits
+#       - seconds
+#       - epistemic part
+#     * - forest
+#       - 1.02
+#       - 1.03
+#       - 90 %
+#       - 0, 0
+#       - 1.0
+#       - 0.7
+#       - yes
+#     * - quantile-forest
+#       - 1.13
+#       - 1.16
+#       - 91 %
+#       - 6, 4
+#       -
+#       - 0.8
+#       -
+#     * - CatBoost, ``RMSEWithUncertainty``
+#       - 1.26
+#       - 1.70
+#       - 64 %
+#       - 21, 0
+#       -
+#       - 4.0
+#       - yes
+#     * - boosting, ``effort="high"``
+#       - 1.29
+#       - 1.21
+#       - 90 %
+#       - 1, 1
+#       - 11.0
+#       - 3.2
+#       -
+#     * - boosting
+#       - 1.31
+#       - 1.25
+#       - 90 %
+#       - 1, 0
+#       - 5.8
+#       - 1.6
+#       -
+#     * - boosting, ``effort="low"``
+#       - 1.32
+#       - 1.26
+#       - 89 %
+#       - 2, 0
+#       - 3.7
+#       - 1.2
+#       -
+#     * - quantile boosting, ``method="quantile"``
+#       - 1.35
+#       - 1.52
+#       - 81 %
+#       - 13, 1
+#       - 11.0
+#       - 4.9
+#       -
+#     * - crepes, boosting
+#       - 1.55
+#       - 1.88
+#       - 89 %
+#       - 2, 1
+#       - 0.8
+#       - 0.3
+#       -
+#     * - MAPIE, CV+ of boosting
+#       -
+#       - 1.58
+#       - 93 %
+#       - 0, 9
+#       - 5.0
+#       - 1.5
+#       -
+#
+# The forest wins in one fit. Around boosting, six fits give calibrated distributions,
+# which eleven (``effort="high"``) improve by 2 %. Raw quantiles, CatBoost and
+# quantile-forest leave the band on half of the sets or more, MAPIE's CV+ intervals are
+# too wide on nine, and ``UncertaintyRegressor`` around quantile models or
+# CatBoost recalibrates them.
+#
 # Gradient boosting
 # -----------------
 #
