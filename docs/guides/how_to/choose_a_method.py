@@ -193,7 +193,7 @@ table.T.round(2)
 #       - 21, 0
 #       -
 #       - 4.0
-#       - yes
+#       -
 #     * - boosting, ``effort="high"``
 #       - 1.29
 #       - 1.21
