@@ -118,6 +118,8 @@ by_score
 # ``group_by="class"`` each class has the guarantee, if it has enough calibration rows;
 # a name of a column or a function of X make any other groups.
 
+import pandas as pd
+
 by_class = ConformalClassifier(
     bayes, group_by="class", calibration_size=0.4, random_state=0
 ).fit(X, y)
@@ -125,7 +127,7 @@ digit = {}
 for name, model in {"together": conformal, "by class": by_class}.items():
     inside = model.predict_set(X_new, 0.95)[np.arange(len(y_new)), y_new]
     digit[name] = [round(float(inside[y_new == k].mean()), 2) for k in range(10)]
-digit
+pd.DataFrame(digit).T
 
 # %%
 # Few rows, dependent rows, fitted models
