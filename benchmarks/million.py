@@ -1,4 +1,4 @@
-"""Regressors, recalibrators, families, metrics and displays at a million rows, with time and memory.
+"""Estimators, recalibrators, families, metrics and displays at a million rows, with time and memory.
 
 Run as `python benchmarks/million.py [part of a name]`. Each line is run at a tenth of the rows and at all of
 them. ``growth`` is the ratio of the two times: 10 where time grows with the number of rows, 12 with a sort,
@@ -20,11 +20,13 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import BayesianRidge, Ridge
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
 
 import skuq.displays
 import skuq.recalibration
+from skuq.classifiers import ConformalClassifier
 from skuq.distributions import (
     BetaRecalibrated,
     Distribution,
@@ -36,9 +38,12 @@ from skuq.distributions import (
     StudentT,
 )
 from skuq.metrics import (
+    MetricAccumulator,
     adversarial_group_calibration_curve,
     bootstrap_interval,
+    class_reliability_table,
     conditional_coverage,
+    conditional_set_coverage,
     get_scorer_names,
     make_scorer,
     paired_permutation_test,
@@ -47,17 +52,21 @@ from skuq.metrics import (
     uncertainty_characteristics_curve,
     uncertainty_report,
 )
-from skuq.metrics._spec import all_specs
+from skuq.metrics._spec import MetricSpec, all_specs
+from skuq.model_selection import Tilt, shift_curve
 from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegressor,
+    ForestDistributionRegressor,
     LeastSquaresRegressor,
+    MixtureRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
     UncertaintyRegressor,
 )
+from skuq.simulation import KnownWorld, simulate_coverage
 
 N_FEATURES, N_FITTED = 5, 2000
 
@@ -92,6 +101,12 @@ def regressor_lines() -> Iterator[Line]:
         "UncertaintyRegressor(Ridge)": UncertaintyRegressor(Ridge(), random_state=0),
         "UncertaintyRegressor(boosting)": UncertaintyRegressor(boosted, random_state=0),
         "ResidualRegressor(Ridge)": ResidualRegressor(Ridge(), random_state=0),
+        "ForestDistributionRegressor(50)": ForestDistributionRegressor(
+            RandomForestRegressor(50, min_samples_leaf=50), random_state=0
+        ),
+        "MixtureRegressor(Ridge, BayesianRidge)": MixtureRegressor(
+            [("ridge", UncertaintyRegressor(Ridge())), ("bayes", BayesianRidge())], random_state=0
+        ),
         "BootstrapRegressor(Ridge, 20)": BootstrapRegressor(Ridge(), 20, random_state=0),
         "RecalibratedRegressor(BayesianRidge)": RecalibratedRegressor(BayesianRidge(), random_state=0),
         "MultiQuantileRegressor(boosting)": MultiQuantileRegressor(quantile, (0.1, 0.5, 0.9), random_state=0),
@@ -114,6 +129,24 @@ def regressor_lines() -> Iterator[Line]:
             return lambda: model.fit(X, y).predict_interval(X)
 
         yield Line(f"{name}: fit, interval", make)
+
+
+def classes(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels of ten classes and their true probabilities."""
+    rng = np.random.default_rng(2)
+    proba = rng.dirichlet(np.full(10, 0.3), size=n)
+    return np.minimum((rng.random((n, 1)) > proba.cumsum(axis=1)).sum(axis=1), 9), proba
+
+
+def classifier_lines() -> Iterator[Line]:
+    for name, options in {"split": {}, "CV+": {"cv": 5}}.items():
+
+        def make(n: int, options: dict[str, int] = options) -> Callable[[], object]:
+            y, proba = classes(n)
+            model = ConformalClassifier(GaussianNB(), random_state=0, **options)
+            return lambda: model.fit(proba, y).predict_set(proba)
+
+        yield Line(f"ConformalClassifier({name}): fit, set", make)
 
 
 def recalibrator_lines() -> Iterator[Line]:
@@ -164,15 +197,27 @@ def distribution_lines() -> Iterator[Line]:
 
 
 def metric_lines() -> Iterator[Line]:
-    with_features = {spec.scorer_name for spec in all_specs().values() if spec.needs_X or spec.of_classes}
-    for name in sorted(set(get_scorer_names()) - with_features):
+    specs = {spec.scorer_name: spec for spec in all_specs().values()}
+    for name in sorted(get_scorer_names()):
+        spec = specs.get(name)
 
-        def make(n: int, name: str = name) -> Callable[[], object]:
-            y, dist = forecast(n)
+        def make(n: int, name: str = name, spec: MetricSpec | None = spec) -> Callable[[], object]:
             metric = make_scorer(name.removeprefix("neg_"))._score_func
-            return lambda: metric(y, dist)
+            if spec is not None and spec.of_classes:
+                labels, proba = classes(n)
+                return lambda: metric(labels, proba)
+            y, dist = forecast(n)
+            features = (table(n)[0],) if spec is not None and spec.needs_X else ()
+            return lambda: metric(y, dist, *features)
 
         yield Line(f"metric {name.removeprefix('neg_')}", make)
+    for of_classes in (conditional_set_coverage, class_reliability_table):
+
+        def make_table(n: int, function: Callable[..., object] = of_classes) -> Callable[[], object]:
+            labels, proba = classes(n)
+            return lambda: function(labels, proba)
+
+        yield Line(of_classes.__name__, make_table)
     for function in (
         regression_calibration_curve,
         reliability_table,
@@ -207,20 +252,60 @@ def resampling_lines() -> Iterator[Line]:
     yield Line("uncertainty_report, 20 + 10", report)
 
 
+def drawn(name: str, n: int) -> Any:
+    """Return a display of n rows."""
+    of_class = getattr(skuq.displays, name)
+    if name in ("PredictionSetDisplay", "ClassReliabilityDisplay"):
+        return of_class.from_predictions(*classes(n))
+    if name == "CalibrationDriftDisplay":
+        y, dist = forecast(n)
+        months = np.array_split(np.arange(n), 12)
+        return of_class.from_periods(
+            {k: MetricAccumulator().update(y[rows], dist[rows]) for k, rows in enumerate(months)}
+        )
+    if name == "ShiftCurveDisplay":
+        X, y = table(n)
+        severities = [0.0, 1.0]
+        scores = shift_curve(
+            BayesianRidge(), X, y, shift=Tilt(0), severities=severities, scoring="picp", cv=2
+        )
+        return of_class.from_scores(scores, severities)
+    if name == "PointwiseCoverageDisplay":
+        world = KnownWorld(
+            lambda X: Normal(X[:, 0], 1.0),
+            lambda size, rng: rng.standard_normal((size, 1)),
+            n_train=100,
+            n_test=n,
+            random_state=0,
+        )
+        estimator = ConformalRegressor(LinearRegression())
+        return of_class.from_result(simulate_coverage(estimator, world, n_simulations=3, random_state=0))
+    return of_class.from_predictions(*forecast(n))
+
+
 def display_lines() -> Iterator[Line]:
     for name in skuq.displays.__all__:
 
         def make(n: int, name: str = name) -> Callable[[], object]:
-            y, dist = forecast(n)
-
             def draw() -> None:
-                display = getattr(skuq.displays, name).from_predictions(y, dist)
+                display = drawn(name, n)
                 display.figure_.canvas.draw()
                 mpl.pyplot.close(display.figure_)
 
             return draw
 
-        yield Line(name, make)
+        yield Line(f"{name}, with what is drawn", make)
+
+
+GROUPS = (
+    distribution_lines,
+    metric_lines,
+    recalibrator_lines,
+    display_lines,
+    resampling_lines,
+    regressor_lines,
+    classifier_lines,
+)
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -247,15 +332,7 @@ def main() -> None:
     importlib.import_module("matplotlib.pyplot")
     warnings.simplefilter("ignore")
     print(f"{'at ' + format(chosen.rows, ',') + ' rows':50s}{'seconds':>9s}{'growth':>8s}{'MB':>8s}")
-    groups = (
-        distribution_lines,
-        metric_lines,
-        recalibrator_lines,
-        display_lines,
-        resampling_lines,
-        regressor_lines,
-    )
-    for line in (line for group in groups for line in group()):
+    for line in (line for group in GROUPS for line in group()):
         if chosen.part.lower() in line.what.lower():
             few, all_rows = line.make(chosen.rows // 10), line.make(chosen.rows)
             few()  # imports and caches

@@ -5,12 +5,19 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pandas as pd
 import pytest
+
+import skuq.classifiers
+import skuq.displays
+import skuq.recalibration
+import skuq.regressors
+from skuq.metrics import get_scorer_names
 
 SCRIPT = Path(__file__).resolve().parent.parent / "benchmarks" / "run.py"
 NAME = "skuq_benchmark"
@@ -39,13 +46,44 @@ def test_times_are_measured(bench):
     assert peer > 0
 
 
-@pytest.fixture(scope="module")
-def real_data() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("skuq_real_data", SCRIPT.with_name("real_data.py"))
+def loaded(script: str) -> Iterator[ModuleType]:
+    spec = importlib.util.spec_from_file_location(f"skuq_{script}", SCRIPT.with_name(f"{script}.py"))
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     yield module
     del sys.modules[spec.name]
+
+
+@pytest.fixture(scope="module")
+def real_data() -> Iterator[ModuleType]:
+    yield from loaded("real_data")
+
+
+@pytest.fixture(scope="module")
+def million() -> Iterator[ModuleType]:
+    pytest.importorskip("matplotlib.pyplot").switch_backend("Agg")
+    yield from loaded("million")
+
+
+def test_every_public_name_has_a_line_at_a_million_rows(million):
+    lines = " ".join(line.what for group in million.GROUPS for line in group())
+    public = [
+        *skuq.classifiers.__all__,
+        *skuq.displays.__all__,
+        *(name for name in skuq.recalibration.__all__ if not name.startswith("Base")),
+        *(name for name in skuq.regressors.__all__ if not name.startswith("Base")),
+        *(f"metric {name.removeprefix('neg_')}" for name in get_scorer_names()),
+    ]
+    without_gpytorch = {"SparseGaussianProcessRegressor"} if find_spec("gpytorch") is None else set()
+    assert {name for name in public if name not in lines} == without_gpytorch
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", range(7))
+def test_every_line_at_a_million_rows_runs_on_few(million, number):
+    assert len(million.GROUPS) == 7
+    for line in million.GROUPS[number]():
+        line.make(600)()
 
 
 def test_every_method_forecasts_a_small_set(real_data, monkeypatch):
