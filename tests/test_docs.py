@@ -430,6 +430,17 @@ SOURCES = {
 REFERENCE = re.compile(r"^    \.\. \[\d\] (?P<text>.*(?:\n {7}.*)*)", re.MULTILINE)
 
 
+def test_the_readme_names_all_regressors_and_classifiers_and_counts_the_rest():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for name in (*regressors.__all__, *classifiers.__all__):
+        assert f"`{name}`" in readme or name.startswith("Base")
+    methods = {name for name in recalibration.__all__ if not name.startswith(("Base", "Identity"))}
+    assert "eleven methods" in readme and len(methods) == 11
+    assert f"{len(all_specs())} metrics" in readme
+    plots = [name for name in names_in("skuq/displays/__init__.py") if name.endswith("Display")]
+    assert f"{len(plots)} plots" in readme
+
+
 def test_the_guide_on_methods_prints_all_rules(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     text = runpy.run_path(str(ROOT / "docs" / "method_table.py"))["method_rules"]()
