@@ -89,29 +89,39 @@ def quantile_columns(rows: int) -> None:
         print(f"  {name:18}{rows / seconds:10,.0f} rows a second, {seconds / own:6.1f} times the own levels")
 
 
-def dask_workers(rows: int) -> None:
+def rate_on_dask(rows: int, workers: int, environment: dict[str, int]) -> float:
+    """Return the rows a second of so many workers that start with these variables."""
     import dask
     from dask import delayed
     from distributed import Client, LocalCluster
 
     from skuq.integrations.dask import accumulate
 
-    # without MALLOC_TRIM_THRESHOLD_, with which every temporary array is given back to the system at once
+    dask.config.set({"distributed.nanny.pre-spawn-environ": environment})
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
+    with cluster, Client(cluster):
+        for n in (workers * BLOCK, rows):  # the first imports skuq in the workers
+            start = time.perf_counter()
+            parts = [delayed(part)(seed, BLOCK) for seed in range(max(n // BLOCK, 1))]
+            total = accumulate(MetricAccumulator(), parts, 0, (1, 2)).compute()
+            rate = total.n_rows / (time.perf_counter() - start)
+    return rate
+
+
+def dask_workers(rows: int) -> None:
     one_thread = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "MKL_NUM_THREADS": 1}
-    dask.config.set({"distributed.nanny.pre-spawn-environ": one_thread})
+    # with it, as dask sets it, every temporary array is given back to the system at once
+    trimming = {**one_thread, "MALLOC_TRIM_THRESHOLD_": 65536}
     print(f"{rows:.3g} rows on dask, all metrics and curves")
-    spent = {}
-    for workers in (1, 2):
-        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
-        with cluster, Client(cluster):
-            for n in (workers * BLOCK, rows):  # the first imports skuq in the workers
-                seeds = range(max(n // BLOCK, 1))
-                start = time.perf_counter()
-                parts = [delayed(part)(seed, BLOCK) for seed in seeds]
-                total = accumulate(MetricAccumulator(), parts, 0, (1, 2)).compute()
-                spent[workers] = time.perf_counter() - start
-        print(f"  {workers} worker(s)     {total.n_rows / spent[workers]:12,.0f} rows a second", flush=True)
-    print(f"  two against one {spent[1] / spent[2]:12.2f} times")
+    one, two = (rate_on_dask(rows, workers, one_thread) for workers in (1, 2))
+    trimmed = rate_on_dask(rows // 10, 1, trimming)
+    for what, rate in {
+        "1 worker": one,
+        "2 workers": two,
+        "1 worker, MALLOC_TRIM_THRESHOLD_": trimmed,
+    }.items():
+        print(f"  {what:36s}{rate:12,.0f} rows a second")
+    print(f"  two workers against one {two / one:.2f} times, without the variable {one / trimmed:.2f} times")
 
 
 def main() -> None:
