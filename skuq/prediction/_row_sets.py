@@ -10,7 +10,14 @@ import numpy as np
 from skuq._typing import BoolArray, IntArray
 from skuq._validation import check_number
 
-__all__ = ["check_calibration_size", "check_disjoint", "n_held_out", "row_mask", "rows_outside"]
+__all__ = [
+    "check_calibration_size",
+    "check_disjoint",
+    "columns_of_rows",
+    "n_held_out",
+    "row_mask",
+    "rows_outside",
+]
 
 
 def row_mask(rows: IntArray, n: int) -> BoolArray:
@@ -23,6 +30,11 @@ def row_mask(rows: IntArray, n: int) -> BoolArray:
 def rows_outside(rows: IntArray, n: int) -> IntArray:
     """Return those of n row numbers that are not among ``rows``, in increasing order."""
     return np.flatnonzero(~row_mask(rows, n))
+
+
+def columns_of_rows(X: Any, rows: IntArray | None) -> Any:
+    """Return X, or of a matrix between rows (a precomputed kernel) the columns of the given training rows."""
+    return X if rows is None else np.asarray(X)[:, rows]
 
 
 def check_disjoint(splits: Iterable[tuple[IntArray, IntArray]], n: int) -> None:

@@ -75,6 +75,11 @@ class TrainingData:
         return len(self.y)
 
     @property
+    def repetitions(self) -> FloatArray:
+        """Number of observations that each row stands for, shape (n,)."""
+        return np.ones(len(self)) if self.sample_weight is None else self.sample_weight
+
+    @property
     def target(self) -> Any:
         """What the wrapped estimator's ``fit`` is given as y."""
         return self.y if self.y_original is None else self.y_original

@@ -116,7 +116,7 @@ def fit_fold_groups(
         name="group of folds",
         **options,
     )
-    sizes = np.array([_size(data, train) for train, _ in splits])
+    sizes = np.array([data.repetitions[train].sum() for train, _ in splits])
     return FoldGroups(fit.test_rows, fit.predictions, sizes)
 
 
@@ -144,7 +144,7 @@ def learning_curve_factor(
         Smallest error that counts, in the units of y, since a single one may be small by chance.
     """
     n = len(data)
-    sizes = np.array([_size(data, train) for train, _ in folds])
+    sizes = np.array([data.repetitions[train].sum() for train, _ in folds])
     if not len(groups.sizes) or min(sizes.min(), groups.sizes.min()) == 0:
         return 1.0
     one_fold, several_folds = np.log(sizes).mean(), np.log(groups.sizes).mean()
@@ -154,7 +154,7 @@ def learning_curve_factor(
     )
     larger, tested = groups.mean_by_row(errors, n)
     difference = larger - np.log(np.maximum(np.abs(data.y - out_of_fold), least))
-    weight = tested * (np.ones(n) if data.sample_weight is None else data.sample_weight)
+    weight = tested * data.repetitions
     if not weight.sum() or not one_fold > several_folds:
         return 1.0
     decrease = float(np.average(difference, weights=weight))
@@ -162,7 +162,7 @@ def learning_curve_factor(
         return 1.0
     noise = np.average((difference - decrease) ** 2, weights=weight) / weight.sum()
     shrunk = decrease * max(0.0, 1 - noise / decrease**2)
-    return float(np.exp(-shrunk * (np.log(_size(data, None)) - one_fold) / (one_fold - several_folds)))
+    return float(np.exp(-shrunk * (np.log(data.repetitions.sum()) - one_fold) / (one_fold - several_folds)))
 
 
 def averaging_weight(
@@ -185,10 +185,3 @@ def averaging_weight(
     slope = np.average(unit * residual, weights=data.sample_weight) / scale
     weight = float(np.clip(slope / np.average(unit**2, weights=data.sample_weight), 0, 1))
     return weight, out_of_fold + weight * difference
-
-
-def _size(data: TrainingData, rows: IntArray | None) -> float:
-    """Return the number of observations that the given rows stand for, or all rows."""
-    if data.sample_weight is None:
-        return float(len(data) if rows is None else len(rows))
-    return float((data.sample_weight if rows is None else data.sample_weight[rows]).sum())

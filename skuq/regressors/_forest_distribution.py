@@ -180,7 +180,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         self.estimator_ = fit_wrapped(forest, data.X, data.target, **data.fit_params)
         progress.done("forest")
         self._trees = Trees.of(self.estimator_)
-        weight = np.ones(len(data)) if data.sample_weight is None else data.sample_weight
+        weight = data.repetitions
         counts = self._trees.counts(len(data))
         out_of_bag = self._out_of_bag(data, counts == 0, weight)
         self._calibrate(out_of_bag, row_seed)

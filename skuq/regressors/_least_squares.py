@@ -105,7 +105,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         n_observations = effective_rows(data.sample_weight, len(data))
-        weight = np.ones(len(data)) if data.sample_weight is None else data.sample_weight
+        weight = data.repetitions
         total = weight.sum()
         self._X_mean = weight @ data.X / total if self.fit_intercept else np.zeros(data.X.shape[1])
         self._y_mean = float(weight @ data.y / total) if self.fit_intercept else 0.0
@@ -136,7 +136,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         """Leave each row out by a rank-one update of the hat matrix and the residual sum of squares."""
         self._fit(data, progress)
-        weight = np.ones(len(data)) if data.sample_weight is None else data.sample_weight
+        weight = data.repetitions
         standardised = self._standardise(data.X)
         h = self._leverage(standardised)
         kept = 1.0 - weight * h  # of the row's own residual, what the fit without it does not explain

@@ -361,7 +361,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         for inside, weights in zip(masks, fold_weights, strict=True):
             pooled[inside] = pool.scores(weights, inside)
         scores = np.column_stack([pool.crps, pooled])
-        repetitions = np.ones(len(pooled)) if pool.sample_weight is None else pool.sample_weight
+        repetitions = pool.repetitions
         total = repetitions.sum()
         difference = scores - pooled[:, np.newaxis]
         mean = repetitions @ difference / total

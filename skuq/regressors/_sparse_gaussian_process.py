@@ -234,7 +234,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
     def _standardise_training(self, data: TrainingData) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Learn the units of the columns and of the target; return the rows that count, in these units."""
-        weight = np.ones(len(data)) if data.sample_weight is None else data.sample_weight
+        weight = data.repetitions
         counted = weight > 0
         if counted.sum() < 2:
             raise ValueError(

@@ -21,6 +21,7 @@ from skuq.distributions._numerics.ranks import WeightedRanks, rank_target
 from skuq.prediction._cross_fit import Split, cross_fit
 from skuq.prediction._predict_set import class_proba
 from skuq.prediction._random import seeded_clone
+from skuq.prediction._row_sets import columns_of_rows
 from skuq.prediction._wrapped import fit_wrapped
 
 __all__ = ["CrossSets", "fit_cross"]
@@ -92,7 +93,7 @@ class FoldModel:
         """Return the weight of the fold's scores below that of each class of new rows, shape (n, K)."""
         if self.ranks is None:
             return np.zeros((count_rows(X), len(classes)))
-        proba = class_proba(self.estimator, X if self.columns is None else np.asarray(X)[:, self.columns])
+        proba = class_proba(self.estimator, columns_of_rows(X, self.columns))
         # a class that the fold lacks has the score infinity, as its labels among the calibration rows
         scores = np.full((len(proba), len(classes)), np.inf)
         scores[:, codes_of(self.classes, classes)] = score.score(proba, uniform)

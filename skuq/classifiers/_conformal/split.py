@@ -23,7 +23,7 @@ from skuq.classifiers._conformal.settings import (
 from skuq.prediction._cross_fit import Split, cross_fit
 from skuq.prediction._predict_set import class_proba
 from skuq.prediction._random import seeded_clone
-from skuq.prediction._row_sets import rows_outside
+from skuq.prediction._row_sets import columns_of_rows, rows_outside
 from skuq.recalibration._calibration_set import (
     CalibrationScores,
     PredictedRows,
@@ -151,7 +151,7 @@ class SplitSets:
 
     def model_input(self, X: Any) -> Any:
         """Return X, or of a precomputed kernel the columns of the training rows."""
-        return X if self.columns is None else np.asarray(X)[:, self.columns]
+        return columns_of_rows(X, self.columns)
 
     def sets(self, X: Any, coverages: FloatArray, uniform: FloatArray | None) -> BoolArray:
         """Return the sets of each coverage, shape (n, K, k): the classes with at most the score quantile."""

@@ -16,7 +16,7 @@ from skuq.distributions._numerics.ranks import RANK_TOLERANCE, score_level
 from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
 from skuq.prediction._point import point_predict
 from skuq.prediction._random import seeded_clone
-from skuq.prediction._row_sets import n_held_out, row_mask
+from skuq.prediction._row_sets import columns_of_rows, n_held_out, row_mask
 from skuq.recalibration._calibration_set import PredictedRows, density_ratio_of, group_labels
 from skuq.regressors._conformal.adaptive import AdaptiveCalibration
 from skuq.regressors._conformal.calibration_set import CalibrationSet
@@ -191,7 +191,7 @@ class SplitConformal:
 
     def _model_input(self, X: Any) -> Any:
         """Return X, or of a precomputed kernel the columns of the training rows."""
-        return X if self._columns is None else np.asarray(X)[:, self._columns]
+        return columns_of_rows(X, self._columns)
 
     def interval(self, X: Any, coverages: FloatArray) -> FloatArray:
         """Return the intervals of each coverage, shape (n, 2, k)."""

@@ -63,6 +63,11 @@ class Pool(ABC):
     sample_weight: FloatArray | None
     crps: FloatArray
 
+    @property
+    def repetitions(self) -> FloatArray:
+        """Number of observations that each row stands for, shape (n,)."""
+        return np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
+
     @staticmethod
     @abstractmethod
     def combine(members: Sequence[Distribution], weights: FloatArray) -> Distribution:
@@ -84,11 +89,11 @@ class Pool(ABC):
         """Return the weights of the members, by the given rows."""
         m = len(self.members)
         equal = np.full(m, 1.0 / m)
-        repetitions = np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
-        total = float(repetitions[rows].sum())
+        repetitions = self.repetitions[rows]
+        total = float(repetitions.sum())
         if m == 1 or total == 0:
             return equal
-        share = repetitions[rows] / total
+        share = repetitions / total
         least = self._least(rows, share)
         gains = self.scores(equal, rows) - self.scores(least, rows)
         gain = float(share @ gains)
