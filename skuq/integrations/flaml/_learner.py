@@ -32,7 +32,7 @@ validation set in FLAML."""
 class Learner:
     """What `learner` returns: it stands where FLAML takes a class of learners.
 
-    FLAML only calls it and the methods below, so that an instance can say which learner and which wrapper.
+    FLAML only calls it and the methods below, so that an instance can hold the base and the wrapper.
     """
 
     def __init__(self, base: str, wrap: Callable[[Any], Any]) -> None:
