@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_number, check_option
 from skuq._warnings import warn_user
-from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.device import read_device
@@ -25,6 +24,7 @@ from skuq.neural._modules.variational_architecture import VariationalArchitectur
 from skuq.neural._predictive.constant_noise import ConstantNoisePosterior
 from skuq.neural._predictive.last_linear import LastLinearPosterior
 from skuq.neural._predictive.sampled import SampledPosterior
+from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
