@@ -98,6 +98,10 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
     def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
         """Raise for parameters that are invalid with these data."""
 
+    def _row_factor(self, data: TrainingData) -> FloatArray | None:
+        """Return what multiplies the losses of rows besides their weights, shape (n,), or None."""
+        return None
+
     def _architecture(self) -> Architecture:
         """Return what builds the stacked module."""
         return MLPArchitecture(self._hidden_sizes(), check_module(self.module))
@@ -157,9 +161,9 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
         held_out = np.zeros(len(data), dtype=bool)
         if self._holds_out(spec):
-            held_out = hold_out(self.validation_size, data, seed)
+            held_out = hold_out(self.validation_size, data, seed, by_class=spec.loss.target == "class")
         self.scaler_ = self._learn_scaler(data, held_out)
-        return spec.plan(data, self.scaler_, held_out, seed)
+        return spec.plan(data, self.scaler_, held_out, seed, self._row_factor(data))
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         fit_together([(self, data)], progress)
