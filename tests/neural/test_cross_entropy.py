@@ -23,7 +23,9 @@ def test_values_and_gradient_are_those_of_torch_and_autograd(shape):
     expected, slope = TrainingLoss.with_gradient(loss, output, y)
     torch.testing.assert_close(values, expected)
     torch.testing.assert_close(gradient, slope)
-    by_torch = torch.nn.functional.cross_entropy(output.reshape(-1, 4), y.reshape(-1).long(), reduction="none")
+    by_torch = torch.nn.functional.cross_entropy(
+        output.reshape(-1, 4), y.reshape(-1).long(), reduction="none"
+    )
     torch.testing.assert_close(values.reshape(-1), by_torch)
 
 
