@@ -64,8 +64,8 @@ X.shape, X_new.shape
 # :class:`~skuq.neural.MCDropoutClassifier` and
 # :class:`~skuq.neural.VariationalClassifier`: :doc:`/explanation/networks`.
 #
-# Compare regressors on your data by :func:`~skuq.metrics.crps_loss`. For few features and
-# a smooth function also try
+# Compare regressors on your data by :func:`~skuq.metrics.crps_loss`. For few
+# features and a smooth function also try
 # :class:`~skuq.regressors.SparseGaussianProcessRegressor`, and for mixed tabular
 # data tree ensembles in :class:`~skuq.regressors.UncertaintyRegressor`: networks
 # are not always the better model.
