@@ -95,6 +95,9 @@ INTERFACES = {
         "_spec": {"model_selection", "integrations"},
         "_ucc.curve": {"recalibration"},
     },
+    "classifiers": {
+        "_labels": {"neural"},
+    },
     "model_selection": {
         "_constraints": {"integrations"},
     },

@@ -207,7 +207,7 @@ def test_a_deep_ensemble_from_fit_to_the_first_update_and_back_to_a_distribution
     model.predict_dist(X[:3])
     assert paths[-1] == [
         "regressors._base",
-        "neural._base",
+        "neural._regressor",
         "neural._predictive.ensemble",
         "neural._predictive.calibration",
     ]

@@ -13,6 +13,7 @@ except ImportError as error:
 from skuq.neural._bootstrap_net import BootstrapNetRegressor
 from skuq.neural._concrete_dropout import ConcreteDropoutRegressor
 from skuq.neural._deep_ensemble import DeepEnsembleRegressor
+from skuq.neural._deep_ensemble_classifier import DeepEnsembleClassifier
 from skuq.neural._fit_many import fit_many
 from skuq.neural._laplace import LastLayerLaplaceRegressor
 from skuq.neural._losses import (
@@ -25,9 +26,11 @@ from skuq.neural._losses import (
     SquaredErrorLoss,
 )
 from skuq.neural._mc_dropout import MCDropoutRegressor
+from skuq.neural._mc_dropout_classifier import MCDropoutClassifier
 from skuq.neural._pnn import PNNRegressor
 from skuq.neural._probabilistic_net import ProbabilisticNet
 from skuq.neural._swa import SWARegressor
+from skuq.neural._variational_classifier import VariationalClassifier
 from skuq.neural._variational_regressor import VariationalRegressor
 
 __all__ = [
@@ -36,16 +39,19 @@ __all__ = [
     "CRPSLoss",
     "CheckLoss",
     "ConcreteDropoutRegressor",
+    "DeepEnsembleClassifier",
     "DeepEnsembleRegressor",
     "IntervalLoss",
     "LastLayerLaplaceRegressor",
     "Loss",
+    "MCDropoutClassifier",
     "MCDropoutRegressor",
     "NLLLoss",
     "PNNRegressor",
     "ProbabilisticNet",
     "SWARegressor",
     "SquaredErrorLoss",
+    "VariationalClassifier",
     "VariationalRegressor",
     "fit_many",
 ]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from skuq._validation import check_integer, check_option
-from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._losses import Loss, SquaredErrorLoss, resolve_selection_score
 from skuq.neural._predictive.calibration import Calibration, FixedTails
 from skuq.neural._predictive.ensemble import BootstrapPosterior
+from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import TrainingSpec, plan_pairs
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from skuq._validation import check_integer, check_number
-from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.concrete import ConcreteArchitecture
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.sampled import DropoutPosterior
+from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData

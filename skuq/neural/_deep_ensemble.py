@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from skuq._validation import check_integer, check_option
-from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._losses import Loss, NLLLoss, read_loss, resolve_selection_score
 from skuq.neural._predictive.ensemble import EnsemblePosterior
+from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData

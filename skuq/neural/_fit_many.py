@@ -11,19 +11,19 @@ from sklearn.utils import check_consistent_length
 
 from skuq._sklearn_compat import count_rows
 from skuq._typing import IntArray
-from skuq.neural._base import BaseNeuralRegressor, fit_clones
+from skuq.neural._base import BaseNeuralEstimator, NetworkT, fit_clones
 
 __all__ = ["fit_many"]
 
 
 def fit_many(
-    estimators: Sequence[BaseNeuralRegressor],
+    estimators: Sequence[NetworkT],
     X: Any,
     y: Any,
     rows: Sequence[IntArray] | None = None,
     *,
     sample_weight: ArrayLike | None = None,
-) -> list[BaseNeuralRegressor]:
+) -> list[NetworkT]:
     """Fit many neural estimators, each on its own rows, in as few stacked trainings as there can be.
 
     For studies: folds, candidates of a search, seeds, losses and simulations become one training,
@@ -85,7 +85,7 @@ def fit_many(
             f"{len(rows)}. Give each its own, or None for all rows."
         )
     for estimator in estimators:
-        if not isinstance(estimator, BaseNeuralRegressor):
+        if not isinstance(estimator, BaseNeuralEstimator):
             raise TypeError(
                 "`estimators` must hold estimators of skuq.neural that are trained together, got "
                 f"{type(estimator).__name__}. Fit others one by one."

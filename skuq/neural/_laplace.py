@@ -9,13 +9,13 @@ import numpy as np
 
 from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_integer
-from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._losses import Loss, SquaredErrorLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.device import read_device
 from skuq.neural._modules.last_layer import Evidence, FeatureArchitecture, features_of
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.last_linear import LastLinearPosterior
+from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData

@@ -8,7 +8,7 @@ positive; both are in units of the standardised target.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from skuq._validation import check_integer, check_number
+from skuq.neural._training_loss import TrainingLoss, check_per_row
 
 __all__ = [
     "LOSSES",
@@ -30,7 +31,6 @@ __all__ = [
     "Loss",
     "NLLLoss",
     "SquaredErrorLoss",
-    "check_per_row",
     "read_loss",
     "resolve_selection_score",
     "variance_of",
@@ -38,6 +38,9 @@ __all__ = [
 
 MIN_VARIANCE = 1e-4
 """In units of the variance of the target: no network predicts a noise below a hundredth of its spread."""
+
+_LEAST_SPREAD = 1e-8
+"""Least variance of the average of members, whose difference of two squares may fall below 0."""
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _SQRT_2 = math.sqrt(2.0)
@@ -66,7 +69,7 @@ def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]
     return loss.mul_(weight), gradient.mul_(weight.unsqueeze(-1))
 
 
-class Loss(ABC):
+class Loss(TrainingLoss):
     """A score of a normal distribution with mean ``loc`` and variance ``variance`` at the target ``y``.
 
     A subclass writes `score`. Its value is minimised on average over rows, for each member of an ensemble
@@ -95,6 +98,7 @@ class Loss(ABC):
     """
 
     n_outputs: ClassVar[int] = 2
+    target: ClassVar[str] = "number"
 
     @abstractmethod
     def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
@@ -122,28 +126,6 @@ class Loss(ABC):
         loc, raw = output.unbind(-1)
         return self.score(loc, variance_of(raw), y)
 
-    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss and its derivative; overridden where that is known in closed form.
-
-        Parameters
-        ----------
-        output : Tensor of shape (..., k)
-            Outputs of the network.
-        y : Tensor of shape (...)
-            Targets.
-
-        Returns
-        -------
-        loss : Tensor of shape (...)
-            As calling it gives.
-        gradient : Tensor of shape (..., k)
-            Derivative of each loss with respect to the outputs.
-        """
-        leaf = output.detach().requires_grad_()
-        loss = check_per_row(self, self(leaf, y), y)
-        (gradient,) = torch.autograd.grad(loss.sum(), leaf)
-        return loss.detach(), gradient
-
     def selection_score(self) -> Loss:
         """Return the score by which epochs are compared.
 
@@ -153,6 +135,17 @@ class Loss(ABC):
             This one, unless it is a training loss but no proper score.
         """
         return self
+
+    def averaged_parts(self, output: Tensor) -> Sequence[Tensor]:
+        loc = output[:, 0]
+        square = loc * loc + variance_of(output[:, 1]) if output.shape[1] == 2 else loc * loc
+        return loc, square
+
+    def score_average(self, parts: Sequence[Tensor], y: Tensor) -> Tensor:
+        # variance of the mixture of the members: mean of noise and squares less squared mean
+        loc, square = parts
+        variance = (square - loc * loc).clamp(min=_LEAST_SPREAD)
+        return check_per_row(self, self.score(loc, variance, y), y)
 
 
 @dataclass(frozen=True)
@@ -409,16 +402,6 @@ class SquaredErrorLoss(Loss):
 
     def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         return (y - loc) ** 2
-
-
-def check_per_row(loss: Loss, values: Tensor, y: Tensor) -> Tensor:
-    """Return the values of a loss, if there is one for each target and no mean over rows."""
-    if values.shape == y.shape:
-        return values
-    raise ValueError(
-        f"`score` of {type(loss).__name__} must return one value for each target, of shape {tuple(y.shape)}, "
-        f"got {tuple(values.shape)}. Do not average inside."
-    )
 
 
 LOSSES: dict[str, Loss] = {

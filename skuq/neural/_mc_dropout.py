@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from skuq._validation import check_integer, check_number, check_option
-from skuq.neural._base import BaseNeuralRegressor
+from skuq._validation import check_integer, check_option
 from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.dropout import DropoutArchitecture
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.sampled import DropoutPosterior
+from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
@@ -218,15 +218,10 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
-        module = check_module(self.module)
         check_option(self.output, "output", ("gaussian", "samples"))
-        last_layer = check_option(self.last_layer, "last_layer", (True, False))
-        if module is not None:
-            return DropoutArchitecture((), module=module)
-        rate = check_number(self.dropout, "dropout")
-        if not 0 < rate < 1:
-            raise ValueError(f"`dropout` must lie strictly between 0 and 1, got {rate}.")
-        return DropoutArchitecture(self._hidden_sizes(at_least=1), rate, last_layer)
+        module = check_module(self.module)
+        hidden = () if module is not None else self._hidden_sizes(at_least=1)
+        return DropoutArchitecture.of(hidden, self.dropout, self.last_layer, module)
 
     def _training_spec(self) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)

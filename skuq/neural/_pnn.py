@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._losses import Loss, read_loss, resolve_selection_score
 from skuq.neural._predictive.ensemble import NetworkPosterior
+from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData

@@ -10,22 +10,20 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skuq._typing import FloatArray
-from skuq._validation import check_integer, check_number, check_option
+from skuq._validation import check_integer, check_option
 from skuq._warnings import warn_user
-from skuq.neural._base import BaseNeuralRegressor
 from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.device import read_device
 from skuq.neural._modules.evaluate import member_moments
-from skuq.neural._modules.last_layer import FeatureArchitecture
 from skuq.neural._modules.stacked import StackedModule
-from skuq.neural._modules.user_module import check_module
 from skuq.neural._modules.variational import Divergence, VariationalModule, drawn_networks
 from skuq.neural._modules.variational_architecture import VariationalArchitecture
 from skuq.neural._predictive.constant_noise import ConstantNoisePosterior
 from skuq.neural._predictive.last_linear import LastLinearPosterior
 from skuq.neural._predictive.sampled import SampledPosterior
-from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, rows_with_weight
+from skuq.neural._regressor import BaseNeuralRegressor
+from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_learning_rate, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 
@@ -239,18 +237,8 @@ class VariationalRegressor(BaseNeuralRegressor):
     # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
-        plain = FeatureArchitecture.of(self._hidden_sizes(), check_module(self.module))
-        last_layer = check_option(self.last_layer, "last_layer", (True, False))
-        if plain.module is not None and not last_layer:
-            raise ValueError(
-                "`module` is given, but only the weights of layers that skuq builds can be uncertain. Use "
-                "last_layer=True, and `module` is the network before the last layer, or `hidden_layer_sizes`."
-            )
-        warm_up = check_number(self.warm_up, "warm_up")
-        if not 0 <= warm_up <= 1:
-            raise ValueError(f"`warm_up` must lie between 0 and 1, got {warm_up}.")
-        divergence = Divergence(check_number(self.kl_weight, "kl_weight", positive=True), warm_up)
-        return VariationalArchitecture(plain.hidden, plain.module, last_layer, divergence)
+        divergence = Divergence.of(self.kl_weight, self.warm_up)
+        return VariationalArchitecture.of(self._hidden_sizes(), self.module, self.last_layer, divergence)
 
     def _training_spec(self) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
@@ -260,10 +248,7 @@ class VariationalRegressor(BaseNeuralRegressor):
                 "`output` is 'analytic', but there is a closed form only where the last layer alone is "
                 "uncertain. Use output='sampled' or last_layer=True."
             )
-        rate = self.learning_rate
-        if isinstance(rate, str):
-            check_option(rate, "learning_rate", ("auto",))
-            rate = _RATES[self.last_layer]
+        rate = resolve_learning_rate(self.learning_rate, _RATES[self.last_layer])
         score = resolve_selection_score(self.keep_best)
         return TrainingSpec(NLLLoss(), rate, score, counts_rows=True)
 

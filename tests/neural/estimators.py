@@ -1,7 +1,7 @@
 """The neural estimators, found by the public names, so that a new one is tested as all are."""
 
 from skuq import neural
-from skuq.neural._base import BaseNeuralRegressor
+from skuq.neural._regressor import BaseNeuralRegressor
 
 ESTIMATORS = [
     each

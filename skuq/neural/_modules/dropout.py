@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from skuq._typing import FloatArray
+from skuq._validation import check_number, check_option
 from skuq.neural._modules.device import seeded_torch
 from skuq.neural._modules.noise import ConstantNoiseModule, RandomisedModule, first_raw_noise
 from skuq.neural._modules.seeds import MemberSeed
@@ -131,7 +132,7 @@ class StackedDropout(RandomisedModule):
 
 
 class DropoutMLP(StackedDropout, ConstantNoiseModule):
-    """Dropout at a given rate, and one variance of the noise for all rows, which is learnt.
+    """Dropout at a given rate, with the logits of classes, or a mean and one learnt variance of the noise.
 
     Parameters
     ----------
@@ -147,6 +148,8 @@ class DropoutMLP(StackedDropout, ConstantNoiseModule):
         Probability that a unit is left out.
     dtype : torch.dtype
         Type of the weights.
+    n_classes : int or None, default=None
+        Number of outputs; None is one output and a noise.
     """
 
     def __init__(
@@ -157,9 +160,10 @@ class DropoutMLP(StackedDropout, ConstantNoiseModule):
         dropped: tuple[bool, ...],
         rate: float,
         dtype: torch.dtype,
+        n_classes: int | None = None,
     ) -> None:
-        blocks = dense_blocks([seed.init for seed in seeds], n_features, hidden, 1)
-        blocks["raw_noise"] = first_raw_noise(len(seeds))
+        blocks = dense_blocks([seed.init for seed in seeds], n_features, hidden, n_classes or 1)
+        blocks |= first_raw_noise(len(seeds), n_classes is None)
         super().__init__(blocks, seeds, dropped, dtype)
         self.rate = rate
 
@@ -171,18 +175,20 @@ class DropoutMLP(StackedDropout, ConstantNoiseModule):
 
 
 class DropoutUserModule(StackedUserModule, ConstantNoiseModule):
-    """Networks of the user with dropout layers of their own, and a variance of the noise that is learnt.
+    """Networks of the user with dropout layers of their own, and perhaps a learnt variance of the noise.
 
     Parameters
     ----------
     build : callable
-        ``build(n_features, 1)`` returns a module that maps (B, d) to (B, 1).
+        ``build(n_features, k)`` returns a module that maps (B, d) to (B, k), where k is 1 or `n_classes`.
     seeds : sequence of MemberSeed
         Generators of each member.
     n_features : int
         Number of columns d of X.
     dtype : torch.dtype
         Type of the weights.
+    n_classes : int or None, default=None
+        Number of outputs; None is one output and a noise.
     """
 
     def __init__(
@@ -191,9 +197,10 @@ class DropoutUserModule(StackedUserModule, ConstantNoiseModule):
         seeds: Sequence[MemberSeed],
         n_features: int,
         dtype: torch.dtype,
+        n_classes: int | None = None,
     ) -> None:
-        extra = {"raw_noise": first_raw_noise(len(seeds))}
-        super().__init__(build, [seed.init for seed in seeds], n_features, 1, dtype, extra)
+        extra = first_raw_noise(len(seeds), n_classes is None)
+        super().__init__(build, [seed.init for seed in seeds], n_features, n_classes or 1, dtype, extra)
         if not any(layer.p > 0 for layer in self._dropout_layers()):
             raise ValueError(
                 "`module` must build a network with dropout layers, such as torch.nn.Dropout(0.2), got one "
@@ -215,7 +222,7 @@ class DropoutUserModule(StackedUserModule, ConstantNoiseModule):
         return [layer for layer in self._pattern[0].modules() if isinstance(layer, _DROPOUT_LAYERS)]
 
     def forward_members(self, x: Tensor) -> Tensor:
-        """Return mean and raw variance, (M, 2, B), for features (M, d, B)."""
+        """Return the outputs (M, k, B) for features (M, d, B)."""
         return self.with_noise(super().forward_members(x))
 
     @property
@@ -224,7 +231,7 @@ class DropoutUserModule(StackedUserModule, ConstantNoiseModule):
         return self.values_a_row
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw networks, and return what gives their outputs (S, 2, B) for rows (B, d).
+        """Draw networks, and return what gives their outputs (S, k, B) for rows (B, d).
 
         Every call seeds torch alike, so that the draws are the same for all blocks of rows.
         """
@@ -254,13 +261,34 @@ class DropoutArchitecture:
     rate: float = 0.2
     last_layer: bool = False
     module: Callable[[int, int], Any] | None = None
+    noise: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        hidden: tuple[int, ...],
+        dropout: Any,
+        last_layer: Any,
+        module: Callable[[int, int], Any] | None,
+        *,
+        noise: bool = True,
+    ) -> Self:
+        """Return the architecture of parameters, of which ``dropout`` and ``last_layer`` are checked here."""
+        last_layer = check_option(last_layer, "last_layer", (True, False))
+        if module is not None:
+            return cls((), module=module, noise=noise)
+        rate = check_number(dropout, "dropout")
+        if not 0 < rate < 1:
+            raise ValueError(f"`dropout` must lie strictly between 0 and 1, got {rate}.")
+        return cls(hidden, rate, last_layer, noise=noise)
 
     def __call__(
         self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
     ) -> StackedModule:
-        """Return a module with one member a seed; its second output is the noise."""
+        """Return a module with one member a seed; with ``noise``, its second output is that."""
+        n_classes = None if self.noise else n_outputs
         if self.module is not None:
-            return DropoutUserModule(self.module, seeds, n_features, dtype)
+            return DropoutUserModule(self.module, seeds, n_features, dtype, n_classes)
         n_hidden = len(self.hidden)
         dropped = tuple(not self.last_layer or k == n_hidden - 1 for k in range(n_hidden))
-        return DropoutMLP(seeds, n_features, self.hidden, dropped, self.rate, dtype)
+        return DropoutMLP(seeds, n_features, self.hidden, dropped, self.rate, dtype, n_classes)

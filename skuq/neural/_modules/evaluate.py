@@ -12,7 +12,7 @@ from skuq._typing import FloatArray
 from skuq.neural._losses import variance_of
 from skuq.neural._modules.stacked import StackedModule
 
-__all__ = ["blocks_of", "member_moments", "member_outputs", "rows_at_once", "to_predict"]
+__all__ = ["blocks_of", "member_moments", "member_outputs", "output_blocks", "rows_at_once", "to_predict"]
 
 _NUMBERS_AT_ONCE = 1 << 21
 """Hidden values that are computed together."""
@@ -40,14 +40,18 @@ def blocks_of(X: FloatArray, values_a_row: int, like: Tensor) -> Iterator[Tensor
         yield torch.as_tensor(X[start : start + step], dtype=like.dtype, device=like.device)
 
 
-def member_outputs(module: StackedModule, X: FloatArray, device: torch.device) -> FloatArray:
-    """Return the k outputs of each member for each row, shape (n, M, k)."""
+def output_blocks(module: StackedModule, X: FloatArray, device: torch.device) -> Iterator[Tensor]:
+    """Yield the k outputs of each member for blocks of rows, (b, M, k), in float64."""
     module = to_predict(module, device)
     values_a_row = module.values_a_row * module.n_members
     with torch.no_grad():
-        blocks = blocks_of(X, values_a_row, module.flat)
-        parts = [module(block).to("cpu", torch.float64) for block in blocks]
-    outputs: FloatArray = torch.cat(parts).numpy()
+        for block in blocks_of(X, values_a_row, module.flat):
+            yield module(block).to("cpu", torch.float64)
+
+
+def member_outputs(module: StackedModule, X: FloatArray, device: torch.device) -> FloatArray:
+    """Return the k outputs of each member for each row, shape (n, M, k)."""
+    outputs: FloatArray = torch.cat(list(output_blocks(module, X, device))).numpy()
     return outputs
 
 

@@ -67,17 +67,26 @@ class RandomisedModule(StackedModule):
         return {**super().__getstate__(), "_generators": ()}
 
 
-def first_raw_noise(n_members: int) -> FloatArray:
-    """Return the raw variance of the noise before training, a standard deviation of 0.3, shape (M, 1, 1)."""
-    return np.full((n_members, 1, 1), math.log(math.expm1(0.3**2 - MIN_VARIANCE)))
+def first_raw_noise(n_members: int, noise: bool = True) -> dict[str, FloatArray]:
+    """Return the raw variance of the noise before training, a standard deviation of 0.3, if there is one."""
+    raw = math.log(math.expm1(0.3**2 - MIN_VARIANCE))
+    return {"raw_noise": np.full((n_members, 1, 1), raw)} if noise else {}
 
 
 class ConstantNoiseModule(StackedModule):
-    """Networks that learn one variance of the noise for all rows, among their weights as ``raw_noise``."""
+    """Networks that learn one variance of the noise for all rows, among their weights as ``raw_noise``.
 
-    def with_noise(self, loc: Tensor) -> Tensor:
-        """Return mean and raw variance (M or S, 2, B) for means (M or S, 1, B)."""
-        return torch.cat([loc, self.weights["raw_noise"].expand_as(loc)], dim=1)
+    Those of classes have none: their outputs stay as they are.
+    """
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether a noise is among the weights."""
+        return "raw_noise" in self._shapes
+
+    def with_noise(self, x: Tensor) -> Tensor:
+        """Return mean and raw variance (M or S, 2, B) for means (M or S, 1, B), or outputs unchanged."""
+        return torch.cat([x, self.weights["raw_noise"].expand_as(x)], dim=1) if self.has_noise else x
 
     def noise_variance(self) -> float:
         """Return the first member's variance of the noise."""

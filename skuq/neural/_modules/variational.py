@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from skuq._typing import FloatArray
+from skuq._validation import check_number
 from skuq.neural._modules.last_layer import LastLayerWeights
 from skuq.neural._modules.noise import ConstantNoiseModule, RandomisedModule, first_raw_noise
 from skuq.neural._modules.seeds import MemberSeed
@@ -43,10 +45,23 @@ class UncertainLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class Divergence:
-    """How the divergence from the prior enters: its weight, and the share of epochs over which it grows."""
+    """The divergence from the prior: its weight, the share of epochs over which it grows, and the prior.
+
+    The weights of a layer have a normal prior about 0 with the given variance; None is the one of most
+    evidence, which is the mean of their squares. Biases have a standard normal prior.
+    """
 
     kl_weight: float
     warm_up: float
+    prior_variance: float | None = None
+
+    @classmethod
+    def of(cls, kl_weight: Any, warm_up: Any, prior_variance: float | None = None) -> Self:
+        """Return the divergence of checked parameters."""
+        warm_up = check_number(warm_up, "warm_up")
+        if not 0 <= warm_up <= 1:
+            raise ValueError(f"`warm_up` must lie between 0 and 1, got {warm_up}.")
+        return cls(check_number(kl_weight, "kl_weight", positive=True), warm_up, prior_variance)
 
 
 class VariationalModule(RandomisedModule, ConstantNoiseModule):
@@ -54,7 +69,7 @@ class VariationalModule(RandomisedModule, ConstantNoiseModule):
 
     In training each row has weights of its own, through the mean and variance that they give each unit
     (local reparameterisation). Otherwise the network runs at the mean of the weights. The outputs
-    are the mean and, the same for all rows, the raw variance of the noise.
+    are the logits of classes, or the mean and, the same for all rows, the raw variance of the noise.
     """
 
     uncertain: tuple[UncertainLayer, ...]
@@ -82,24 +97,49 @@ class VariationalModule(RandomisedModule, ConstantNoiseModule):
         return factor
 
     def _divergence_of(self, layer: UncertainLayer) -> Tensor:
-        """Return that of one layer, shape (M,).
+        """Return that of one layer, shape (M,); see `Divergence`.
 
-        The weights have a normal prior about 0, whose variance is the one of most evidence: the mean of
-        their squares. Then the quadratic terms are constant. The biases have a standard normal prior.
+        With the prior of most evidence the quadratic terms are constant.
         """
         weight, bias, weight_log_scale, bias_log_scale = (self.weights[name].flatten(1) for name in layer)
         squares = weight.square() + (2 * weight_log_scale).exp()
-        weights = 0.5 * weight.shape[1] * squares.mean(1).log() - weight_log_scale.sum(1)
+        given = self.divergence.prior_variance
+        if given is None:
+            weights = 0.5 * weight.shape[1] * squares.mean(1).log() - weight_log_scale.sum(1)
+        else:
+            log_ratio = 0.5 * math.log(given) - weight_log_scale
+            weights = (0.5 * squares / given + log_ratio - 0.5).sum(1)
         squares = bias.square() + (2 * bias_log_scale).exp()
         return weights + (0.5 * squares - bias_log_scale - 0.5).sum(1)
 
     # ------------------------------------------------------------------------------- the posterior
 
     def last_layer_weights(self) -> LastLayerWeights:
-        """Return the posterior of the first member's last layer, for features with a column of ones."""
+        """Return the posterior of the first member's last layer of one output, with the bias last."""
         weight, bias, weight_log_scale, bias_log_scale = (self._first(name) for name in self.uncertain[-1])
         mean, log_scale = np.append(weight, bias), np.append(weight_log_scale, bias_log_scale)
         return LastLayerWeights(None, mean, np.exp(2 * log_scale))
+
+    @property
+    def values_a_draw(self) -> int:
+        """About how many hidden values of a row and drawn network are in memory at once."""
+        return int(self._shapes[self.uncertain[-1].bias][0])
+
+    def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
+        """Draw networks, and return what gives their outputs (S, k, B) for rows (B, d).
+
+        They differ in the last layer; those before it run once.
+        """
+        weight, bias, weight_log_scale, bias_log_scale = (
+            self.weights[name][0] for name in self.uncertain[-1]
+        )
+        drawn_weight = _drawn(weight, weight_log_scale, n_draws, rng)
+        drawn_bias = _drawn(bias, bias_log_scale, n_draws, rng).view(n_draws, -1, 1)
+        return lambda x: torch.matmul(drawn_weight, self.features(x.T.unsqueeze(0))[0]).add_(drawn_bias)
+
+    @abstractmethod
+    def features(self, x: Tensor) -> Tensor:
+        """Return the input of the last layer, (M, k, B), at the mean of the weights before it."""
 
     def _first(self, name: str) -> FloatArray:
         values: FloatArray = self.weights[name][0].detach().double().cpu().numpy().ravel()
@@ -114,13 +154,15 @@ class VariationalMLP(VariationalModule):
     seeds : sequence of MemberSeed
         Generators of each member.
     sizes : sequence of int
-        Columns of X, sizes of the hidden layers, and 1.
+        Columns of X, sizes of the hidden layers, and number of outputs.
     last_layer : bool
         Whether only the weights of the last layer are uncertain.
     divergence : Divergence
         Weight and warm-up of the divergence from the prior.
     dtype : torch.dtype
         Type of the weights.
+    noise : bool, default=True
+        Whether a noise is learnt, as a second output beside the one of the layers.
     """
 
     def __init__(
@@ -130,6 +172,7 @@ class VariationalMLP(VariationalModule):
         last_layer: bool,
         divergence: Divergence,
         dtype: torch.dtype,
+        noise: bool = True,
     ) -> None:
         blocks = dense_blocks([seed.init for seed in seeds], sizes[0], sizes[1:-1], sizes[-1])
         first = len(sizes) - 2 if last_layer else 0
@@ -140,7 +183,7 @@ class VariationalMLP(VariationalModule):
             log_scale = initial_log_scale(sizes[k])
             for mean, scale in zip(self_layers[k][:2], self_layers[k][2:], strict=True):
                 blocks[scale] = np.full_like(blocks[mean], log_scale)
-        blocks["raw_noise"] = first_raw_noise(len(seeds))
+        blocks |= first_raw_noise(len(seeds), noise)
         super().__init__(blocks, dtype)
         self.sizes, self.layers = tuple(sizes), tuple(self_layers)
         self._inputs: list[Tensor] = []
@@ -148,7 +191,7 @@ class VariationalMLP(VariationalModule):
         self.set_up(seeds, self_layers[first:], divergence)
 
     def forward_members(self, x: Tensor) -> Tensor:
-        """Return mean and raw variance, (M, 2, B), for features (M, d, B)."""
+        """Return the outputs (M, k, B) for features (M, d, B)."""
         if self.training and self._gradients and self._generators:
             with torch.no_grad():  # `backward` below does what autograd would, with less to do around it
                 return self._run_training(x)
@@ -191,8 +234,9 @@ class VariationalMLP(VariationalModule):
         into, n_certain = self._gradients, len(self.layers) - len(self.uncertain)
         with torch.no_grad():
             slope = gradient.permute(1, 2, 0)
-            torch.sum(slope[:, 1:], dim=2, keepdim=True, out=into["raw_noise"])
-            slope = slope[:, :1]
+            if self.has_noise:
+                torch.sum(slope[:, 1:], dim=2, keepdim=True, out=into["raw_noise"])
+                slope = slope[:, :1]
             for k in reversed(range(len(self.layers))):
                 x, layer = self._inputs[k], self.layers[k]
                 torch.bmm(slope, x.transpose(1, 2), out=into[layer.weight])
@@ -224,16 +268,31 @@ class VariationalMLP(VariationalModule):
         factor = self._penalty_factor().view(-1, 1, 1)
         for layer, (weight_variance, bias_variance, _) in zip(self.uncertain, self._deviations, strict=True):
             weight, bias = self.weights[layer.weight], self.weights[layer.bias]
-            prior = (weight.square() + weight_variance).mean(dim=(1, 2), keepdim=True)
-            relative = factor / prior
+            relative = factor / self._prior_variance(weight, weight_variance)
             self._gradients[layer.weight].addcmul_(weight, relative)
             self._gradients[layer.weight_log_scale].addcmul_(weight_variance, relative).sub_(factor)
             self._gradients[layer.bias].addcmul_(bias, factor)
             self._gradients[layer.bias_log_scale].addcmul_(bias_variance, factor).sub_(factor)
 
-    def drawn(self, n_draws: int, seed: int) -> StackedMLP:
+    def _prior_variance(self, weight: Tensor, variance: Tensor) -> Tensor | float:
+        """Return that of a layer's weights, of which mean and variance are given."""
+        given = self.divergence.prior_variance
+        return (weight.square() + variance).mean(dim=(1, 2), keepdim=True) if given is None else given
+
+    def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
+        if len(self.uncertain) == 1:  # the networks differ in their last layer alone
+            return super().networks(n_draws, rng)
+        drawn = self.drawn(n_draws, rng).to(device=self.flat.device, dtype=self.flat.dtype)
+        return lambda x: drawn.forward_members(x.T.expand(n_draws, *x.T.shape))
+
+    @property
+    def values_a_draw(self) -> int:
+        """About how many hidden values of a row and drawn network are in memory at once."""
+        return max(self.sizes[1:])
+
+    def drawn(self, n_draws: int, rng: np.random.Generator) -> StackedMLP:
         """Return as many networks with weights drawn from the first member's posterior."""
-        rng, parts = np.random.default_rng(seed), []
+        parts = []
         for layer in self.layers:
             for mean, log_scale in zip(layer[:2], layer[2:], strict=True):
                 values = np.tile(self._first(mean), (n_draws, 1))
@@ -244,6 +303,12 @@ class VariationalMLP(VariationalModule):
         return pattern.with_weights(torch.from_numpy(np.concatenate(parts, axis=1)))
 
 
+def _drawn(mean: Tensor, log_scale: Tensor, n_draws: int, rng: np.random.Generator) -> Tensor:
+    """Draw independent normal values (S, ...) with mean and logarithm of the standard deviation given."""
+    z = torch.from_numpy(rng.standard_normal((n_draws, *mean.shape)))
+    return mean + log_scale.exp() * z.to(mean)
+
+
 def drawn_networks(module: StackedModule, n_draws: int, seed: int) -> StackedMLP:
     """Return as many networks with weights drawn from the first member's posterior."""
-    return cast(VariationalMLP, module).drawn(n_draws, seed)
+    return cast(VariationalMLP, module).drawn(n_draws, np.random.default_rng(seed))

@@ -1,4 +1,4 @@
-"""The predictive object of every estimator: trained networks, from new rows to a distribution."""
+"""The predictive object of every regressor: trained networks, from new rows to a distribution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._training.scaling import Standardiser
 
-__all__ = ["Moments", "Posterior"]
+__all__ = ["Moments", "Posterior", "TrainedNetworks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +36,8 @@ class Moments:
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior(ABC):
-    """Predictive distribution of trained networks, before calibration.
-
-    Features and results are in the units of X and y; networks are evaluated on standardised values.
+class TrainedNetworks:
+    """Trained networks and the units of their data; on new rows they are evaluated on standardised values.
 
     Attributes
     ----------
@@ -58,6 +56,14 @@ class Posterior(ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the networks: the estimator's net holds and pickles them, once."""
         return {name: value for name, value in vars(self).items() if name != "module"}
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior(TrainedNetworks, ABC):
+    """Predictive distribution of trained networks, before calibration.
+
+    Features and results are in the units of X and y.
+    """
 
     @abstractmethod
     def moments(self, X: FloatArray) -> Moments:

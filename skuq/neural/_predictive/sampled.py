@@ -19,9 +19,9 @@ from skuq.neural._modules.seeds import N_TRAINING_STREAMS
 from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.constant_noise import ConstantNoisePosterior
-from skuq.neural._predictive.posterior import Moments, Posterior
+from skuq.neural._predictive.posterior import Moments, Posterior, TrainedNetworks
 
-__all__ = ["DropoutPosterior", "SampledPosterior"]
+__all__ = ["DropoutPosterior", "SampledPosterior", "drawn_outputs"]
 
 
 class _DrawsNetworks(Protocol):
@@ -30,7 +30,19 @@ class _DrawsNetworks(Protocol):
     values_a_draw: int
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw networks, and return what gives their mean and raw variance (S, 2, B) for rows (B, d)."""
+        """Draw networks, and return what gives their outputs (S, k, B) for rows (B, d)."""
+
+
+def drawn_outputs(trained: TrainedNetworks, X: FloatArray, n_draws: int, seed: int) -> Iterator[Tensor]:
+    """Yield the outputs (S, k, b) of networks drawn from the one trained, for blocks of rows, in float64."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, N_TRAINING_STREAMS)))
+    module = to_predict(trained.module, read_device(trained.device, n_draws))
+    drawing = cast(_DrawsNetworks, module)
+    with torch.no_grad():
+        run = drawing.networks(n_draws, rng)
+        values_a_row = drawing.values_a_draw * n_draws
+        for block in blocks_of(trained.scaler.features(X), values_a_row, module.flat):
+            yield run(block).to("cpu", torch.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +99,8 @@ class DropoutPosterior(Posterior):
 
     def _blocks(self, X: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield means and variances by the drawn networks for blocks of rows, (b, S), standardised."""
-        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(0, N_TRAINING_STREAMS)))
-        module = to_predict(self.module, read_device(self.device, self.n_draws))
-        drawing = cast(_DrawsNetworks, module)
-        with torch.no_grad():
-            run = drawing.networks(self.n_draws, rng)
-            values_a_row = drawing.values_a_draw * self.n_draws
-            for block in blocks_of(self.scaler.features(X), values_a_row, module.flat):
-                output = run(block).to("cpu", torch.float64)
-                yield output[:, 0].T.numpy(), variance_of(output[:, 1]).T.numpy()
+        for output in drawn_outputs(self, X, self.n_draws, self.seed):
+            yield output[:, 0].T.numpy(), variance_of(output[:, 1]).T.numpy()
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,10 @@ from skorch.callbacks import Callback
 from torch import Tensor
 
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq.neural._losses import Loss, check_per_row, variance_of
 from skuq.neural._modules.evaluate import rows_at_once
 from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._training.plan import FitPlan
+from skuq.neural._training_loss import TrainingLoss
 
 __all__ = ["KeepBestEpoch"]
 
@@ -23,7 +23,7 @@ __all__ = ["KeepBestEpoch"]
 class ScoringRows(NamedTuple):
     """The rows of all fits with the same score: their numbers, fits, targets and weights."""
 
-    score: Loss
+    score: TrainingLoss
     rows: Tensor
     fits: Tensor
     y: Tensor
@@ -33,8 +33,8 @@ class ScoringRows(NamedTuple):
 class KeepBestEpoch(Callback):
     """Score the ensembles every few epochs, and keep the weights of the best.
 
-    Each fit is scored by itself: for each row, mean and variance of the members that are not trained on it,
-    by the fit's own score. Scores of single members are best before the mean has been learnt.
+    Each fit is scored by itself: for each row, the average forecast of the members that are not trained on
+    it, by the fit's own score. Scores of single members are best before the mean has been learnt.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class KeepBestEpoch(Callback):
         # a row of data belongs to one fit, that of the plan that brought it
         fit_of_row = np.repeat(np.arange(len(self.plans)), [len(plan.y) for plan in self.plans])[scored]
         device = self.data[0].device
-        scores: list[Loss] = []  # no set: a loss of the user's own need not be hashable
+        scores: list[TrainingLoss] = []  # no set: a loss of the user's own need not be hashable
         for plan in self.plans:
             if plan.selection_score is not None and plan.selection_score not in scores:
                 scores.append(plan.selection_score)
@@ -157,28 +157,25 @@ class KeepBestEpoch(Callback):
         """Return the score of each fit, infinite where it is no number."""
         X, y = self.data
         module.eval()
-        # first and second moments of the members, added up row by row, with the padding row at the end
-        first, second = (y.new_zeros(len(y) + 1) for _ in range(2))
+        # parts of the members' forecasts, added up row by row, with the padding row at the end
+        totals: list[Tensor] = []
         step = rows_at_once(module.values_a_row * module.n_members)
         with torch.no_grad():
             for member_rows in torch.split(self._member_rows, step, dim=1):
                 rows = member_rows.clamp(max=len(y) - 1)  # the padding row has no features: any do
                 output = module.forward_members(X[rows].transpose(1, 2))
-                loc = output[:, 0]
-                square = loc * loc + variance_of(output[:, 1]) if output.shape[1] == 2 else loc * loc
-                for total, value in ((first, loc), (second, square)):
-                    total.index_add_(0, member_rows.flatten(), value.flatten())
-            # mean, and variance of the mixture of the members: mean of noise and squares less squared mean
-            loc = first[:-1] / self._n_members_per_row
-            variance = (second[:-1] / self._n_members_per_row - loc * loc).clamp(min=1e-8)
-            scores = self._mean_scores(loc, variance)
+                parts = self._scoring_rows[0].score.averaged_parts(output)
+                totals = totals or [y.new_zeros(len(y) + 1) for _ in parts]
+                for total, part in zip(totals, parts, strict=True):
+                    total.index_add_(0, member_rows.flatten(), part.flatten())
+            scores = self._mean_scores([total[:-1] / self._n_members_per_row for total in totals])
         return np.where(np.isnan(scores), np.inf, scores)
 
-    def _mean_scores(self, loc: Tensor, variance: Tensor) -> FloatArray:
+    def _mean_scores(self, averages: Sequence[Tensor]) -> FloatArray:
         """Return the mean score of each fit over its scored rows, NaN where it has none."""
         value = torch.zeros_like(self._total_weight)
         for score, rows, fits, y, weight in self._scoring_rows:
-            row_scores = score.score(loc[rows], variance[rows], y)
-            value.index_add_(0, fits, weight * check_per_row(score, row_scores, y))
+            row_scores = score.score_average([average[rows] for average in averages], y)
+            value.index_add_(0, fits, weight * row_scores)
         scores: FloatArray = (value / self._total_weight).cpu().to(torch.float64).numpy()
         return scores

@@ -11,12 +11,13 @@ import numpy as np
 from skuq._sklearn_compat import splitter_needs_groups
 from skuq._typing import BoolArray, IntArray
 from skuq.prediction._cross_fit import resolve_cv, split_rows
+from skuq.prediction._row_sets import stratified_split
 from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["hold_out"]
 
 
-def hold_out(validation_size: Any, data: TrainingData, seed: int) -> BoolArray:
+def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: bool = False) -> BoolArray:
     """Return which rows are held out.
 
     Parameters
@@ -28,6 +29,8 @@ def hold_out(validation_size: Any, data: TrainingData, seed: int) -> BoolArray:
         All rows.
     seed : int
         Seed of the draw.
+    by_class : bool, default=False
+        Whether the target is a class; then rows are drawn with the shares of the classes of all rows.
     """
     n = len(data)
     usable = np.arange(n) if data.sample_weight is None else np.flatnonzero(data.sample_weight)
@@ -38,8 +41,12 @@ def hold_out(validation_size: Any, data: TrainingData, seed: int) -> BoolArray:
         )
     held_out = np.zeros(n, dtype=bool)
     if isinstance(validation_size, numbers.Real) and not isinstance(validation_size, bool | np.bool_):
+        size = _n_held_out(validation_size, len(usable))
+        if by_class:
+            held_out[usable[stratified_split(data.y[usable], size, seed)[1]]] = True
+            return held_out
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(n,)))
-        held_out[rng.permutation(usable)[: _n_held_out(validation_size, len(usable))]] = True
+        held_out[rng.permutation(usable)[:size]] = True
         return held_out
     held_out[_first_test_rows(_checked_splitter(validation_size), data)] = True
     if not held_out[usable].any():

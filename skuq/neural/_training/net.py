@@ -11,10 +11,10 @@ from skorch.callbacks import Callback, EpochTimer, PrintLog
 from torch import Tensor, nn
 
 from skuq._typing import FloatArray
-from skuq.neural._losses import Loss
 from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._probabilistic_net import ProbabilisticNet
 from skuq.neural._training.batches import Batch, MemberBatches
+from skuq.neural._training_loss import TrainingLoss
 
 __all__ = ["MemberObjective", "StackedNet"]
 
@@ -30,11 +30,11 @@ class MemberObjective(nn.Module):
 
     Parameters
     ----------
-    losses : sequence of (Loss, int)
+    losses : sequence of (TrainingLoss, int)
         Each loss, and how many members in succession are trained by it.
     """
 
-    def __init__(self, losses: Sequence[tuple[Loss, int]]) -> None:
+    def __init__(self, losses: Sequence[tuple[TrainingLoss, int]]) -> None:
         super().__init__()
         self.losses = tuple(losses)
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._validation import check_integer, check_number
-from skuq.neural._losses import Loss
+from skuq._validation import check_integer, check_number, check_option
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._training.batches import MemberRows, batch_shape
 from skuq.neural._training.scaling import Standardiser
+from skuq.neural._training_loss import TrainingLoss
 from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "TrainingSpec",
     "plan_members",
     "plan_pairs",
+    "resolve_learning_rate",
     "rows_with_weight",
 ]
 
@@ -71,11 +72,11 @@ class TrainingSpec:
 
     Attributes
     ----------
-    loss : Loss
+    loss : TrainingLoss
         Training loss of the members.
     learning_rate : float
         Initial learning rate; checked here.
-    selection_score : Loss or None
+    selection_score : TrainingLoss or None
         Score that selects the best epoch; None keeps the last.
     n_members : int
         Number of networks.
@@ -89,9 +90,9 @@ class TrainingSpec:
         Whether training itself needs the number of rows, so that weights must count repetitions.
     """
 
-    loss: Loss
+    loss: TrainingLoss
     learning_rate: float
-    selection_score: Loss | None = None
+    selection_score: TrainingLoss | None = None
     n_members: int = 1
     bootstrap: bool = False
     draw_rows: Callable[[Sequence[MemberSeed], IntArray], list[MemberRows]] | None = None
@@ -100,10 +101,23 @@ class TrainingSpec:
     def __post_init__(self) -> None:
         check_number(self.learning_rate, "learning_rate", positive=True)
 
-    def plan(self, data: TrainingData, scaler: Standardiser, held_out: BoolArray, seed: int) -> FitPlan:
-        """Return the plan of one fit, on the rows that are not held out."""
+    def plan(
+        self,
+        data: TrainingData,
+        scaler: Standardiser,
+        held_out: BoolArray,
+        seed: int,
+        row_factor: FloatArray | None = None,
+    ) -> FitPlan:
+        """Return the plan of one fit, on the rows that are not held out.
+
+        Weights count repetitions of rows. ``row_factor``, of shape (n,), multiplies losses and scores of rows
+        besides, such as by weights of classes.
+        """
         weight, rows = data.sample_weight, rows_with_weight(~held_out, data)
         n_rows = float(len(rows) if weight is None else weight[rows].sum())
+        if row_factor is not None:
+            weight = data.repetitions * row_factor
         seeds = [replace(one, n_rows=n_rows) for one in MemberSeed.spawn(seed, self.n_members)]
         draw = self.draw_rows
         return FitPlan(
@@ -131,7 +145,7 @@ class FitPlan:
     X : ndarray of shape (n, d)
         Standardised features.
     y : ndarray of shape (n,)
-        Standardised target.
+        Standardised target, or numbers of classes.
     seeds : list of MemberSeed
         Generators of each member.
     rows : list of MemberRows
@@ -140,13 +154,13 @@ class FitPlan:
         Which rows no member is trained on by design.
     seed : int
         Seed that ``seeds`` were spawned from.
-    loss : Loss
+    loss : TrainingLoss
         Training loss of the members.
     learning_rate : float
         Initial learning rate.
     weight : ndarray of shape (n,) or None
         Weights in the loss, of mean 1 over the rows that are trained on.
-    selection_score : Loss or None
+    selection_score : TrainingLoss or None
         Score that selects the best epoch, on rows that members are not trained on; None keeps the last.
     selection_mask : ndarray of bool of shape (n,) or None
         Which rows may score epochs, by members that are not trained on them; None is all.
@@ -160,10 +174,10 @@ class FitPlan:
     rows: list[MemberRows]
     held_out: BoolArray
     seed: int
-    loss: Loss
+    loss: TrainingLoss
     learning_rate: float
     weight: FloatArray | None = None
-    selection_score: Loss | None = None
+    selection_score: TrainingLoss | None = None
     selection_mask: BoolArray | None = None
     score_weight: FloatArray | None = None
 
@@ -179,6 +193,14 @@ class FitPlan:
         """Return which rows score each member's epochs, shape (n, M)."""
         mask = self.selection_mask
         return self.out_of_bag() if mask is None else self.out_of_bag() & mask[:, np.newaxis]
+
+
+def resolve_learning_rate(rate: Any, auto: float) -> Any:
+    """Return a parameter ``learning_rate``, or what "auto" stands for; a number is checked later."""
+    if isinstance(rate, str):
+        check_option(rate, "learning_rate", ("auto",))
+        return auto
+    return rate
 
 
 def plan_members(seeds: Sequence[MemberSeed], rows: IntArray, *, bootstrap: bool) -> list[MemberRows]:

@@ -109,7 +109,7 @@ def _groups(plans: Sequence[FitPlan], options: TrainingOptions) -> list[list[int
     groups: dict[Any, list[int]] = {}
     for k, plan in enumerate(plans):
         shape = plan.batch_shape(options.batch_size)
-        key = (plan.X.shape[1], plan.loss.n_outputs, plan.weight is None, shape)
+        key = (plan.X.shape[1], plan.loss.target, plan.loss.n_outputs, plan.weight is None, shape)
         groups.setdefault(key, []).append(k)
     return list(groups.values())
 

@@ -1,0 +1,216 @@
+"""Base of the neural classifiers: from trained networks to class probabilities."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import validate_data
+
+from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
+from skuq._typing import ArrayLike, BoolArray, FloatArray
+from skuq._validation import check_option, check_sample_weight, check_unmasked, effective_rows
+from skuq.classifiers._labels import check_labels
+from skuq.neural._base import BaseNeuralEstimator
+from skuq.neural._cross_entropy import CrossEntropyLoss
+from skuq.neural._predictive.class_probabilities import ClassPosterior, EntropyParts
+from skuq.neural._training.plan import TrainingSpec
+from skuq.neural._training.scaling import Standardiser
+from skuq.neural._training.trainer import TrainedFit
+from skuq.regressors._fit_inputs import TrainingData
+from skuq.regressors._progress import Progress
+
+__all__ = ["BaseNeuralClassifier"]
+
+
+class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEstimator):
+    """Base class of the neural classifiers: labels, weights of classes, probabilities and their entropies.
+
+    A subclass stores the parameters named here and in `BaseNeuralEstimator`, and writes
+    ``_training_spec()``, by way of ``_spec(...)``, and ``_posterior(fit, data)``.
+
+    The parameters that are read here: ``keep_best, class_weight, standardize, learning_rate``.
+    """
+
+    classes_: np.ndarray
+
+    @abstractmethod
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> ClassPosterior:
+        """Return the predictive object of the trained networks; ``scaler_`` is set already."""
+
+    def _spec(self, learning_rate: float, **options: Any) -> TrainingSpec:
+        """Return what is trained, with the cross-entropy of the present classes."""
+        loss = CrossEntropyLoss(len(self.classes_))
+        keep_best = check_option(self.keep_best, "keep_best", ("log_loss", False))
+        return TrainingSpec(loss, learning_rate, loss if keep_best else None, **options)
+
+    # ------------------------------------------------------------------------------- fitting
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the networks.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Training features.
+        y : array-like of shape (n,)
+            Class labels: numbers, strings or booleans; at least two classes.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
+        """
+        data = self._read(X, y, sample_weight, {}, "fit")
+        progress = Progress(self, None)
+        self._fit(data, progress)
+        progress.close()
+        return self
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
+    ) -> TrainingData:
+        """Return checked data, whose target are the numbers of the classes."""
+        check_unmasked(X, "X")
+        labels = check_labels(y, self)
+        features, labels = validate_data(self, X, labels, dtype=np.float64, ensure_min_samples=2)
+        weight = check_sample_weight(sample_weight, len(labels))
+        classes, codes = np.unique(labels, return_inverse=True)
+        counted = np.unique(codes if weight is None else codes[weight > 0])
+        if len(counted) < 2:
+            raise ValueError(
+                f"`y` must hold at least two classes, got one class, {classes[counted[0]]!r}, among the rows "
+                "with a positive weight. Add rows of another class."
+            )
+        self.classes_ = classes
+        return TrainingData(features, codes.astype(np.float64), weight)
+
+    def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
+        check_option(self.standardize, "standardize", ("columns", "all", False))
+        if spec.counts_rows:
+            effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
+
+    def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardiser:
+        """Learn the units of X from the rows that are trained on, which must have all classes."""
+        counted = data.repetitions > 0
+        lost = np.setdiff1d(data.y[counted], data.y[counted & ~held_out])
+        if len(lost):
+            label, n_rows = self.classes_[int(lost[0])], int((counted & (data.y == lost[0])).sum())
+            raise ValueError(
+                f"`validation_size` must leave rows of each class to train on, but all {n_rows} of class "
+                f"{label!r} are held out. Use more rows, a smaller `validation_size`, or keep_best=False."
+            )
+        weight = None if data.sample_weight is None else data.sample_weight[~held_out]
+        return Standardiser.of_features(data.X[~held_out], weight, self.standardize)
+
+    def _row_factor(self, data: TrainingData) -> FloatArray | None:
+        """Return the weight of each row's class."""
+        if self.class_weight is None:
+            return None
+        codes = data.y.astype(np.intp)
+        if isinstance(self.class_weight, str | np.str_):
+            check_option(self.class_weight, "class_weight", ("balanced", None))
+            counts = np.bincount(codes, data.repetitions, len(self.classes_))
+            # a class of weight 0 has no rows that count
+            of_classes = counts.sum() / (len(counts) * np.where(counts > 0, counts, 1.0))
+        elif isinstance(self.class_weight, Mapping):
+            labels = self.classes_[codes]
+            of_classes = compute_class_weight(dict(self.class_weight), classes=self.classes_, y=labels)
+        else:
+            raise TypeError(
+                "`class_weight` must be 'balanced', a dict of weights by class label, or None, got "
+                f"{self.class_weight!r}."
+            )
+        factor: FloatArray = of_classes[codes]
+        if not (np.isfinite(of_classes).all() and of_classes.min() >= 0 and factor.any()):
+            raise ValueError(
+                f"`class_weight` must hold finite, non-negative weights, one of them positive, got "
+                f"{self.class_weight!r}."
+            )
+        return factor
+
+    # ---------------------------------------------------------------------------- prediction
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Features, with the columns of the training data.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            One of ``classes_`` for each row.
+        """
+        most_probable = self.predict_proba(X).argmax(axis=1)  # raises where not fitted
+        labels: np.ndarray = self.classes_[most_probable]
+        return labels
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return class probabilities: the mean of those that the members predict.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Features, with the columns of the training data.
+
+        Returns
+        -------
+        proba : ndarray of shape (n, K)
+            Probability of each of ``classes_``.
+        """
+        self._check_new(X)
+        proba: FloatArray = self._current_posterior().mean(self._features(X))
+        return proba
+
+    def predict_members(self, X: Any) -> FloatArray:
+        """Return the class probabilities that each member predicts.
+
+        Members are the networks of an ensemble; else `n_draws` networks drawn from the posterior, the same
+        for all rows and all calls.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Features, with the columns of the training data.
+
+        Returns
+        -------
+        members : ndarray of shape (n, M, K)
+            Probabilities of the K classes by the M members; `predict_proba` is their mean.
+        """
+        self._check_new(X)
+        members: FloatArray = self._current_posterior().members(self._features(X))
+        return members
+
+    def predict_entropy(self, X: Any) -> EntropyParts:
+        r"""Return how uncertain each prediction is, and how much of that is epistemic, as entropies.
+
+        Of members with probabilities :math:`p_m` and the mean :math:`\bar p`, the total is the entropy
+        :math:`H(\bar p)`, the aleatoric part the mean of :math:`H(p_m)`, and the epistemic part their
+        difference: the mutual information of class and member, which is 0 where all members agree. The first
+        is high where classes overlap too; only the last can be reduced by more rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Features, with the columns of the training data.
+
+        Returns
+        -------
+        entropies : EntropyParts
+            A named tuple ``(total, aleatoric, epistemic)`` of ndarrays of shape (n,), in nats, from 0 to log
+            K; ``total`` is the sum of the others.
+        """
+        self._check_new(X)
+        entropies: EntropyParts = self._current_posterior().entropies(self._features(X))
+        return entropies

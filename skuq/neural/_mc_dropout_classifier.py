@@ -1,0 +1,201 @@
+"""Monte Carlo dropout of classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from skuq._validation import check_integer
+from skuq.neural._classifier import BaseNeuralClassifier
+from skuq.neural._modules.architecture import Architecture
+from skuq.neural._modules.dropout import DropoutArchitecture
+from skuq.neural._modules.user_module import check_module
+from skuq.neural._predictive.class_probabilities import DrawnClassPosterior
+from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
+from skuq.neural._training.trainer import TrainedFit
+from skuq.regressors._fit_inputs import TrainingData
+
+__all__ = ["MCDropoutClassifier"]
+
+
+class MCDropoutClassifier(BaseNeuralClassifier):
+    """One network with dropout, also when it predicts class probabilities.
+
+    It answers which class a row has, how certain that is, and how much of the uncertainty is epistemic, at
+    the cost of one network. Prefer `DeepEnsembleClassifier` wherever it can be afforded: its epistemic part
+    is better.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int, default=(64, 64)
+        Sizes of the hidden layers, with rectified linear units.
+    module : callable or None, default=None
+        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
+        maps (n, n_features) to (n, n_outputs). The outputs are the logits of the K classes; it replaces
+        ``hidden_layer_sizes``, `dropout` and `last_layer`. Its dropout layers, `torch.nn.Dropout` and its
+        relatives, of any rates, leave out units in prediction too, alike for all rows; so `torch.func.vmap`
+        must be able to run it.
+    dropout : float, default=0.2
+        Probability that a hidden unit is left out, strictly between 0 and 1; not used with `module`.
+    last_layer : bool, default=False
+        Whether units of the last hidden layer only are left out: faster, with far less spread; not used with
+        `module`.
+    n_draws : int, default=100
+        Number of networks or functions that are drawn from the posterior. At least 2.
+    keep_best : {"log_loss", False}, default=False
+        Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
+        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
+        the log loss of the averaged forecast; False keeps the last epoch.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, by which losses and scores are multiplied. "balanced" weighs all classes
+        alike, by the inverse of their number of rows.
+    standardize : {"columns", "all", False}, default="columns"
+        Standardisation of the features by the training rows. "columns" gives each column a mean and scale of
+        its own; "all" gives the same to all columns, as images need, where a pixel that is hardly ever lit in
+        training would be scaled to hundreds of standard deviations in other rows; False leaves X as it is.
+    validation_size : float, int, splitter or iterable, default=0.2
+        Rows held out of training where the best epoch needs them: a share or a number of rows, drawn
+        at random with the shares of the classes, or a splitter whose first test rows are taken, such as
+        PredefinedSplit.
+    learning_rate : float, default=0.003
+        Initial learning rate of Adam.
+    lr_schedule : {"cosine", "constant"}, default="cosine"
+        Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
+    batch_size : int, default=32
+        Number of rows of a batch; the batches of an epoch are made equally large.
+    max_epochs : int or "auto", default="auto"
+        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
+    clip_norm : float or None, default=5.0
+        Limit of the norm of each network's gradient.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
+        trained or drawn.
+    dtype : {"float32", "float64"}, default="float32"
+        Floating type of the networks in training; X is standardised in float64 either way.
+    callbacks : list or None, default=None
+        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
+    net_params : dict or None, default=None
+        Further parameters of the skorch net, such as ``optimizer``.
+    n_jobs : int or None, default=None
+        Number of processes, where there are more networks than are trained at once; results do not depend on
+        it.
+    random_state : int, RandomState instance or None, default=None
+        Seed of initial weights, rows and draws; an integer makes results reproducible.
+    verbose : int, default=0
+        Whether skorch prints the epochs.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        Labels of the columns of `predict_proba`.
+    net_ : skorch.NeuralNet
+        Trained skorch net; ``net_.module_`` holds the networks.
+    history_ : skorch.history.History
+        Mean training loss of each epoch. With `keep_best`, every second epoch has its score too.
+    best_epoch_ : int
+        Epoch, from 1, whose weights were kept.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    See Also
+    --------
+    MCDropoutRegressor : The same for numbers.
+    DeepEnsembleClassifier : Networks that were trained apart.
+
+    Notes
+    -----
+    Units are left out after each hidden layer, never among the features. A draw is one network for all
+    rows and for all calls, so that the prediction for a row does not depend on the rows beside it; the
+    draws share what comes before the first dropout, and run as one batched matrix product [1]_. With
+    `keep_best`, epochs are scored by the network with all units.
+
+    Over-confident where: rates are low, with `last_layer`, and far from the training rows. The spread of the
+    draws does not become smaller with more rows.
+
+    ``sample_weight`` counts repetitions: losses are weighted by it. So do weights of classes.
+
+    Cost: one network. Predictions cost `n_draws` passes through the layers after the first dropout, and
+    through the whole of `module`.
+
+    References
+    ----------
+    .. [1] Y. Gal, Z. Ghahramani, "Dropout as a Bayesian approximation: representing model uncertainty
+       in deep learning", ICML 2016, arXiv:1506.02142.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skuq.neural import MCDropoutClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MCDropoutClassifier(max_epochs=10, random_state=0).fit(X, y)
+    >>> model.predict_proba(X).shape
+    (150, 3)
+    >>> total, aleatoric, epistemic = model.predict_entropy(X)
+    >>> bool((epistemic <= total).all())
+    True
+    """
+
+    _auto_epochs = LONG_TRAINING
+
+    def __init__(
+        self,
+        hidden_layer_sizes: tuple[int, ...] = (64, 64),
+        *,
+        module: Callable[[int, int], Any] | None = None,
+        dropout: float = 0.2,
+        last_layer: bool = False,
+        n_draws: int = 100,
+        keep_best: str | bool = False,
+        class_weight: dict[Any, float] | str | None = None,
+        standardize: str | bool = "columns",
+        validation_size: Any = 0.2,
+        learning_rate: float = 3e-3,
+        lr_schedule: str = "cosine",
+        batch_size: int = 32,
+        max_epochs: int | str = "auto",
+        clip_norm: float | None = 5.0,
+        device: str = "auto",
+        dtype: str = "float32",
+        callbacks: Any = None,
+        net_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.module = module
+        self.dropout = dropout
+        self.last_layer = last_layer
+        self.n_draws = n_draws
+        self.keep_best = keep_best
+        self.class_weight = class_weight
+        self.standardize = standardize
+        self.validation_size = validation_size
+        self.learning_rate = learning_rate
+        self.lr_schedule = lr_schedule
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.clip_norm = clip_norm
+        self.device = device
+        self.dtype = dtype
+        self.callbacks = callbacks
+        self.net_params = net_params
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------------------- fitting
+
+    def _architecture(self) -> Architecture:
+        module = check_module(self.module)
+        hidden = () if module is not None else self._hidden_sizes(at_least=1)
+        return DropoutArchitecture.of(hidden, self.dropout, self.last_layer, module, noise=False)
+
+    def _training_spec(self) -> TrainingSpec:
+        check_integer(self.n_draws, "n_draws", minimum=2)
+        return self._spec(self.learning_rate)
+
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> DrawnClassPosterior:
+        return DrawnClassPosterior(self.scaler_, fit.net.module_, self.device, self.n_draws, fit.plan.seed)

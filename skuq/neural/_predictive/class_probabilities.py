@@ -1,0 +1,109 @@
+"""Class probabilities of networks: of each member, their mean, and the entropies that tell them apart."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.special import entr
+from torch import Tensor
+
+from skuq._typing import FloatArray
+from skuq.neural._modules.device import read_device
+from skuq.neural._modules.evaluate import output_blocks
+from skuq.neural._predictive.posterior import TrainedNetworks
+from skuq.neural._predictive.sampled import drawn_outputs
+
+__all__ = ["ClassPosterior", "DrawnClassPosterior", "EnsembleClassPosterior", "EntropyParts"]
+
+
+class EntropyParts(NamedTuple):
+    """Entropy of the forecast of n rows and its two parts, in nats, each of shape (n,).
+
+    Attributes
+    ----------
+    total : ndarray of shape (n,)
+        Entropy of the mean of the members' probabilities, from 0 to log K.
+    aleatoric : ndarray of shape (n,)
+        Mean of the members' entropies.
+    epistemic : ndarray of shape (n,)
+        Their difference: the mutual information of class and member, from 0 to ``total``.
+    """
+
+    total: FloatArray
+    aleatoric: FloatArray
+    epistemic: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPosterior(TrainedNetworks, ABC):
+    """Networks that predict logits of K classes; a subclass evaluates its members on blocks of rows.
+
+    Blocks are reduced one by one, so that memory does not grow with the number of rows times members.
+    """
+
+    @abstractmethod
+    def _logits(self, X: FloatArray) -> Iterator[Tensor]:
+        """Yield the logits of M members for blocks of b rows, (b, M, K)."""
+
+    def _proba(self, X: FloatArray) -> Iterator[FloatArray]:
+        """Yield the probabilities of M members for blocks of b rows, (b, M, K)."""
+        for logits in self._logits(X):
+            yield torch.softmax(logits, dim=-1).numpy()
+
+    def members(self, X: FloatArray) -> FloatArray:
+        """Return the probabilities by each member, shape (n, M, K)."""
+        return np.concatenate(list(self._proba(X)))
+
+    def mean(self, X: FloatArray) -> FloatArray:
+        """Return the means over members, shape (n, K)."""
+        return np.concatenate([_mean_over_members(proba) for proba in self._proba(X)])
+
+    def entropies(self, X: FloatArray) -> EntropyParts:
+        """Return the entropy of the mean, and its parts."""
+        parts = [
+            (entr(_mean_over_members(proba)).sum(axis=-1), _mean_over_members(entr(proba).sum(axis=-1)))
+            for proba in self._proba(X)
+        ]
+        total, aleatoric = (np.concatenate(part) for part in zip(*parts, strict=True))
+        epistemic = np.clip(total - aleatoric, 0.0, total)
+        return EntropyParts(total, np.minimum(aleatoric, total), epistemic)
+
+
+class EnsembleClassPosterior(ClassPosterior):
+    """Networks that are trained side by side, all with the same weight."""
+
+    def _logits(self, X: FloatArray) -> Iterator[Tensor]:
+        device = read_device(self.device, self.module.n_members)
+        return output_blocks(self.module, self.scaler.features(X), device)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnClassPosterior(ClassPosterior):
+    """Networks that are drawn from the one trained: the same for all rows and all calls.
+
+    Attributes
+    ----------
+    n_draws : int
+        Number of networks drawn.
+    seed : int
+        Seed of the fit.
+    """
+
+    n_draws: int
+    seed: int
+
+    def _logits(self, X: FloatArray) -> Iterator[Tensor]:
+        for output in drawn_outputs(self, X, self.n_draws, self.seed):
+            yield output.permute(2, 0, 1)
+
+
+def _mean_over_members(values: FloatArray) -> FloatArray:
+    """Return means along the second axis, exact where all members are equal."""
+    first = values[:, 0]
+    mean: FloatArray = first + (values - first[:, np.newaxis]).mean(axis=1)
+    return mean

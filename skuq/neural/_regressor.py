@@ -1,0 +1,218 @@
+"""Base of the neural regressors: from trained networks to a calibrated distribution."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import validate_data
+
+from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._validation import (
+    check_option,
+    check_sample_weight,
+    check_single_coverage,
+    check_unmasked,
+    effective_rows,
+)
+from skuq.distributions import Distribution
+from skuq.distributions._numerics.ranks import rows_needed
+from skuq.neural._base import BaseNeuralEstimator, fit_together
+from skuq.neural._predictive.calibration import Calibration
+from skuq.neural._predictive.ensemble import EnsemblePosterior, NetworkPredictions
+from skuq.neural._predictive.posterior import Posterior
+from skuq.neural._training.plan import TrainingSpec, rows_with_weight
+from skuq.neural._training.scaling import Standardiser
+from skuq.neural._training.trainer import TrainedFit
+from skuq.prediction._random import MAX_SEED
+from skuq.prediction._row_sets import rows_outside
+from skuq.regressors._base import BaseUncertaintyRegressor
+from skuq.regressors._fit_inputs import TrainingData, check_y
+from skuq.regressors._progress import NO_PROGRESS, Progress
+
+__all__ = ["BaseNeuralRegressor"]
+
+
+class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
+    """Base class of the neural regressors: calibration and predictions, in the units of y.
+
+    A subclass stores the parameters named here and in `BaseNeuralEstimator`, and writes
+    ``_training_spec()`` and ``_posterior(fit, data)``.
+
+    The parameters that are read here: ``calibration, calibration_coverage``.
+    """
+
+    factor_: float
+    df_: float
+    _calibration: Calibration
+    _calibrations: ClassVar[tuple[str | None, ...]] = ("split", None)
+
+    # -------------------------------------------------------------- what a subclass writes
+
+    @abstractmethod
+    def _posterior(self, fit: TrainedFit, data: TrainingData) -> Posterior:
+        """Return the predictive object of the trained networks; ``scaler_`` is set already."""
+
+    def _uncalibrated(self) -> Calibration:
+        """Return the scale and tails of the distribution with ``calibration=None``."""
+        return Calibration()
+
+    def _min_oob_members(self) -> int:
+        """Return how many members must not be trained on a row to calibrate by it."""
+        return 1
+
+    def _holds_out(self, spec: TrainingSpec) -> bool:
+        return super()._holds_out(spec) or self.calibration == "split"
+
+    # ------------------------------------------------------------------------------- fitting
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
+    ) -> TrainingData:
+        if fit_params:
+            raise TypeError(f"{type(self).__name__}.{caller} takes no parameters {sorted(fit_params)}.")
+        check_unmasked(X, "X")
+        target = check_y(y, self)
+        features, _ = validate_data(self, X, target, dtype=np.float64, ensure_min_samples=2)
+        weight = check_sample_weight(sample_weight, len(target))
+        metadata = {} if weight is None else {"sample_weight": weight}
+        return TrainingData(features, target, weight, metadata=metadata)
+
+    def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
+        check_option(self.calibration, "calibration", self._calibrations)
+        check_single_coverage(self.calibration_coverage, "calibration_coverage")
+        if spec.counts_rows or self.calibration is not None:
+            effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
+
+    def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardiser:
+        """Learn from the rows that are trained on; from all where their target alone is constant."""
+        kept = ~held_out
+        weight = None if data.sample_weight is None else data.sample_weight[kept]
+        scaler = Standardiser.learn(data.X[kept], data.y[kept], weight)
+        if scaler.y_scale > 0 or not held_out.any():
+            return scaler
+        return Standardiser.learn(data.X, data.y, data.sample_weight)
+
+    def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
+        if not self._training_spec().bootstrap:
+            return super()._fit_transform(data, progress)
+        fit = fit_together([(self, data)], progress)[0]
+        return self._out_of_bag_dist(fit, data)
+
+    def _finish_fit(self, fit: TrainedFit, data: TrainingData) -> str | None:
+        posterior = self._posterior(fit, data)
+        calibration, n_rows = self._uncalibrated(), np.inf
+        if self.calibration is not None and self.scaler_.y_scale > 0:  # a constant target is certain
+            calibration, n_rows = self._calibrate(posterior, fit, data)
+        self._keep(fit, posterior)
+        self._calibration = calibration
+        self.factor_, self.df_ = calibration.factor, calibration.df
+        return _too_few_rows(self.calibration_coverage, n_rows)
+
+    # --------------------------------------------------------------------------- calibration
+
+    def _is_calibrated(self) -> bool:
+        return self.calibration is not None
+
+    def _calibrate(
+        self, posterior: Posterior, fit: TrainedFit, data: TrainingData
+    ) -> tuple[Calibration, float]:
+        """Return scale and tails by rows that are not trained on, and the number of these rows."""
+        rows, oob_mask = self._oob_rows("calibration", fit, data, self._min_oob_members())
+        left_out = data.take(rows)
+        z = posterior.standardised_residuals(left_out.X, left_out.y, oob_mask)
+        learn = Calibration.of_scale_and_tails if posterior.calibrates_tails else Calibration.of_scale
+        weight = left_out.sample_weight
+        n_rows = float(len(z) if weight is None else weight.sum())
+        return learn(z, self.calibration_coverage, weight), n_rows
+
+    def _oob_rows(
+        self, parameter: str, fit: TrainedFit, data: TrainingData, at_least: int = 1
+    ) -> tuple[IntArray, BoolArray]:
+        """Return the rows of a parameter that is "oob" or "split", and which members count for them.
+
+        "split" are the rows held out of training, "oob" others on which some members are not trained.
+        """
+        split = getattr(self, parameter) == "split"
+        oob_mask = fit.plan.out_of_bag() & (fit.plan.held_out == split)[:, np.newaxis]
+        rows = rows_with_weight(np.asarray(oob_mask.sum(axis=1) >= at_least), data)
+        if not len(rows):
+            which, n_members = "any" if at_least == 1 else "two", oob_mask.shape[1]
+            raise ValueError(
+                f"no row was left out by {which} of the {n_members} members, but `{parameter}` is 'oob'. "
+                f"Use more members or rows, or {parameter}='split'."
+            )
+        return rows, oob_mask[rows]
+
+    # ------------------------------------------------------------------------ out-of-bag rows
+
+    def _out_of_bag_dist(self, fit: TrainedFit, data: TrainingData) -> Distribution:
+        """Return the distributions of the training rows by the members that are not trained on them."""
+        posterior = cast(EnsemblePosterior, self._fitted_posterior)
+        oob_mask = fit.plan.out_of_bag()
+        loc, scale = posterior.draw(data.X)
+        for rows, other in self._refit_without_rows(data, oob_mask, fit.plan.seed):
+            loc[rows], scale[rows] = other.draw(data.X[rows])
+            oob_mask[rows] = True  # no member of the other ensemble is trained on these rows
+        return posterior.distribution_of(NetworkPredictions(loc, scale, oob_mask), self._calibration)
+
+    def _refit_without_rows(
+        self, data: TrainingData, oob_mask: BoolArray, seed: int
+    ) -> Iterator[tuple[IntArray, Posterior]]:
+        """Fit other ensembles without the rows that too few members left out, a tenth of all at a time."""
+        too_few_oob = np.flatnonzero(oob_mask.sum(axis=1) < min(2, oob_mask.shape[1]))
+        n_parts = -(-10 * len(too_few_oob) // len(data))
+        rng = np.random.RandomState(seed)
+        parts = np.array_split(rng.permutation(too_few_oob), n_parts) if n_parts else []
+        pairs = []
+        for rows in parts:
+            other = clone(self).set_params(calibration=None, random_state=int(rng.randint(MAX_SEED)))
+            pairs.append((other, data.take(rows_outside(rows, len(data)))))
+        fit_together(pairs, NO_PROGRESS)
+        return zip(parts, (other._fitted_posterior for other, _ in pairs), strict=True)
+
+    # ---------------------------------------------------------------------------- prediction
+
+    def _predict_dist(self, X: Any) -> Distribution:
+        dist: Distribution = self._current_posterior().distribution(self._features(X), self._calibration)
+        return dist
+
+    def predict_members(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the prediction of each member, before calibration.
+
+        Members are the networks of an ensemble or the snapshots of a training; else `n_draws` networks or
+        functions drawn from the posterior, the same for all rows and all calls.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Features, with the columns of the training data.
+        return_std : bool, default=False
+            Whether to return the members' standard deviations of the noise too.
+
+        Returns
+        -------
+        members : ndarray of shape (n, M)
+            Means by the M members, in the units of y.
+        members_std : ndarray of shape (n, M)
+            Only with `return_std`; in the units of y. The same number for all where the noise is constant,
+            and 0 for members that predict none.
+        """
+        self._check_new(X)
+        loc, scale = self._current_posterior().draw(self._features(X))
+        return (loc, scale) if return_std else loc
+
+
+def _too_few_rows(coverage: float, n_rows: float) -> str | None:
+    """Return the warning that fewer rows calibrated than the ranks of the coverage need, or None."""
+    needed = rows_needed(coverage)
+    if n_rows >= needed:
+        return None
+    return (
+        f"intervals of {100 * coverage:g} % need at least {needed} rows to be calibrated by, got "
+        f"{n_rows:g}: they may be too narrow. Use more rows, a larger `validation_size` where rows "
+        "are held out, or a lower `calibration_coverage`."
+    )

@@ -1,0 +1,99 @@
+"""What every training loss gives the engine: values, gradients, and a score of the average of members."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+__all__ = ["TrainingLoss", "check_per_row"]
+
+
+class TrainingLoss(ABC):
+    """A score of what a network predicts, minimised on average over rows, for each member by itself.
+
+    Attributes
+    ----------
+    n_outputs : int
+        Number of outputs of the network.
+    target : {"number", "class"}
+        Kind of the target, by which the outputs are read.
+    """
+
+    target: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """Number of outputs of the network."""
+
+    @abstractmethod
+    def __call__(self, output: Tensor, y: Tensor) -> Tensor:
+        """Return the loss for outputs (..., k) of the network at targets (...)."""
+
+    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss and its derivative; overridden where that is known in closed form.
+
+        Parameters
+        ----------
+        output : Tensor of shape (..., k)
+            Outputs of the network.
+        y : Tensor of shape (...)
+            Targets.
+
+        Returns
+        -------
+        loss : Tensor of shape (...)
+            As calling it gives.
+        gradient : Tensor of shape (..., k)
+            Derivative of each loss with respect to the outputs.
+        """
+        leaf = output.detach().requires_grad_()
+        loss = check_per_row(self, self(leaf, y), y)
+        (gradient,) = torch.autograd.grad(loss.sum(), leaf)
+        return loss.detach(), gradient
+
+    @abstractmethod
+    def averaged_parts(self, output: Tensor) -> Sequence[Tensor]:
+        """Return what is averaged over members to forecast by all of them.
+
+        Parameters
+        ----------
+        output : Tensor of shape (M, k, B)
+            Outputs of M members for B rows.
+
+        Returns
+        -------
+        parts : sequence of Tensor of shape (M, B)
+            The same number of parts for all losses of the same ``target`` and ``n_outputs``.
+        """
+
+    @abstractmethod
+    def score_average(self, parts: Sequence[Tensor], y: Tensor) -> Tensor:
+        """Return the score of each row's average forecast.
+
+        Parameters
+        ----------
+        parts : sequence of Tensor of shape (B,)
+            Means over members of `averaged_parts`.
+        y : Tensor of shape (B,)
+            Targets.
+
+        Returns
+        -------
+        score : Tensor of shape (B,)
+            Scores; smaller is better.
+        """
+
+
+def check_per_row(loss: TrainingLoss, values: Tensor, y: Tensor) -> Tensor:
+    """Return the values of a loss, if there is one for each target and no mean over rows."""
+    if values.shape == y.shape:
+        return values
+    raise ValueError(
+        f"`score` of {type(loss).__name__} must return one value for each target, of shape {tuple(y.shape)}, "
+        f"got {tuple(values.shape)}. Do not average inside."
+    )
