@@ -147,17 +147,9 @@ def lenet(n_features: int, n_outputs: int, *, drawn: str = "all", head: bool = T
     """
     rate, first = 0.285, nn.Dropout if drawn == "all" else TrainingDropout
     n_hidden = 128 if head else n_outputs
-    layers = [
-        *(
-            nn.Unflatten(1, (1, WIDTH, WIDTH)),
-            nn.Conv2d(1, 32, 3),
-            nn.ReLU(),
-            nn.Conv2d(32, 64, 3),
-            nn.ReLU(),
-        ),
-        *(nn.MaxPool2d(2), first(rate), nn.Flatten(), nn.Linear(64 * 12**2, n_hidden), nn.ReLU()),
-        nn.Dropout(rate),
-    ]
+    layers = [nn.Unflatten(1, (1, WIDTH, WIDTH)), nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3)]
+    layers += [nn.ReLU(), nn.MaxPool2d(2), first(rate), nn.Flatten(), nn.Linear(64 * 12**2, n_hidden)]
+    layers += [nn.ReLU(), nn.Dropout(rate)]
     return nn.Sequential(*layers, *([nn.Linear(n_hidden, n_outputs)] if head else []))
 
 
@@ -256,10 +248,7 @@ def scores(model: ConformalClassifier, given: np.ndarray, y: np.ndarray) -> dict
 
 def mutual_information(members: np.ndarray) -> float:
     """Return the mean entropy of the average forecast, less the mean entropy of the forecasts."""
-    total, aleatoric = (
-        entr(members.mean(axis=1)).sum(axis=1),
-        entr(members).sum(axis=2).mean(axis=1),
-    )
+    total, aleatoric = entr(members.mean(axis=1)).sum(axis=1), entr(members).sum(axis=2).mean(axis=1)
     return float((total - aleatoric).mean())
 
 
@@ -298,12 +287,7 @@ def as_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
         for method, splits in record["methods"].items():
             for split, found in splits.items():
                 shift, severity = split.split()
-                where = {
-                    "method": method,
-                    "shift": shift,
-                    "severity": int(severity),
-                    "run": record["run"],
-                }
+                where = {"method": method, "shift": shift, "severity": int(severity), "run": record["run"]}
                 rows.append(where | found)
     frame = pd.DataFrame(rows)
     return frame.sort_values("method", key=lambda names: names.map(METHODS.index), kind="stable")
@@ -326,22 +310,14 @@ def correlation(frame: pd.DataFrame) -> pd.Series:
 
 def table_a3(frame: pd.DataFrame) -> pd.DataFrame:
     """Return mean coverage and size on test, rotated and rolled images, and the correlation with the roll."""
-    coverage, size, related = (
-        mean_over(frame, "coverage"),
-        mean_over(frame, "size"),
-        correlation(frame),
-    )
+    coverage, size, related = mean_over(frame, "coverage"), mean_over(frame, "size"), correlation(frame)
     rows = {}
     for method in frame["method"].unique():
         row = {}
-        for shift in ("none", "rotation", "translation"):
-            (cover, spread), mean_size = (
-                coverage.loc[(method, shift)],
-                size.loc[(method, shift), "mean"],
-            )
+        for shift, name in (("none", "test"), ("rotation", "rotation"), ("translation", "translation")):
+            cover, spread = coverage.loc[(method, shift)]
             error = "" if np.isnan(spread) or shift == "none" else f" ± {spread:.3f}"
-            name = "test" if shift == "none" else shift
-            row[name] = f"{cover:.3f}{error}, {mean_size:.2f}"
+            row[name] = f"{cover:.3f}{error}, {size.loc[(method, shift), 'mean']:.2f}"
         rows[method] = row | {"r": f"{related[method]:.2f}"}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
 
@@ -350,10 +326,8 @@ def beside_paper(ours: pd.DataFrame, theirs: pd.DataFrame, columns: tuple[str, .
     """Return columns of our table, each with that of the paper behind it."""
     parts = {}
     for column in columns:
-        parts |= {
-            column: ours[column],
-            f"{column}, paper": theirs[column].reindex(ours.index).fillna(""),
-        }
+        parts[column] = ours[column]
+        parts[f"{column}, paper"] = theirs[column].reindex(ours.index).fillna("")
     return pd.DataFrame(parts)
 
 

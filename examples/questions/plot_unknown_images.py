@@ -2,8 +2,8 @@
 Which model notices that it does not know?
 ==========================================
 
-Networks learn digits that are upright and in the middle. Then the images are moved to the right, or turned. The
-networks err; do their prediction sets grow, so that they still contain the digit?
+Networks learn digits that are upright and in the middle. Then the images are moved to the right, or turned.
+The networks err; do their prediction sets grow, so that they still contain the digit?
 :func:`~skuq.model_selection.shift_curve` scores four kinds of networks.
 """
 
@@ -20,7 +20,7 @@ from skuq.neural import DeepEnsembleClassifier, MCDropoutClassifier, Variational
 
 X, y = load_digits(return_X_y=True)
 train, test = train_test_split(np.arange(len(y)), test_size=0.5, random_state=0)
-settings = {"standardize": "all", "max_epochs": 60, "random_state": 0}  # one scale for all pixels
+settings = {"standardize": "all", "max_epochs": 30, "random_state": 0}  # one scale for all pixels
 models = {
     "one network": DeepEnsembleClassifier(1, bootstrap=False, keep_best=False, **settings),
     "ensemble": DeepEnsembleClassifier(10, **settings),
