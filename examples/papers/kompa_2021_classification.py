@@ -367,23 +367,24 @@ def tables(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     splits = ["none 0", *turned, "translation 2", "translation 4"]
     information = by_severity(frame, "translation", "information").map("{:.3f}".format)
     return {
-        "Coverage, mean size": beside_paper(ours, theirs, ("test", "rotation", "translation", "r")),
-        "Coverage at degrees of rotation": figure_5(frame, "rotation"),
-        "Coverage at pixels of translation": figure_5(frame, "translation"),
-        "Coverage minus claimed probability": at_splits(frame, splits, ["excess"], 3),
-        "Conformal sets: coverage, mean size": at_splits(
+        "coverage, mean size": beside_paper(ours, theirs, ("test", "rotation", "translation", "r")),
+        "coverage at degrees of rotation": figure_5(frame, "rotation"),
+        "coverage at pixels of translation": figure_5(frame, "translation"),
+        "coverage minus claimed probability": at_splits(frame, splits, ["excess"], 3),
+        "coverage, mean size of conformal sets": at_splits(
             frame, splits, ["conformal coverage", "conformal size"], 2
         ),
-        "Accuracy, expected calibration error, Brier score": at_splits(
+        "accuracy, expected calibration error, Brier score": at_splits(
             frame, ["none 0", "rotation 30", "rotation 90", "translation 4"], ["accuracy", "ECE", "Brier"], 3
         ),
-        "Mutual information in nats at pixels of translation": information,
+        "mutual information in nats at pixels of translation": information,
     }
 
 
 def rst(title: str, table: pd.DataFrame) -> str:
     """Return a table for the documentation."""
-    return f".. csv-table:: {title}\n    :header-rows: 1\n\n{indent(table.to_csv(), '    ')}"
+    small = "    :class: many-columns\n" if len(table.columns) > 6 else ""
+    return f".. csv-table:: {title}\n    :header-rows: 1\n{small}\n{indent(table.to_csv(), '    ')}"
 
 
 def plot(frame: pd.DataFrame, file: Path) -> None:
@@ -402,7 +403,8 @@ def plot(frame: pd.DataFrame, file: Path) -> None:
     axes[1, 0].set_xlabel("rotation (degrees)")
     axes[1, 1].set_xlabel("translation (pixels)")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
+    with plt.rc_context({"svg.hashsalt": "skuq"}):
+        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
 
 
 # --------------------------------------------------------------------------------------- the command line
@@ -468,7 +470,10 @@ def main(arguments: list[str] | None = None) -> None:
     frame = as_frame([record for record in records if (record["system"], record["run"]) in wanted])
     if options.plot:
         plot(frame, options.plot)
-    for title, table in tables(frame).items():
+    n_runs = frame["run"].nunique()
+    what = f"{setting.net}, {setting.rows} images, {n_runs} run{'s' if n_runs > 1 else ''}"
+    for name, table in tables(frame).items():
+        title = f"{what}: {name}"
         print(rst(title, table) if options.rst else f"\n{title}\n{table.to_string()}")
 
 

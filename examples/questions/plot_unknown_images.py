@@ -52,3 +52,10 @@ for name, model in models.items():
             )
             ax.set_xlabel(shift_name)
 plt.show()
+
+# %%
+# Upright digits are in 99 % of the sets. Turned by 30 degrees, 58 % of them are in the sets of one network,
+# and 82 % in those of the variational network, which have four digits on average; at 120 degrees 11 and 28 %.
+# One network, the ensemble and dropout do not notice: their sets stay below 2.5 digits. The variational
+# network does, though its sets are larger from the beginning. A digit that the edge cuts in two, 4 pixels to
+# the right, is unlike all of training, and the sets of every model grow.
