@@ -1,17 +1,24 @@
-"""Prediction sets beside np.sort, MAPIE and crepes, in one run and as ratios: time, and peak memory.
+"""Prediction sets beside np.sort, MAPIE and crepes, networks beside plain torch, in one run and as ratios.
 
-All sides calibrate the same probabilities on the same rows, and their LAC sets are compared row by row.
-Times are the best of several processor times; memory is what numpy allocates beyond the data, measured apart.
-Ratios over 1 are in favour of skuq. Packages that are not installed are left out.
+Networks: one epoch of a perceptron of two hidden layers, the best of several, beside a loop in torch with
+the same Adam and beside the matrix products of forward and backward pass alone, which are the limit of
+both; and class probabilities of ten members beside the products of the forward pass in the same type.
+
+Sets: time and peak memory. All sides calibrate the same probabilities on the same rows, and their LAC sets
+are compared row by row. Times are the best of several processor times; memory is what numpy allocates
+beyond the data, measured apart. Ratios over 1 are in favour of skuq. Packages that are not installed are
+left out.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -164,8 +171,124 @@ def kernel_table() -> None:
         )
 
 
+@dataclass(frozen=True)
+class Perceptron:
+    """Sizes of a network with two equal hidden layers, and its batch."""
+
+    n_features: int
+    hidden: int
+    batch: int
+    n_classes: int = 10
+
+    @property
+    def layers(self) -> tuple[tuple[int, int], ...]:
+        """Numbers of inputs and outputs of each layer."""
+        sizes = (self.n_features, self.hidden, self.hidden, self.n_classes)
+        return tuple(pairwise(sizes))
+
+    def data(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return n rows, of values between 0 and 1, with labels at random."""
+        rng = np.random.default_rng(0)
+        return rng.random((n, self.n_features)), rng.integers(self.n_classes, size=n)
+
+    def classifier(self, n_members: int) -> Any:
+        """Return skuq's ensemble of such networks."""
+        return importlib.import_module("skuq.neural").DeepEnsembleClassifier(
+            n_members,
+            hidden_layer_sizes=(self.hidden, self.hidden),
+            standardize=False,
+            batch_size=self.batch,
+            max_epochs=EPOCHS,
+            device="cpu",
+            random_state=0,
+        )
+
+
+PERCEPTRONS = (Perceptron(784, 200, 128), Perceptron(784, 200, 512), Perceptron(64, 64, 32))
+EPOCHS, MEMBERS, ROWS, NEW_ROWS = 5, 10, 10_000, 100_000
+
+
+def torch_epoch(case: Perceptron) -> float:
+    """Return the seconds of the fastest epoch of a plain loop in torch."""
+    torch = importlib.import_module("torch")
+    first, second, last = (torch.nn.Linear(*sizes) for sizes in case.layers)
+    net = torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.ReLU(), last)
+    optimizer, loss = torch.optim.Adam(net.parameters(), 3e-3, fused=True), torch.nn.CrossEntropyLoss()
+    X, y = case.data(ROWS)
+    X, y = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y)
+    times = []
+    for _ in range(EPOCHS):
+        start = time.perf_counter()
+        for rows in torch.split(torch.randperm(len(X)), case.batch):
+            optimizer.zero_grad()
+            loss(net(X[rows]), y[rows]).backward()
+            optimizer.step()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def skuq_epoch(case: Perceptron, n_members: int) -> float:
+    """Return the seconds of the fastest epoch of an ensemble."""
+    model = case.classifier(n_members).fit(*case.data(ROWS))
+    return min(model.history_[:, "dur"])
+
+
+def products_seconds(case: Perceptron, n_members: int, rows: int, *, training: bool) -> float:
+    """Return the best time of the matrix products alone for one batch of rows.
+
+    In training, each layer has one for its outputs, one for the gradient of its weights and, but for the
+    first, one for the gradient of its inputs; in prediction, in float64, one for its outputs.
+    """
+    torch = importlib.import_module("torch")
+    dtype = torch.float32 if training else torch.float64
+    operands = [
+        [torch.rand(n_members, *shape, dtype=dtype) for shape in ((n_out, n_in), (n_in, rows), (n_out, rows))]
+        for n_in, n_out in case.layers
+    ]
+
+    def multiply() -> None:
+        for k, (weight, x, slope) in enumerate(operands):
+            torch.bmm(weight, x)
+            if training:
+                torch.bmm(slope, x.transpose(1, 2))
+                if k:
+                    torch.bmm(weight.transpose(1, 2), slope)
+
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        multiply()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def network_table() -> None:
+    """Print the time of an epoch and a row beside plain torch, and of class probabilities."""
+    heads = "".join(f"{head:>9}" for head in ("torch", "skuq, 1", "skuq, 10", "products"))
+    print(f"\n{'microseconds a row and member':34}{heads}{'ratios':>14}")
+    for case in PERCEPTRONS:
+        peer, one, many = torch_epoch(case), skuq_epoch(case, 1), skuq_epoch(case, MEMBERS) / MEMBERS
+        limit = products_seconds(case, MEMBERS, case.batch, training=True) / case.batch / MEMBERS * ROWS
+        values = "".join(f"{1e6 * seconds / ROWS:9.1f}" for seconds in (peer, one, many, limit))
+        what = f"{case.n_features}-{case.hidden}-{case.hidden}-10, batch {case.batch}"
+        print(f"{what:34}{values}{peer / one:7.2f}{peer / many:7.2f}", flush=True)
+    print(f"\n{'predict_proba, ten members':35}{'rows':>8}{'skuq, s':>9}{'products, s':>12}{'ratio':>7}")
+    for case in (PERCEPTRONS[0], PERCEPTRONS[-1]):
+        model = case.classifier(MEMBERS).set_params(max_epochs=1).fit(*case.data(1000))
+        X, _ = case.data(NEW_ROWS)
+        start = time.perf_counter()
+        model.predict_proba(X)
+        own = time.perf_counter() - start
+        limit = products_seconds(case, MEMBERS, 1000, training=False) * NEW_ROWS / 1000
+        what = f"{case.n_features}-{case.hidden}-{case.hidden}-10"
+        print(f"{what:34}{NEW_ROWS:9d}{own:9.2f}{limit:12.2f}{own / limit:7.2f}", flush=True)
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
+    if importlib.util.find_spec("torch") and importlib.util.find_spec("skorch"):
+        importlib.import_module("torch").set_num_threads(1)
+        network_table()
     kernel_table()
     print(f"\n{'what':27}{'n':>9}{'m':>9}{'package':>9}{'fit s':>10}{'predict s':>11}{'MB':>8}{'ratios':>22}")
     peers = {"MAPIE": ("mapie", mapie_side), "crepes": ("crepes", crepes_side)}

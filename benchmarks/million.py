@@ -147,6 +147,18 @@ def classifier_lines() -> Iterator[Line]:
             return lambda: model.fit(proba, y).predict_set(proba)
 
         yield Line(f"ConformalClassifier({name}): fit, set", make)
+    if not (find_spec("torch") and find_spec("skorch")):
+        return
+    neural = importlib.import_module("skuq.neural")
+    for name in (name for name in neural.__all__ if name.endswith("Classifier")):
+
+        def make_network(n: int, name: str = name) -> Callable[[], object]:
+            y, proba = classes(n)
+            settings = {"hidden_layer_sizes": (16,), "max_epochs": 1, "batch_size": 1024}
+            model = getattr(neural, name)(**settings, random_state=0)
+            return lambda: model.fit(proba, y).predict_proba(proba)
+
+        yield Line(f"{name}, one epoch: fit, probabilities", make_network)
 
 
 def recalibrator_lines() -> Iterator[Line]:

@@ -251,6 +251,7 @@ CLAIMS = {
         "covered_raw < 0.7 and 0.85 < covered < 0.97",
         "epistemic[1] < 0.7 * epistemic[0] and error[1] < 0.7 * error[0]",
         "(np.abs(np.log(np.divide(epistemic, error))) < 0.5).all()",
+        "times_as_much > 5 and np.allclose(known.total, known.aleatoric + known.epistemic)",
     ],
     "docs/guides/how_to/prediction_sets.py": [
         "plain < 0.93 < covered and covered > 0.935",

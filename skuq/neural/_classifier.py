@@ -86,8 +86,8 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         counted = np.unique(codes if weight is None else codes[weight > 0])
         if len(counted) < 2:
             raise ValueError(
-                f"`y` must hold at least two classes, got one class, {classes[counted[0]]!r}, among the rows "
-                "with a positive weight. Add rows of another class."
+                f"`y` must hold at least two classes, got one class, {classes.tolist()[counted[0]]!r}, among "
+                "the rows with a positive weight. Add rows of another class."
             )
         self.classes_ = classes
         return TrainingData(features, codes.astype(np.float64), weight)
@@ -102,7 +102,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         counted = data.repetitions > 0
         lost = np.setdiff1d(data.y[counted], data.y[counted & ~held_out])
         if len(lost):
-            label, n_rows = self.classes_[int(lost[0])], int((counted & (data.y == lost[0])).sum())
+            label, n_rows = self.classes_.tolist()[int(lost[0])], int((counted & (data.y == lost[0])).sum())
             raise ValueError(
                 f"`validation_size` must leave rows of each class to train on, but all {n_rows} of class "
                 f"{label!r} are held out. Use more rows, a smaller `validation_size`, or keep_best=False."

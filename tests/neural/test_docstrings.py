@@ -11,10 +11,13 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
-from tests.neural.estimators import ESTIMATORS
+from tests.neural.estimators import CLASSIFIERS, ESTIMATORS
 
 OF_EACH = {"output", "last_layer"}
 """Parameters that mean something else in each class."""
+OF_NUMBERS = {"dtype", "validation_size"}
+"""Parameters whose words name the target of regressors, or their calibration."""
+EACH_KIND = pytest.mark.parametrize("estimators", [ESTIMATORS, CLASSIFIERS], ids=["numbers", "classes"])
 
 
 def descriptions(estimator):
@@ -27,19 +30,34 @@ def descriptions(estimator):
 
 def test_all_estimators_are_read():
     assert len(ESTIMATORS) >= 8
-    for estimator in ESTIMATORS:
+    assert len(CLASSIFIERS) >= 3
+    for estimator in [*ESTIMATORS, *CLASSIFIERS]:
         assert set(inspect.signature(estimator).parameters) <= set(descriptions(estimator))
 
 
-def test_the_same_parameter_has_the_same_words():
+def words(estimators):
     texts = defaultdict(set)
-    for estimator in ESTIMATORS:
+    for estimator in estimators:
         for name, text in descriptions(estimator).items():
             texts[name].add(text)
+    return texts
+
+
+@EACH_KIND
+def test_the_same_parameter_has_the_same_words(estimators):
+    texts = words(estimators)
     assert {name: found for name, found in texts.items() if len(found) > 1 and name not in OF_EACH} == {}
 
 
-def test_a_description_is_no_fragment():
-    for estimator in ESTIMATORS:
+def test_classifiers_describe_parameters_as_regressors_do():
+    texts, others = words(ESTIMATORS), words(CLASSIFIERS)
+    special = OF_EACH | OF_NUMBERS
+    differ = {name for name in texts.keys() & others if texts[name] != others[name] and name not in special}
+    assert differ == set()
+
+
+@EACH_KIND
+def test_a_description_is_no_fragment(estimators):
+    for estimator in estimators:
         for name, text in descriptions(estimator).items():
             assert not re.match(r"(Of|What|How|At|Not|By) ", text), (estimator.__name__, name, text)

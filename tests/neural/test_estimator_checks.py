@@ -9,14 +9,17 @@ pytest.importorskip("skorch")
 from skuq.neural import (
     BootstrapNetRegressor,
     ConcreteDropoutRegressor,
+    DeepEnsembleClassifier,
     DeepEnsembleRegressor,
     LastLayerLaplaceRegressor,
+    MCDropoutClassifier,
     MCDropoutRegressor,
     PNNRegressor,
     SWARegressor,
+    VariationalClassifier,
     VariationalRegressor,
 )
-from tests.neural.estimators import not_among
+from tests.neural.estimators import CLASSIFIERS, not_among
 
 OUT_OF_SAMPLE = dict.fromkeys(
     ("check_transformer_general", "check_transformer_data_not_an_array"),
@@ -56,10 +59,29 @@ CASES = [
     (LastLayerLaplaceRegressor((16,), max_epochs=60, random_state=0), SHUFFLED),
     (SWARegressor((16,), n_snapshots=5, max_epochs=60, random_state=0), OUT_OF_SAMPLE | SHUFFLED),
 ]
+SMALL = {"hidden_layer_sizes": (16,), "random_state": 0}
+CLASSIFIER_CASES = [
+    # Its rows are one batch, whose mean loss is that of repeated rows.
+    (DeepEnsembleClassifier(3, max_epochs=30, **SMALL), {}),
+    (
+        DeepEnsembleClassifier(
+            3, bootstrap=True, keep_best="log_loss", standardize="all", max_epochs=30, **SMALL
+        ),
+        SHUFFLED,
+    ),
+    (MCDropoutClassifier(max_epochs=60, n_draws=10, **SMALL), SHUFFLED),
+    (VariationalClassifier(max_epochs=60, n_draws=10, **SMALL), SHUFFLED),
+    (VariationalClassifier(last_layer=True, max_epochs=60, n_draws=10, **SMALL), SHUFFLED),
+]
+CLASSIFIER_CASES += [
+    (each(max_epochs=60, **SMALL), SHUFFLED)
+    for each in not_among([case for case, _ in CLASSIFIER_CASES], CLASSIFIERS)
+]
 CASES += [
     (each(hidden_layer_sizes=(16,), max_epochs=60, random_state=0), OUT_OF_SAMPLE | SHUFFLED)
     for each in not_among(case for case, _ in CASES)
 ]
+CASES += CLASSIFIER_CASES
 
 
 def expected_failed_checks(estimator):

@@ -13,6 +13,7 @@ pytest.importorskip("skorch")
 from skuq.distributions import Normal, StudentT
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import VariationalRegressor
+from skuq.neural._cross_entropy import CrossEntropyLoss
 from skuq.neural._losses import NLLLoss
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.variational import Divergence, VariationalMLP, VariationalModule
@@ -26,11 +27,13 @@ def world(n, seed):
     return X, np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=n)
 
 
-def network(last_layer, n_members=2, warm_up=0.3):
+def network(last_layer, n_members=2, warm_up=0.3, prior=None, n_classes=None):
+    """Return a network of one mean and a noise, or of the logits of classes."""
     from dataclasses import replace
 
     seeds = [replace(seed, n_rows=50.0 + k) for k, seed in enumerate(MemberSeed.spawn(0, n_members))]
-    module = VariationalMLP(seeds, (3, 8, 5, 1), last_layer, Divergence(0.7, warm_up), torch.float64)
+    sizes, divergence = (3, 8, 5, n_classes or 1), Divergence(0.7, warm_up, prior)
+    module = VariationalMLP(seeds, sizes, last_layer, divergence, torch.float64, noise=n_classes is None)
     with torch.no_grad():
         module.flat += 0.3 * torch.randn(module.flat.shape, dtype=torch.float64)
     return module
@@ -45,41 +48,48 @@ def reference_output(module, x, noises):
             variance = (2 * weights[weight_log_scale]).exp() @ x**2 + (2 * weights[bias_log_scale]).exp()
             loc = loc + variance.sqrt() * noises[k - first]
         x = torch.relu(loc) if k < len(module.layers) - 1 else loc
-    return torch.cat([x, weights["raw_noise"].expand_as(x)], dim=1)
+    return torch.cat([x, weights["raw_noise"].expand_as(x)], dim=1) if module.has_noise else x
 
 
 @pytest.mark.parametrize("last_layer", [False, True])
 @pytest.mark.parametrize("epoch", [0.0, 0.1, 0.9])
-def test_gradients_by_hand_are_those_of_autograd(last_layer, epoch):
+@pytest.mark.parametrize("prior", [None, 0.4])
+@pytest.mark.parametrize("n_classes", [None, 4])
+def test_gradients_by_hand_are_those_of_autograd(last_layer, epoch, prior, n_classes):
     torch.manual_seed(0)
-    module = network(last_layer)
+    module = network(last_layer, prior=prior, n_classes=n_classes)
+    loss = NLLLoss() if n_classes is None else CrossEntropyLoss(n_classes)
     module.begin_training()
     module.train()
     module.begin_epoch(epoch)
     x, y = torch.randn(2, 3, 7, dtype=torch.float64), torch.randn(7, 2, dtype=torch.float64)
-    units = [8, 5, 1][-len(module.uncertain) :]
+    if n_classes is not None:
+        y = y.abs().floor().clamp(max=3)
+    units = [8, 5, n_classes or 1][-len(module.uncertain) :]
     noise = torch.randn(2, sum(units), 7, dtype=torch.float64)
     module.draw_normal = lambda n_units, _: noise
     output = module.forward_members(x)
     expected = reference_output(module, x, torch.split(noise, units, dim=1))
     torch.testing.assert_close(output, expected)
-    losses, gradient = NLLLoss().with_gradient(output.permute(2, 0, 1), y)
+    losses, gradient = loss.with_gradient(output.permute(2, 0, 1), y)
     penalty = module.penalty()
     module.backward(output.permute(2, 0, 1), gradient, penalty)
-    total = NLLLoss()(expected.permute(2, 0, 1), y).sum() + VariationalModule.penalty(module).sum()
+    total = loss(expected.permute(2, 0, 1), y).sum() + VariationalModule.penalty(module).sum()
     by_autograd = torch.autograd.grad(total, list(module.weights.values()))
     for name, value in zip(module.weights, by_autograd, strict=True):
         torch.testing.assert_close(module._gradients[name], value, msg=name)
     torch.testing.assert_close(total.detach(), losses.sum() + penalty.sum())
 
 
-def test_the_divergence_is_that_of_the_best_prior():
-    module = network(last_layer=False, n_members=1)
+@pytest.mark.parametrize("given", [None, 1.0, 0.3])
+def test_the_divergence_is_that_of_the_prior(given):
+    """Of the given variance, or of the best."""
+    module = network(last_layer=False, n_members=1, prior=given)
     module.begin_epoch(1.0)
     total = 0.0
     for names in module.layers:
         weight, bias, weight_log_scale, bias_log_scale = (module._first(name) for name in names)
-        prior = np.mean(weight**2 + np.exp(2 * weight_log_scale))
+        prior = given or np.mean(weight**2 + np.exp(2 * weight_log_scale))
         for loc, log_scale, variance in ((weight, weight_log_scale, prior), (bias, bias_log_scale, 1.0)):
             own = np.exp(2 * log_scale)
             total += 0.5 * np.sum((loc**2 + own) / variance - 1 - np.log(own / variance))
@@ -103,7 +113,7 @@ def test_networks_drawn_have_the_moments_of_the_posterior():
     for last_layer in (False, True):
         model = VariationalRegressor(last_layer=last_layer, **SMALL).fit(X, y)
         module = model.net_.module_
-        drawn = module.drawn(4000, 0)
+        drawn = module.drawn(4000, np.random.default_rng(0))
         for layer in module.layers:
             for mean, log_scale in zip(layer[:2], layer[2:], strict=True):
                 values = drawn.weights[mean].detach().numpy().reshape(4000, -1)
@@ -111,6 +121,25 @@ def test_networks_drawn_have_the_moments_of_the_posterior():
                 np.testing.assert_allclose(values.std(axis=0), scale * np.ones(values.shape[1]), rtol=0.06)
                 # 5 standard errors
                 assert (np.abs(values.mean(axis=0) - module._first(mean)) <= 5 * scale / 60 + 1e-12).all()
+
+
+@pytest.mark.parametrize("last_layer", [False, True])
+def test_logits_drawn_have_the_moments_of_the_posterior(last_layer):
+    """Those of the last layer, of which there are as many as classes, given the layers before it."""
+    module = network(last_layer, n_members=1, n_classes=4).eval()
+    x = torch.randn(3, 3, dtype=torch.float64)
+    with torch.no_grad():
+        outputs = module.networks(20_000, np.random.default_rng(0))(x)
+    assert outputs.shape == (20_000, 4, 3)
+    if not last_layer:
+        assert (outputs.std(dim=0) > 0).all()
+        return
+    features = module.features(x.T.unsqueeze(0))[0]
+    weight, bias, *log_scales = (module.weights[name][0] for name in module.layers[-1])
+    of_weight, of_bias = (scale.mul(2).exp() for scale in log_scales)
+    torch.testing.assert_close(outputs.mean(dim=0), weight @ features + bias, atol=0.02, rtol=0)
+    std = (of_weight @ features.square() + of_bias).sqrt()
+    torch.testing.assert_close(outputs.std(dim=0), std, atol=0, rtol=0.03)
 
 
 def test_the_closed_form_is_the_limit_of_samples():

@@ -60,8 +60,12 @@ X.shape, X_new.shape
 #       - existing skorch code
 #       - no standardisation, selection of the epoch or calibration
 #
-# Compare them on your data by :func:`~skuq.metrics.crps_loss`. For few features and
-# a smooth function also try
+# For classes there are :class:`~skuq.neural.DeepEnsembleClassifier`,
+# :class:`~skuq.neural.MCDropoutClassifier` and
+# :class:`~skuq.neural.VariationalClassifier`: :doc:`/explanation/networks`.
+#
+# Compare regressors on your data by :func:`~skuq.metrics.crps_loss`. For few
+# features and a smooth function also try
 # :class:`~skuq.regressors.SparseGaussianProcessRegressor`, and for mixed tabular
 # data tree ensembles in :class:`~skuq.regressors.UncertaintyRegressor`: networks
 # are not always the better model.

@@ -40,12 +40,18 @@ def blocks_of(X: FloatArray, values_a_row: int, like: Tensor) -> Iterator[Tensor
         yield torch.as_tensor(X[start : start + step], dtype=like.dtype, device=like.device)
 
 
-def output_blocks(module: StackedModule, X: FloatArray, device: torch.device) -> Iterator[Tensor]:
-    """Yield the k outputs of each member for blocks of rows, (b, M, k), in float64."""
+def output_blocks(
+    module: StackedModule, X: FloatArray, device: torch.device, values_a_row: int | None = None
+) -> Iterator[Tensor]:
+    """Yield the k outputs of each member for blocks of rows, (b, M, k), in float64.
+
+    ``values_a_row`` is the number of hidden values of a row and member, where it is known better than to the
+    module itself.
+    """
     module = to_predict(module, device)
-    values_a_row = module.values_a_row * module.n_members
+    values = (values_a_row or module.values_a_row) * module.n_members
     with torch.no_grad():
-        for block in blocks_of(X, values_a_row, module.flat):
+        for block in blocks_of(X, values, module.flat):
             yield module(block).to("cpu", torch.float64)
 
 

@@ -253,6 +253,11 @@ class StackedMLP(StackedModule):
         self.n_layers = len(hidden) + 1
         self._inputs: list[Tensor] = []
 
+    @property
+    def layer_values(self) -> int:
+        """Number of outputs of all layers for a row and member."""
+        return sum(int(shape[0]) for name, shape in self._shapes.items() if name.startswith("weight"))
+
     def forward_members(self, x: Tensor) -> Tensor:
         """Return the outputs (M, k, B) for features (M, d, B)."""
         if not (self.training and self._gradients):

@@ -15,6 +15,7 @@ from torch import Tensor
 from skuq._typing import FloatArray
 from skuq.neural._modules.device import read_device
 from skuq.neural._modules.evaluate import output_blocks
+from skuq.neural._modules.stacked import StackedMLP
 from skuq.neural._predictive.posterior import TrainedNetworks
 from skuq.neural._predictive.sampled import drawn_outputs
 
@@ -79,7 +80,9 @@ class EnsembleClassPosterior(ClassPosterior):
 
     def _logits(self, X: FloatArray) -> Iterator[Tensor]:
         device = read_device(self.device, self.module.n_members)
-        return output_blocks(self.module, self.scaler.features(X), device)
+        # wide layers have far more weights than outputs; larger blocks make their products faster
+        values_a_row = self.module.layer_values if isinstance(self.module, StackedMLP) else None
+        return output_blocks(self.module, self.scaler.features(X), device, values_a_row)
 
 
 @dataclass(frozen=True, eq=False)

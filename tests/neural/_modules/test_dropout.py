@@ -20,9 +20,9 @@ def seeds(n_members=1, n_rows=100.0):
     return [replace(seed, n_rows=n_rows) for seed in MemberSeed.spawn(0, n_members)]
 
 
-def dropout(n_members=1, hidden=(8, 6), last_layer=False, rate=0.3):
+def dropout(n_members=1, hidden=(8, 6), last_layer=False, rate=0.3, n_classes=None):
     dropped = tuple(not last_layer or k == len(hidden) - 1 for k in range(len(hidden)))
-    return DropoutMLP(seeds(n_members), 3, hidden, dropped, rate, torch.float64)
+    return DropoutMLP(seeds(n_members), 3, hidden, dropped, rate, torch.float64, n_classes)
 
 
 def concrete(n_members=1, hidden=(8, 6), length_scale=0.5):
@@ -133,3 +133,15 @@ def test_copies_predict_but_do_not_train(make):
         assert torch.equal(other.eval()(x), module.eval()(x))
         with pytest.raises(RuntimeError, match="cannot be trained"):
             other.train()(x)
+
+
+def test_networks_of_classes_have_an_output_each_and_no_noise():
+    module = dropout(n_classes=4).eval()
+    assert not module.has_noise
+    assert "raw_noise" not in module.weights
+    x = torch.randn(7, 3, dtype=torch.float64)
+    with torch.no_grad():
+        assert module(x).shape == (7, 1, 4)
+        drawn = module.networks(5, np.random.default_rng(0))(x)
+    assert drawn.shape == (5, 4, 7)
+    assert not torch.equal(drawn[0], drawn[1])

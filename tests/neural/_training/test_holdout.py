@@ -13,6 +13,11 @@ from skuq.neural._training.holdout import hold_out
 from skuq.regressors._fit_inputs import TrainingData
 
 
+def of_classes(*counts, weight=None):
+    y = np.repeat(np.arange(float(len(counts))), counts)
+    return TrainingData(np.zeros((len(y), 1)), y, weight)
+
+
 def rows(n=20, weight=None):
     return TrainingData(np.zeros((n, 1)), np.arange(float(n)), weight)
 
@@ -47,3 +52,26 @@ def test_a_splitter_holds_out_its_first_test_rows():
 def test_no_row_or_all_cannot_be_held_out(size):
     with pytest.raises(ValueError, match=f"must lie between 1 and 19 as a number of rows, .* got {size}"):
         hold_out(size, rows(), 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_classes_are_held_out_in_their_shares(seed):
+    data = of_classes(50, 30, 20)
+    held_out = hold_out(0.2, data, seed, by_class=True)
+    assert np.bincount(data.y[held_out].astype(int)).tolist() == [10, 6, 4]
+    np.testing.assert_array_equal(hold_out(20, data, seed, by_class=True), held_out)
+    assert (hold_out(0.2, data, seed + 10, by_class=True) != held_out).any()
+
+
+def test_rows_of_classes_without_weight_are_not_held_out():
+    weight = np.where(np.arange(40) % 2 == 0, 0.0, 1.0)
+    data = of_classes(20, 20, weight=weight)
+    held_out = hold_out(0.4, data, 0, by_class=True)
+    assert np.bincount(data.y[held_out].astype(int)).tolist() == [4, 4]
+    assert not held_out[weight == 0].any()
+
+
+def test_a_splitter_needs_no_shares():
+    np.testing.assert_array_equal(
+        np.flatnonzero(hold_out(KFold(2), of_classes(2, 2), 0, by_class=True)), np.arange(2)
+    )

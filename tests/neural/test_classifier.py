@@ -1,0 +1,548 @@
+"""What all neural classifiers do alike: labels, weights, entropies, many fits as one, containers."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, StratifiedKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("skorch")
+
+from torch import nn
+
+from skuq.classifiers import ConformalClassifier
+from skuq.exceptions import NotProbabilisticError
+from skuq.metrics import get_scorer
+from skuq.model_selection import shift_curve
+from skuq.neural import (
+    DeepEnsembleClassifier,
+    DeepEnsembleRegressor,
+    MCDropoutClassifier,
+    VariationalClassifier,
+    fit_many,
+)
+from skuq.prediction import predict_dist, predict_set
+from tests.neural.epochs import keep_the_same
+from tests.neural.estimators import CLASSIFIERS, not_among
+
+SMALL = {"hidden_layer_sizes": (8,), "max_epochs": 10, "learning_rate": 0.01, "random_state": 0}
+MODELS = {
+    "ensemble": DeepEnsembleClassifier(3, **SMALL),
+    "ensemble, bootstrap": DeepEnsembleClassifier(3, bootstrap=True, keep_best="log_loss", **SMALL),
+    "ensemble, held out": DeepEnsembleClassifier(3, keep_best="log_loss", standardize="all", **SMALL),
+    "dropout": MCDropoutClassifier(n_draws=10, **SMALL),
+    "dropout, last layer": MCDropoutClassifier(last_layer=True, n_draws=10, keep_best="log_loss", **SMALL),
+    "variational": VariationalClassifier(n_draws=10, **SMALL),
+    "variational, empirical": VariationalClassifier(
+        n_draws=10, prior="empirical", keep_best="log_loss", **SMALL
+    ),
+    "variational, last layer": VariationalClassifier(last_layer=True, n_draws=10, **SMALL),
+}
+MODELS |= {each.__name__: each(**SMALL) for each in not_among(MODELS.values(), CLASSIFIERS)}
+SCORERS = ["neg_ece", "neg_set_coverage_error", "set_coverage", "set_size"]
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return clone(MODELS[request.param])
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Three classes that overlap, with names."""
+    X, y = make_blobs(120, centers=[[0, 0], [3, 0], [0, 3]], random_state=0)
+    return X, np.array(["a", "b", "c"])[y]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600] / 16, y[:600], X[600:900] / 16, y[600:900]
+
+
+def same(one, other, tolerance=0.0):
+    np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+# ------------------------------------------------------------------------------------- probabilities
+
+
+def test_probabilities_are_means_of_the_members(model, blobs):
+    X, y = blobs
+    proba, members = model.fit(X, y).predict_proba(X), model.predict_members(X)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    n_members = 3 if isinstance(model, DeepEnsembleClassifier) else 10
+    assert members.shape == (120, n_members, 3)
+    same(members.sum(axis=2), 1.0, 1e-12)
+    same(proba, members.mean(axis=1), 1e-12)
+    assert model.predict(X).tolist() == model.classes_[proba.argmax(axis=1)].tolist()
+    assert model.score(X, y) > 0.6
+
+
+def test_a_row_is_predicted_alike_alone_and_among_others(model, blobs):
+    X, y = blobs
+    model.fit(X, y)
+    same(model.predict_proba(X)[[5]], model.predict_proba(X[[5]]), 1e-12)
+
+
+@pytest.mark.parametrize("labels", [[False, True], [-1.0, 1.0], ["no", "yes"], [7, 3]])
+def test_two_classes_of_any_kind(model, labels):
+    X = np.linspace(-1, 1, 40).reshape(-1, 1)
+    y = np.array(labels)[(X[:, 0] > 0).astype(int)]
+    proba = model.set_params(max_epochs=60, learning_rate=0.03).fit(X, y).predict_proba(X)
+    assert proba.shape == (40, 2)
+    assert model.classes_.tolist() == sorted(labels)
+    assert model.predict(X[[0, -1]]).tolist() == labels
+
+
+def test_the_same_rows_in_columns_of_a_frame(model, blobs):
+    X, y = blobs
+    frame = pd.DataFrame(X, columns=["x", "z"])
+    plain = clone(model).fit(X, y).predict_proba(X)
+    same(model.fit(frame, pd.Series(y)).predict_proba(frame), plain)
+    assert model.feature_names_in_.tolist() == ["x", "z"]
+
+
+# ------------------------------------------------------------------------------------------ entropies
+
+
+def test_entropies_are_those_of_the_definition(model, blobs):
+    X, y = blobs
+    total, aleatoric, epistemic = model.fit(X, y).predict_entropy(X)
+    members, proba = model.predict_members(X), model.predict_proba(X)
+    same(total, -(proba * np.log(proba)).sum(axis=1), 1e-9)
+    same(aleatoric, -(members * np.log(members)).sum(axis=2).mean(axis=1), 1e-9)
+    same(epistemic, total - aleatoric, 1e-12)
+    assert (epistemic >= 0).all()
+    assert (epistemic <= total).all()
+    assert (total <= np.log(3)).all()
+    assert epistemic.max() > 1e-4
+
+
+def test_one_member_has_no_epistemic_part(blobs):
+    X, y = blobs
+    parts = DeepEnsembleClassifier(1, **SMALL).fit(X, y).predict_entropy(X)
+    assert (parts.epistemic == 0).all()
+    assert (parts.total == parts.aleatoric).all()
+
+
+@pytest.mark.parametrize("name", ["ensemble", "dropout", "variational"])
+def test_the_epistemic_part_grows_with_the_roll(name, digits):
+    """Of digits rolled to the right, of which no model has seen one."""
+    X, y, X_new, _ = digits
+    model = clone(MODELS[name]).set_params(hidden_layer_sizes=(32,), max_epochs=40, standardize="all")
+    model.fit(X, y)
+    images = X_new.reshape(-1, 8, 8)
+    rolled = [np.roll(images, by, axis=2).reshape(-1, 64) for by in (0, 1, 2)]
+    epistemic = [model.predict_entropy(each).epistemic.mean() for each in rolled]
+    assert epistemic[0] < 0.8 * epistemic[1]
+    assert epistemic[1] < epistemic[2]
+
+
+# --------------------------------------------------------------------------------- weights of rows
+
+
+def test_rows_of_weight_zero_are_as_if_not_there(model, blobs):
+    X, y = blobs
+    weight = np.where(np.arange(120) < 20, 0.0, 1.0)
+    other = np.where(weight > 0, y, "c")
+    plain = clone(model).fit(X, y, sample_weight=weight).predict_proba(X)
+    same(model.fit(X, other, sample_weight=weight).predict_proba(X), plain)
+
+
+def test_heavy_rows_win_where_labels_contradict(model, blobs):
+    X, y = blobs
+    wrong = np.roll(["a", "b", "c"], 1)[np.searchsorted(["a", "b", "c"], y)]
+    weight = np.repeat([10.0, 1.0], 120)
+    model.set_params(max_epochs=30, learning_rate=0.01)
+    model.fit(np.vstack([X, X]), np.concatenate([y, wrong]), sample_weight=weight)
+    assert model.score(X, y) > 0.7
+
+
+def test_weights_of_classes_are_weights_of_their_rows(model, blobs):
+    X, y = blobs
+    of_classes = {"a": 3.0, "c": 2.0}
+    weight = np.array([of_classes.get(label, 1.0) for label in y])
+    model.set_params(standardize=False, keep_best=False)  # repeated rows have another mean
+    by_class = clone(model).set_params(class_weight=of_classes).fit(X, y).predict_proba(X)
+    if isinstance(model, VariationalClassifier):  # repeated rows are also more rows
+        model.set_params(kl_weight=float(weight.mean()))
+    same(by_class, model.fit(X, y, sample_weight=weight).predict_proba(X), 1e-4)
+
+
+def test_balanced_classes_have_equal_weight(model, blobs):
+    X, y = blobs
+    rare = np.concatenate([np.flatnonzero(y == "a")[:4], np.flatnonzero(y != "a")])
+    X, y = X[rare], y[rare]
+    counts = pd.Series(y).value_counts()
+    balanced = clone(model).set_params(class_weight="balanced").fit(X, y).predict_proba(X)
+    by_hand = {label: len(y) / (3 * count) for label, count in counts.items()}
+    same(model.set_params(class_weight=by_hand).fit(X, y).predict_proba(X), balanced, 1e-6)
+
+
+def test_repetitions_are_counted_in_balanced_weights(blobs):
+    X, y = blobs
+    weight = np.where(y == "a", 3.0, 1.0)
+    model = DeepEnsembleClassifier(2, class_weight="balanced", standardize=False, **SMALL)
+    weighted = clone(model).fit(X, y, sample_weight=weight).predict_proba(X)
+    same(model.fit(X, y).predict_proba(X), weighted, 1e-4)
+
+
+# -------------------------------------------------------------------------------------- best epoch
+
+
+@pytest.mark.parametrize("bootstrap", [True, False])
+def test_the_best_epoch_is_that_of_the_mean_forecast(bootstrap, blobs):
+    """By the log loss of the mean of the members that are not trained on a row, computed here by hand."""
+    X, y = blobs
+    model = DeepEnsembleClassifier(
+        4, bootstrap=bootstrap, keep_best="log_loss", class_weight={"b": 2.0}, dtype="float64", **SMALL
+    )
+    model.fit(X, y)
+    scores = [row["valid_loss"] for row in model.history_ if "valid_loss" in row]
+    assert len(scores) == 5
+    plan = model._prepare(model._read(X, y, None, {}, "fit"))
+    counted = plan.scored_rows()
+    scored = counted.any(axis=1)
+    members = model.predict_members(X)
+    share = counted / np.maximum(counted.sum(axis=1, keepdims=True), 1)
+    proba = np.einsum("nm,nmk->nk", share, members)[scored]
+    weight = np.where(y == "b", 2.0, 1.0)[scored]
+    assert min(scores) == pytest.approx(log_loss(y[scored], proba, sample_weight=weight), abs=1e-9)
+    if not bootstrap:
+        assert scored.sum() == 24
+        shares = pd.Series(y[scored]).value_counts()
+        assert (abs(shares - 8) <= 1).all()
+
+
+def test_too_long_a_training_is_cut(digits):
+    X, y, X_new, y_new = digits
+    noisy = np.where(np.random.default_rng(0).random(600) < 0.3, (y + 1) % 10, y)
+    plain = DeepEnsembleClassifier(3, hidden_layer_sizes=(32,), max_epochs=80, random_state=0)
+    kept = clone(plain).set_params(keep_best="log_loss").fit(X, noisy)
+    assert kept.best_epoch_ < 60
+    losses = [log_loss(y_new, one.predict_proba(X_new)) for one in (kept, plain.fit(X, noisy))]
+    assert losses[0] < 0.9 * losses[1]
+
+
+# -------------------------------------------------------------------------------------- standardising
+
+
+def test_one_scale_for_all_columns_bounds_a_rare_pixel():
+    """A pixel that is hardly ever lit in training has a tiny scale of its own."""
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 6))
+    X[:, 5] = 0.0
+    X[0, 5] = 0.05
+    y = X[:, 0] > 0.5
+    new = X.copy()
+    new[:, 5] = 1.0
+    far = {}
+    for how in ("columns", "all", False):
+        model = DeepEnsembleClassifier(2, standardize=how, **SMALL).fit(X, y)
+        far[how] = np.abs(model.scaler_.features(new)).max()
+    assert far["columns"] > 100
+    assert far["all"] < 4
+    assert far[False] == 1.0
+
+
+@pytest.mark.parametrize("how", ["columns", "all", False])
+@pytest.mark.parametrize("weight", [None, np.arange(30) % 3 + 0.0])
+def test_standardised_features(how, weight):
+    rng = np.random.default_rng(0)
+    X = rng.normal(5, [1, 2, 3], size=(30, 3))
+    model = DeepEnsembleClassifier(1, standardize=how, **SMALL).fit(X, X[:, 0] > 5, sample_weight=weight)
+    Z = model.scaler_.features(X)
+    share = np.ones(30) / 30 if weight is None else weight / weight.sum()
+    mean, square = share @ Z, share @ Z**2
+    if how == "columns":
+        same(mean, 0.0, 1e-12)
+        same(square, 1.0, 1e-12)
+    elif how == "all":
+        assert mean.mean() == pytest.approx(0.0, abs=1e-12)
+        assert square.mean() == pytest.approx(1.0, abs=1e-12)
+    else:
+        same(Z, X)
+
+
+@pytest.mark.parametrize("value", [0.0, 1e7, 0.1])
+def test_features_that_are_all_the_same_are_ignored(value):
+    X, y = np.full((20, 2), value), np.arange(20) % 2
+    for how in ("columns", "all"):
+        model = DeepEnsembleClassifier(2, standardize=how, **SMALL).fit(X, y)
+        same(model.predict_proba(X), model.predict_proba(X + 1e3))
+
+
+# -------------------------------------------------------------------------------- many fits as one
+
+
+def test_fit_many_is_fitting_one_by_one(model, blobs):
+    X, y = blobs
+    model.set_params(dtype="float64")
+    rows = [train for train, _ in KFold(3, shuffle=True, random_state=1).split(X)] + [np.arange(50)]
+    for part, together in zip(rows, model._fit_many(X, y, rows), strict=True):
+        alone = clone(model).fit(X[part], y[part])
+        same(together.predict_proba(X), alone.predict_proba(X), 1e-8)
+        assert keep_the_same(*[(each.best_epoch_, each.history_) for each in (together, alone)])
+
+
+def test_regressors_and_classifiers_are_fitted_in_one_call(blobs):
+    """Of two classes: as many outputs as a mean and a variance, with another meaning."""
+    X, y = blobs[0], (blobs[1] == "a").astype(float)
+    options = {"keep_best": "log_loss", "bootstrap": True, "dtype": "float64", **SMALL}
+    classifier = DeepEnsembleClassifier(3, **options)
+    regressor = DeepEnsembleRegressor(3, dtype="float64", **SMALL)
+    one, other, third = fit_many([classifier, regressor, classifier], X, y)
+    same(one.predict_proba(X), classifier.fit(X, y).predict_proba(X), 1e-8)
+    same(third.predict_proba(X), one.predict_proba(X), 1e-8)
+    same(other.predict(X), regressor.fit(X, y).predict(X), 1e-8)
+
+
+def test_an_integer_seed_makes_everything_equal(model, blobs):
+    X, y = blobs
+    first = clone(model).fit(X, y)
+    second = clone(model).fit(X, y)
+    same(first.predict_members(X), second.predict_members(X))
+    same(pickle.loads(pickle.dumps(first)).predict_members(X), first.predict_members(X))
+    other = clone(model).set_params(random_state=1).fit(X, y)
+    assert not np.allclose(other.predict_proba(X), first.predict_proba(X))
+
+
+# ----------------------------------------------------------------------------------------- modules
+
+
+class Convolutions(nn.Module):
+    """A small network for images of 8 x 8 pixels, with dropout in front of its last layer."""
+
+    def __init__(self, n_features, n_outputs):
+        super().__init__()
+        self.convolution = nn.Conv2d(1, 4, 3)
+        self.head = nn.Sequential(nn.ReLU(), nn.Flatten(), nn.Dropout(0.2), nn.Linear(4 * 36, n_outputs))
+
+    def forward(self, x):
+        return self.head(self.convolution(x.view(-1, 1, 8, 8)))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DeepEnsembleClassifier(2, module=Convolutions, standardize=False),
+        MCDropoutClassifier(module=Convolutions, standardize="all", n_draws=5),
+        VariationalClassifier((10,), module=Convolutions, last_layer=True, standardize="all", n_draws=5),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_convolutional_networks(model, digits):
+    X, y, X_new, y_new = digits
+    model = clone(model).set_params(max_epochs=8, learning_rate=0.01, random_state=0)
+    state = torch.random.get_rng_state()
+    model.fit(X, y)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert model.score(X_new, y_new) > 0.8
+    same(model.predict_members(X_new[:4]).mean(axis=1), model.predict_proba(X_new)[:4], 1e-5)
+    assert model.predict_entropy(X_new).epistemic.mean() > 1e-3
+
+
+# -------------------------------------------------------------------------------------- containers
+
+
+def test_conformal_sets_of_networks_cover(digits):
+    X, y, X_new, y_new = digits
+    network = DeepEnsembleClassifier(2, hidden_layer_sizes=(32,), max_epochs=10, random_state=0)
+    for cv in (None, 3):
+        model = ConformalClassifier(network, "aps", cv=cv, random_state=0).fit(X, y)
+        sets = predict_set(model, X_new, coverage=0.9)
+        assert sets[np.arange(300), y_new].mean() > 0.8
+        assert sets.sum(axis=1).mean() < 3
+
+
+def test_folds_of_conformal_sets_are_one_training(blobs, monkeypatch):
+    X, y = blobs
+    calls = []
+    fit_all = DeepEnsembleClassifier._fit_many
+    monkeypatch.setattr(
+        DeepEnsembleClassifier, "_fit_many", lambda self, *a, **k: calls.append(a) or fit_all(self, *a, **k)
+    )
+    ConformalClassifier(DeepEnsembleClassifier(2, **SMALL), cv=3, random_state=0).fit(X, y)
+    assert [len(rows) for _, _, rows in calls] == [3]
+
+
+def test_temperature_scaling(model, blobs):
+    pytest.importorskip("sklearn", minversion="1.8")
+    X, y = blobs
+    fitted = model.fit(X[:80], y[:80])
+    scaled = CalibratedClassifierCV(FrozenEstimator(fitted), method="temperature").fit(X[80:], y[80:])
+    assert scaled.classes_.tolist() == ["a", "b", "c"]
+    losses = [log_loss(y[80:], each.predict_proba(X[80:])) for each in (scaled, fitted)]
+    assert losses[0] <= losses[1] + 1e-6
+
+
+@pytest.mark.parametrize("name", ["ensemble", "dropout", "variational"])
+def test_every_scorer_of_classes_searches(name, blobs):
+    X, y = blobs
+    scoring = {each: get_scorer(each) for each in SCORERS} | {"neg_log_loss": "neg_log_loss"}
+    pipeline = make_pipeline(StandardScaler(), clone(MODELS[name]))
+    step = pipeline.steps[-1][0]
+    cv = StratifiedKFold(2, shuffle=True, random_state=0)
+    scores = cross_validate(pipeline, X, y, scoring=scoring, cv=cv, error_score="raise")
+    assert all(np.isfinite(scores[f"test_{each}"]).all() for each in scoring)
+    grid = {f"{step}__learning_rate": [1e-4, 1e-2]}
+    search = GridSearchCV(pipeline, grid, scoring=get_scorer("neg_ece"), cv=cv, error_score="raise")
+    assert predict_set(search.fit(X, y), X).shape == (120, 3)
+
+
+def test_a_shift_curve(blobs):
+    X, y = blobs
+    curve = shift_curve(
+        clone(MODELS["ensemble"]),
+        X,
+        y,
+        shift=lambda X, severity, random_state: X + severity,
+        severities=[0.0, 3.0],
+        scoring=["set_coverage", "accuracy"],
+        cv=StratifiedKFold(2, shuffle=True, random_state=0),
+    )
+    accuracy = np.asarray(curve["accuracy"])
+    assert accuracy.shape == (2, 2)
+    assert accuracy[1].mean() < accuracy[0].mean()
+
+
+def test_a_classifier_has_no_distribution(blobs):
+    X, y = blobs
+    with pytest.raises(NotProbabilisticError, match="DeepEnsembleClassifier is a classifier"):
+        predict_dist(DeepEnsembleClassifier(2, **SMALL).fit(X, y), X)
+
+
+# --------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["a"] * 120, "`y` must hold at least two classes, got one class, 'a'"),
+        (np.linspace(0, 1, 120), "Unknown label type: continuous"),
+        (np.where(np.arange(120) < 5, np.nan, np.arange(120) % 2), "Input y contains NaN"),
+        (None, "requires y to be passed, but the target y is None"),
+        (np.zeros((120, 2)), r"y should be a 1d array"),
+        (["a", "b"], "inconsistent numbers of samples"),
+    ],
+    ids=["one class", "numbers", "NaN", "None", "two columns", "lengths"],
+)
+def test_a_target_that_is_no_class_raises(model, blobs, y, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(blobs[0], y)
+
+
+def test_one_class_that_counts_raises(model, blobs):
+    X, y = blobs
+    with pytest.raises(ValueError, match=r"got one class, 'b'.*positive weight"):
+        model.fit(X, y, sample_weight=(y == "b").astype(float))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_features_that_are_not_finite_raise(model, blobs, bad):
+    X, y = blobs
+    wrong = X.copy()
+    wrong[3, 1] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        model.fit(wrong, y)
+    model.fit(X, y)
+    for method in (model.predict, model.predict_proba, model.predict_members, model.predict_entropy):
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            method(wrong)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"keep_best": "crps"}, ValueError, "`keep_best` must be one of 'log_loss', False, got 'crps'"),
+        ({"keep_best": True}, ValueError, "`keep_best` must be one of 'log_loss', False, got True"),
+        ({"standardize": True}, ValueError, "`standardize` must be one of 'columns', 'all', False, got True"),
+        (
+            {"class_weight": "equal"},
+            ValueError,
+            "`class_weight` must be one of 'balanced', None, got 'equal'",
+        ),
+        ({"class_weight": [1, 2]}, TypeError, r"`class_weight` must be 'balanced', a dict.*got \[1, 2\]"),
+        ({"class_weight": {"a": -1.0}}, ValueError, "finite, non-negative weights"),
+        ({"class_weight": {"z": 2.0}}, ValueError, "not in class_weight"),
+        ({"learning_rate": -1.0}, ValueError, "`learning_rate` must be positive"),
+        ({"batch_size": 0}, ValueError, "`batch_size`"),
+        ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
+        ({"module": nn.Linear(2, 3)}, TypeError, "got an instance of Linear"),
+    ],
+    ids=str,
+)
+def test_parameters_that_are_wrong_raise(model, blobs, parameters, error, message):
+    with pytest.raises(error, match=message):
+        model.set_params(**parameters).fit(*blobs)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (DeepEnsembleClassifier(0), "`n_estimators`"),
+        (DeepEnsembleClassifier(bootstrap="yes"), "`bootstrap` must be one of True, False"),
+        (MCDropoutClassifier(dropout=1.0), "`dropout` must lie strictly between 0 and 1"),
+        (MCDropoutClassifier(n_draws=1), "`n_draws`"),
+        (MCDropoutClassifier(()), "`hidden_layer_sizes` must name at least 1 hidden layer"),
+        (VariationalClassifier(prior=0.0), "`prior` must be positive"),
+        (VariationalClassifier(prior="flat"), "`prior` must be a positive number or 'empirical'"),
+        (VariationalClassifier(kl_weight=0.0), "`kl_weight` must be positive"),
+        (VariationalClassifier(warm_up=2.0), "`warm_up` must lie between 0 and 1"),
+        (VariationalClassifier(learning_rate="fast"), "`learning_rate` must be one of 'auto'"),
+        (VariationalClassifier(module=nn.Linear), "only the weights of layers that skuq builds"),
+        (VariationalClassifier(last_layer="no"), "`last_layer` must be one of True, False"),
+    ],
+    ids=str,
+)
+def test_parameters_of_one_class_that_are_wrong_raise(model, blobs, message):
+    with pytest.raises(ValueError, match=message):
+        clone(model).fit(*blobs)
+
+
+def test_relative_weights_raise_where_rows_are_counted(blobs):
+    with pytest.raises(ValueError, match="counts repetitions"):
+        VariationalClassifier(**SMALL).fit(*blobs, sample_weight=np.full(120, 0.01))
+    DeepEnsembleClassifier(2, **SMALL).fit(*blobs, sample_weight=np.full(120, 0.01))
+
+
+@pytest.mark.parametrize(
+    "validation_size", [PredefinedSplit(np.where(np.arange(30) < 10, 0, -1)), 28], ids=["splitter", "number"]
+)
+def test_a_class_without_rows_to_train_on_raises(validation_size):
+    X, y = np.arange(30.0).reshape(-1, 1), np.repeat(["a", "b", "c"], 10)
+    model = DeepEnsembleClassifier(2, keep_best="log_loss", validation_size=validation_size, **SMALL)
+    with pytest.raises(
+        ValueError, match=r"must leave rows of each class to train on, but all 10 of class '[ac]'"
+    ):
+        model.fit(X, y)
+
+
+def test_the_only_row_of_a_class_is_trained_on():
+    X, y = np.arange(30.0).reshape(-1, 1), np.array(["rare"] + ["b", "c"] * 15)[:30]
+    for seed in range(5):
+        model = DeepEnsembleClassifier(1, keep_best="log_loss", **{**SMALL, "random_state": seed})
+        assert model.fit(X, y).predict_proba(X).shape == (30, 3)
+
+
+def test_the_fewest_rows():
+    X, y = np.array([[0.0], [1.0]]), ["a", "b"]
+    assert DeepEnsembleClassifier(2, **SMALL).fit(X, y).predict_proba(X).shape == (2, 2)
+    with pytest.raises(
+        ValueError, match=r"must leave rows of each class .* all 1 of class '[ab]' .*Use more rows"
+    ):
+        DeepEnsembleClassifier(2, keep_best="log_loss", **SMALL).fit(X, y)
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        DeepEnsembleClassifier(2, **SMALL).fit(X[:1], y[:1])
