@@ -187,3 +187,7 @@ scores = shift_curve(
 )
 moved = pd.DataFrame({name: each.mean(axis=1) for name, each in scores.items()})
 moved.round(2)
+
+# %%
+# :doc:`/replications/kompa-2021-classification` has seven methods on rotated and
+# rolled digits: which of them notices, and what conformal calibration does there.

@@ -1,0 +1,481 @@
+"""
+Kompa et al. 2021, classification: prediction sets of seven methods on rotated and rolled digits
+================================================================================================
+
+Table A3 and figure 5 of Kompa, Snoek and Beam, "Empirical frequentist coverage of deep learning
+uncertainty quantification procedures", Entropy 23(12), 1608, 2021, doi:10.3390/e23121608, beside our numbers:
+coverage and mean size of the smallest sets of classes that have 95 % of the probability, on MNIST.
+
+The predictions that the paper evaluates are those of Ovadia et al. (2019) by convolutional networks (LeNet);
+here perceptrons are trained, and LeNet with --lenet.
+
+    python kompa_2021_classification.py --out small.jsonl          # 10 000 images: minutes
+    python kompa_2021_classification.py --full --out full.jsonl    # 50 000 images, five runs: an hour or two
+    python kompa_2021_classification.py --lenet --out lenet.jsonl  # 10 000 images, on a GPU 50 000
+
+A run with --out can be interrupted and resumed; --rst prints the tables of the documentation, --plot draws.
+The images are in ``other/mnist_train60k.npz`` and ``other/mnist_test10k.npz``, arrays ``images`` and
+``labels`` in the official order, of the folder that --data, or the environment variable SKUQ_DATA, names.
+``kompa_2021_mnist.csv`` has the results of the paper, five runs of each method, of the data that its
+authors published (github.com/beamlab-hsph/coverage_quantification, Apache License 2.0).
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy import ndimage
+from scipy.special import entr
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import accuracy_score, brier_score_loss
+from torch import nn
+
+from skuq.classifiers import ConformalClassifier
+from skuq.metrics import (
+    expected_calibration_error,
+    mean_set_size,
+    set_coverage_error,
+    set_coverage_score,
+)
+from skuq.neural import DeepEnsembleClassifier, MCDropoutClassifier, VariationalClassifier
+
+PAPER = pd.read_csv(Path(__file__).with_name("kompa_2021_mnist.csv"))
+COVERAGE, WIDTH, N_TRAIN = 0.95, 28, 50_000
+DEGREES, PIXELS = range(15, 181, 15), range(2, 27, 2)
+
+
+# -------------------------------------------------------------------------------- the data and the shifts
+
+
+def rotate(X: np.ndarray, severity: float, random_state: int | None = None) -> np.ndarray:
+    """Rotate images by so many degrees on a canvas that grows, and return their middle.
+
+    The spline leaves the range of the pixels, by up to a third; nothing is clipped, as in the paper.
+    """
+    turned = ndimage.rotate(X.reshape(-1, WIDTH, WIDTH), severity, axes=(1, 2))
+    top, left = ((size - WIDTH) // 2 for size in turned.shape[1:])
+    return turned[:, top : top + WIDTH, left : left + WIDTH].reshape(len(X), -1)
+
+
+def roll(X: np.ndarray, severity: float, random_state: int | None = None) -> np.ndarray:
+    """Move images to the right by so many pixels; what leaves on the right returns on the left."""
+    return np.roll(X.reshape(-1, WIDTH, WIDTH), int(severity), axis=2).reshape(len(X), -1)
+
+
+SPLITS: dict[str, tuple[Callable[..., np.ndarray], int]] = {
+    "none 0": (roll, 0),
+    **{f"rotation {degrees}": (rotate, degrees) for degrees in DEGREES},
+    **{f"translation {pixels}": (roll, pixels) for pixels in PIXELS},
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is trained, and on how much."""
+
+    net: str = "perceptron"
+    rows: int = 10_000
+    valid_rows: int = 5_000
+    test_rows: int = 2_500
+    epochs: int = 20
+    batch_size: int = 128
+    members: int = 10
+    draws: int = 20
+    runs: int = 1
+
+
+FULL = {"rows": N_TRAIN, "valid_rows": 10_000, "test_rows": 10_000, "draws": 50, "runs": 5}
+SETTINGS = {
+    ("perceptron", "small"): Setting(),
+    ("perceptron", "full"): Setting(batch_size=256, **FULL),
+    ("LeNet", "small"): Setting("LeNet", test_rows=1_000, epochs=12, members=3),
+    ("LeNet", "full"): Setting("LeNet", **FULL),
+}
+
+Rows = tuple[np.ndarray, np.ndarray]
+
+
+def load(folder: Path, setting: Setting) -> tuple[Rows, Rows, Rows]:
+    """Return pixels in [0, 1] and labels that train, validate and test."""
+    train, test = (np.load(folder / "other" / f"mnist_{name}.npz") for name in ("train60k", "test10k"))
+    # Spread over the test images, whose first half is harder than the second.
+    tested = np.arange(setting.test_rows) * len(test["labels"]) // setting.test_rows
+    return (
+        images(train, slice(0, setting.rows)),
+        images(train, slice(N_TRAIN, N_TRAIN + setting.valid_rows)),
+        images(test, tested),
+    )
+
+
+def images(data: Any, rows: Any) -> Rows:
+    """Return pixels in [0, 1] and labels of some rows."""
+    return np.float32(data["images"][rows].reshape(-1, WIDTH**2)) / np.float32(255), data["labels"][rows]
+
+
+# ------------------------------------------------------------------------------------------ the networks
+
+
+class TrainingDropout(nn.Module):
+    """Dropout in training only, also in a network whose other dropout layers are drawn in prediction."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Leave out units in training."""
+        return nn.functional.dropout(x, self.rate, self.training)
+
+
+def lenet(n_features: int, n_outputs: int, *, drawn: str = "all", head: bool = True) -> nn.Module:
+    """Return the network of Ovadia et al. (2019), with dropout as their vanilla method has it.
+
+    Units before the last layer only are drawn in prediction if ``drawn`` is "last". Without its head the
+    network ends with the features of the last layer.
+    """
+    rate, first = 0.285, nn.Dropout if drawn == "all" else TrainingDropout
+    n_hidden = 128 if head else n_outputs
+    layers = [nn.Unflatten(1, (1, WIDTH, WIDTH)), nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3)]
+    layers += [nn.ReLU(), nn.MaxPool2d(2), first(rate), nn.Flatten(), nn.Linear(64 * 12**2, n_hidden)]
+    layers += [nn.ReLU(), nn.Dropout(rate)]
+    return nn.Sequential(*layers, *([nn.Linear(n_hidden, n_outputs)] if head else []))
+
+
+def networks(system: str, setting: Setting, run: int) -> list[Any]:
+    """Return untrained classifiers, whose members or draws belong together.
+
+    Pixels are in [0, 1], and no more: some are hardly ever lit, so that their own standard deviation is tiny.
+    """
+    is_lenet, last = setting.net == "LeNet", system.startswith("LL")
+    settings = {
+        "hidden_layer_sizes": (128,) if is_lenet else (200, 200),
+        "standardize": False,
+        "keep_best": False,
+        "lr_schedule": "constant",
+        "batch_size": setting.batch_size,
+        "max_epochs": setting.epochs,
+        "random_state": run,
+    }
+    if is_lenet:
+        settings["device"] = "cuda" if torch.cuda.is_available() else "cpu"
+        head, drawn = not system.endswith("SVI"), "last" if last else "all"
+        settings["module"] = partial(lenet, drawn=drawn, head=head)
+    if system == "ensemble":
+        plain = partial(DeepEnsembleClassifier, bootstrap=False, learning_rate=1e-3)
+        if not is_lenet:
+            return [plain(setting.members, **settings)]
+        # convolutions are not faster together
+        seeds = [run * setting.members + member for member in range(setting.members)]
+        return [plain(1, **settings | {"random_state": seed}) for seed in seeds]
+    settings |= {"last_layer": last, "n_draws": setting.draws}
+    if system.endswith("dropout"):
+        return [MCDropoutClassifier(dropout=0.2, learning_rate=1e-3, **settings)]
+    return [VariationalClassifier(prior=1.0, learning_rate=3e-3, **settings)]
+
+
+SYSTEMS = {
+    "ensemble": ("vanilla", "temperature", "ensemble", "ensemble, temperature"),
+    **{name: (name,) for name in ("dropout", "LL dropout", "SVI", "LL SVI")},
+}
+METHODS = tuple(method for methods in SYSTEMS.values() for method in methods)
+
+
+def forecasts(system: str, members: np.ndarray) -> dict[str, list[np.ndarray]]:
+    """Return the forecasts of each method, from those of shape (n, M, K) of members or draws.
+
+    The vanilla method, with and without temperature, is each member of the ensemble on its own.
+    """
+    mean, single = [members.mean(axis=1)], list(np.moveaxis(members, 1, 0))
+    return {method: single if method in ("vanilla", "temperature") else mean for method in SYSTEMS[system]}
+
+
+# ------------------------------------------------------------------------------------------- one method
+
+
+class Given(ClassifierMixin, BaseEstimator):
+    """A classifier whose features are the probabilities that it returns: finished forecasts to calibrate."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> "Given":
+        """Learn nothing."""
+        self.classes_ = np.arange(X.shape[1])
+        return self
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Return what is given."""
+        return X
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return the most probable class."""
+        return self.classes_[X.argmax(axis=1)]
+
+
+def calibrate(method: str, proba: np.ndarray, y: np.ndarray) -> ConformalClassifier:
+    """Return what maps probabilities to those of the method, and to conformal sets."""
+    model = FrozenEstimator(Given().fit(proba, y))
+    if "temperature" in method:
+        model = FrozenEstimator(CalibratedClassifierCV(model, method="temperature").fit(proba, y))
+    # Empty sets are what makes the coverage nominal where more rows than that are classified correctly.
+    return ConformalClassifier(model, "lac", allow_empty=True).fit(proba, y)
+
+
+def scores(model: ConformalClassifier, given: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """Return the scores of the probabilities, of the sets made of them, and of conformal sets."""
+    proba, conformal = model.predict_proba(given), model.predict_set(given, COVERAGE)
+    known: dict[str, Any] = {"labels": model.classes_}
+    return {
+        "coverage": set_coverage_score(y, proba, coverage=COVERAGE, **known),
+        "size": mean_set_size(y, proba, coverage=COVERAGE),
+        "excess": set_coverage_error(y, proba, coverage=COVERAGE, signed=True, **known),
+        "conformal coverage": set_coverage_score(y, conformal, **known),
+        "conformal size": mean_set_size(y, conformal),
+        "accuracy": accuracy_score(y, model.classes_[proba.argmax(axis=1)]),
+        "Brier": brier_score_loss(y, proba, **known),
+        "ECE": expected_calibration_error(y, proba, **known),
+    }
+
+
+def mutual_information(members: np.ndarray) -> float:
+    """Return the mean entropy of the average forecast, less the mean entropy of the forecasts."""
+    total, aleatoric = entr(members.mean(axis=1)).sum(axis=1), entr(members).sum(axis=2).mean(axis=1)
+    return float((total - aleatoric).mean())
+
+
+def measure(system: str, setting: Setting, data: tuple[Rows, Rows, Rows], run: int) -> dict[str, Any]:
+    """Train, and return the scores of the system's methods on each split."""
+    (X_train, y_train), (X_valid, y_valid), (X_test, y_test) = data
+    start = time.perf_counter()
+    models = [model.fit(X_train, y_train) for model in networks(system, setting, run)]
+    fitted = time.perf_counter()
+
+    def members_of(X: np.ndarray) -> np.ndarray:
+        return np.concatenate([model.predict_members(X) for model in models], axis=1, dtype=float)
+
+    calibrated = {
+        method: [calibrate(method, proba, y_valid) for proba in probas]
+        for method, probas in forecasts(system, members_of(X_valid)).items()
+    }
+    results: dict[str, dict[str, dict[str, float]]] = {method: {} for method in SYSTEMS[system]}
+    for split, (shift, severity) in SPLITS.items():
+        members = members_of(shift(X_test, severity))
+        for method, probas in forecasts(system, members).items():
+            each = [scores(*pair, y_test) for pair in zip(calibrated[method], probas, strict=True)]
+            results[method][split] = pd.DataFrame(each).mean().to_dict()
+        results[system][split]["information"] = mutual_information(members)
+    seconds = {"fit": fitted - start, "predict": time.perf_counter() - fitted}
+    return {"system": system, "run": run, "seconds": seconds, "methods": results}
+
+
+# -------------------------------------------------------------------------------------------- the tables
+
+
+def as_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return a row for each method, shift, severity and run, as the table of the paper's results has them."""
+    rows = []
+    for record in records:
+        for method, splits in record["methods"].items():
+            for split, found in splits.items():
+                shift, severity = split.split()
+                where = {"method": method, "shift": shift, "severity": int(severity), "run": record["run"]}
+                rows.append(where | found)
+    frame = pd.DataFrame(rows)
+    return frame.sort_values("method", key=lambda names: names.map(METHODS.index), kind="stable")
+
+
+def mean_over(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return the mean over severities of a shift, and the standard deviation of this mean over runs."""
+    runs = frame.groupby(["method", "shift", "run"])[column].mean().groupby(["method", "shift"])
+    return pd.DataFrame({"mean": runs.mean(), "std": runs.std()})
+
+
+def correlation(frame: pd.DataFrame) -> pd.Series:
+    """Return Pearson's correlation of the size of the sets with the distance that images are rolled."""
+    rolled = frame[frame["shift"] == "translation"]
+    rolled = rolled.assign(distance=WIDTH // 2 - (rolled["severity"] - WIDTH // 2).abs())
+    return rolled.groupby("method")[["size", "distance"]].apply(
+        lambda part: part["size"].corr(part["distance"])
+    )
+
+
+def table_a3(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return mean coverage and size on test, rotated and rolled images, and the correlation with the roll."""
+    coverage, size, related = mean_over(frame, "coverage"), mean_over(frame, "size"), correlation(frame)
+    rows = {}
+    for method in frame["method"].unique():
+        row = {}
+        for shift, name in (("none", "test"), ("rotation", "rotation"), ("translation", "translation")):
+            cover, spread = coverage.loc[(method, shift)]
+            error = "" if np.isnan(spread) or shift == "none" else f" ± {spread:.3f}"
+            row[name] = f"{cover:.3f}{error}, {size.loc[(method, shift), 'mean']:.2f}"
+        rows[method] = row | {"r": f"{related[method]:.2f}"}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
+
+
+def beside_paper(ours: pd.DataFrame, theirs: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
+    """Return columns of our table, each with that of the paper behind it."""
+    parts = {}
+    for column in columns:
+        parts[column] = ours[column]
+        parts[f"{column}, paper"] = theirs[column].reindex(ours.index).fillna("")
+    return pd.DataFrame(parts)
+
+
+def by_severity(frame: pd.DataFrame, shift: str, column: str) -> pd.DataFrame:
+    """Return means over runs, a row for each method and a column for each severity."""
+    chosen = frame[frame["shift"].isin([shift, "none"])].dropna(subset=[column])
+    means = chosen.pivot_table(column, "method", "severity", aggfunc="mean").rename_axis(columns=None)
+    return means.reindex([method for method in METHODS if method in means.index])
+
+
+def figure_5(frame: pd.DataFrame, shift: str) -> pd.DataFrame:
+    """Return the coverage at each severity, of each method here and below it in the paper."""
+    ours, theirs = by_severity(frame, shift, "coverage"), by_severity(PAPER, shift, "coverage")
+    rows = {}
+    for method, row in ours.iterrows():
+        rows[method] = row
+        if method in theirs.index:
+            rows[f"{method}, paper"] = theirs.loc[method]
+    return pd.DataFrame(rows).T.map("{:.3f}".format).rename_axis("method")
+
+
+def at_splits(frame: pd.DataFrame, splits: list[str], columns: list[str], digits: int) -> pd.DataFrame:
+    """Return the means of some scores over runs, a cell for each method and split."""
+    names = frame["shift"] + " " + frame["severity"].astype(str)
+    parts = {}
+    for split in splits:
+        means = frame[names == split].groupby("method", sort=False)[columns].mean()
+        cells = means.map(lambda value: f"{value:.{digits}f}").agg(", ".join, axis=1)
+        parts["test" if split == "none 0" else split] = cells
+    return pd.DataFrame(parts).rename_axis("method")
+
+
+def tables(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return all tables by their titles."""
+    ours, theirs = table_a3(frame), table_a3(PAPER)
+    turned = [f"rotation {degrees}" for degrees in (15, 30, 45, 90)]
+    splits = ["none 0", *turned, "translation 2", "translation 4"]
+    information = by_severity(frame, "translation", "information").map("{:.3f}".format)
+    return {
+        "coverage, mean size": beside_paper(ours, theirs, ("test", "rotation", "translation", "r")),
+        "coverage at degrees of rotation": figure_5(frame, "rotation"),
+        "coverage at pixels of translation": figure_5(frame, "translation"),
+        "coverage minus claimed probability": at_splits(frame, splits, ["excess"], 3),
+        "coverage, mean size of conformal sets": at_splits(
+            frame, splits, ["conformal coverage", "conformal size"], 2
+        ),
+        "accuracy, expected calibration error, Brier score": at_splits(
+            frame, ["none 0", "rotation 30", "rotation 90", "translation 4"], ["accuracy", "ECE", "Brier"], 3
+        ),
+        "mutual information in nats at pixels of translation": information,
+    }
+
+
+def rst(title: str, table: pd.DataFrame) -> str:
+    """Return a table for the documentation."""
+    small = "    :class: many-columns\n" if len(table.columns) > 6 else ""
+    return f".. csv-table:: {title}\n    :header-rows: 1\n{small}\n{indent(table.to_csv(), '    ')}"
+
+
+def plot(frame: pd.DataFrame, file: Path) -> None:
+    """Draw figure 5: coverage and size of ours, and of the paper for the least and the largest."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.4), sharex="col", sharey="row", layout="constrained")
+    for (column, label), row in zip((("coverage", "coverage"), ("size", "mean size")), axes, strict=True):
+        for shift, ax in zip(("rotation", "translation"), row, strict=True):
+            for number, (method, values) in enumerate(by_severity(frame, shift, column).iterrows()):
+                ax.plot(values.index, values, color=f"C{number}", marker=".", label=method)
+                if method in ("vanilla", "SVI"):
+                    theirs = by_severity(PAPER, shift, column).loc[method]
+                    ax.plot(theirs.index, theirs, ":", color=f"C{number}", label=f"{method}, paper")
+        row[0].set_ylabel(f"{label} of the sets")
+    axes[1, 0].set_xlabel("rotation (degrees)")
+    axes[1, 1].set_xlabel("translation (pixels)")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    with plt.rc_context({"svg.hashsalt": "skuq"}):
+        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
+
+
+# --------------------------------------------------------------------------------------- the command line
+
+
+def read_arguments(arguments: list[str] | None = None) -> tuple[argparse.Namespace, Setting]:
+    """Return the checked arguments and the setting."""
+    parser = argparse.ArgumentParser(description="Table A3 and figure 5 of Kompa et al. (2021).")
+    parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), help="what is trained; default: all")
+    parser.add_argument("--full", action="store_true", help="50 000 training images, five runs")
+    parser.add_argument("--lenet", action="store_true", help="the paper's network; with a GPU also --full")
+    for field in fields(Setting)[1:]:
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, help="other than the default")
+    parser.add_argument("--data", type=Path, default=os.environ.get("SKUQ_DATA"))
+    parser.add_argument("--out", type=Path, help="file of results, one in a line; finished runs are skipped")
+    parser.add_argument("--rst", action="store_true", help="print tables of the documentation")
+    parser.add_argument("--plot", type=Path, help="file of the figure")
+    options = parser.parse_args(arguments)
+    full = options.full or (options.lenet and torch.cuda.is_available())
+    setting = SETTINGS["LeNet" if options.lenet else "perceptron", "full" if full else "small"]
+    given = {field.name: getattr(options, field.name) for field in fields(Setting)[1:]}
+    for name, value in given.items():
+        if value is not None and value < 1:
+            parser.error(f"--{name.replace('_', '-')} must be at least 1, got {value}.")
+    setting = replace(setting, **{name: value for name, value in given.items() if value is not None})
+    if setting.rows > N_TRAIN:
+        parser.error(f"--rows must be at most {N_TRAIN}, as the others validate, got {setting.rows}.")
+    unavailable = [] if setting.net == "perceptron" else ["SVI"]  # no variational convolutions
+    options.systems = options.systems or [system for system in SYSTEMS if system not in unavailable]
+    if set(options.systems) & set(unavailable):
+        parser.error(
+            "--systems SVI is not available with --lenet: convolutions have no variational posterior."
+        )
+    if not (options.data and (Path(options.data) / "other" / "mnist_train60k.npz").is_file()):
+        parser.error("no data: name by --data, or SKUQ_DATA, a folder with other/mnist_train60k.npz.")
+    return options, setting
+
+
+def read_results(out: Path | None, setting: Setting) -> list[dict[str, Any]]:
+    """Return the finished runs in a file, all of which must be of this setting."""
+    lines = out.read_text().splitlines() if out and out.is_file() else []
+    records = [json.loads(line) for line in lines]
+    for record in records:
+        if replace(Setting(**record["setting"]), runs=setting.runs) != setting:
+            raise SystemExit(f"{out} has results of another setting, {record['setting']}: use another file.")
+    return records
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run what is not in the file yet, and print the tables."""
+    options, setting = read_arguments(arguments)
+    records = read_results(options.out, setting)
+    done = {(record["system"], record["run"]) for record in records}
+    wanted = [(system, run) for run in range(setting.runs) for system in options.systems]
+    if set(wanted) - done:
+        data = load(Path(options.data), setting)
+    for system, run in wanted:
+        if (system, run) not in done:
+            records.append({"setting": asdict(setting), **measure(system, setting, data, run)})
+            if options.out:
+                with options.out.open("a") as file:
+                    file.write(json.dumps(records[-1]) + "\n")
+    frame = as_frame([record for record in records if (record["system"], record["run"]) in wanted])
+    if options.plot:
+        plot(frame, options.plot)
+    n_runs = frame["run"].nunique()
+    what = f"{setting.net}, {setting.rows} images, {n_runs} run{'s' if n_runs > 1 else ''}"
+    for name, table in tables(frame).items():
+        title = f"{what}: {name}"
+        print(rst(title, table) if options.rst else f"\n{title}\n{table.to_string()}")
+
+
+if __name__ == "__main__":
+    main()
