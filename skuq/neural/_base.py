@@ -29,6 +29,7 @@ from skuq.distributions import Distribution
 from skuq.distributions._numerics.ranks import rows_needed
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural._modules.architecture import Architecture, MLPArchitecture
+from skuq.neural._modules.inputs import InputLayer
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.ensemble import EnsemblePosterior, NetworkPredictions
@@ -79,9 +80,9 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
     its `FitPlan`, and gives those with equal options to `train`, where one `StackedNet` takes the steps;
     each `TrainedFit` comes back to `_finish_fit`, which keeps the posterior and calibrates it.
 
-    The parameters that are read here: ``hidden_layer_sizes, module, batch_size, max_epochs, lr_schedule,
-    clip_norm, device, dtype, callbacks, net_params, verbose, n_jobs, random_state, calibration,
-    calibration_coverage, validation_size``.
+    The parameters that are read here: ``hidden_layer_sizes, module, n_frequencies, input_scale, activation,
+    batch_size, max_epochs, lr_schedule, clip_norm, device, dtype, callbacks, net_params, verbose, n_jobs,
+    random_state, calibration, calibration_coverage, validation_size``.
     """
 
     scaler_: Standardiser
@@ -119,7 +120,12 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
 
     def _architecture(self) -> Architecture:
         """Return what builds the stacked module."""
-        return MLPArchitecture(self._hidden_sizes(), check_module(self.module))
+        return MLPArchitecture(self._hidden_sizes(), check_module(self.module), *self._layer_options())
+
+    def _layer_options(self) -> tuple[InputLayer, str]:
+        """Return the checked layer in front of the first, and the function of the hidden units."""
+        layer = InputLayer.of(self.n_frequencies, self.input_scale)
+        return layer, check_option(self.activation, "activation", ("relu", "silu"))
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         """Return the checked sizes of the hidden layers."""

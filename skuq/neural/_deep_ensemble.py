@@ -32,11 +32,20 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     n_estimators : int, default=20
         Number of members M.
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers, with rectified linear units.
+        Sizes of the hidden layers.
     module : callable or None, default=None
         Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
         maps (n, n_features) to (n, n_outputs). The outputs are mean and raw variance of the standardised
         target; it replaces ``hidden_layer_sizes``.
+    n_frequencies : int, default=8
+        Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
+        learnt combinations of its cosines at these frequencies; 0 is the column alone. Not used with
+        `module`.
+    input_scale : bool, default=True
+        Whether each network learns a factor for each of its inputs. Not used with `module`.
+    activation : {"relu", "silu"}, default="silu"
+        Function of the hidden units: "relu" is max(x, 0), "silu" the smooth x / (1 + exp(-x)). Not used with
+        `module`.
     loss : {"beta_nll", "nll", "crps", "check", "interval", "squared_error"} or Loss, default="beta_nll"
         Training loss of the networks. With "squared_error" members predict no noise.
     bootstrap : bool, default=True
@@ -61,11 +70,11 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         Rows held out of training where calibration, the noise or the best epoch need them: a share or a
         number of rows, drawn at random, or a splitter whose first test rows are taken, such as
         PredefinedSplit.
-    learning_rate : float, default=0.003
+    learning_rate : float, default=0.008
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
-    batch_size : int, default=32
+    batch_size : int, default=64
         Number of rows of a batch; the batches of an epoch are made equally large.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
@@ -168,6 +177,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         *,
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         module: Callable[[int, int], Any] | None = None,
+        n_frequencies: int = 8,
+        input_scale: bool = True,
+        activation: str = "silu",
         loss: str | Loss = "beta_nll",
         bootstrap: bool = True,
         keep_best: str | Loss | bool = "auto",
@@ -175,9 +187,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         calibration_coverage: float = 0.9,
         output: str = "moments",
         validation_size: Any = 0.2,
-        learning_rate: float = 3e-3,
+        learning_rate: float = 8e-3,
         lr_schedule: str = "cosine",
-        batch_size: int = 32,
+        batch_size: int = 64,
         max_epochs: int | str = "auto",
         clip_norm: float | None = 5.0,
         cv: Any = 5,
@@ -192,6 +204,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         self.n_estimators = n_estimators
         self.hidden_layer_sizes = hidden_layer_sizes
         self.module = module
+        self.n_frequencies = n_frequencies
+        self.input_scale = input_scale
+        self.activation = activation
         self.loss = loss
         self.bootstrap = bootstrap
         self.keep_best = keep_best

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from skuq._typing import FloatArray
+from skuq.neural._modules.inputs import NO_INPUT_LAYER, InputLayer
 
 __all__ = ["StackedMLP", "StackedModule", "dense_blocks"]
 
@@ -225,7 +226,7 @@ def dense_blocks(
 
 
 class StackedMLP(StackedModule):
-    """M multilayer perceptrons with rectified linear units, by batched matrix products.
+    """M multilayer perceptrons, by batched matrix products.
 
     Parameters
     ----------
@@ -239,6 +240,10 @@ class StackedMLP(StackedModule):
         Number of outputs k.
     dtype : torch.dtype
         Type of the weights.
+    input_layer : InputLayer, default=NO_INPUT_LAYER
+        What features pass before the first dense layer; nothing by default.
+    activation : {"relu", "silu"}, default="relu"
+        Function of the hidden units.
     """
 
     def __init__(
@@ -248,30 +253,50 @@ class StackedMLP(StackedModule):
         hidden: Sequence[int],
         n_outputs: int,
         dtype: torch.dtype,
+        input_layer: InputLayer = NO_INPUT_LAYER,
+        activation: str = "relu",
     ) -> None:
-        super().__init__(dense_blocks(rngs, n_features, hidden, n_outputs), dtype)
+        dense = dense_blocks(rngs, input_layer.n_outputs(n_features), hidden, n_outputs)
+        super().__init__({**dense, **input_layer.blocks(rngs, n_features)}, dtype)
         self.n_layers = len(hidden) + 1
+        self.input_layer, self.activation = input_layer, activation
         self._inputs: list[Tensor] = []
+        self._sums: list[Tensor] = []
+        self._kept: tuple[Tensor, ...] = ()
 
     def forward_members(self, x: Tensor) -> Tensor:
         """Return the outputs (M, k, B) for features (M, d, B)."""
         if not (self.training and self._gradients):
             return self._run(x, [])
-        self._inputs = []
+        self._inputs, self._sums = [], []
         with torch.no_grad():  # `backward` below does what autograd would, with less to do around it
             return self._run(x, self._inputs, keep=True)
 
     def _run(self, x: Tensor, inputs: list[Tensor], *, keep: bool = False) -> Tensor:
         """Run the layers, and record the input of each; ``keep`` has them in memory that is used again."""
         weights = self.weights
+        if self.input_layer:
+            x, kept = self.input_layer.forward(weights, x)
+            self._kept = kept if keep else ()
         for k in range(self.n_layers):
             inputs.append(x)
             weight, hidden = weights[f"weight_{k}"], k < self.n_layers - 1
             out = self._workspace(f"hidden {k}", weight.shape[1], x.shape[2]) if keep and hidden else None
             x = torch.baddbmm(weights[f"bias_{k}"], weight, x, out=out)
             if hidden:
-                x = torch.relu_(x)
+                x = self._activate(k, x, keep=keep)
         return x
+
+    def _activate(self, k: int, x: Tensor, *, keep: bool) -> Tensor:
+        """Return the outputs of the hidden units of layer k, for the sums of their inputs."""
+        if self.activation == "relu":
+            return torch.relu_(x)
+        if not keep:
+            return torch.nn.functional.silu(x)
+        self._sums.append(x)  # of which the derivative is a function; that of relu is one of its output
+        output = self._workspace(f"unit {k}", x.shape[1], x.shape[2])
+        torch.ops.aten.silu.out(x, out=output)
+        return output
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
         """Write the gradient of the loss into ``flat.grad``, from the last layer to the first."""
@@ -282,13 +307,18 @@ class StackedMLP(StackedModule):
                 x, weight = self._inputs[k], self.weights[f"weight_{k}"]
                 self._weight_gradient(k, slope, x)
                 torch.sum(slope, dim=2, keepdim=True, out=self._gradients[f"bias_{k}"])
-                if k:
+                if k or self.input_layer:
                     # two in turn, as one is read while the other is written
                     workspace = self._workspace(f"slope {k % 2}", weight.shape[2], x.shape[2])
                     slope = torch.bmm(weight.transpose(1, 2), slope, out=workspace)
+                if k and self.activation == "relu":
                     # 0 where the rectified unit was off; x is its output, the input of this layer
                     torch.ops.aten.threshold_backward.grad_input(slope, x, 0, grad_input=slope)
-        self._inputs = []
+                elif k:
+                    torch.ops.aten.silu_backward.grad_input(slope, self._sums[k - 1], grad_input=slope)
+            if self.input_layer:
+                self.input_layer.backward(self.weights, self._gradients, self._kept, slope)
+        self._inputs, self._sums, self._kept = [], [], ()
 
     def _weight_gradient(self, k: int, slope: Tensor, x: Tensor) -> None:
         """Write one; a small one through memory of its own, as products into a view run one by one."""
