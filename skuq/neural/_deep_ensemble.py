@@ -136,9 +136,13 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     has one for exchangeable rows, with `bootstrap` and ``output="moments"``.
 
     Settings of the literature: ``n_estimators=5, loss="nll", keep_best=False, calibration=None,
-    max_epochs=50, learning_rate=1e-3, lr_schedule="constant"`` is the ensemble of Wibbeke et al. [2]_; 40
-    plain networks and their quantiles, ``n_estimators=40, loss="squared_error", bootstrap=False,
-    keep_best=False, calibration=None, output="members"``, that of Kompa et al. [3]_.
+    max_epochs=50, learning_rate=1e-3, batch_size=32, lr_schedule="constant"`` is the ensemble of Wibbeke et
+    al. [2]_; 40 networks without a variance and their quantiles, ``n_estimators=40, loss="squared_error",
+    bootstrap=False, keep_best=False, calibration=None, output="members"``, that of Kompa et al. [3]_. Both
+    have plain layers, ``n_frequencies=0, input_scale=False, activation="relu"``.
+
+    The learnt frequencies and the learnt scale of the inputs are those of Holzmüller et al. [4]_, but for
+    their start: the combinations of cosines begin at a tenth of the usual size.
 
     ``sample_weight`` counts repetitions: the losses are weighted by it, and the scores of epochs and the
     ranks of calibration. Rows are drawn whatever their weight, so that heavy ones are left out as well.
@@ -155,6 +159,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
        uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761.
     .. [3] B. Kompa, J. Snoek, A. L. Beam, "Empirical frequentist coverage of deep learning uncertainty
        quantification procedures", Entropy 23(12), 2021, doi:10.3390/e23121608.
+    .. [4] D. Holzmüller, L. Grinsztajn, I. Steinwart, "Better by default: strong pre-tuned MLPs and boosted
+       trees on tabular data", NeurIPS 2024, arXiv:2407.04491.
 
     Examples
     --------

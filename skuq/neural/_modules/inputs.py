@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,9 @@ from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_option
 
 __all__ = ["NO_INPUT_LAYER", "InputLayer"]
+
+Workspace = Callable[[str, int, int], Tensor]
+"""``workspace(name, rows, columns)`` returns memory of shape (M, rows, columns)."""
 
 _NUMBERS = 3
 """Numbers into which the periodic functions of a column are combined."""
@@ -83,17 +86,44 @@ class InputLayer:
             blocks["scale"] = np.full(shape, 1.0 / _SCALE_RATE)
         return blocks
 
-    def forward(self, weights: Mapping[str, Tensor], x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return what goes into the first dense layer, and what `backward` needs, for x (M, d, B)."""
+    def forward(
+        self, weights: Mapping[str, Tensor], x: Tensor, workspace: Workspace | None = None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return what goes into the first dense layer, and what `backward` needs, for x (M, d, B).
+
+        With ``workspace``, results are in memory that the next call uses again, and autograd sees none.
+        """
+        n_rows = x.shape[2]
+
+        def memory(name: str, rows: int) -> Tensor | None:
+            return None if workspace is None else workspace(name, rows, n_rows)
+
         features, angles, waves = x, x, x
         if self.n_frequencies:
-            column = x.unsqueeze(2)
-            angles = torch.addcmul(weights["phase"], weights["frequency"], column, value=2 * math.pi)
-            waves = torch.cos(angles)
-            combined = torch.matmul(weights["combination"], waves) + weights["shift"]
-            x = torch.cat([x, combined.flatten(1, 2)], dim=1)
-        output = x * (_SCALE_RATE * weights["scale"]) if self.scaled else x
+            n_waves = x.shape[1] * self.n_frequencies
+            angles, waves = self._waves(weights, x, memory("angles", n_waves), memory("waves", n_waves))
+            # one small product for each member and column
+            shift, combination = (weights[name].flatten(0, 1) for name in ("shift", "combination"))
+            combined = torch.baddbmm(shift, combination, waves.flatten(0, 1))
+            combined = combined.view(len(x), -1, n_rows)
+            x = torch.cat([x, combined], dim=1, out=memory("inputs", x.shape[1] * (1 + _NUMBERS)))
+        output = x
+        if self.scaled:
+            output = torch.mul(x, _SCALE_RATE * weights["scale"], out=memory("scaled", x.shape[1]))
         return output, (features, angles, waves, x)
+
+    def _waves(
+        self, weights: Mapping[str, Tensor], x: Tensor, angles_out: Tensor | None, waves_out: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return angles and their cosines, both (M, d, F, B)."""
+        shape = (*x.shape[:2], self.n_frequencies, x.shape[2])
+        phase, frequency, column = weights["phase"], weights["frequency"], x.unsqueeze(2)
+        if angles_out is None or waves_out is None:
+            angles = torch.addcmul(phase, frequency, column, value=2 * math.pi)
+            return angles, torch.cos(angles)
+        angles, waves = angles_out.view(shape), waves_out.view(shape)
+        torch.addcmul(phase, frequency, column, value=2 * math.pi, out=angles)
+        return angles, torch.cos(angles, out=waves)
 
     def backward(
         self,
@@ -102,21 +132,27 @@ class InputLayer:
         kept: tuple[Tensor, ...],
         slope: Tensor,
     ) -> None:
-        """Write the gradients; ``slope`` is the derivative by what goes into the first dense layer."""
+        """Write the gradients; ``slope`` is the derivative by what goes into the first dense layer.
+
+        It is changed, and so is what `forward` has kept.
+        """
         features, angles, waves, unscaled = kept
         if self.scaled:
             torch.sum(slope * unscaled, dim=2, keepdim=True, out=gradients["scale"]).mul_(_SCALE_RATE)
-            slope = slope * (_SCALE_RATE * weights["scale"])
+            slope.mul_(_SCALE_RATE * weights["scale"])
         if self.n_frequencies:
-            d = features.shape[1]
-            slope = slope[:, d:].reshape(len(slope), d, _NUMBERS, -1)
-            torch.sum(slope, dim=3, keepdim=True, out=gradients["shift"])
-            gradients["combination"].copy_(torch.matmul(slope, waves.transpose(2, 3)))
-            # through the cosine, whose derivative is minus the sine
-            slope = torch.matmul(weights["combination"].transpose(2, 3), slope).mul_(torch.sin(angles)).neg_()
-            torch.sum(slope, dim=3, keepdim=True, out=gradients["phase"])
-            by_frequency = torch.matmul(slope, features.unsqueeze(3))
-            gradients["frequency"].copy_(by_frequency.mul_(2 * math.pi))
+            n_members, d, n_rows = features.shape
+            slope = slope[:, d:].reshape(n_members * d, _NUMBERS, n_rows)
+            gradients["shift"].copy_(slope.sum(dim=2).view(n_members, d, _NUMBERS, 1))
+            by_combination = torch.bmm(slope, waves.flatten(0, 1).transpose(1, 2))
+            gradients["combination"].copy_(by_combination.view_as(gradients["combination"]))
+            # through the cosine, whose derivative is minus the sine; the cosines are not needed any more
+            combination = weights["combination"].flatten(0, 1)
+            torch.bmm(combination.transpose(1, 2), slope, out=waves.flatten(0, 1))
+            waves.mul_(angles.sin_())
+            torch.sum(waves, dim=3, keepdim=True, out=gradients["phase"]).neg_()
+            by_frequency = torch.matmul(waves, features.unsqueeze(3))
+            gradients["frequency"].copy_(by_frequency.mul_(-2 * math.pi))
 
 
 NO_INPUT_LAYER = InputLayer()

@@ -276,7 +276,7 @@ class StackedMLP(StackedModule):
         """Run the layers, and record the input of each; ``keep`` has them in memory that is used again."""
         weights = self.weights
         if self.input_layer:
-            x, kept = self.input_layer.forward(weights, x)
+            x, kept = self.input_layer.forward(weights, x, self._workspace if keep else None)
             self._kept = kept if keep else ()
         for k in range(self.n_layers):
             inputs.append(x)
