@@ -1,13 +1,13 @@
 """skuq beside RealMLP and TabM on real data: CRPS, coverage and time at the same 20 quantiles.
 
-Run as `make bench-tables`, which makes an environment with pytabkit: 1 split of each set, at most 1500 training
-rows. Data and splits are those of `real_data.py`, and so are ``--sets``, ``--rows``, ``--methods`` and
+Run as `make bench-tables`, which makes an environment with pytabkit: 1 split of each set, at most 1500
+training rows. Data and splits are those of `real_data.py`, as are ``--sets``, ``--rows``, ``--methods`` and
 ``--results``, a file of results that are not computed again.
 
-Each method forecasts quantiles at the levels 0.025, 0.075, ..., 0.975. The CRPS is twice the mean pinball loss,
-the coverage that of the interval between the outer two, nominally 95 %. RealMLP and TabM have the tuned defaults
-of pytabkit and are trained by that loss; of each there is one network, with a fifth of the rows held out, and one
-for each of five folds, whose quantiles are averaged.
+Each method forecasts quantiles at the levels 0.025, 0.075, ..., 0.975. The CRPS is twice the mean pinball
+loss, the coverage that of the interval between the outer two, nominally 95 %. RealMLP and TabM have the tuned
+defaults of pytabkit and are trained by that loss; of each there is one network, with a fifth of the rows held
+out, and one for each of five folds, whose quantiles are averaged.
 """
 
 from __future__ import annotations
