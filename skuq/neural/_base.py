@@ -29,7 +29,7 @@ from skuq.distributions import Distribution
 from skuq.distributions._numerics.ranks import rows_needed
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural._modules.architecture import Architecture, MLPArchitecture
-from skuq.neural._modules.inputs import InputLayer
+from skuq.neural._modules.stacked import InputLayer
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.ensemble import EnsemblePosterior, NetworkPredictions
@@ -123,9 +123,12 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
         return MLPArchitecture(self._hidden_sizes(), check_module(self.module), *self._layer_options())
 
     def _layer_options(self) -> tuple[InputLayer, str]:
-        """Return the checked layer in front of the first, and the function of the hidden units."""
-        layer = InputLayer.of(self.n_frequencies, self.input_scale)
-        return layer, check_option(self.activation, "activation", ("relu", "silu"))
+        """Return the checked layer in front of the first, and the function of the hidden units.
+
+        An estimator without these parameters has plain layers.
+        """
+        layer = InputLayer.of(getattr(self, "n_frequencies", 0), getattr(self, "input_scale", False))
+        return layer, check_option(getattr(self, "activation", "relu"), "activation", ("relu", "silu"))
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         """Return the checked sizes of the hidden layers."""
