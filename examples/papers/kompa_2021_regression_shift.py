@@ -8,7 +8,7 @@ it for regression: 90 % intervals of nine methods at their defaults, on three da
 
     python kompa_2021_regression_shift.py                          # two methods, one split: a minute
     python kompa_2021_regression_shift.py --methods "sparse GP" --splits 5 --out shift.json
-    python kompa_2021_regression_shift.py --full --out shift.json  # all methods, five splits: an hour
+    python kompa_2021_regression_shift.py --full --out shift.json  # all methods, five splits: ten minutes
 
 The data are in folders ``paper001`` and ``other`` of the folder that --data, or the environment variable
 SKUQ_DATA, names.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +39,26 @@ def test_a_method_runs_on_all_sets_and_is_not_run_twice(study, shared_data, tmp_
     printed = capsys.readouterr().out
     assert printed.startswith(".. list-table:: airfoil")
     assert "    * - least squares\n      - 0.9" in printed
+
+
+FAST = ("least squares", "forest, conformal", "forest, UncertaintyRegressor")
+SLOW = (
+    "forest, residual scale",
+    "forest, bootstrap",
+    "sparse GP",
+    "deep ensemble",
+    "MC dropout",
+    "last-layer Laplace",
+)
+
+
+@pytest.mark.parametrize("method", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+def test_no_method_keeps_its_coverage_where_features_are_noisy(study, shared_data, method):
+    shared_data("paper001/airfoil_self_noise")  # skips where there are no data
+    assert {*FAST, *SLOW} == set(study.METHODS)
+    found = study.airfoil(Path(os.environ["SKUQ_DATA"]), method, 0)
+    assert found["airfoil, tilt 0"][0] > 0.86
+    assert found["airfoil, noise 1"][0] < 0.8
 
 
 def test_bad_arguments_say_what_is_wrong(study, tmp_path, capsys):
