@@ -80,9 +80,9 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
     its `FitPlan`, and gives those with equal options to `train`, where one `StackedNet` takes the steps;
     each `TrainedFit` comes back to `_finish_fit`, which keeps the posterior and calibrates it.
 
-    The parameters that are read here: ``hidden_layer_sizes, module, n_frequencies, input_scale, activation,
-    batch_size, max_epochs, lr_schedule, clip_norm, device, dtype, callbacks, net_params, verbose, n_jobs,
-    random_state, calibration, calibration_coverage, validation_size``.
+    The parameters that are read here: ``hidden_layer_sizes, module, batch_size, max_epochs, lr_schedule,
+    clip_norm, device, dtype, callbacks, net_params, verbose, n_jobs, random_state, calibration,
+    calibration_coverage, validation_size``.
     """
 
     scaler_: Standardiser
@@ -125,7 +125,7 @@ class BaseNeuralRegressor(BaseUncertaintyRegressor):
     def _layer_options(self) -> tuple[InputLayer, str]:
         """Return the checked layer in front of the first, and the function of the hidden units.
 
-        An estimator without these parameters has plain layers.
+        By ``n_frequencies``, ``input_scale`` and ``activation``; an estimator without them has plain layers.
         """
         layer = InputLayer.of(getattr(self, "n_frequencies", 0), getattr(self, "input_scale", False))
         return layer, check_option(getattr(self, "activation", "relu"), "activation", ("relu", "silu"))
