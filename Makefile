@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 MINIMUM := .venv-minimum-$(notdir $(PYTHON))
 NEWEST := .venv-newest-$(notdir $(PYTHON))
 AUTOML := .venv-automl
+TABLES := .venv-tables
 PIP := -m pip install -qq --disable-pip-version-check
 
 # Arguments for pytest, as in `make test ARGS="tests/metrics -x"`.
@@ -33,7 +34,7 @@ PYTEST := -m pytest -n logical --dist worksteal
 check docs test test-automl test-minimum test-newest: export OMP_NUM_THREADS := 1
 check docs test test-automl test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo test check lint format docs bench test-automl test-minimum test-newest release-check clean
+.PHONY: help demo test check lint format docs bench bench-tables test-automl test-minimum test-newest release-check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -47,6 +48,7 @@ help:
 	@echo "make format        put the code into that style"
 	@echo "make docs          build the documentation in docs/_build/html"
 	@echo "make bench         measure skuq beside its peers and print one table"
+	@echo "make bench-tables  measure networks beside RealMLP and TabM on real data, in an hour"
 	@echo "make release-check build what would be released, install it and run the quick start of the README"
 	@echo "make clean         remove what these commands wrote, but not the environments"
 
@@ -85,6 +87,10 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/sparse_gp.py
 	$(BIN)/python benchmarks/simulation.py
 
+bench-tables: export OMP_NUM_THREADS := 1
+bench-tables: $(TABLES)/.installed
+	$(TABLES)/bin/python benchmarks/real_data_tables.py $(ARGS)
+
 # What the tools warn of is not the subject.
 test-automl: $(AUTOML)/.installed
 	$(AUTOML)/bin/python $(PYTEST) -W default $(AUTOML_TESTS) $(ARGS)
@@ -105,7 +111,7 @@ clean:
 	find skuq tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # An environment that exists and has pip is used as it is.
-$(VENV)/.created $(AUTOML)/.created $(MINIMUM)/.created $(NEWEST)/.created:
+$(VENV)/.created $(AUTOML)/.created $(TABLES)/.created $(MINIMUM)/.created $(NEWEST)/.created:
 	@set -e; python=$$(.ci/python $(PYTHON)); \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "skuq needs Python 3.11 or newer, got " \
 		+ sys.version.split()[0] + ". Name another one, as in: make $(MAKECMDGOALS) PYTHON=python3.12")'; \
@@ -122,6 +128,12 @@ $(AUTOML)/.installed: pyproject.toml requirements-automl.txt $(AUTOML)/.created
 	@echo "Installing AutoML tools into $(AUTOML) (once, some minutes, 1 GB) ..."
 	@$(AUTOML)/bin/python $(PIP) --no-deps -r requirements-automl.txt
 	@$(AUTOML)/bin/python $(PIP) --no-deps -e .
+	@touch $@
+
+$(TABLES)/.installed: pyproject.toml requirements-tables.txt $(TABLES)/.created
+	@echo "Installing RealMLP and TabM into $(TABLES) (once, a minute, 1 GB) ..."
+	@$(TABLES)/bin/python $(PIP) --no-deps -r requirements-tables.txt
+	@$(TABLES)/bin/python $(PIP) --no-deps -e .
 	@touch $@
 
 $(MINIMUM)/.installed: pyproject.toml constraints-minimum.txt $(MINIMUM)/.created

@@ -94,12 +94,16 @@ def shipped(n_members: int) -> None:
     """Train the estimator of skuq."""
     DeepEnsembleRegressor(
         n_members,
+        n_frequencies=0,
+        input_scale=False,
+        activation="relu",
         loss="nll",
         keep_best=False,
         calibration=None,
         max_epochs=EPOCHS,
         learning_rate=LR,
         lr_schedule="constant",
+        batch_size=BATCH,
         device="cpu",
         random_state=0,
     ).fit(*data())

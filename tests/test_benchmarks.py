@@ -12,12 +12,14 @@ from types import ModuleType
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import skuq.classifiers
 import skuq.displays
 import skuq.recalibration
 import skuq.regressors
-from skuq.metrics import get_scorer_names
+from skuq.distributions import Normal
+from skuq.metrics import crps_loss, get_scorer_names
 
 SCRIPT = Path(__file__).resolve().parent.parent / "benchmarks" / "run.py"
 NAME = "skuq_benchmark"
@@ -104,3 +106,28 @@ def test_every_method_forecasts_a_small_set(real_data, monkeypatch):
 def test_the_band_is_that_of_split_conformal_prediction(real_data):
     one = pd.DataFrame({"n_train": [100], "n_test": [1000], "covered": [900]})
     assert [real_data.outside_of_the_band(one.assign(covered=c)) for c in (700, 900, 990)] == [-1, 0, 1]
+
+
+def test_quantiles_beside_other_networks_have_the_same_levels(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    loading = loaded("real_data_tables")
+    tables = next(loading)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(180, 2))
+    y = X[:, 0] + rng.normal(size=180)
+    monkeypatch.setattr(tables, "split", lambda *_: (X[:120], y[:120], X[120:], y[120:]))
+
+    def normal(*_):
+        return X[120:, :1] + norm.ppf(tables.LEVELS)
+
+    methods = [
+        tables.Method("true", "scipy", normal),
+        tables.Method("wide", "scipy", lambda *_: 9 * normal()),
+    ]
+    results = pd.DataFrame([tables.evaluate(method, "made", 0, 120) for method in methods])
+    crps = crps_loss(y[120:], Normal(X[120:, 0], 1.0))
+    assert results.loc[0, "crps"] == pytest.approx(crps, rel=0.05)  # of twenty levels
+    assert results["coverage"].between(0.8, 1).all()
+    table = tables.table(results)
+    assert table.loc["made", "true"] == 1.0
+    assert table.loc["geometric mean", "wide"] > 2

@@ -248,6 +248,7 @@ CLAIMS = {
     ],
     "docs/explanation/networks.rst": [
         "difference < 1e-8",
+        "crps['default'] < 0.3 * crps['plain']",
         "covered_raw < 0.7 and 0.85 < covered < 0.97",
         "epistemic[1] < 0.7 * epistemic[0] and error[1] < 0.7 * error[0]",
         "(np.abs(np.log(np.divide(epistemic, error))) < 0.5).all()",

@@ -76,8 +76,8 @@ def network(method: str, candidate: Candidate, seed: int, *, final: bool) -> Any
     }
     last = method.startswith("LL")
     if method == "ensemble":
-        plain = {"loss": "squared_error", "bootstrap": False, "keep_best": False, "output": "members"}
-        return DeepEnsembleRegressor(40 if final else 1, **plain, **settings)
+        mean_only = {"loss": "squared_error", "bootstrap": False, "keep_best": False, "output": "members"}
+        return DeepEnsembleRegressor(40 if final else 1, **{**PLAIN, **mean_only, **settings})
     if method.endswith("dropout"):
         return MCDropoutRegressor(
             dropout=candidate.dropout, last_layer=last, output="samples", n_draws=200, **settings
@@ -85,15 +85,27 @@ def network(method: str, candidate: Candidate, seed: int, *, final: bool) -> Any
     return VariationalRegressor(last_layer=last, n_draws=200, **settings)
 
 
+PLAIN = {
+    "n_frequencies": 0,
+    "input_scale": False,
+    "activation": "relu",
+    "learning_rate": 3e-3,
+    "batch_size": 32,
+}
+"""Settings of the ensembles on the page of this study: plain layers, once the default."""
+
 FIXED: dict[str, Callable[[int], Any]] = {
     "linear regression": lambda seed: LeastSquaresRegressor(),
     "sparse GP": lambda seed: SparseGaussianProcessRegressor(
         n_inducing_points=10, ard=False, random_state=seed
     ),
+    "skuq, plain layers": lambda seed: DeepEnsembleRegressor(
+        calibration_coverage=COVERAGE, **PLAIN, random_state=seed
+    ),
     "skuq default": lambda seed: DeepEnsembleRegressor(calibration_coverage=COVERAGE, random_state=seed),
 }
 SEARCHED = ("ensemble", "dropout", "LL dropout", "SVI", "LL SVI")
-METHODS = ("linear regression", "sparse GP", *SEARCHED, "skuq default")
+METHODS = ("linear regression", "sparse GP", *SEARCHED, "skuq, plain layers", "skuq default")
 
 
 # --------------------------------------------------------------------------------- the data and the folds

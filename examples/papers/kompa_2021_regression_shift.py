@@ -39,6 +39,15 @@ from skuq.regressors import (
     SparseGaussianProcessRegressor,
 )
 
+PLAIN = {
+    "n_frequencies": 0,
+    "input_scale": False,
+    "activation": "relu",
+    "learning_rate": 3e-3,
+    "batch_size": 32,
+}
+"""Settings of the ensembles of the page: plain layers, once the default."""
+
 COVERAGE, MOST_SPLITS = 0.9, 5
 TILTS, NOISES, YEARS = (0.0, 1.0, 2.0), (0.3, 1.0), (2014, 2016, 2018)
 
@@ -57,7 +66,7 @@ METHODS: dict[str, Callable[[int], Any]] = {
     "forest, bootstrap": partial(forest, BootstrapRegressor),
     "forest, conformal": partial(forest, ConformalRegressor),
     "sparse GP": lambda seed: SparseGaussianProcessRegressor(random_state=seed),
-    "deep ensemble": lambda seed: DeepEnsembleRegressor(random_state=seed),
+    "deep ensemble": lambda seed: DeepEnsembleRegressor(**PLAIN, random_state=seed),
     "MC dropout": lambda seed: MCDropoutRegressor(random_state=seed),
     "last-layer Laplace": lambda seed: LastLayerLaplaceRegressor(random_state=seed),
     "forest, UncertaintyRegressor": partial(forest, UncertaintyRegressor),

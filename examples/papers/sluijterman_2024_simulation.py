@@ -50,6 +50,15 @@ from skuq.simulation import (
 LAYERS, N_TRAIN, N_VALIDATION = (40, 30, 20), 1000, 150
 GAP = (-0.2, 0.1)  # where figure 9 has few rows
 
+PLAIN = {
+    "n_frequencies": 0,
+    "input_scale": False,
+    "activation": "relu",
+    "learning_rate": 3e-3,
+    "batch_size": 32,
+}
+"""Settings of the ensembles of the page: plain layers, once the default."""
+
 
 @dataclass(frozen=True)
 class Size:
@@ -106,7 +115,7 @@ def defaults() -> dict[str, BaseEstimator]:
     boosting = HistGradientBoostingRegressor(max_iter=50)
     kernel = ConstantKernel() * RBF() + WhiteKernel()
     return {
-        "deep ensemble": DeepEnsembleRegressor(),
+        "deep ensemble": DeepEnsembleRegressor(**PLAIN),
         "bootstrapped networks": BootstrapNetRegressor(),
         "residual, boosting": ResidualRegressor(boosting),
         "conformal, boosting": ConformalRegressor(boosting),

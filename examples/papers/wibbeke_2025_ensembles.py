@@ -142,6 +142,9 @@ def train(split: Split, epochs: int, seed: int = 0) -> dict[str, Distribution]:
     estimators = [
         DeepEnsembleRegressor(
             5,
+            n_frequencies=0,
+            input_scale=False,
+            activation="relu",
             loss=loss,
             calibration=None,
             learning_rate=1e-3,

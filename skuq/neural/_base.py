@@ -19,6 +19,7 @@ from skuq._versioned import VersionedMixin
 from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural._modules.architecture import Architecture, MLPArchitecture
+from skuq.neural._modules.stacked import InputLayer
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.posterior import TrainedNetworks
 from skuq.neural._training.holdout import hold_out
@@ -105,7 +106,15 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
 
     def _architecture(self) -> Architecture:
         """Return what builds the stacked module."""
-        return MLPArchitecture(self._hidden_sizes(), check_module(self.module))
+        return MLPArchitecture(self._hidden_sizes(), check_module(self.module), *self._layer_options())
+
+    def _layer_options(self) -> tuple[InputLayer, str]:
+        """Return the checked layer in front of the first, and the function of the hidden units.
+
+        By ``n_frequencies``, ``input_scale`` and ``activation``; an estimator without them has plain layers.
+        """
+        layer = InputLayer.of(getattr(self, "n_frequencies", 0), getattr(self, "input_scale", False))
+        return layer, check_option(getattr(self, "activation", "relu"), "activation", ("relu", "silu"))
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         """Return the checked sizes of the hidden layers."""

@@ -32,11 +32,20 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     n_estimators : int, default=50
         Number of members M. At least 2; with ``ci_scale="mean"`` an even number of at least 4.
     hidden_layer_sizes : tuple of int, default=(40, 30, 20)
-        Sizes of the hidden layers, with rectified linear units.
+        Sizes of the hidden layers.
     module : callable or None, default=None
         Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
         maps (n, n_features) to (n, n_outputs). The output is the mean of the standardised target; it replaces
         ``hidden_layer_sizes``.
+    n_frequencies : int, default=0
+        Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
+        learnt combinations of its cosines at these frequencies; 0 is the column alone. Not used with
+        `module`.
+    input_scale : bool, default=False
+        Whether each network learns a factor for each of its inputs. Not used with `module`.
+    activation : {"relu", "silu"}, default="relu"
+        Function of the hidden units: "relu" is max(x, 0), "silu" the smooth x / (1 + exp(-x)). Not used with
+        `module`.
     ci_scale : {"member", "mean"}, default="member"
         Variance that is the epistemic part. "member" is that of a single member, as by Heskes (1996): wider
         than the error of the mean of all. "mean" estimates the variance of the mean; for this, members share
@@ -172,6 +181,9 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         *,
         hidden_layer_sizes: tuple[int, ...] = (40, 30, 20),
         module: Callable[[int, int], Any] | None = None,
+        n_frequencies: int = 0,
+        input_scale: bool = False,
+        activation: str = "relu",
         ci_scale: str = "member",
         noise_estimation: str = "oob",
         keep_best: str | Loss | bool = False,
@@ -194,6 +206,9 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         self.n_estimators = n_estimators
         self.hidden_layer_sizes = hidden_layer_sizes
         self.module = module
+        self.n_frequencies = n_frequencies
+        self.input_scale = input_scale
+        self.activation = activation
         self.ci_scale = ci_scale
         self.noise_estimation = noise_estimation
         self.keep_best = keep_best

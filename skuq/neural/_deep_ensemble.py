@@ -32,11 +32,20 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     n_estimators : int, default=20
         Number of members M.
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers, with rectified linear units.
+        Sizes of the hidden layers.
     module : callable or None, default=None
         Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
         maps (n, n_features) to (n, n_outputs). The outputs are mean and raw variance of the standardised
         target; it replaces ``hidden_layer_sizes``.
+    n_frequencies : int, default=8
+        Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
+        learnt combinations of its cosines at these frequencies; 0 is the column alone. Not used with
+        `module`.
+    input_scale : bool, default=True
+        Whether each network learns a factor for each of its inputs. Not used with `module`.
+    activation : {"relu", "silu"}, default="silu"
+        Function of the hidden units: "relu" is max(x, 0), "silu" the smooth x / (1 + exp(-x)). Not used with
+        `module`.
     loss : {"beta_nll", "nll", "crps", "check", "interval", "squared_error"} or Loss, default="beta_nll"
         Training loss of the networks. With "squared_error" members predict no noise.
     bootstrap : bool, default=True
@@ -61,11 +70,11 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         Rows held out of training where calibration, the noise or the best epoch need them: a share or a
         number of rows, drawn at random, or a splitter whose first test rows are taken, such as
         PredefinedSplit.
-    learning_rate : float, default=0.003
+    learning_rate : float, default=0.008
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
         Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
-    batch_size : int, default=32
+    batch_size : int, default=64
         Number of rows of a batch; the batches of an epoch are made equally large.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
@@ -127,9 +136,13 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     has one for exchangeable rows, with `bootstrap` and ``output="moments"``.
 
     Settings of the literature: ``n_estimators=5, loss="nll", keep_best=False, calibration=None,
-    max_epochs=50, learning_rate=1e-3, lr_schedule="constant"`` is the ensemble of Wibbeke et al. [2]_; 40
-    plain networks and their quantiles, ``n_estimators=40, loss="squared_error", bootstrap=False,
-    keep_best=False, calibration=None, output="members"``, that of Kompa et al. [3]_.
+    max_epochs=50, learning_rate=1e-3, batch_size=32, lr_schedule="constant"`` is the ensemble of Wibbeke et
+    al. [2]_; 40 networks without a variance and their quantiles, ``n_estimators=40, loss="squared_error",
+    bootstrap=False, keep_best=False, calibration=None, output="members"``, that of Kompa et al. [3]_. Both
+    have plain layers, ``n_frequencies=0, input_scale=False, activation="relu"``.
+
+    The learnt frequencies and the learnt scale of the inputs are those of Holzmüller et al. [4]_, but for
+    their start: the combinations of cosines begin at a tenth of the usual size.
 
     ``sample_weight`` counts repetitions: the losses are weighted by it, and the scores of epochs and the
     ranks of calibration. Rows are drawn whatever their weight, so that heavy ones are left out as well.
@@ -146,6 +159,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
        uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761.
     .. [3] B. Kompa, J. Snoek, A. L. Beam, "Empirical frequentist coverage of deep learning uncertainty
        quantification procedures", Entropy 23(12), 2021, doi:10.3390/e23121608.
+    .. [4] D. Holzmüller, L. Grinsztajn, I. Steinwart, "Better by default: strong pre-tuned MLPs and boosted
+       trees on tabular data", NeurIPS 2024, arXiv:2407.04491.
 
     Examples
     --------
@@ -168,6 +183,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         *,
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         module: Callable[[int, int], Any] | None = None,
+        n_frequencies: int = 8,
+        input_scale: bool = True,
+        activation: str = "silu",
         loss: str | Loss = "beta_nll",
         bootstrap: bool = True,
         keep_best: str | Loss | bool = "auto",
@@ -175,9 +193,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         calibration_coverage: float = 0.9,
         output: str = "moments",
         validation_size: Any = 0.2,
-        learning_rate: float = 3e-3,
+        learning_rate: float = 8e-3,
         lr_schedule: str = "cosine",
-        batch_size: int = 32,
+        batch_size: int = 64,
         max_epochs: int | str = "auto",
         clip_norm: float | None = 5.0,
         cv: Any = 5,
@@ -192,6 +210,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         self.n_estimators = n_estimators
         self.hidden_layer_sizes = hidden_layer_sizes
         self.module = module
+        self.n_frequencies = n_frequencies
+        self.input_scale = input_scale
+        self.activation = activation
         self.loss = loss
         self.bootstrap = bootstrap
         self.keep_best = keep_best

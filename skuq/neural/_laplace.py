@@ -33,11 +33,20 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers, with rectified linear units.
+        Sizes of the hidden layers.
     module : callable or None, default=None
         Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
         maps (n, n_features) to (n, n_outputs). ``n_outputs`` is the last of ``hidden_layer_sizes``: the
         outputs are the features of the last layer, which is put behind them.
+    n_frequencies : int, default=0
+        Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
+        learnt combinations of its cosines at these frequencies; 0 is the column alone. Not used with
+        `module`.
+    input_scale : bool, default=False
+        Whether each network learns a factor for each of its inputs. Not used with `module`.
+    activation : {"relu", "silu"}, default="relu"
+        Function of the hidden units: "relu" is max(x, 0), "silu" the smooth x / (1 + exp(-x)). Not used with
+        `module`.
     keep_best : str, Loss or False, default=False
         Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
         the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
@@ -158,6 +167,9 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         *,
         module: Callable[[int, int], Any] | None = None,
+        n_frequencies: int = 0,
+        input_scale: bool = False,
+        activation: str = "relu",
         keep_best: str | Loss | bool = False,
         n_draws: int = 100,
         calibration: str | None = "split",
@@ -179,6 +191,9 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.module = module
+        self.n_frequencies = n_frequencies
+        self.input_scale = input_scale
+        self.activation = activation
         self.keep_best = keep_best
         self.n_draws = n_draws
         self.calibration = calibration
@@ -201,7 +216,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
-        return FeatureArchitecture.of(self._hidden_sizes(), check_module(self.module))
+        return FeatureArchitecture.of(self._hidden_sizes(), check_module(self.module), *self._layer_options())
 
     def _training_spec(self) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws")

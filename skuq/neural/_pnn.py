@@ -27,11 +27,20 @@ class PNNRegressor(BaseNeuralRegressor):
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers, with rectified linear units.
+        Sizes of the hidden layers.
     module : callable or None, default=None
         Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
         maps (n, n_features) to (n, n_outputs). The outputs are mean and raw variance of the standardised
         target; it replaces ``hidden_layer_sizes``.
+    n_frequencies : int, default=0
+        Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
+        learnt combinations of its cosines at these frequencies; 0 is the column alone. Not used with
+        `module`.
+    input_scale : bool, default=False
+        Whether each network learns a factor for each of its inputs. Not used with `module`.
+    activation : {"relu", "silu"}, default="relu"
+        Function of the hidden units: "relu" is max(x, 0), "silu" the smooth x / (1 + exp(-x)). Not used with
+        `module`.
     loss : {"nll", "beta_nll", "crps", "check", "interval"} or Loss, default="nll"
         Training loss of the networks.
     keep_best : str, Loss or False, default="crps"
@@ -141,6 +150,9 @@ class PNNRegressor(BaseNeuralRegressor):
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         *,
         module: Callable[[int, int], Any] | None = None,
+        n_frequencies: int = 0,
+        input_scale: bool = False,
+        activation: str = "relu",
         loss: str | Loss = "nll",
         keep_best: str | Loss | bool = "crps",
         calibration: str | None = "split",
@@ -162,6 +174,9 @@ class PNNRegressor(BaseNeuralRegressor):
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.module = module
+        self.n_frequencies = n_frequencies
+        self.input_scale = input_scale
+        self.activation = activation
         self.loss = loss
         self.keep_best = keep_best
         self.calibration = calibration

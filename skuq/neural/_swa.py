@@ -96,11 +96,20 @@ class SWARegressor(BaseNeuralRegressor):
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers, with rectified linear units.
+        Sizes of the hidden layers.
     module : callable or None, default=None
         Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
         maps (n, n_features) to (n, n_outputs). The output is the mean of the standardised target; it replaces
         ``hidden_layer_sizes``.
+    n_frequencies : int, default=0
+        Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
+        learnt combinations of its cosines at these frequencies; 0 is the column alone. Not used with
+        `module`.
+    input_scale : bool, default=False
+        Whether each network learns a factor for each of its inputs. Not used with `module`.
+    activation : {"relu", "silu"}, default="relu"
+        Function of the hidden units: "relu" is max(x, 0), "silu" the smooth x / (1 + exp(-x)). Not used with
+        `module`.
     n_snapshots : int, default=20
         Number of epochs of further training, after each of which the weights are kept; at least 2.
     snapshot_learning_rate : float, default=0.006
@@ -217,6 +226,9 @@ class SWARegressor(BaseNeuralRegressor):
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         *,
         module: Callable[[int, int], Any] | None = None,
+        n_frequencies: int = 0,
+        input_scale: bool = False,
+        activation: str = "relu",
         n_snapshots: int = 20,
         snapshot_learning_rate: float = 6e-3,
         calibration: str | None = "split",
@@ -238,6 +250,9 @@ class SWARegressor(BaseNeuralRegressor):
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.module = module
+        self.n_frequencies = n_frequencies
+        self.input_scale = input_scale
+        self.activation = activation
         self.n_snapshots = n_snapshots
         self.snapshot_learning_rate = snapshot_learning_rate
         self.calibration = calibration

@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self, TypeVar
 
@@ -18,10 +19,25 @@ import torch
 from torch import Tensor, nn
 
 from skuq._typing import FloatArray
+from skuq._validation import check_integer, check_option
 
-__all__ = ["StackedMLP", "StackedModule", "dense_blocks"]
+__all__ = ["NO_INPUT_LAYER", "InputLayer", "StackedMLP", "StackedModule", "dense_blocks"]
 
 ModuleT = TypeVar("ModuleT", bound="StackedModule")
+Workspace = Callable[[str, int, int], Tensor]
+"""``workspace(name, rows, columns)`` returns memory of shape (M, rows, columns)."""
+
+_NUMBERS = 3
+"""Numbers into which the periodic functions of a column are combined."""
+_FREQUENCY_STD = 0.1
+"""Standard deviation of the first frequencies, in periods for each standard deviation of the column."""
+_START = 0.1
+"""Size of the first combinations, as a share of that of a dense layer: a network begins as a plain one, and
+periodic functions grow where they help. Begun at full size, they add noise on few rows."""
+_SCALE_RATE = 6.0
+"""Learning rate of the scales, in units of that of the other weights. What is stored is the scale divided by
+it: of a weight so stored, the steps of Adam are that much larger."""
+
 _SMALL = 1024
 """Entries of a matrix whose product takes less time than to call for it."""
 
@@ -224,8 +240,137 @@ def dense_blocks(
     return blocks
 
 
+@dataclass(frozen=True)
+class InputLayer:
+    """Settings, weights and derivatives of the layer in front; with the defaults there is none.
+
+    A column x becomes x and ``_NUMBERS`` linear combinations of cos(2 pi f x + b) over its own F frequencies
+    f and phases b, all of them learnt (the PBLD embedding of Holzmüller, Grinsztajn and Steinwart, 2024);
+    then each of these numbers is multiplied by its learnt scale.
+
+    Attributes
+    ----------
+    n_frequencies : int
+        Number of frequencies F of a column; with 0 there are no periodic functions.
+    scaled : bool
+        Whether what goes into the first dense layer is scaled.
+    """
+
+    n_frequencies: int = 0
+    scaled: bool = False
+
+    @classmethod
+    def of(cls, n_frequencies: int, input_scale: bool) -> InputLayer:
+        """Return the layer of parameters, which are checked."""
+        n_frequencies = check_integer(n_frequencies, "n_frequencies", minimum=0)
+        return cls(n_frequencies, check_option(input_scale, "input_scale", (True, False)))
+
+    def __bool__(self) -> bool:
+        return bool(self.n_frequencies) or self.scaled
+
+    def n_outputs(self, n_features: int) -> int:
+        """Return how many numbers go into the first dense layer."""
+        return n_features * (1 + _NUMBERS) if self.n_frequencies else n_features
+
+    def blocks(self, rngs: Sequence[np.random.Generator], n_features: int) -> dict[str, FloatArray]:
+        """Return initial weights, each member's drawn by its own generator."""
+        blocks: dict[str, FloatArray] = {}
+        if self.n_frequencies:
+            d, n = n_features, self.n_frequencies
+            bound = _START / math.sqrt(n)
+            drawn = [
+                (
+                    rng.normal(0.0, _FREQUENCY_STD, (d, n, 1)),
+                    rng.uniform(-math.pi, math.pi, (d, n, 1)),
+                    rng.uniform(-bound, bound, (d, _NUMBERS, n)),
+                    rng.uniform(-bound, bound, (d, _NUMBERS, 1)),
+                )
+                for rng in rngs
+            ]
+            names = ("frequency", "phase", "combination", "shift")
+            blocks = {
+                name: np.stack(parts) for name, parts in zip(names, zip(*drawn, strict=True), strict=True)
+            }
+        if self.scaled:
+            shape = (len(rngs), self.n_outputs(n_features), 1)
+            blocks["scale"] = np.full(shape, 1.0 / _SCALE_RATE)
+        return blocks
+
+    def forward(
+        self, weights: Mapping[str, Tensor], x: Tensor, workspace: Workspace | None = None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return what goes into the first dense layer, and what `backward` needs, for x (M, d, B).
+
+        With ``workspace``, results are in memory that the next call uses again, and autograd sees none.
+        """
+        n_rows = x.shape[2]
+
+        def memory(name: str, rows: int) -> Tensor | None:
+            return None if workspace is None else workspace(name, rows, n_rows)
+
+        features, angles, waves = x, x, x
+        if self.n_frequencies:
+            n_waves = x.shape[1] * self.n_frequencies
+            angles, waves = self._waves(weights, x, memory("angles", n_waves), memory("waves", n_waves))
+            # one small product for each member and column
+            shift, combination = (weights[name].flatten(0, 1) for name in ("shift", "combination"))
+            combined = torch.baddbmm(shift, combination, waves.flatten(0, 1))
+            combined = combined.view(len(x), -1, n_rows)
+            x = torch.cat([x, combined], dim=1, out=memory("inputs", x.shape[1] * (1 + _NUMBERS)))
+        output = x
+        if self.scaled:
+            output = torch.mul(x, _SCALE_RATE * weights["scale"], out=memory("scaled", x.shape[1]))
+        return output, (features, angles, waves, x)
+
+    def _waves(
+        self, weights: Mapping[str, Tensor], x: Tensor, angles_out: Tensor | None, waves_out: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return angles and their cosines, both (M, d, F, B)."""
+        shape = (*x.shape[:2], self.n_frequencies, x.shape[2])
+        phase, frequency, column = weights["phase"], weights["frequency"], x.unsqueeze(2)
+        if angles_out is None or waves_out is None:
+            angles = torch.addcmul(phase, frequency, column, value=2 * math.pi)
+            return angles, torch.cos(angles)
+        angles, waves = angles_out.view(shape), waves_out.view(shape)
+        torch.addcmul(phase, frequency, column, value=2 * math.pi, out=angles)
+        return angles, torch.cos(angles, out=waves)
+
+    def backward(
+        self,
+        weights: Mapping[str, Tensor],
+        gradients: Mapping[str, Tensor],
+        kept: tuple[Tensor, ...],
+        slope: Tensor,
+    ) -> None:
+        """Write the gradients; ``slope`` is the derivative by what goes into the first dense layer.
+
+        It is changed, and so is what `forward` has kept.
+        """
+        features, angles, waves, unscaled = kept
+        if self.scaled:
+            torch.sum(slope * unscaled, dim=2, keepdim=True, out=gradients["scale"]).mul_(_SCALE_RATE)
+            slope.mul_(_SCALE_RATE * weights["scale"])
+        if self.n_frequencies:
+            n_members, d, n_rows = features.shape
+            slope = slope[:, d:].reshape(n_members * d, _NUMBERS, n_rows)
+            gradients["shift"].copy_(slope.sum(dim=2).view(n_members, d, _NUMBERS, 1))
+            by_combination = torch.bmm(slope, waves.flatten(0, 1).transpose(1, 2))
+            gradients["combination"].copy_(by_combination.view_as(gradients["combination"]))
+            # through the cosine, whose derivative is minus the sine; the cosines are not needed any more
+            combination = weights["combination"].flatten(0, 1)
+            torch.bmm(combination.transpose(1, 2), slope, out=waves.flatten(0, 1))
+            waves.mul_(angles.sin_())
+            torch.sum(waves, dim=3, keepdim=True, out=gradients["phase"]).neg_()
+            by_frequency = torch.matmul(waves, features.unsqueeze(3))
+            gradients["frequency"].copy_(by_frequency.mul_(-2 * math.pi))
+
+
+NO_INPUT_LAYER = InputLayer()
+"""Nothing in front: features go into the first dense layer as they are."""
+
+
 class StackedMLP(StackedModule):
-    """M multilayer perceptrons with rectified linear units, by batched matrix products.
+    """M multilayer perceptrons, by batched matrix products.
 
     Parameters
     ----------
@@ -239,6 +384,10 @@ class StackedMLP(StackedModule):
         Number of outputs k.
     dtype : torch.dtype
         Type of the weights.
+    input_layer : InputLayer, default=NO_INPUT_LAYER
+        What features pass before the first dense layer; nothing by default.
+    activation : {"relu", "silu"}, default="relu"
+        Function of the hidden units.
     """
 
     def __init__(
@@ -248,10 +397,16 @@ class StackedMLP(StackedModule):
         hidden: Sequence[int],
         n_outputs: int,
         dtype: torch.dtype,
+        input_layer: InputLayer = NO_INPUT_LAYER,
+        activation: str = "relu",
     ) -> None:
-        super().__init__(dense_blocks(rngs, n_features, hidden, n_outputs), dtype)
+        dense = dense_blocks(rngs, input_layer.n_outputs(n_features), hidden, n_outputs)
+        super().__init__({**dense, **input_layer.blocks(rngs, n_features)}, dtype)
         self.n_layers = len(hidden) + 1
+        self.input_layer, self.activation = input_layer, activation
         self._inputs: list[Tensor] = []
+        self._sums: list[Tensor] = []
+        self._kept: tuple[Tensor, ...] = ()
 
     @property
     def layer_values(self) -> int:
@@ -262,21 +417,35 @@ class StackedMLP(StackedModule):
         """Return the outputs (M, k, B) for features (M, d, B)."""
         if not (self.training and self._gradients):
             return self._run(x, [])
-        self._inputs = []
+        self._inputs, self._sums = [], []
         with torch.no_grad():  # `backward` below does what autograd would, with less to do around it
             return self._run(x, self._inputs, keep=True)
 
     def _run(self, x: Tensor, inputs: list[Tensor], *, keep: bool = False) -> Tensor:
         """Run the layers, and record the input of each; ``keep`` has them in memory that is used again."""
         weights = self.weights
+        if self.input_layer:
+            x, kept = self.input_layer.forward(weights, x, self._workspace if keep else None)
+            self._kept = kept if keep else ()
         for k in range(self.n_layers):
             inputs.append(x)
             weight, hidden = weights[f"weight_{k}"], k < self.n_layers - 1
             out = self._workspace(f"hidden {k}", weight.shape[1], x.shape[2]) if keep and hidden else None
             x = torch.baddbmm(weights[f"bias_{k}"], weight, x, out=out)
             if hidden:
-                x = torch.relu_(x)
+                x = self._activate(k, x, keep=keep)
         return x
+
+    def _activate(self, k: int, x: Tensor, *, keep: bool) -> Tensor:
+        """Return the outputs of the hidden units of layer k, for the sums of their inputs."""
+        if self.activation == "relu":
+            return torch.relu_(x)
+        if not keep:
+            return torch.nn.functional.silu(x)
+        self._sums.append(x)  # of which the derivative is a function; that of relu is one of its output
+        output = self._workspace(f"unit {k}", x.shape[1], x.shape[2])
+        torch.ops.aten.silu.out(x, out=output)
+        return output
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
         """Write the gradient of the loss into ``flat.grad``, from the last layer to the first."""
@@ -287,13 +456,18 @@ class StackedMLP(StackedModule):
                 x, weight = self._inputs[k], self.weights[f"weight_{k}"]
                 self._weight_gradient(k, slope, x)
                 torch.sum(slope, dim=2, keepdim=True, out=self._gradients[f"bias_{k}"])
-                if k:
+                if k or self.input_layer:
                     # two in turn, as one is read while the other is written
                     workspace = self._workspace(f"slope {k % 2}", weight.shape[2], x.shape[2])
                     slope = torch.bmm(weight.transpose(1, 2), slope, out=workspace)
+                if k and self.activation == "relu":
                     # 0 where the rectified unit was off; x is its output, the input of this layer
                     torch.ops.aten.threshold_backward.grad_input(slope, x, 0, grad_input=slope)
-        self._inputs = []
+                elif k:
+                    torch.ops.aten.silu_backward.grad_input(slope, self._sums[k - 1], grad_input=slope)
+            if self.input_layer:
+                self.input_layer.backward(self.weights, self._gradients, self._kept, slope)
+        self._inputs, self._sums, self._kept = [], [], ()
 
     def _weight_gradient(self, k: int, slope: Tensor, x: Tensor) -> None:
         """Write one; a small one through memory of its own, as products into a view run one by one."""

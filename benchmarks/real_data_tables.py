@@ -1,0 +1,136 @@
+"""skuq beside RealMLP and TabM on real data: CRPS, coverage and time at the same 20 quantiles.
+
+Run as `make bench-tables`, which makes an environment with pytabkit: 1 split of each set, at most 1500
+training rows. Data and splits are those of `real_data.py`, as are ``--sets``, ``--rows``, ``--methods`` and
+``--results``, a file of results that are not computed again.
+
+Each method forecasts quantiles at the levels 0.025, 0.075, ..., 0.975. The CRPS is twice the mean pinball
+loss, the coverage that of the interval between the outer two, nominally 95 %. RealMLP and TabM have the tuned
+defaults of pytabkit and are trained by that loss; of each there is one network, with a fifth of the rows held
+out, and one for each of five folds, whose quantiles are averaged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from real_data import SETS, deep_ensemble, pool, read, split
+
+from skuq import predict_dist
+from skuq.distributions import Quantiles
+from skuq.metrics import pinball_loss
+
+LEVELS = np.linspace(0.025, 0.975, 20).round(3)
+LOSS = "multi_pinball(" + ",".join(f"{level:g}" for level in LEVELS) + ")"
+
+
+class Method(NamedTuple):
+    """A method by its name, the package that it needs, and a function that returns quantiles (n, 20)."""
+
+    name: str
+    package: str
+    quantiles: Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
+
+
+def by_distribution(make: Callable[[int], Any]) -> Callable[..., np.ndarray]:
+    """Return the quantiles of an estimator from which `predict_dist` gives a distribution."""
+
+    def quantiles(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
+        return predict_dist(make(seed).fit(X, y), X_test).quantile(LEVELS)
+
+    return quantiles
+
+
+def by_pinball_loss(name: str, folds: int) -> Callable[..., np.ndarray]:
+    """Return the quantiles of a regressor of pytabkit that is trained and stopped by the pinball loss."""
+
+    def quantiles(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
+        import pytabkit
+
+        loss = {"train_metric_name": LOSS, "val_metric_name": LOSS}
+        make = getattr(pytabkit, name)
+        model = make(n_cv=folds, random_state=seed, device="cpu", n_threads=1, **loss)
+        return np.sort(model.fit(X, y).predict(X_test), axis=1)
+
+    return quantiles
+
+
+METHODS = (
+    Method("skuq, deep ensemble", "torch", by_distribution(deep_ensemble)),
+    Method("skuq, pool", "torch", by_distribution(pool)),
+    Method("RealMLP", "pytabkit", by_pinball_loss("RealMLP_TD_Regressor", 1)),
+    Method("RealMLP, 5 folds", "pytabkit", by_pinball_loss("RealMLP_TD_Regressor", 5)),
+    Method("TabM", "pytabkit", by_pinball_loss("TabM_D_Regressor", 1)),
+    Method("TabM, 5 folds", "pytabkit", by_pinball_loss("TabM_D_Regressor", 5)),
+)
+
+
+def evaluate(method: Method, name: str, seed: int, most: int) -> dict[str, Any]:
+    """Return the result of one method on one split of one set."""
+    X, y, X_test, y_test = split(name, seed, most)
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        values = method.quantiles(X, y, X_test, seed)
+    seconds = time.process_time() - start
+    return {
+        "method": method.name,
+        "set": name,
+        "seed": seed,
+        "rows": most,
+        "crps": 2 * pinball_loss(y_test, Quantiles(LEVELS, values), levels=LEVELS),
+        "coverage": float(np.mean((values[:, 0] <= y_test) & (y_test <= values[:, -1]))),
+        "seconds": seconds,
+    }
+
+
+def table(results: pd.DataFrame) -> pd.DataFrame:
+    """Return CRPS relative to that of the first method by set, and the means of all columns."""
+    first = results["method"].iloc[0]
+    by_set = results.pivot_table(index="set", columns="method", values="crps", sort=False)
+    ratios = by_set.div(by_set[first], axis=0)
+    ratios.loc["geometric mean"] = np.exp(np.log(ratios).mean())
+    for column in ("coverage", "seconds"):
+        ratios.loc[f"mean {column}"] = results.groupby("method")[column].mean()
+    return ratios
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sets", choices=SETS, default="all")
+    parser.add_argument("--rows", type=int, default=1500, help="training rows at most")
+    parser.add_argument("--splits", type=int, default=1)
+    parser.add_argument("--methods", default="", help="only methods whose name contains this")
+    parser.add_argument("--results", type=Path, default=Path("real_data_tables.jsonl"))
+    chosen = parser.parse_args()
+    methods = [
+        method
+        for method in METHODS
+        if chosen.methods in method.name and importlib.util.find_spec(method.package) is not None
+    ]
+    results = read(chosen.results, chosen.rows)
+    there = {(result["method"], result["set"], result["seed"]) for result in results}
+    for name in SETS[chosen.sets]:
+        for seed in range(chosen.splits):
+            for method in methods:
+                if (method.name, name, seed) in there:
+                    continue
+                results.append(evaluate(method, name, seed, chosen.rows))
+                with chosen.results.open("a") as file:
+                    file.write(json.dumps(results[-1]) + "\n")
+    print(table(pd.DataFrame(results)).to_string(float_format="{:.3f}".format, na_rep="-"))
+
+
+if __name__ == "__main__":
+    main()

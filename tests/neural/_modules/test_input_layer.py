@@ -1,0 +1,164 @@
+"""The layer in front of the first dense one: formula, derivatives, start, and the parameters that set it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.base import clone
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("skorch")
+
+from skuq.neural import (
+    BootstrapNetRegressor,
+    DeepEnsembleRegressor,
+    LastLayerLaplaceRegressor,
+    PNNRegressor,
+    SWARegressor,
+    fit_many,
+)
+from skuq.neural._modules.last_layer import FeatureArchitecture, features_of
+from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._modules.stacked import NO_INPUT_LAYER, InputLayer, StackedMLP
+
+F64 = torch.float64
+FRONT = {"n_frequencies": 4, "input_scale": True, "activation": "silu"}
+PLAIN = {"n_frequencies": 0, "input_scale": False, "activation": "relu"}
+SHORT = {"hidden_layer_sizes": (8,), "max_epochs": 3, "random_state": 0}
+ESTIMATORS = (
+    PNNRegressor,
+    partial(DeepEnsembleRegressor, 3),
+    partial(BootstrapNetRegressor, 4),
+    LastLayerLaplaceRegressor,
+    partial(SWARegressor, n_snapshots=2),
+)
+
+
+def network(layer=NO_INPUT_LAYER, activation="relu", n_members=3, d=2):
+    rngs = [seed.init for seed in MemberSeed.spawn(0, n_members)]
+    return StackedMLP(rngs, d, (5, 4), 2, F64, layer, activation)
+
+
+def rows(n=7, d=2):
+    return torch.randn(n, d, dtype=F64, generator=torch.Generator().manual_seed(0))
+
+
+def test_outputs_are_those_of_the_formula():
+    module, x = network(InputLayer(3, True), "silu"), rows()
+    with torch.no_grad():  # other scales than those of the start, which are all 1
+        scale = module.weights["scale"]
+        scale.mul_(torch.rand(scale.shape, dtype=F64, generator=torch.Generator().manual_seed(1)))
+    weights = {name: value.detach().numpy() for name, value in module.weights.items()}
+    for member in range(3):
+        own = {name: value[member] for name, value in weights.items()}
+        columns = list(x.numpy().T)
+        for j, column in enumerate(x.numpy().T):
+            waves = np.cos(2 * np.pi * own["frequency"][j] * column + own["phase"][j])
+            columns.extend(own["combination"][j] @ waves + own["shift"][j])
+        hidden = 6 * own["scale"] * np.array(columns)
+        for k in range(2):
+            total = own[f"weight_{k}"] @ hidden + own[f"bias_{k}"]
+            hidden = total * expit(total)
+        expected = own["weight_2"] @ hidden + own["bias_2"]
+        np.testing.assert_allclose(module(x)[:, member].detach().numpy(), expected.T, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_frequencies", [0, 3])
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "silu"])
+def test_gradients_are_those_of_autograd(n_frequencies, scaled, activation):
+    module, x = network(InputLayer(n_frequencies, scaled), activation), rows()
+    (expected,) = torch.autograd.grad(module(x).square().sum(), module.flat)
+    module.begin_training()
+    for _ in range(2):  # the second time in memory that is used again
+        output = module(x)
+        module.flat.grad.fill_(np.nan)
+        module.backward(output, 2 * output.detach())
+        torch.testing.assert_close(module.flat.grad, expected)
+
+
+def test_members_are_the_same_in_any_company():
+    layer, x = InputLayer(3, True), rows()
+    many, few = network(layer, "silu", 5)(x), network(layer, "silu", 2)(x)
+    torch.testing.assert_close(many[:, :2], few)
+    assert not torch.equal(many[:, 0], many[:, 1])
+
+
+def test_a_network_begins_nearly_as_a_plain_one():
+    weights = network(InputLayer(8, True), d=50).weights
+    assert torch.equal(6 * weights["scale"], torch.ones(3, 200, 1, dtype=F64))
+    assert weights["frequency"].std().item() == pytest.approx(0.1, rel=0.1)
+    assert weights["combination"].abs().max().item() <= 0.1 / 8**0.5
+    plain, alone = network().weights, network(NO_INPUT_LAYER, "silu").weights
+    assert set(plain) == {f"{part}_{k}" for part in ("weight", "bias") for k in range(3)}
+    for name, value in network(InputLayer(0, True)).weights.items():
+        if name != "scale":  # nothing else is drawn from a member's generator before the dense layers
+            assert torch.equal(value, plain[name])
+            assert torch.equal(value, alone[name])
+
+
+def test_features_of_the_last_layer_have_passed_the_layer_in_front():
+    x = rows().numpy()
+    architecture = FeatureArchitecture.of((5, 4), None, InputLayer(3, True), "silu")
+    module = architecture(MemberSeed.spawn(0, 1), 2, 1, F64)
+    features = features_of(module, x, torch.device("cpu"))
+    last = [module.weights[name][0].detach().numpy() for name in ("weight_2", "bias_2")]
+    expected = module(torch.as_tensor(x))[:, 0].detach().numpy()
+    np.testing.assert_allclose(features @ np.column_stack(last).T, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_estimators_train_the_layer_and_keep_it(make, sine):
+    model = clone(make(**FRONT, **SHORT)).fit(*sine)
+    assert model.get_params()["n_frequencies"] == 4
+    assert model.net_.module_.weights["frequency"].shape[1:] == (2, 4, 1)
+    first, again = (clone(model).fit(*sine).predict(sine[0]) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    # a constant column changes nothing, nor does a row beside another
+    wide = np.column_stack([sine[0], np.full(len(sine[0]), 7.0)])
+    assert np.isfinite(clone(model).fit(wide, sine[1]).predict(1e6 * wide)).all()
+    np.testing.assert_allclose(model.predict(sine[0][:1]), model.predict(sine[0])[:1], rtol=1e-12)
+
+
+def test_networks_trained_together_are_those_trained_alone(sine):
+    models = [
+        PNNRegressor((16,), **FRONT, max_epochs=5, dtype="float64", random_state=seed) for seed in range(2)
+    ]
+    for together, model in zip(fit_many(models, *sine), models, strict=True):
+        alone = model.fit(*sine)
+        np.testing.assert_allclose(together.predict(sine[0]), alone.predict(sine[0]), rtol=0, atol=1e-9)
+
+
+def test_other_layers_are_trained_apart(sine):
+    plain, other = fit_many([PNNRegressor(**SHORT), PNNRegressor(**FRONT, **SHORT)], *sine)
+    assert "frequency" not in plain.net_.module_.weights
+    assert "frequency" in other.net_.module_.weights
+
+
+def test_few_of_many_columns_are_found():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(700, 20))
+    y = np.sin(5 * X[:, 0]) * (1 + X[:, 1]) + 0.1 * rng.normal(size=700)
+    error = {}
+    for name, layers in {"plain": PLAIN, "default": {}}.items():
+        model = DeepEnsembleRegressor(5, **layers, max_epochs=80, random_state=0).fit(X[:500], y[:500])
+        error[name] = np.sqrt(np.mean((model.predict(X[500:]) - y[500:]) ** 2))
+    assert error["default"] < 0.6 * error["plain"]
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"n_frequencies": -1}, ValueError, "`n_frequencies` must be at least 0, got -1"),
+        ({"n_frequencies": 1.5}, TypeError, "`n_frequencies` must be an integer, got 1.5"),
+        ({"input_scale": "yes"}, ValueError, "`input_scale` must be one of True, False, got 'yes'"),
+        ({"activation": "tanh"}, ValueError, "`activation` must be one of 'relu', 'silu', got 'tanh'"),
+    ],
+)
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_bad_parameters_raise(make, params, error, message, sine):
+    with pytest.raises(error, match=message):
+        make(**params).fit(*sine)
