@@ -26,8 +26,10 @@ __all__ = [
     "shrunk_scale_model",
 ]
 
-SMALLEST_RESIDUAL = 1e-3
-"""Residuals count as at least this share of their mean: one may be small by chance."""
+SMALLEST_RESIDUAL = 0.02
+"""Residuals count as at least this share of their mean: one may be small by chance, as is 1 % of normal ones.
+With a much smaller share, residuals of exactly 0, as those of a tree for the zeros of a zero-inflated target,
+would determine the scale model."""
 
 
 def log_residuals(

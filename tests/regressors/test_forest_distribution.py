@@ -194,9 +194,9 @@ def test_the_jackknife_is_the_variance_over_fresh_training_sets(world):
     rng = np.random.default_rng(0)
     new = world(20, rng)[0]
     means, variances = [], []
-    for seed in range(300):
+    for seed in range(1000):
         X, y = world(200, rng)
-        n_trees = 2000 if seed < 40 else 500
+        n_trees = 2000 if seed < 200 else 500
         forest = RandomForestRegressor(n_trees, min_samples_leaf=5, random_state=seed).fit(X, y)
         trees = Trees.of(forest)
         predictions = trees.values[trees.leaves(new)]

@@ -14,6 +14,7 @@ from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegr
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, PoissonRegressor, Ridge
+from sklearn.metrics import mean_absolute_error
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, TimeSeriesSplit, cross_val_predict
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -21,6 +22,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from skuq.distributions import Normal, Recalibrated
+from skuq.metrics import crps_loss
 from skuq.regressors import BootstrapRegressor, ResidualRegressor
 from skuq.regressors._scale_model import log_residuals, shrunk_scale_model
 from tests.regressors.worlds import heteroscedastic_world, linear_world
@@ -145,7 +147,7 @@ def test_shrinkage_by_hand():
 def test_logarithms_have_no_units_and_no_infinities():
     target, unit = log_residuals(np.array([-2.0, 0.0, 4.0]))
     assert unit == 2.0
-    assert np.allclose(target, np.log([1.0, 1e-3, 2.0]))
+    assert np.allclose(target, np.log([1.0, 0.02, 2.0]))
     scaled, _ = log_residuals(np.array([-2e6, 0.0, 4e6]))
     assert np.allclose(scaled, target)
     positive, small_unit = log_residuals(np.array([-2.0, 0.0, 4.0]), positive=True)
@@ -420,3 +422,13 @@ def test_units_of_features_and_target_do_not_matter(unit):
     std = ResidualRegressor(mean, random_state=0).fit(X, y).predict_dist(X).std()
     scaled = ResidualRegressor(mean, random_state=0).fit(unit * X, unit * y).predict_dist(unit * X).std()
     assert np.allclose(scaled / unit, std)
+
+
+def test_a_zero_inflated_target_is_better_forecast_than_by_the_points():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(3600, 4))
+    zero = rng.uniform(size=3600) < 0.6 + 0.3 * X[:, 1]
+    y = np.where(zero, 0, rng.gamma(2, 1 + 2 * X[:, 0]))
+    model = ResidualRegressor(KNeighborsRegressor(), random_state=0).fit(X[:600], y[:600])
+    dist = model.predict_dist(X[600:])
+    assert crps_loss(y[600:], dist) < 0.8 * mean_absolute_error(y[600:], model.predict(X[600:]))

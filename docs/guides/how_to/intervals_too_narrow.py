@@ -252,7 +252,7 @@ pd.DataFrame({"BinnedScaling": scaled, "model of the noise": learned})
 
 # %%
 # The coverage of the recalibrated model decreases with that distance by nearly 20
-# %; with the model of the noise it stays between 87 and 92 %:
+# %; with the model of the noise it stays between 87 and 93 %:
 
 import matplotlib.pyplot as plt
 
