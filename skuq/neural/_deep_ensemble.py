@@ -37,10 +37,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
         maps (n, n_features) to (n, n_outputs). The outputs are mean and raw variance of the standardised
         target; it replaces ``hidden_layer_sizes``.
-    n_frequencies : int, default=8
+    n_frequencies : int or "auto", default="auto"
         Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
-        learnt combinations of its cosines at these frequencies; 0 is the column alone. Not used with
-        `module`.
+        learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is 8, and fewer
+        from 33 columns, so that all together have at most 256. Not used with `module`.
     input_scale : bool, default=True
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="silu"
@@ -149,7 +149,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
 
     Cost: the members are trained in one pass, 40 in little more than the time of 2 trained by skorch one
     after another. `fit_transform` costs nothing beyond `fit` with `bootstrap`, but for the few rows that
-    fewer than two members left out.
+    fewer than two members left out. Frequencies and scales take half as much time again as plain layers on
+    ten columns, and two to three times on 30 or more.
 
     References
     ----------
@@ -183,7 +184,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         *,
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         module: Callable[[int, int], Any] | None = None,
-        n_frequencies: int = 8,
+        n_frequencies: int | str = "auto",
         input_scale: bool = True,
         activation: str = "silu",
         loss: str | Loss = "beta_nll",

@@ -38,10 +38,10 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
         maps (n, n_features) to (n, n_outputs). ``n_outputs`` is the last of ``hidden_layer_sizes``: the
         outputs are the features of the last layer, which is put behind them.
-    n_frequencies : int, default=0
+    n_frequencies : int or "auto", default=0
         Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
-        learnt combinations of its cosines at these frequencies; 0 is the column alone. Not used with
-        `module`.
+        learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is 8, and fewer
+        from 33 columns, so that all together have at most 256. Not used with `module`.
     input_scale : bool, default=False
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
@@ -167,7 +167,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         *,
         module: Callable[[int, int], Any] | None = None,
-        n_frequencies: int = 0,
+        n_frequencies: int | str = 0,
         input_scale: bool = False,
         activation: str = "relu",
         keep_best: str | Loss | bool = False,

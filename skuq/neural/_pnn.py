@@ -32,10 +32,10 @@ class PNNRegressor(BaseNeuralRegressor):
         Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
         maps (n, n_features) to (n, n_outputs). The outputs are mean and raw variance of the standardised
         target; it replaces ``hidden_layer_sizes``.
-    n_frequencies : int, default=0
+    n_frequencies : int or "auto", default=0
         Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
-        learnt combinations of its cosines at these frequencies; 0 is the column alone. Not used with
-        `module`.
+        learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is 8, and fewer
+        from 33 columns, so that all together have at most 256. Not used with `module`.
     input_scale : bool, default=False
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
@@ -150,7 +150,7 @@ class PNNRegressor(BaseNeuralRegressor):
         hidden_layer_sizes: tuple[int, ...] = (64, 64),
         *,
         module: Callable[[int, int], Any] | None = None,
-        n_frequencies: int = 0,
+        n_frequencies: int | str = 0,
         input_scale: bool = False,
         activation: str = "relu",
         loss: str | Loss = "nll",

@@ -10,7 +10,7 @@ import copy
 import math
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self, TypeVar
 
@@ -34,6 +34,8 @@ _FREQUENCY_STD = 0.1
 _START = 0.1
 """Size of the first combinations, as a share of that of a dense layer: a network begins as a plain one, and
 periodic functions grow where they help. Begun at full size, they add noise on few rows."""
+_AUTO_FREQUENCIES, _AUTO_WAVES = 8, 256
+"""What ``n_frequencies="auto"`` stands for: so many for each column, but no more for all columns together."""
 _SCALE_RATE = 6.0
 """Learning rate of the scales, in units of that of the other weights. What is stored is the scale divided by
 it: of a weight so stored, the steps of Adam are that much larger."""
@@ -250,20 +252,29 @@ class InputLayer:
 
     Attributes
     ----------
-    n_frequencies : int
+    n_frequencies : int or "auto"
         Number of frequencies F of a column; with 0 there are no periodic functions.
     scaled : bool
         Whether what goes into the first dense layer is scaled.
     """
 
-    n_frequencies: int = 0
+    n_frequencies: int | str = 0
     scaled: bool = False
 
     @classmethod
-    def of(cls, n_frequencies: int, input_scale: bool) -> InputLayer:
+    def of(cls, n_frequencies: int | str, input_scale: bool) -> InputLayer:
         """Return the layer of parameters, which are checked."""
-        n_frequencies = check_integer(n_frequencies, "n_frequencies", minimum=0)
+        if isinstance(n_frequencies, str):
+            check_option(n_frequencies, "n_frequencies", ("auto",))
+        else:
+            n_frequencies = check_integer(n_frequencies, "n_frequencies", minimum=0)
         return cls(n_frequencies, check_option(input_scale, "input_scale", (True, False)))
+
+    def for_columns(self, n_features: int) -> InputLayer:
+        """Return the layer for so many columns, of which "auto" depends."""
+        if not isinstance(self.n_frequencies, str):
+            return self
+        return replace(self, n_frequencies=min(_AUTO_FREQUENCIES, _AUTO_WAVES // n_features))
 
     def __bool__(self) -> bool:
         return bool(self.n_frequencies) or self.scaled
@@ -276,7 +287,7 @@ class InputLayer:
         """Return initial weights, each member's drawn by its own generator."""
         blocks: dict[str, FloatArray] = {}
         if self.n_frequencies:
-            d, n = n_features, self.n_frequencies
+            d, n = n_features, int(self.n_frequencies)
             bound = _START / math.sqrt(n)
             drawn = [
                 (
@@ -310,7 +321,7 @@ class InputLayer:
 
         features, angles, waves = x, x, x
         if self.n_frequencies:
-            n_waves = x.shape[1] * self.n_frequencies
+            n_waves = x.shape[1] * int(self.n_frequencies)
             angles, waves = self._waves(weights, x, memory("angles", n_waves), memory("waves", n_waves))
             # one small product for each member and column
             shift, combination = (weights[name].flatten(0, 1) for name in ("shift", "combination"))
@@ -326,7 +337,7 @@ class InputLayer:
         self, weights: Mapping[str, Tensor], x: Tensor, angles_out: Tensor | None, waves_out: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return angles and their cosines, both (M, d, F, B)."""
-        shape = (*x.shape[:2], self.n_frequencies, x.shape[2])
+        shape = (*x.shape[:2], int(self.n_frequencies), x.shape[2])
         phase, frequency, column = weights["phase"], weights["frequency"], x.unsqueeze(2)
         if angles_out is None or waves_out is None:
             angles = torch.addcmul(phase, frequency, column, value=2 * math.pi)
@@ -400,6 +411,7 @@ class StackedMLP(StackedModule):
         input_layer: InputLayer = NO_INPUT_LAYER,
         activation: str = "relu",
     ) -> None:
+        input_layer = input_layer.for_columns(n_features)
         dense = dense_blocks(rngs, input_layer.n_outputs(n_features), hidden, n_outputs)
         super().__init__({**dense, **input_layer.blocks(rngs, n_features)}, dtype)
         self.n_layers = len(hidden) + 1

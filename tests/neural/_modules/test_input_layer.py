@@ -100,6 +100,14 @@ def test_a_network_begins_nearly_as_a_plain_one():
             assert torch.equal(value, alone[name])
 
 
+def test_wide_tables_have_fewer_frequencies_for_each_column():
+    automatic = InputLayer.of("auto", True)
+    n_columns = (1, 32, 33, 81, 256, 257)
+    assert [automatic.for_columns(d).n_frequencies for d in n_columns] == [8, 8, 7, 3, 1, 0]
+    assert "frequency" not in network(automatic, d=300).weights
+    assert network(automatic, d=50).weights["frequency"].shape == (3, 50, 5, 1)
+
+
 def test_features_of_the_last_layer_have_passed_the_layer_in_front():
     x = rows().numpy()
     architecture = FeatureArchitecture.of((5, 4), None, InputLayer(3, True), "silu")
@@ -154,6 +162,7 @@ def test_few_of_many_columns_are_found():
     [
         ({"n_frequencies": -1}, ValueError, "`n_frequencies` must be at least 0, got -1"),
         ({"n_frequencies": 1.5}, TypeError, "`n_frequencies` must be an integer, got 1.5"),
+        ({"n_frequencies": "many"}, ValueError, "`n_frequencies` must be one of 'auto', got 'many'"),
         ({"input_scale": "yes"}, ValueError, "`input_scale` must be one of True, False, got 'yes'"),
         ({"activation": "tanh"}, ValueError, "`activation` must be one of 'relu', 'silu', got 'tanh'"),
     ],
