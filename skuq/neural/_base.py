@@ -55,7 +55,8 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
     A subclass stores the parameters named below, and writes ``_read``, which checks the data,
     ``_training_spec()``, what is trained, ``_learn_scaler(data, held_out)``, and ``_posterior(fit, data)``,
     the predictive object of the trained networks. It may override ``_architecture()``, where the network is
-    another one, ``_holds_out(spec)``, ``_check_data(spec, data)`` and ``_finish_fit(fit, data)``.
+    another one, ``_holds_out(spec)``, ``_check_data(spec, data)``, ``_row_factor(data)`` and
+    ``_finish_fit(fit, data)``.
 
     The way of a fit: `fit` reads the data; `fit_together` has each estimator make its `TrainingOptions` and
     its `FitPlan`, and gives those with equal options to `train`, where one `StackedNet` takes the steps;

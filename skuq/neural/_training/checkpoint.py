@@ -164,6 +164,7 @@ class KeepBestEpoch(Callback):
             for member_rows in torch.split(self._member_rows, step, dim=1):
                 rows = member_rows.clamp(max=len(y) - 1)  # the padding row has no features: any do
                 output = module.forward_members(X[rows].transpose(1, 2))
+                # the same for all scores, as fits of another kind of target are trained in another net
                 parts = self._scoring_rows[0].score.averaged_parts(output)
                 totals = totals or [y.new_zeros(len(y) + 1) for _ in parts]
                 for total, part in zip(totals, parts, strict=True):
