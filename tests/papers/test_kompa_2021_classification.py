@@ -11,6 +11,10 @@ import pandas as pd
 import pytest
 from scipy import ndimage
 from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
+
+from skuq.model_selection import shift_curve
+from skuq.prediction import prediction_set
 
 for package in ("torch", "skorch"):
     pytest.importorskip(package)
@@ -228,6 +232,21 @@ def test_members_of_a_convolutional_ensemble_have_seeds_that_no_other_run_has(st
     setting = study.Setting("LeNet", members=3)
     seeds = [model.random_state for run in range(4) for model in study.networks("ensemble", setting, run)]
     assert seeds == list(range(12))
+
+
+def test_a_network_gives_the_same_numbers_through_shift_curve_and_predict_entropy(study, digits):
+    X, y = study.images(np.load(digits / "other" / "mnist_train60k.npz"), slice(0, 300))
+    setting = study.Setting(epochs=3, batch_size=32, members=2)
+    (model,) = (each.fit(X, y) for each in study.networks("ensemble", setting, 0))
+    rows = np.arange(300)
+    options = {"severities": [15], "scoring": ["set_coverage", "set_size"], "cv": [(rows, rows)]}
+    curve = shift_curve(FrozenEstimator(model), X, y, shift=study.rotate, **options)
+    members = model.predict_members(study.rotate(X, 15))
+    sets = prediction_set(members.mean(axis=1), 0.9)
+    assert curve["set_size"][0, 0] == pytest.approx(sets.sum(axis=1).mean())
+    assert curve["set_coverage"][0, 0] == pytest.approx(sets[rows, y].mean())
+    entropies = model.predict_entropy(study.rotate(X, 15))
+    assert study.mutual_information(members) == pytest.approx(entropies.epistemic.mean(), rel=1e-6)
 
 
 def test_lenet_is_the_network_of_the_paper(study):
