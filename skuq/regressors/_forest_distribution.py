@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from skuq._sklearn_compat import safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._validation import check_random_state
+from skuq._validation import check_random_state, effective_rows
 from skuq.distributions import Distribution, Quantiles, concat
 from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._row_sets import rows_outside
@@ -155,9 +155,11 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return 2
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
+        effective_rows(data.sample_weight, len(data))  # ranks need repetitions, so relative weights raise
         self._learn(data, progress)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
+        effective_rows(data.sample_weight, len(data))
         out_of_bag = self._learn(data, progress)
         count = out_of_bag.oob.sum(axis=1)
         rows = np.flatnonzero(count > 0)
@@ -239,7 +241,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         dists = []
         for part in parts:
             helper = clone(self).set_params(random_state=int(rng.randint(MAX_SEED)))
-            helper._fit(data.take(rows_outside(part, len(data))), NO_PROGRESS)
+            helper._learn(data.take(rows_outside(part, len(data))), NO_PROGRESS)
             dists.append(helper._predict_dist(safe_indexing(data.X, part)))
         return concat(dists), order
 

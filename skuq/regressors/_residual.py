@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 
 from skuq._sklearn_compat import is_pairwise
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import check_option, check_random_state
+from skuq._validation import check_option, check_random_state, effective_rows
 from skuq.distributions import Distribution, Normal, StudentT
 from skuq.prediction._cross_fit import CrossFit, cross_fit, resolve_cv, split_rows
 from skuq.prediction._failures import located
@@ -218,6 +218,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
         check_option(self.shape, "shape", ("empirical", "normal"))
         check_option(self.shrink, "shrink", (True, False))
+        effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
         rng = check_random_state(self.random_state)
         fold_seed, model_seed, scale_seed = rng.randint(MAX_SEED, size=3).tolist()
         estimator = seeded_clone(self.estimator, model_seed, self.random_state)

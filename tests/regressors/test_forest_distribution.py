@@ -330,6 +330,17 @@ def test_rows_without_weight_do_not_matter():
     assert np.allclose(model.fit(X, y, sample_weight=weight).predict_quantiles(X, [0.1, 0.9]), before)
 
 
+def test_relative_weights_raise_since_weights_are_numbers_of_rows():
+    X, y = linear_world(60)
+    model = ForestDistributionRegressor(RandomForestRegressor(6), random_state=0)
+    for fit in (model.fit, model.fit_transform):
+        with pytest.raises(ValueError, match="counts repetitions"):
+            fit(X, y, sample_weight=np.full(60, 1 / 60))
+    # their mean is 1, though not that of the rows left when some are refitted without
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, 60)
+    assert len(model.fit_transform(X, y, sample_weight=weight * 60 / weight.sum())) == 60
+
+
 def test_missing_values_are_left_to_the_forest():
     X, y = heteroscedastic_world(150)
     X[::7, 1] = np.nan

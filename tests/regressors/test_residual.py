@@ -236,6 +236,13 @@ def test_weights_reach_both_models():
         ResidualRegressor(LinearRegression(), KNeighborsRegressor()).fit(X, y, sample_weight=weight + 1)
 
 
+@pytest.mark.parametrize("shape", ["empirical", "normal"])
+def test_relative_weights_raise(shape):
+    X, y = exponential_world(60)
+    with pytest.raises(ValueError, match="counts repetitions"):
+        ResidualRegressor(Ridge(), shape=shape).fit(X, y, sample_weight=np.full(60, 1 / 60))
+
+
 def test_an_exact_model_is_a_point_mass():
     X = np.arange(20.0).reshape(-1, 1)
     model = ResidualRegressor(KNeighborsRegressor(1), cv=2).fit(np.zeros_like(X), np.full(20, 5.0))
