@@ -17,7 +17,6 @@ from skuq.prediction._failures import located
 from skuq.prediction._fit_metadata import weights_for
 from skuq.prediction._point import point_predict
 from skuq.prediction._random import MAX_SEED, seeded_clone
-from skuq.prediction._row_sets import row_mask
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
@@ -28,6 +27,7 @@ from skuq.regressors._fold_groups import (
     fit_fold_groups,
     is_partition,
     learning_curve_factor,
+    trained_on_by_all,
 )
 from skuq.regressors._log_scale_regressor import (
     LogScaleRegressor,
@@ -297,12 +297,13 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         model = self._scale_model(seed)
         # the default model needs half of the rows; another one is the better the more rows it has
         n_groups = len(folds) if self._features is None else 2
+        any_folds = KFold(min(5, len(pairs)), shuffle=True, random_state=seed)
         params = weights_for(model, pairs.sample_weight, "scale_estimator")
         fit = cross_fit(
             model,
             inputs,
             pairs.target_of(model, target),
-            cv=_groups_of_pairs(folds, n, n_groups) or KFold(5, shuffle=True, random_state=seed),
+            cv=_groups_of_pairs(folds, n, n_groups) or any_folds,
             params=params,
             n_jobs=self.n_jobs,
             predict=point_predict if self._features is None else LogScaleRegressor.predict_both,
@@ -381,16 +382,15 @@ class ResidualRegressor(BaseUncertaintyRegressor):
 def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
     """Return groups of folds as positions among the tested pairs, each with the pairs to train on.
 
-    The pairs that a group may train on are those of rows that all of its folds train on, so that groups of
-    rows stay together and time stays ordered. A group without any is left out.
+    The pairs that a group may train on are those of rows that all of its folds train on. A group without any
+    is left out.
     """
     rows = np.concatenate([test for _, test in folds])
     starts = np.concatenate([[0], np.cumsum([len(test) for _, test in folds])])
     groups = []
     for members in np.array_split(np.arange(len(folds)), n_groups):
         if len(members):
-            common = np.logical_and.reduce([row_mask(folds[k][0], n) for k in members])
-            trainable = np.flatnonzero(common[rows])
+            trainable = np.flatnonzero(trained_on_by_all(folds, members, n)[rows])
             if len(trainable) >= 2:
                 groups.append((trainable, np.arange(starts[members[0]], starts[members[-1] + 1])))
     return groups

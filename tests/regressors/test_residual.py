@@ -260,6 +260,15 @@ def test_bad_shape_and_cv():
         ResidualRegressor(LinearRegression(), cv="five").fit(X, y)
 
 
+@pytest.mark.parametrize("effort", ["low", "standard", "high"])
+def test_two_rows_need_two_folds(effort):
+    X, y = exponential_world(2)
+    model = ResidualRegressor(Ridge(), effort=effort, random_state=0)
+    with pytest.raises(ValueError, match=r"`cv` must give at most one fold a row, got [35] folds of 2 rows"):
+        model.fit(X, y)
+    assert np.isfinite(model.set_params(cv=2).fit_transform(X, y).interval()).all()
+
+
 def test_a_seed_of_ones_own_is_kept():
     X, y = exponential_world(100)
     forest = RandomForestRegressor(5, random_state=11)
