@@ -27,7 +27,7 @@ from skuq.prediction._fit_metadata import routed_groups, router_for, weight_para
 from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData, read_training
-from skuq.regressors._pool.criterion import COMBINATIONS, Pool
+from skuq.regressors._pool.criterion import COMBINATIONS, Pool, mean_and_error
 from skuq.regressors._pool.members import fit_pool, is_dropped, named_members
 from skuq.regressors._progress import Progress
 from skuq.regressors._recalibrated import check_recalibrator, fit_recalibrator
@@ -361,16 +361,9 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         for inside, weights in zip(masks, fold_weights, strict=True):
             pooled[inside] = pool.scores(weights, inside)
         scores = np.column_stack([pool.crps, pooled])
-        repetitions = pool.repetitions
-        total = repetitions.sum()
-        difference = scores - pooled[:, np.newaxis]
-        mean = repetitions @ difference / total
-        variance = repetitions @ (difference - mean) ** 2 / max(total - 1, 1)
-        columns = {
-            "crps": repetitions @ scores / total,
-            "difference": mean,
-            "standard_error": np.sqrt(variance / total),
-        }
+        crps, _ = mean_and_error(scores, pool.repetitions)
+        difference, error = mean_and_error(scores - pooled[:, np.newaxis], pool.repetitions, ddof=1)
+        columns = {"crps": crps, "difference": difference, "standard_error": error}
         return pd.DataFrame(columns, index=pd.Index([*self._members(), "pool"], name="forecast"))
 
     # ---------------------------------------------------------------------------- prediction
