@@ -108,12 +108,15 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     Prefer a forest with ``min_samples_leaf`` of 5 or more where the epistemic part is of interest.
 
     `predict` is the prediction of the forest; the corrected mean is that of `predict_dist`.
-    `fit_transform` gives the out-of-bag distributions at the cost of `fit`; rows that every tree has drawn,
+    `fit_transform` gives the out-of-bag distributions without another fit; rows that every tree has drawn,
     of which there are hardly any with 50 trees, are predicted by another forest fitted without them.
 
-    Cost: one fit. Calibration takes :math:`O(n m B)` with :math:`m \le 5000` out-of-bag rows, and predictions
-    the leaf look-ups. The fitted model keeps the leaf of each row in each tree, O(n B); weights are computed
-    in blocks of rows.
+    Cost: one fit, and the residuals around m rows, :math:`O(m n B)` or less where leaves are small. `fit`
+    calibrates on :math:`m \le 5000` out-of-bag rows, `fit_transform` needs all :math:`m = n`: with 12 000
+    rows, `fit` takes 1.4 and `fit_transform` 1.5 times the time of a forest of 100 full trees, but 1.4 and
+    3.5 seconds around one of 50 trees with leaves of 20 rows, itself fitted in 0.2. Predictions take the leaf
+    look-ups. The fitted model keeps the leaf of each row in each tree, O(n B), `fit` several such tables;
+    weights are computed in blocks of rows.
 
     References
     ----------

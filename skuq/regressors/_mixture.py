@@ -129,9 +129,11 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     `fit_transform` gives each row the out-of-fold forecasts of its members, pooled by weights and
     recalibrated by a recalibrator from the other folds. It needs a ``cv`` that tests every row once.
 
-    Cost: with an int for ``cv``, one `fit_transform` of each member that is a skuq regressor, hardly more
-    than a fit for those that have it out of bag, and ``cv + 1`` fits of others. Given weights without a
-    recalibrator cost one fit a member.
+    Cost: with an int for ``cv``, one `fit_transform` of each member that is a skuq regressor, and
+    ``cv + 1`` fits of others. Members that have it out of bag need no further fit for it; a forest with large
+    leaves takes time in proportion to the square of the number of rows, see `ForestDistributionRegressor`.
+    Given weights without a recalibrator cost one fit a member. Memory for the weights of n rows and m members
+    is :math:`O(n m^2)` with "linear" and :math:`O(50 n m)` with "quantiles".
 
     References
     ----------

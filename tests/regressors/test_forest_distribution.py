@@ -89,7 +89,9 @@ def test_weights_for_training_rows_come_from_their_out_of_bag_trees_without_the_
     assert np.allclose(average, expected @ rows.residual)
 
 
-def test_residuals_around_a_row_come_from_trees_that_have_drawn_neither_row(small_forest):
+@pytest.mark.parametrize("dense", [0, 1e9], ids=["pair by pair", "products of matrices"])
+def test_residuals_around_a_row_come_from_trees_that_have_drawn_neither_row(small_forest, dense, monkeypatch):
+    monkeypatch.setattr("skuq.regressors._forest.out_of_bag._DENSE", dense)
     _, y, _, _, counts, rows = small_forest
     weights = rows.local.of_training(rows.leaves, rows.oob, np.arange(40), np.ones(40)).toarray()
     mean, scale = rows.around(np.arange(40))
