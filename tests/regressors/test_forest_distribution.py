@@ -243,7 +243,7 @@ def test_intervals_cover_at_their_nominal_coverage(name):
     assert 0.87 < np.mean(covered) < 0.93
 
 
-def test_full_trees_in_one_dimension_do_not_flatter_themselves():
+def test_intervals_of_full_trees_in_one_dimension_cover_at_their_nominal_coverage():
     covered = []
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -406,6 +406,7 @@ def test_one_tree_that_leaves_too_few_rows_raises():
         (RandomForestRegressor(), GroupKFold(5), "residual"),
         (RandomForestRegressor(bootstrap=False), 5, "residual"),
         (BaggingRegressor(LinearRegression(), 50), 5, "residual"),
+        (GridSearchCV(RandomForestRegressor(), {"max_features": [0.5]}), 5, "residual"),
         (BaggingRegressor(LeastSquaresRegressor(), 50), 5, "recalibrated"),
     ],
 )
