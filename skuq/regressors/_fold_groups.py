@@ -96,7 +96,7 @@ def fit_fold_groups(
     estimator : estimator
         The mean model.
     data : TrainingData of n rows
-        What it learns from.
+        Training rows.
     folds : list of (train, test)
         A partition of the rows.
     pairs : bool

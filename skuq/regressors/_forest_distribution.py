@@ -73,8 +73,9 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     of x, divided by the number of training rows in that leaf (equations 3 and 4 of [1]_). With the
     out-of-bag residuals :math:`r_j`, weighted around x as in [2]_:
 
-    1. The mean is :math:`\mu(x) = \bar t(x) + \beta \sum_j w_j(x) r_j`. Averages over leaves flatten what
-       they average; the residuals around x are what is missing. The slope :math:`\beta` is estimated from
+    1. The mean is :math:`\mu(x) = \bar t(x) + \beta \sum_j w_j(x) r_j`. Averages over leaves are
+       too flat where the regression function varies inside of them; the residuals around x show by how much.
+       The slope :math:`\beta` is estimated from
        out-of-bag rows and shrunk by its standard error, and is 0 where the residuals are noise.
     2. The scale :math:`s(x)` is the mean of :math:`|r_j - \beta \sum_k w_k(x_j) r_k|` with weights
        :math:`w_j(x)`, plus a tenth of its overall mean. The standardised residuals of the out-of-bag

@@ -63,10 +63,10 @@ it astray: 90 % intervals of 300 rows behind StdScalingRecalibrator would cover 
 class ResidualRegressor(BaseUncertaintyRegressor):
     r"""A mean model with a model of how far off it is, and the residuals' own shape.
 
-    It answers how far off any regressor may be at each x, from the errors it makes on rows it has
-    not seen: a second model learns their size, and what is left, the standardised errors, gives the
-    shape, skewed or heavy-tailed as it is. Prefer `BootstrapRegressor` to separate epistemic uncertainty
-    from noise, `MultiQuantileRegressor` where the shape itself changes with x.
+    The distribution of the errors of any regressor at each x, from those on held-out rows: a second model
+    predicts their size, and the standardised errors have a common shape, which may be skewed or heavy-tailed.
+    Prefer `BootstrapRegressor` to separate epistemic uncertainty from noise, `MultiQuantileRegressor` where
+    the shape itself changes with x.
 
     Parameters
     ----------
@@ -79,9 +79,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         out of fold. Their columns are those of X, categories as integers, and the point prediction; where X
         is sparse, text or images, the point prediction alone.
     effort : {"low", "standard", "high"}, default="standard"
-        How much computation the result is worth. "low" has 3 folds, "standard" 5. "high" has 5, and also
-        fits a model for each pair of folds: with these, the location becomes a weighted mean of the model's
-        own prediction and the average of the folds' models, as far as that is more accurate out of fold.
+        Amount of computation. "low" has 3 folds, "standard" 5. "high" has 5, and also fits a model without
+        each pair of folds (with more than five folds, only of those at most two apart in a circle): with
+        these, the location becomes a weighted mean of the model's own prediction and the average of the
+        folds' models, as far as that is more accurate out of fold.
     shape : {"empirical", "normal"}, default="empirical"
         "empirical" takes the shape of the standardised residuals; "normal" the Gaussian one, for few
         rows.
@@ -150,11 +151,16 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     row's neighbours, whose mean models are trained on that row's own error: around fully grown trees in one
     dimension, 90 % intervals would cover 73 %. The default model averages over many rows.
 
+    `predict` is the prediction of ``estimator_`` at any effort; with "high",
+    ``predict_dist(X).mean()`` includes the average of the folds' models, and is the more accurate one.
+
     `fit_transform` gives the out-of-fold location and scale; the shape, which is common to all rows,
     comes from all of them. It needs a ``cv`` that tests every row once.
 
     Cost, in fits of the mean model by their share of the rows: 3.7 with "low", 5.8 with "standard", 11 with
-    "high"; and one fit of the default scale model, five of another. With "high", a prediction costs 6.
+    "high"; and one fit of the default scale model, five of another. With "high", a prediction costs 6. For
+    k folds, five or more, given by ``cv``, the fits are about k + 1, with "high" 3 k - 4, and a prediction
+    then costs k + 1.
 
     Weights count as repetitions in both models, but the boosting in the default scale model has at least 20
     rows in a leaf, whatever their weights.

@@ -189,7 +189,7 @@ def test_time_order_is_kept_in_the_scale_model_too():
     assert len(seen) == 4  # three folds have earlier residuals to learn from, and the final model
 
 
-def test_a_finished_model_is_left_alone():
+def test_a_finished_model_is_not_refitted():
     X, y = exponential_world(600)
     finished = GradientBoostingRegressor(random_state=0).fit(X[:300], y[:300])
     model = ResidualRegressor(FrozenEstimator(finished), LinearRegression(), random_state=0)
@@ -291,11 +291,20 @@ class CountedTree(DecisionTreeRegressor):
         return super().fit(X, y, sample_weight)
 
 
-@pytest.mark.parametrize(("effort", "most"), [("low", 3.7), ("standard", 6.0), ("high", 11.0)])
-def test_fits_by_rows(effort, most):
+@pytest.mark.parametrize(
+    ("effort", "cv", "most"),
+    [
+        ("low", None, 3.7),
+        ("standard", None, 6.0),
+        ("high", None, 11.0),
+        ("standard", 10, 11),
+        ("high", 10, 26),
+    ],
+)
+def test_fits_by_rows(effort, cv, most):
     X, y = exponential_world(200)
     CountedTree.rows.clear()
-    ResidualRegressor(CountedTree(min_samples_leaf=10), effort=effort, random_state=0).fit(X, y)
+    ResidualRegressor(CountedTree(min_samples_leaf=10), effort=effort, cv=cv, random_state=0).fit(X, y)
     assert sum(CountedTree.rows) <= most * 200
     assert sum(CountedTree.rows) > (most - 1) * 200
 
