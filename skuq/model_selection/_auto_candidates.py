@@ -35,7 +35,8 @@ def default_estimators(
         Unfitted:
 
         - "boosting": `UncertaintyRegressor` around gradient boosting;
-        - "forest": `UncertaintyRegressor` around a random forest, at the cost of one fit;
+        - "forest": `UncertaintyRegressor` around a random forest, which takes one fit, in a pool about half
+          as long again for its out-of-bag rows;
         - "deep_ensemble": `~skuq.neural.DeepEnsembleRegressor`, where torch and skorch are installed.
 
     See Also

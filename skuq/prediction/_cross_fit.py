@@ -195,6 +195,12 @@ def cross_fit(
 
 def split_rows(splitter: Any, X: Any, y: Any, groups: Any) -> list[Split]:
     """Return the folds as index arrays, with at least one row on either side."""
+    n = count_rows(X)
+    if isinstance(splitter, KFold) and splitter.n_splits > n:
+        raise ValueError(
+            f"`cv` must give at most one fold a row, got {splitter.n_splits} folds of {n} rows; by default, "
+            "their number is fixed or that of `effort`. Set a smaller one, such as `cv=2`."
+        )
     if groups is None:
         if splitter_needs_groups(splitter):
             raise ValueError(
@@ -210,7 +216,6 @@ def split_rows(splitter: Any, X: Any, y: Any, groups: Any) -> list[Split]:
         )
     else:
         pairs = splitter.split(X, y, groups)
-    n = count_rows(X)
     splits = [(_as_rows(train, n), _as_rows(test, n)) for train, test in pairs]
     if not splits or any(not len(train) or not len(test) for train, test in splits):
         raise ValueError(

@@ -26,12 +26,12 @@ _ROUNDING = 8
 class QuantileShiftRecalibrator(BaseRecalibrator):
     r"""Shift each quantile so that the share of targets below it is its level.
 
-    It answers how far the 5 %, 50 % and 95 % quantiles of a model lie off, and moves each of them by its own
-    distance, as conformalized quantile regression moves the two bounds of one interval [1]_. Tails are learnt
-    from the calibration rows as far out as these reach, mostly further than the model's own quantiles. It
-    suits quantile regression, whose intervals are too short on new rows. Prefer `IsotonicRecalibrator` where
-    a smooth density is needed, `StdScalingRecalibrator` with fewer than about 50 rows or where the point
-    prediction must not change, and `ConformalRecalibrator` for a guarantee.
+    Each quantile, such as those at 5 %, 50 % and 95 %, is moved by its own distance, as conformalized
+    quantile regression moves the two bounds of one interval [1]_. Tails are learnt from the calibration rows
+    as far out as these reach, mostly further than the model's own quantiles. It suits quantile regression,
+    whose intervals are too short on new rows. Prefer `IsotonicRecalibrator` where a smooth density is needed,
+    `StdScalingRecalibrator` with fewer than about 50 rows or where the point prediction must not change, and
+    `ConformalRecalibrator` for a guarantee.
 
     Parameters
     ----------

@@ -232,8 +232,8 @@ class BaseUncertaintyRegressor(
         Returns
         -------
         y_pred : ndarray of shape (n,)
-            The wrapped model's own prediction where there is one, else the distribution's mean; in
-            the units of y.
+            The wrapped model's own prediction where there is one, else the distribution's mean, as where
+            the model is fitted at several quantiles; in the units of y.
         y_std : ndarray of shape (n,)
             Only with `return_std`; in the units of y.
         """

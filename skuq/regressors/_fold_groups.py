@@ -8,6 +8,7 @@ average of the folds' models gains over a single one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,14 @@ from skuq.prediction._point import point_predict
 from skuq.prediction._row_sets import row_mask
 from skuq.regressors._fit_inputs import TrainingData
 
-__all__ = ["FoldGroups", "averaging_weight", "fit_fold_groups", "is_partition", "learning_curve_factor"]
+__all__ = [
+    "FoldGroups",
+    "averaging_weight",
+    "fit_fold_groups",
+    "is_partition",
+    "learning_curve_factor",
+    "trained_on_by_all",
+]
 
 Folds = list[tuple[IntArray, IntArray]]
 
@@ -60,6 +68,11 @@ def is_partition(folds: Folds, n: int) -> bool:
     return len(tested) == n and bool(row_mask(tested, n).all())
 
 
+def trained_on_by_all(folds: Folds, group: Iterable[int], n: int) -> BoolArray:
+    """Return which of n rows every fold of a group trains on: groups of rows stay together, time in order."""
+    return np.asarray(np.logical_and.reduce([row_mask(folds[k][0], n) for k in group]))
+
+
 def _groups(k: int, *, pairs: bool) -> list[tuple[int, ...]]:
     """Return the groups of k folds that are left out together.
 
@@ -83,7 +96,7 @@ def fit_fold_groups(
     estimator : estimator
         The mean model.
     data : TrainingData of n rows
-        What it learns from.
+        Training rows.
     folds : list of (train, test)
         A partition of the rows.
     pairs : bool
@@ -100,8 +113,7 @@ def fit_fold_groups(
     splits = []
     for group in _groups(len(folds), pairs=pairs):
         test = np.concatenate([folds[g][1] for g in group])
-        common = np.logical_and.reduce([row_mask(folds[g][0], n) for g in group])
-        train = np.flatnonzero(common)
+        train = np.flatnonzero(trained_on_by_all(folds, group, n))
         if len(train) >= 2:
             splits.append((train, test))
     if not splits:

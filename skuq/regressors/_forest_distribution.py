@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from skuq._sklearn_compat import safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._validation import check_random_state
+from skuq._validation import check_random_state, effective_rows
 from skuq.distributions import Distribution, Quantiles, concat
 from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._row_sets import rows_outside
@@ -73,8 +73,9 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     of x, divided by the number of training rows in that leaf (equations 3 and 4 of [1]_). With the
     out-of-bag residuals :math:`r_j`, weighted around x as in [2]_:
 
-    1. The mean is :math:`\mu(x) = \bar t(x) + \beta \sum_j w_j(x) r_j`. Averages over leaves flatten what
-       they average; the residuals around x are what is missing. The slope :math:`\beta` is estimated from
+    1. The mean is :math:`\mu(x) = \bar t(x) + \beta \sum_j w_j(x) r_j`. Averages over leaves are
+       too flat where the regression function varies inside of them; the residuals around x show by how much.
+       The slope :math:`\beta` is estimated from
        out-of-bag rows and shrunk by its standard error, and is 0 where the residuals are noise.
     2. The scale :math:`s(x)` is the mean of :math:`|r_j - \beta \sum_k w_k(x_j) r_k|` with weights
        :math:`w_j(x)`, plus a tenth of its overall mean. The standardised residuals of the out-of-bag
@@ -108,12 +109,15 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     Prefer a forest with ``min_samples_leaf`` of 5 or more where the epistemic part is of interest.
 
     `predict` is the prediction of the forest; the corrected mean is that of `predict_dist`.
-    `fit_transform` gives the out-of-bag distributions at the cost of `fit`; rows that every tree has drawn,
+    `fit_transform` gives the out-of-bag distributions without another fit; rows that every tree has drawn,
     of which there are hardly any with 50 trees, are predicted by another forest fitted without them.
 
-    Cost: one fit. Calibration takes :math:`O(n m B)` with :math:`m \le 5000` out-of-bag rows, and predictions
-    the leaf look-ups. The fitted model keeps the leaf of each row in each tree, O(n B); weights are computed
-    in blocks of rows.
+    Cost: one fit, and the residuals around m rows, :math:`O(m n B)` or less where leaves are small. `fit`
+    calibrates on :math:`m \le 5000` out-of-bag rows, `fit_transform` needs all :math:`m = n`: with 12 000
+    rows, `fit` takes 1.4 and `fit_transform` 1.5 times the time of a forest of 100 full trees, but 1.4 and
+    3.5 seconds around one of 50 trees with leaves of 20 rows, itself fitted in 0.2. Predictions take the leaf
+    look-ups. The fitted model keeps the leaf of each row in each tree, O(n B), `fit` several such tables;
+    weights are computed in blocks of rows.
 
     References
     ----------
@@ -155,9 +159,11 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return 2
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
+        effective_rows(data.sample_weight, len(data))  # ranks need repetitions, so relative weights raise
         self._learn(data, progress)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
+        effective_rows(data.sample_weight, len(data))
         out_of_bag = self._learn(data, progress)
         count = out_of_bag.oob.sum(axis=1)
         rows = np.flatnonzero(count > 0)
@@ -239,7 +245,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         dists = []
         for part in parts:
             helper = clone(self).set_params(random_state=int(rng.randint(MAX_SEED)))
-            helper._fit(data.take(rows_outside(part, len(data))), NO_PROGRESS)
+            helper._learn(data.take(rows_outside(part, len(data))), NO_PROGRESS)
             dists.append(helper._predict_dist(safe_indexing(data.X, part)))
         return concat(dists), order
 

@@ -1,6 +1,10 @@
 """Which method gives an estimator its distribution, with the evidence: one table, in order of preference.
 
 `UncertaintyRegressor` takes the first rule that applies; the documentation prints the table.
+
+No rule depends on the number of rows. That was measured, and is unnecessary: the CRPS of "forest" relative to
+"residual" is 0.94, 0.94 and 0.92 with 60, 150 and up to 1500 training rows, and recalibrated quantiles are no
+worse than those as fitted with 100 rows.
 """
 
 from __future__ import annotations
@@ -108,7 +112,8 @@ METHOD_RULES = (
         applies=lambda estimator, _: configured_levels(estimator) is not None,
         fits="6, of 11 levels each",
         evidence="90 % intervals of LightGBM cover 78 % as fitted, 90 % recalibrated; CRPS 0.99 of as "
-        "fitted, interval score 0.93",
+        "fitted, interval score 0.93; on ten other data sets with 100 training rows, CRPS 1.00 of as fitted "
+        "and coverage 91.5 %",
     ),
     MethodRule(
         method="forest",
@@ -121,8 +126,10 @@ METHOD_RULES = (
     ),
     MethodRule(
         method="residual",
-        estimators="all others; a forest in a Pipeline, whose steps before it may be fitted to the target; a "
-        "quantile loss inside a search, BaggingRegressor or TransformedTargetRegressor",
+        estimators="all others; a forest in a Pipeline, whose steps before it may be fitted to the target, "
+        "or in a search (better is a search outside: ``GridSearchCV(UncertaintyRegressor(forest), "
+        "{'estimator__max_features': ...})``); a quantile loss inside a search, BaggingRegressor or "
+        "TransformedTargetRegressor",
         applies=lambda estimator, _: True,
         fits="5.8",
         evidence="applies to every regressor",

@@ -27,7 +27,7 @@ from skuq.prediction._fit_metadata import routed_groups, router_for, weight_para
 from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData, read_training
-from skuq.regressors._pool.criterion import COMBINATIONS, Pool
+from skuq.regressors._pool.criterion import COMBINATIONS, Pool, mean_and_error
 from skuq.regressors._pool.members import fit_pool, is_dropped, named_members
 from skuq.regressors._progress import Progress
 from skuq.regressors._recalibrated import check_recalibrator, fit_recalibrator
@@ -129,9 +129,11 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     `fit_transform` gives each row the out-of-fold forecasts of its members, pooled by weights and
     recalibrated by a recalibrator from the other folds. It needs a ``cv`` that tests every row once.
 
-    Cost: with an int for ``cv``, one `fit_transform` of each member that is a skuq regressor, hardly more
-    than a fit for those that have it out of bag, and ``cv + 1`` fits of others. Given weights without a
-    recalibrator cost one fit a member.
+    Cost: with an int for ``cv``, one `fit_transform` of each member that is a skuq regressor, and
+    ``cv + 1`` fits of others. Members that have it out of bag need no further fit for it; a forest with large
+    leaves takes time in proportion to the square of the number of rows, see `ForestDistributionRegressor`.
+    Given weights without a recalibrator cost one fit a member. Memory for the weights of n rows and m members
+    is :math:`O(n m^2)` with "linear" and :math:`O(50 n m)` with "quantiles".
 
     References
     ----------
@@ -361,16 +363,9 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         for inside, weights in zip(masks, fold_weights, strict=True):
             pooled[inside] = pool.scores(weights, inside)
         scores = np.column_stack([pool.crps, pooled])
-        repetitions = pool.repetitions
-        total = repetitions.sum()
-        difference = scores - pooled[:, np.newaxis]
-        mean = repetitions @ difference / total
-        variance = repetitions @ (difference - mean) ** 2 / max(total - 1, 1)
-        columns = {
-            "crps": repetitions @ scores / total,
-            "difference": mean,
-            "standard_error": np.sqrt(variance / total),
-        }
+        crps, _ = mean_and_error(scores, pool.repetitions)
+        difference, error = mean_and_error(scores - pooled[:, np.newaxis], pool.repetitions, ddof=1)
+        columns = {"crps": crps, "difference": difference, "standard_error": error}
         return pd.DataFrame(columns, index=pd.Index([*self._members(), "pool"], name="forecast"))
 
     # ---------------------------------------------------------------------------- prediction

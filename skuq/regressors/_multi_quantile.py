@@ -35,9 +35,9 @@ DEFAULT_LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 class MultiQuantileRegressor(BaseUncertaintyRegressor):
     """A distribution from quantile regression at several levels.
 
-    It answers how the whole distribution changes with x, width, skewness and tails, without an
-    assumed shape. Prefer `ResidualRegressor` with few rows, since the outer levels rest on few, and
-    where far tails or a density matter.
+    The whole distribution may change with x, in width, skewness and tails, without an assumed shape. Prefer
+    `ResidualRegressor` with few rows, since the outer levels rest on few, and where far tails or a density
+    matter.
 
     Parameters
     ----------
@@ -79,7 +79,8 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     -----
     Quantiles fitted one by one may cross; each row is sorted, which never makes the pinball loss
     worse [1]_. Between the levels the distribution function is linear, outside it has exponential
-    tails; see `Quantiles`. The point prediction is the mean of that distribution.
+    tails; see `Quantiles`. The point prediction is the mean of that distribution; the level that the
+    ``estimator`` is set to is not used.
 
     Containers other than a Pipeline belong outside:
     ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``, as a decreasing transformation

@@ -28,10 +28,9 @@ __all__ = ["RecalibratedRegressor", "check_recalibrator", "fit_recalibrator"]
 class RecalibratedRegressor(BaseUncertaintyRegressor):
     """A probabilistic regressor, recalibrated on its own out-of-fold predictions.
 
-    It answers how to correct the intervals of a model that is overconfident or underconfident,
-    in one object and with all rows used for training. Prefer ``make_pipeline(regressor,
-    recalibrator)`` with a skuq regressor whose `fit_transform` is out of sample for less than the cost of
-    folds.
+    Corrects the intervals of a model that is overconfident or underconfident, in one object and with all rows
+    used for training. Prefer ``make_pipeline(regressor, recalibrator)`` with a skuq regressor whose
+    `fit_transform` is out of sample for less than the cost of folds.
 
     Parameters
     ----------

@@ -10,14 +10,13 @@ from sklearn.model_selection import KFold
 
 from skuq._sklearn_compat import is_pairwise
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import check_option, check_random_state
+from skuq._validation import check_option, check_random_state, effective_rows
 from skuq.distributions import Distribution, Normal, StudentT
 from skuq.prediction._cross_fit import CrossFit, cross_fit, resolve_cv, split_rows
 from skuq.prediction._failures import located
 from skuq.prediction._fit_metadata import weights_for
 from skuq.prediction._point import point_predict
 from skuq.prediction._random import MAX_SEED, seeded_clone
-from skuq.prediction._row_sets import row_mask
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
@@ -28,6 +27,7 @@ from skuq.regressors._fold_groups import (
     fit_fold_groups,
     is_partition,
     learning_curve_factor,
+    trained_on_by_all,
 )
 from skuq.regressors._log_scale_regressor import (
     LogScaleRegressor,
@@ -63,10 +63,10 @@ it astray: 90 % intervals of 300 rows behind StdScalingRecalibrator would cover 
 class ResidualRegressor(BaseUncertaintyRegressor):
     r"""A mean model with a model of how far off it is, and the residuals' own shape.
 
-    It answers how far off any regressor may be at each x, from the errors it makes on rows it has
-    not seen: a second model learns their size, and what is left, the standardised errors, gives the
-    shape, skewed or heavy-tailed as it is. Prefer `BootstrapRegressor` to separate epistemic uncertainty
-    from noise, `MultiQuantileRegressor` where the shape itself changes with x.
+    The distribution of the errors of any regressor at each x, from those on held-out rows: a second model
+    predicts their size, and the standardised errors have a common shape, which may be skewed or heavy-tailed.
+    Prefer `BootstrapRegressor` to separate epistemic uncertainty from noise, `MultiQuantileRegressor` where
+    the shape itself changes with x.
 
     Parameters
     ----------
@@ -79,9 +79,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         out of fold. Their columns are those of X, categories as integers, and the point prediction; where X
         is sparse, text or images, the point prediction alone.
     effort : {"low", "standard", "high"}, default="standard"
-        How much computation the result is worth. "low" has 3 folds, "standard" 5. "high" has 5, and also
-        fits a model for each pair of folds: with these, the location becomes a weighted mean of the model's
-        own prediction and the average of the folds' models, as far as that is more accurate out of fold.
+        Amount of computation. "low" has 3 folds, "standard" 5. "high" has 5, and also fits a model without
+        each pair of folds (with more than five folds, only of those at most two apart in a circle): with
+        these, the location becomes a weighted mean of the model's own prediction and the average of the
+        folds' models, as far as that is more accurate out of fold.
     shape : {"empirical", "normal"}, default="empirical"
         "empirical" takes the shape of the standardised residuals; "normal" the Gaussian one, for few
         rows.
@@ -150,11 +151,16 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     row's neighbours, whose mean models are trained on that row's own error: around fully grown trees in one
     dimension, 90 % intervals would cover 73 %. The default model averages over many rows.
 
+    `predict` is the prediction of ``estimator_`` at any effort; with "high",
+    ``predict_dist(X).mean()`` includes the average of the folds' models, and is the more accurate one.
+
     `fit_transform` gives the out-of-fold location and scale; the shape, which is common to all rows,
     comes from all of them. It needs a ``cv`` that tests every row once.
 
     Cost, in fits of the mean model by their share of the rows: 3.7 with "low", 5.8 with "standard", 11 with
-    "high"; and one fit of the default scale model, five of another. With "high", a prediction costs 6.
+    "high"; and one fit of the default scale model, five of another. With "high", a prediction costs 6. For
+    k folds, five or more, given by ``cv``, the fits are about k + 1, with "high" 3 k - 4, and a prediction
+    then costs k + 1.
 
     Weights count as repetitions in both models, but the boosting in the default scale model has at least 20
     rows in a leaf, whatever their weights.
@@ -218,6 +224,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
         check_option(self.shape, "shape", ("empirical", "normal"))
         check_option(self.shrink, "shrink", (True, False))
+        effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
         rng = check_random_state(self.random_state)
         fold_seed, model_seed, scale_seed = rng.randint(MAX_SEED, size=3).tolist()
         estimator = seeded_clone(self.estimator, model_seed, self.random_state)
@@ -296,12 +303,13 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         model = self._scale_model(seed)
         # the default model needs half of the rows; another one is the better the more rows it has
         n_groups = len(folds) if self._features is None else 2
+        any_folds = KFold(min(5, len(pairs)), shuffle=True, random_state=seed)
         params = weights_for(model, pairs.sample_weight, "scale_estimator")
         fit = cross_fit(
             model,
             inputs,
             pairs.target_of(model, target),
-            cv=_groups_of_pairs(folds, n, n_groups) or KFold(5, shuffle=True, random_state=seed),
+            cv=_groups_of_pairs(folds, n, n_groups) or any_folds,
             params=params,
             n_jobs=self.n_jobs,
             predict=point_predict if self._features is None else LogScaleRegressor.predict_both,
@@ -380,16 +388,15 @@ class ResidualRegressor(BaseUncertaintyRegressor):
 def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
     """Return groups of folds as positions among the tested pairs, each with the pairs to train on.
 
-    The pairs that a group may train on are those of rows that all of its folds train on, so that groups of
-    rows stay together and time stays ordered. A group without any is left out.
+    The pairs that a group may train on are those of rows that all of its folds train on. A group without any
+    is left out.
     """
     rows = np.concatenate([test for _, test in folds])
     starts = np.concatenate([[0], np.cumsum([len(test) for _, test in folds])])
     groups = []
     for members in np.array_split(np.arange(len(folds)), n_groups):
         if len(members):
-            common = np.logical_and.reduce([row_mask(folds[k][0], n) for k in members])
-            trainable = np.flatnonzero(common[rows])
+            trainable = np.flatnonzero(trained_on_by_all(folds, members, n)[rows])
             if len(trainable) >= 2:
                 groups.append((trainable, np.arange(starts[members[0]], starts[members[-1] + 1])))
     return groups

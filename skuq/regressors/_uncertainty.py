@@ -69,7 +69,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         - "conformal": `ConformalRegressor`, with guaranteed coverage; its ``partial_fit`` is
           ``estimator_.partial_fit``.
     effort : {"low", "standard", "high"}, default="standard"
-        How much computation the result is worth: with "residual" that of `ResidualRegressor`, with
+        Amount of computation: with "residual" that of `ResidualRegressor`, with
         "bootstrap" 20, 50 or 100 resamples, with the other methods that have folds 3, 5 or 10 of them.
         "native", "forest" and split conformal prediction have one fit at any effort.
     method_params : dict or None, default=None
@@ -119,9 +119,11 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     "forest"        forests and BaggingRegressor with 50 trees or more on bootstrap rows, if ``cv``
                     is no splitter, which may keep groups together or time in order
     "residual"      all others; a forest in a Pipeline, since steps before it may be fitted to the
-                    target (put `ForestDistributionRegressor` in the Pipeline if none is); a
-                    quantile loss inside a search, BaggingRegressor or TransformedTargetRegressor,
-                    for which see `MultiQuantileRegressor`
+                    target (put `ForestDistributionRegressor` in the Pipeline if none is), or in a
+                    search (better is a search outside:
+                    ``GridSearchCV(UncertaintyRegressor(forest), {"estimator__max_features": ...})``);
+                    a quantile loss inside a search, BaggingRegressor or
+                    TransformedTargetRegressor, for which see `MultiQuantileRegressor`
     ==============  ===============================================================================
 
     A posterior is exact under the assumptions of its model; the Bayesian ones take their estimated variances
@@ -139,6 +141,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
 
     Forests on bootstrap rows, a hundred trees, on eleven of these data sets with up to 1500 training rows:
     the CRPS of "forest" is 0.92 of that of "residual" (geometric mean), for one fit instead of 5.8.
+
+    Around a quantile loss, `predict` gives the mean of the distribution with "recalibrated" and "quantile":
+    the level that the loss is set to is not used. ``predict_quantiles(X, 0.9)`` gives the quantile at 90 %.
 
     Cost: that of the method's class; with "recalibrated" the number of folds plus one fit of the model.
 

@@ -266,10 +266,12 @@ class TestRowOrder:
         with pytest.raises(ValueError, match=message):
             cross_fit(BayesianRidge(), X, y, cv=cv)
 
-    def test_more_folds_than_rows(self, data):
+    def test_more_folds_than_rows_raise(self, data):
         X, y = data
-        with pytest.raises(ValueError, match="n_splits=5"):
-            cross_fit(BayesianRidge(), X[:3], y[:3], cv=5)
+        for cv in (4, KFold(4)):
+            with pytest.raises(ValueError, match=r"got 4 folds of 3 rows.*`effort`.*`cv=2`"):
+                cross_fit(BayesianRidge(), X[:3], y[:3], cv=cv)
+        assert len(cross_fit(LinearRegression(), X[:3], y[:3], cv=2, predict=point).estimators) == 2
 
 
 class TestRefusals:

@@ -89,7 +89,9 @@ def test_weights_for_training_rows_come_from_their_out_of_bag_trees_without_the_
     assert np.allclose(average, expected @ rows.residual)
 
 
-def test_residuals_around_a_row_come_from_trees_that_have_drawn_neither_row(small_forest):
+@pytest.mark.parametrize("dense", [0, 1e9], ids=["pair by pair", "products of matrices"])
+def test_residuals_around_a_row_come_from_trees_that_have_drawn_neither_row(small_forest, dense, monkeypatch):
+    monkeypatch.setattr("skuq.regressors._forest.out_of_bag._DENSE", dense)
     _, y, _, _, counts, rows = small_forest
     weights = rows.local.of_training(rows.leaves, rows.oob, np.arange(40), np.ones(40)).toarray()
     mean, scale = rows.around(np.arange(40))
@@ -241,7 +243,7 @@ def test_intervals_cover_at_their_nominal_coverage(name):
     assert 0.87 < np.mean(covered) < 0.93
 
 
-def test_full_trees_in_one_dimension_do_not_flatter_themselves():
+def test_intervals_of_full_trees_in_one_dimension_cover_at_their_nominal_coverage():
     covered = []
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -330,6 +332,17 @@ def test_rows_without_weight_do_not_matter():
     assert np.allclose(model.fit(X, y, sample_weight=weight).predict_quantiles(X, [0.1, 0.9]), before)
 
 
+def test_relative_weights_raise_since_weights_are_numbers_of_rows():
+    X, y = linear_world(60)
+    model = ForestDistributionRegressor(RandomForestRegressor(6), random_state=0)
+    for fit in (model.fit, model.fit_transform):
+        with pytest.raises(ValueError, match="counts repetitions"):
+            fit(X, y, sample_weight=np.full(60, 1 / 60))
+    # their mean is 1, though not that of the rows left when some are refitted without
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, 60)
+    assert len(model.fit_transform(X, y, sample_weight=weight * 60 / weight.sum())) == 60
+
+
 def test_missing_values_are_left_to_the_forest():
     X, y = heteroscedastic_world(150)
     X[::7, 1] = np.nan
@@ -393,6 +406,7 @@ def test_one_tree_that_leaves_too_few_rows_raises():
         (RandomForestRegressor(), GroupKFold(5), "residual"),
         (RandomForestRegressor(bootstrap=False), 5, "residual"),
         (BaggingRegressor(LinearRegression(), 50), 5, "residual"),
+        (GridSearchCV(RandomForestRegressor(), {"max_features": [0.5]}), 5, "residual"),
         (BaggingRegressor(LeastSquaresRegressor(), 50), 5, "recalibrated"),
     ],
 )

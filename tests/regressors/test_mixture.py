@@ -14,13 +14,14 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from skuq.distributions import Mixture, concat
+from skuq.distributions import Mixture, Normal, concat
 from skuq.exceptions import NoDecompositionError, NotProbabilisticError
 from skuq.metrics import crps_loss
 from skuq.prediction import predict_dist
 from skuq.prediction._cross_fit import cross_fit
 from skuq.recalibration import IdentityRecalibrator, StdScalingRecalibrator
 from skuq.regressors import (
+    BaseUncertaintyRegressor,
     ForestDistributionRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
@@ -123,6 +124,19 @@ def test_the_table_of_scores_has_standard_errors_of_the_differences():
     assert found.loc["pool", ["difference", "standard_error"]].tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("combine", ["linear", "quantiles"])
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_of_the_target_do_not_matter(combine, unit):
+    X, y = bent_world(80)
+    members = [("dummy", _WithSpread(DummyRegressor())), ("line", _WithSpread(Ridge()))]
+    model = MixtureRegressor(members, combine=combine, cv=FOLDS)
+    weights, table = (fitted := model.fit(X, y)).weights_, fitted.out_of_fold_crps_
+    model.fit(X, unit * y)
+    np.testing.assert_allclose(model.weights_, weights, atol=1e-3)
+    np.testing.assert_allclose(model.out_of_fold_crps_ / unit, table, rtol=1e-3)
+    assert table["standard_error"]["dummy"] > 0
+
+
 def test_members_of_weight_0_are_left_out_of_predictions():
     X, y = bent_world(60)
     model = MixtureRegressor([*TWO, ("other", BayesianRidge())], weights=[1, 1, 0]).fit(X, y)
@@ -223,6 +237,20 @@ class _Column(StandardScaler):
 
     def transform(self, X):
         return super().transform(X[:, [self.column]])
+
+
+class _WithSpread(BaseUncertaintyRegressor):
+    """A point model and the mean size of its residuals."""
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def _fit(self, data, progress):
+        self.estimator_ = clone(self.estimator).fit(data.X, data.y)
+        self.scale_ = np.abs(data.y - self.estimator_.predict(data.X)).mean()
+
+    def _predict_dist(self, X):
+        return Normal(self.estimator_.predict(X), self.scale_)
 
 
 def test_any_splitter_will_do_for_fit_and_a_partition_for_fit_transform():

@@ -191,7 +191,7 @@ def test_time_order_is_kept_in_the_scale_model_too():
     assert len(seen) == 4  # three folds have earlier residuals to learn from, and the final model
 
 
-def test_a_finished_model_is_left_alone():
+def test_a_finished_model_is_not_refitted():
     X, y = exponential_world(600)
     finished = GradientBoostingRegressor(random_state=0).fit(X[:300], y[:300])
     model = ResidualRegressor(FrozenEstimator(finished), LinearRegression(), random_state=0)
@@ -238,6 +238,13 @@ def test_weights_reach_both_models():
         ResidualRegressor(LinearRegression(), KNeighborsRegressor()).fit(X, y, sample_weight=weight + 1)
 
 
+@pytest.mark.parametrize("shape", ["empirical", "normal"])
+def test_relative_weights_raise(shape):
+    X, y = exponential_world(60)
+    with pytest.raises(ValueError, match="counts repetitions"):
+        ResidualRegressor(Ridge(), shape=shape).fit(X, y, sample_weight=np.full(60, 1 / 60))
+
+
 def test_an_exact_model_is_a_point_mass():
     X = np.arange(20.0).reshape(-1, 1)
     model = ResidualRegressor(KNeighborsRegressor(1), cv=2).fit(np.zeros_like(X), np.full(20, 5.0))
@@ -253,6 +260,15 @@ def test_bad_shape_and_cv():
         ResidualRegressor(LinearRegression(), cv=1).fit(X, y)
     with pytest.raises(TypeError, match="`cv` must be"):
         ResidualRegressor(LinearRegression(), cv="five").fit(X, y)
+
+
+@pytest.mark.parametrize("effort", ["low", "standard", "high"])
+def test_two_rows_need_two_folds(effort):
+    X, y = exponential_world(2)
+    model = ResidualRegressor(Ridge(), effort=effort, random_state=0)
+    with pytest.raises(ValueError, match=r"`cv` must give at most one fold a row, got [35] folds of 2 rows"):
+        model.fit(X, y)
+    assert np.isfinite(model.set_params(cv=2).fit_transform(X, y).interval()).all()
 
 
 def test_a_seed_of_ones_own_is_kept():
@@ -277,11 +293,20 @@ class CountedTree(DecisionTreeRegressor):
         return super().fit(X, y, sample_weight)
 
 
-@pytest.mark.parametrize(("effort", "most"), [("low", 3.7), ("standard", 6.0), ("high", 11.0)])
-def test_fits_by_rows(effort, most):
+@pytest.mark.parametrize(
+    ("effort", "cv", "most"),
+    [
+        ("low", None, 3.7),
+        ("standard", None, 6.0),
+        ("high", None, 11.0),
+        ("standard", 10, 11),
+        ("high", 10, 26),
+    ],
+)
+def test_fits_by_rows(effort, cv, most):
     X, y = exponential_world(200)
     CountedTree.rows.clear()
-    ResidualRegressor(CountedTree(min_samples_leaf=10), effort=effort, random_state=0).fit(X, y)
+    ResidualRegressor(CountedTree(min_samples_leaf=10), effort=effort, cv=cv, random_state=0).fit(X, y)
     assert sum(CountedTree.rows) <= most * 200
     assert sum(CountedTree.rows) > (most - 1) * 200
 

@@ -222,6 +222,13 @@ class HeavyTailed(Ridge):
         return StudentT(self.predict(X), 0.5, df=1.5)
 
 
+def test_around_a_quantile_loss_the_point_prediction_is_the_mean():
+    X, y = linear_world(200)
+    model = UncertaintyRegressor(QuantileRegressor(quantile=0.9, alpha=0), cv=3, random_state=0).fit(X, y)
+    assert np.mean(y < model.predict(X)) == pytest.approx(0.5, abs=0.1)
+    assert np.mean(y < model.predict_quantiles(X, 0.9)) == pytest.approx(0.9, abs=0.05)
+
+
 def test_where_no_factor_helps_the_levels_are_mapped():
     X, y = linear_world(300)
     front = UncertaintyRegressor(HeavyTailed(), random_state=0).fit(X, y)

@@ -22,6 +22,9 @@ __all__ = ["OutOfBag", "residual_slope"]
 _FLOOR = 0.1
 """Local mean absolute residuals are raised by this share of their mean: a few rows may agree by chance."""
 
+_DENSE = 64
+"""How many times faster a product of matrices is for each pair of rows than pairs one by one."""
+
 
 @dataclass(frozen=True, eq=False)
 class OutOfBag:
@@ -66,6 +69,15 @@ class OutOfBag:
     def order(self) -> IntArray:
         """Rows in increasing order of the target."""
         return np.argsort(self.y, kind="stable")
+
+    @cached_property
+    def _oob_count(self) -> FloatArray:
+        """1 where a tree has not drawn a row, else 0; sums over trees are exact in single precision."""
+        return self.oob.astype(np.float32)
+
+    @cached_property
+    def _oob_predictions(self) -> FloatArray:
+        return np.where(self.oob, self.predictions, 0.0)
 
     def corrected_residual(self, slope: float) -> FloatArray:
         """Return the residuals of the mean plus ``slope`` times the residuals around each row."""
@@ -120,15 +132,27 @@ class OutOfBag:
         The residual is that by the trees that have drawn neither row; by all trees that have not drawn the
         training row, where there are none.
         """
-        oob = self.oob.astype(np.float64)
-        predicted = oob * self.predictions
         for block in row_blocks(len(rows), len(self.y)):
             weights = self._weights(rows[block])
-            pair = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr)), weights.indices
-            common = (oob[rows[block]] @ oob.T)[pair]
-            total = (oob[rows[block]] @ predicted.T)[pair]
-            mean = np.where(common > 0, total / np.maximum(common, 1.0), self.mean[weights.indices])
+            count, total = self._by_neither(rows[block], weights)
+            mean = np.where(count > 0, total / np.maximum(count, 1.0), self.mean[weights.indices])
             yield block, weights, self.y[weights.indices] - mean
+
+    def _by_neither(self, rows: IntArray, weights: Any) -> tuple[FloatArray, FloatArray]:
+        """Return number and sum of the predictions by trees that have drawn neither row, for each weight."""
+        sizes, columns = np.diff(weights.indptr), weights.indices
+        count, predictions = self._oob_count, self._oob_predictions
+        if _DENSE * len(columns) > len(rows) * len(self.y):
+            pair = np.repeat(np.arange(len(rows)), sizes), columns
+            of_rows = count[rows]
+            return (of_rows @ count.T)[pair], (of_rows.astype(np.float64) @ predictions.T)[pair]
+        both, total = np.empty(len(columns)), np.empty(len(columns))
+        first = np.repeat(rows, sizes)
+        for block in row_blocks(len(columns), count.shape[1]):
+            of_rows, of_columns = count[first[block]], columns[block]
+            both[block] = np.einsum("ij,ij->i", of_rows, count[of_columns])
+            total[block] = np.einsum("ij,ij->i", of_rows, predictions[of_columns])
+        return both, total
 
 
 def residual_slope(residual: FloatArray, around: FloatArray, scale: FloatArray, weight: FloatArray) -> float:

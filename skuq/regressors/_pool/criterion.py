@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from skuq.distributions import Distribution, Mixture, Normal, Quantiles
 from skuq.distributions._cramer import cramer_distances
 from skuq.regressors._pool.simplex import minimise_convex, minimise_quadratic
 
-__all__ = ["COMBINATIONS", "LinearPool", "Pool", "QuantilePool"]
+__all__ = ["COMBINATIONS", "LinearPool", "Pool", "QuantilePool", "mean_and_error"]
 
 _N_LEVELS = 50
 _LEVELS = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
@@ -74,8 +74,8 @@ class Pool(ABC):
         """Return the pool of the members' forecasts."""
 
     @abstractmethod
-    def _least(self, rows: BoolArray, share: FloatArray) -> FloatArray:
-        """Return the weights of the least mean CRPS on the rows, whose shares sum to 1."""
+    def _least(self, share: FloatArray) -> FloatArray:
+        """Return the weights of the least mean CRPS, in which rows have shares that sum to 1, shape (n,)."""
 
     @abstractmethod
     def scores(self, weights: FloatArray, rows: BoolArray) -> FloatArray:
@@ -89,18 +89,26 @@ class Pool(ABC):
         """Return the weights of the members, by the given rows."""
         m = len(self.members)
         equal = np.full(m, 1.0 / m)
-        repetitions = self.repetitions[rows]
+        repetitions = np.where(rows, self.repetitions, 0.0)
         total = float(repetitions.sum())
         if m == 1 or total == 0:
             return equal
-        share = repetitions / total
-        least = self._least(rows, share)
+        least = self._least(repetitions / total)
         gains = self.scores(equal, rows) - self.scores(least, rows)
-        gain = float(share @ gains)
-        error = float(share @ (gains - gain) ** 2) / total  # squared standard error
-        if gain <= 0 or gain**2 <= error:
+        gain, error = mean_and_error(gains, repetitions[rows])
+        if not gain > error:
             return equal
-        return np.asarray(equal + (1 - error / gain**2) * (least - equal))
+        return np.asarray(equal + (1 - (error / gain) ** 2) * (least - equal))
+
+
+def mean_and_error(values: FloatArray, repetitions: FloatArray, *, ddof: int = 0) -> tuple[Any, Any]:
+    """Return mean and standard error of values of shape (n,) or (n, k), of any size that is finite."""
+    unit = np.abs(values).max(axis=0)  # their squares might be infinite or 0
+    relative = values / np.where(unit > 0, unit, 1.0)
+    total = repetitions.sum()
+    mean = repetitions @ relative / total
+    variance = repetitions @ np.square(relative - mean) / max(total - ddof, 1)
+    return unit * mean, unit * np.sqrt(variance / total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,11 +126,12 @@ class LinearPool(Pool):
         active = [member for member, weight in zip(members, weights, strict=True) if weight > 0]
         return active[0] if len(active) == 1 else Mixture(active, weights[weights > 0], ensemble=True)
 
-    def _least(self, rows: BoolArray, share: FloatArray) -> FloatArray:
-        return minimise_quadratic(share @ self.crps[rows], -np.tensordot(share, self.distances[rows], axes=1))
+    def _least(self, share: FloatArray) -> FloatArray:
+        return minimise_quadratic(share @ self.crps, -np.tensordot(share, self.distances, axes=1))
 
     def scores(self, weights: FloatArray, rows: BoolArray) -> FloatArray:
-        return np.asarray(self.crps[rows] @ weights - self.distances[rows] @ weights @ weights / 2)
+        # of all rows: those of a fold would be a copy of their distances
+        return np.asarray((self.crps @ weights - self.distances @ weights @ weights / 2)[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,13 +160,13 @@ class QuantilePool(Pool):
         values = np.sum([weight * member._finite_part().quantile(_GRID) for member, weight in pairs], axis=0)
         return Quantiles(_GRID, values)
 
-    def _least(self, rows: BoolArray, share: FloatArray) -> FloatArray:
-        quantiles, y = self.quantiles[rows], self.y[rows, np.newaxis]
+    def _least(self, share: FloatArray) -> FloatArray:
+        y, per_level = self.y[:, np.newaxis], 2 / _N_LEVELS * share[:, np.newaxis]
 
         def mean_crps(weights: FloatArray) -> tuple[float, FloatArray]:
-            gap = y - quantiles @ weights
-            slope = np.where(gap < 0, _LEVELS - 1, _LEVELS) * (2 / _N_LEVELS * share[:, np.newaxis])
-            return float((slope * gap).sum()), -np.einsum("nl,nlm->m", slope, quantiles)
+            gap = y - self.quantiles @ weights
+            slope = np.where(gap < 0, _LEVELS - 1, _LEVELS) * per_level
+            return float((slope * gap).sum()), -np.tensordot(slope, self.quantiles, axes=2)
 
         return minimise_convex(mean_crps, len(self.members))
 

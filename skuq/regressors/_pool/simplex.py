@@ -17,6 +17,8 @@ _ROUNDING = 1e-13
 _GAP = 1e-5
 """Relative difference to a lower bound of the minimum at which the search ends."""
 _MOST_CUTS = 200
+_MOST_SUPPORTS = 100
+"""Supports that are visited for each member, of which few are in practice; all would be 2 to the power m."""
 
 
 def minimise_quadratic(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
@@ -33,13 +35,14 @@ def minimise_quadratic(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
         The symmetric matrix Q, with v'Qv >= 0 for all v of sum 0. Where that is 0 for some v, b'v must not
         make the value fall along v without end.
     """
-    scale = max(float(np.abs(linear).max()), float(np.abs(quadratic).max())) or 1.0
-    b, Q = linear / scale, quadratic / scale
+    b = linear - linear.min()  # a constant changes no weights of sum 1, and would hide small differences
+    scale = max(float(b.max()), float(np.abs(quadratic).max())) or 1.0
+    b, Q = b / scale, quadratic / scale
     m = len(b)
     weights = np.zeros(m)
     support = np.array([np.argmin(b + np.diag(Q) / 2)])
     weights[support] = 1.0
-    for _ in range(2**m):  # each round ends at the optimum of a support, of which none comes twice
+    for _ in range(_MOST_SUPPORTS * m):  # each ends at the optimum of a support, of which none comes twice
         weights, support = _descend(b, Q, weights, support)
         gradient = b + Q @ weights
         slack = gradient - weights @ gradient

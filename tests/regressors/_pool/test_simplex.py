@@ -72,6 +72,22 @@ def test_members_that_are_equal_or_combinations_of_others_do_no_harm():
     assert minimise_quadratic(np.zeros(2), np.zeros((2, 2))).sum() == 1
 
 
+def test_small_differences_count_beside_a_large_common_score():
+    rng, unit = np.random.default_rng(0), 2.0**-50  # of which multiples are added to 1 without rounding
+    for _ in range(50):
+        points = 10 * rng.normal(size=(4, 3))
+        quadratic = -np.square(points[:, np.newaxis] - points).sum(axis=2)
+        linear = rng.integers(1000, size=4)
+        weights = minimise_quadratic(linear, quadratic)
+        np.testing.assert_allclose(minimise_quadratic(1 + unit * linear, unit * quadratic), weights)
+
+
+def test_many_members_reach_the_optimum():
+    linear, quadratic = pool_programme(np.random.default_rng(0), 60, 100)
+    gradient = linear + quadratic @ (weights := minimise_quadratic(linear, quadratic))
+    assert gradient.min() >= weights @ gradient - 1e-12
+
+
 @pytest.mark.parametrize("unit", [1.0, 1e-9, 1e9])
 def test_cutting_planes_reach_the_optimum_of_smooth_and_other_functions(unit):
     for m in (2, 4):
