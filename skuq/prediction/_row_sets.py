@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import BoolArray, IntArray
-from skuq._validation import check_number
+from skuq._validation import check_number, check_random_state
 
 __all__ = [
     "check_calibration_size",
@@ -17,6 +17,7 @@ __all__ = [
     "n_held_out",
     "row_mask",
     "rows_outside",
+    "stratified_split",
 ]
 
 
@@ -71,3 +72,23 @@ def n_held_out(size: float | int, n: int) -> int:
             "a FrozenEstimator, for which all rows calibrate."
         )
     return size
+
+
+def stratified_split(labels: np.ndarray, n_held_out: int, seed: int) -> tuple[IntArray, IntArray]:
+    """Return training and held-out rows with the shares of the classes as near as whole rows allow.
+
+    In contrast to StratifiedShuffleSplit any number of rows and any shares are possible. The only row of a
+    class trains, unless there are no others to hold out.
+    """
+    n = len(labels)
+    _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    rng = check_random_state(seed)
+    shuffled = rng.permutation(n)
+    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    several = by_class[counts[codes[by_class]] > 1]
+    if len(several) > n_held_out:
+        by_class = several
+    # at equal distances along the classes laid end to end; rounding may put the last place beyond the end
+    places = (np.arange(n_held_out) + rng.random_sample()) * (len(by_class) / n_held_out)
+    held_out = np.sort(by_class.take(places.astype(np.intp), mode="clip"))
+    return rows_outside(held_out, n), held_out

@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import Tags, assert_all_finite, check_consistent_length, column_or_1d, get_tags, indexable
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import Tags, check_consistent_length, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._sklearn_compat import count_rows, is_classifying, is_regressing
@@ -31,11 +30,12 @@ from skuq._versioned import VersionedMixin
 from skuq.classifiers._conformal.cross import fit_cross
 from skuq.classifiers._conformal.scores import select_score
 from skuq.classifiers._conformal.settings import LabelledRows, SetSettings, SetStrategy
-from skuq.classifiers._conformal.split import SplitSets, fit_split, stratified_split
+from skuq.classifiers._conformal.split import SplitSets, fit_split
+from skuq.classifiers._labels import check_labels
 from skuq.prediction._cross_fit import Split, resolve_cv, split_rows
 from skuq.prediction._fit_metadata import router_for, split_metadata
 from skuq.prediction._random import MAX_SEED
-from skuq.prediction._row_sets import check_calibration_size, check_disjoint, n_held_out
+from skuq.prediction._row_sets import check_calibration_size, check_disjoint, n_held_out, stratified_split
 from skuq.recalibration._calibration_set import check_density_ratio, check_group_by
 from skuq.recalibration._mondrian import check_groups
 
@@ -260,7 +260,7 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
         """Return what `fit` was given, checked and sorted by its recipient."""
         _check_wrapped(self.estimator)
         check_unmasked(X, "X")
-        labels = _check_labels(y, self)
+        labels = check_labels(y, self)
         validate_data(self, X, skip_check_array=True)
         (X,) = indexable(X)
         check_consistent_length(X, labels)
@@ -435,14 +435,3 @@ def _check_wrapped(estimator: Any) -> None:
         )
     if not (hasattr(estimator, "fit") and (is_classifying(estimator) or hasattr(estimator, "predict"))):
         raise TypeError(f"`estimator` must be a classifier with `fit` and `predict_proba`, got {name}.")
-
-
-def _check_labels(y: Any, owner: Any) -> np.ndarray:
-    """Return the class labels as an array of shape (n,), with scikit-learn's warnings and errors."""
-    if y is None:
-        raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
-    check_unmasked(y, "y")
-    labels = column_or_1d(y, warn=True)
-    assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
-    return np.asarray(labels)

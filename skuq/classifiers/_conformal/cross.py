@@ -14,9 +14,9 @@ from skuq.classifiers._conformal.settings import (
     LabelledRows,
     SetSettings,
     classes_of,
-    codes_of,
     warn_of_few_rows,
 )
+from skuq.classifiers._labels import codes_of
 from skuq.distributions._numerics.ranks import WeightedRanks, rank_target
 from skuq.prediction._cross_fit import Split, cross_fit
 from skuq.prediction._predict_set import class_proba

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import pandas as pd
 
-from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_random_state
 from skuq.classifiers._conformal.scores import ClassScore
 from skuq.distributions._unreachable_levels import unreachable_level, warn_of_unreachable_level
@@ -21,7 +20,6 @@ __all__ = [
     "SetSettings",
     "SetStrategy",
     "classes_of",
-    "codes_of",
     "warn_of_few_rows",
 ]
 
@@ -155,11 +153,6 @@ def classes_of(estimator: Any) -> np.ndarray:
             "none, so that the columns of its probabilities have no labels."
         )
     return np.asarray(classes)
-
-
-def codes_of(labels: np.ndarray, classes: np.ndarray) -> IntArray:
-    """Return the column of each label, -1 for one that is none of the classes."""
-    return np.asarray(pd.Index(classes).get_indexer(pd.Index(labels)), dtype=np.intp)
 
 
 def warn_of_few_rows(coverages: FloatArray, calibration_weight: float, test_weight: float = 1.0) -> None:

@@ -10,20 +10,19 @@ import numpy as np
 
 from skuq._sklearn_compat import count_rows, is_pairwise, safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._validation import check_random_state
 from skuq.classifiers._conformal.scores import scores_of_labels
 from skuq.classifiers._conformal.settings import (
     BY_CLASS,
     LabelledRows,
     SetSettings,
     classes_of,
-    codes_of,
     warn_of_few_rows,
 )
+from skuq.classifiers._labels import codes_of
 from skuq.prediction._cross_fit import Split, cross_fit
 from skuq.prediction._predict_set import class_proba
 from skuq.prediction._random import seeded_clone
-from skuq.prediction._row_sets import columns_of_rows, rows_outside
+from skuq.prediction._row_sets import columns_of_rows
 from skuq.recalibration._calibration_set import (
     CalibrationScores,
     PredictedRows,
@@ -31,27 +30,7 @@ from skuq.recalibration._calibration_set import (
     group_labels,
 )
 
-__all__ = ["SplitSets", "fit_split", "stratified_split"]
-
-
-def stratified_split(labels: np.ndarray, n_held_out: int, seed: int) -> Split:
-    """Return training and held-out rows with the shares of the classes as near as whole rows allow.
-
-    In contrast to StratifiedShuffleSplit any number of rows and any shares are possible. The only row of a
-    class trains, unless there are no others to hold out.
-    """
-    n = len(labels)
-    _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    rng = check_random_state(seed)
-    shuffled = rng.permutation(n)
-    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    several = by_class[counts[codes[by_class]] > 1]
-    if len(several) > n_held_out:
-        by_class = several
-    # at equal distances along the classes laid end to end; rounding may put the last place beyond the end
-    places = (np.arange(n_held_out) + rng.random_sample()) * (len(by_class) / n_held_out)
-    held_out = np.sort(by_class.take(places.astype(np.intp), mode="clip"))
-    return rows_outside(held_out, n), held_out
+__all__ = ["SplitSets", "fit_split"]
 
 
 def fit_split(data: LabelledRows, settings: SetSettings, split: Split | None) -> SplitSets:

@@ -22,9 +22,9 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skuq.classifiers import ConformalClassifier
-from skuq.classifiers._conformal.split import stratified_split
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.prediction import predict_set
+from skuq.prediction._row_sets import stratified_split
 from tests.classifiers.worlds import CLASSES, GivenProba, contains, miscalibrated_rows
 
 X, CODES = make_blobs(600, centers=4, cluster_std=3.0, random_state=0)
