@@ -29,7 +29,7 @@ from skuq._validation import (
 from skuq._versioned import VersionedMixin
 from skuq.classifiers._conformal.cross import fit_cross
 from skuq.classifiers._conformal.scores import select_score
-from skuq.classifiers._conformal.settings import LabelledRows, SetSettings, SetStrategy
+from skuq.classifiers._conformal.settings import BY_CLASS, LabelledRows, SetSettings, SetStrategy
 from skuq.classifiers._conformal.split import SplitSets, fit_split
 from skuq.classifiers._labels import check_labels
 from skuq.prediction._cross_fit import Split, resolve_cv, split_rows
@@ -136,9 +136,14 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
     ``allow_empty=True`` and without ties of scores, at most c + 1/(n + 1). That is an average over the
     calibration rows: one calibration set covers more, the next less, with the distribution
     Beta(k, n + 1 - k), k the rank above. By ``group_by`` it holds within each group, with its own n; with
-    "class" each class is compared with the quantile of its own rows. Stratified rows have the shares of
-    classes of all rows, which makes the average over calibration sets vary less. Fewer rows than c/(1 - c)
-    give sets of all classes and a `SmallSampleWarning`.
+    "class" each class is compared with the quantile of its own rows. Fewer rows than c/(1 - c) give sets of
+    all classes and a `SmallSampleWarning`.
+
+    Rows held out by default are stratified: they have the shares of classes of all rows, which makes the
+    average over calibration sets vary less. They are like new rows only approximately where most classes have
+    few rows; ``cv=ShuffleSplit(1)`` holds rows out whatever their class, which is exact. Classes of which
+    fewer than two rows would be held out are drawn together, so that the only row of a class may calibrate;
+    with ``group_by="class"`` it always trains.
 
     *Folds (CV+).* A class is in the set if its score, computed by the model of each fold, exceeds fewer than
     c (n + 1) of the scores of that fold's rows, summed over folds ([2]_, section 2.3). Coverage, averaged
@@ -146,8 +151,9 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
     practice.
 
     *Labels without training rows* are in no set. Where they occur among the calibration rows they count as
-    misses, with an infinite score, so that coverage still holds as long as there are few of them; with
-    ``group_by="class"``, where they say nothing of other classes, they are left out.
+    misses, with an infinite score, so that coverage still holds: sets are larger, and contain all classes,
+    with a `SmallSampleWarning`, where a share of more than 1 - c of the labels is unknown. With
+    ``group_by="class"``, where each class has the scores of its own rows, unknown labels are left out.
 
     *Covariate shift.* With weights proportional to the density ratio, scores count by their weight and the
     new row by its own ([4]_); coverage then holds under the new distribution of X if that of y given x is
@@ -311,7 +317,9 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
             return None
         if self.cv is None:
             held_out = n_held_out(settings.calibration_size, len(data))
-            return [stratified_split(data.labels, held_out, settings.split_seed)]
+            # a guarantee for each class is one for new rows of classes that are known
+            exchangeable = settings.group_by != BY_CLASS
+            return [stratified_split(data.labels, held_out, settings.split_seed, exchangeable=exchangeable)]
         cv = self.cv
         if isinstance(cv, numbers.Integral):
             folds = check_integer(cv, "cv", minimum=2)

@@ -257,9 +257,11 @@ def test_held_out_rows_have_the_shares_of_the_classes():
     np.testing.assert_allclose(counts, [150, 75, 24, 1], atol=1)
 
 
-def test_the_only_row_of_a_class_trains():
+def test_the_only_row_of_a_class_may_calibrate_where_coverage_is_that_of_all_classes():
     labels = np.array(["a"] * 20 + ["b"] * 20 + ["c"])
-    for seed in range(30):
+    times = sum(40 in stratified_split(labels, 10, seed, exchangeable=True)[1] for seed in range(200))
+    assert times == pytest.approx(200 * 10 / 41, abs=20)
+    for seed in range(30):  # it has to train for a guarantee of each class
         assert 40 in stratified_split(labels, 10, seed)[0]
     train, held_out = stratified_split(np.arange(10), 4, seed=0)  # nothing but such rows
     assert (len(train), len(held_out)) == (6, 4)
