@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Literal, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold
@@ -269,6 +270,7 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
         labels = check_labels(y, self)
         validate_data(self, X, skip_check_array=True)
         (X,) = indexable(X)
+        _check_group_by(self.group_by, X)
         check_consistent_length(X, labels)
         n = len(labels)
         if n < 2:
@@ -288,7 +290,6 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
         seeds = check_random_state(self.random_state).randint(MAX_SEED, size=3).tolist()
         rare_groups, min_group_size = check_groups(self.rare_groups, self.min_group_size)
         check_density_ratio(self.density_ratio)
-        check_group_by(self.group_by)
         return SetSettings(
             estimator=self.estimator,
             score=select_score(self.method, self.randomized, self.penalty, self.k_reg),
@@ -429,6 +430,16 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
             tags.classifier_tags = child.classifier_tags
             tags.classifier_tags.multi_label = False
         return tags
+
+
+def _check_group_by(group_by: Any, X: Any) -> None:
+    """Raise unless the parameter is a callable, a name or None, and a name is of one thing only."""
+    check_group_by(group_by)
+    if group_by == BY_CLASS and isinstance(X, pd.DataFrame) and BY_CLASS in X.columns:
+        raise ValueError(
+            "`group_by` 'class' stands for the labels in y, but X has a column of this name. Pass "
+            "`lambda X: X['class']` for the column; rename it for sets of each class."
+        )
 
 
 def _check_wrapped(estimator: Any) -> None:

@@ -137,6 +137,16 @@ def test_a_name_groups_by_a_column():
     ).any()
 
 
+def test_a_column_that_is_called_class_needs_a_callable():
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(**{"class": (X[:, 0] > 0).astype(int)})
+    with pytest.raises(
+        ValueError, match=r"`group_by` 'class' stands for the labels .* `lambda X: X\['class'\]`"
+    ):
+        ConformalClassifier(BAYES, group_by="class").fit(frame, Y)
+    grouped = ConformalClassifier(BAYES, group_by=lambda X: X["class"], random_state=0).fit(frame, Y)
+    assert grouped.predict_set(frame).shape == (400, 4)
+
+
 def test_weights_count_repetitions():
     weight = np.random.default_rng(0).integers(0, 3, size=400)
     cv = [(np.arange(200), np.arange(200, 400))]
@@ -220,10 +230,36 @@ def test_labels_that_the_training_rows_lack_count_as_misses():
     with_new = ConformalClassifier(FrozenEstimator(GivenProba())).fit(proba[:100], labels[:100])
     without = ConformalClassifier(FrozenEstimator(GivenProba())).fit(proba[20:100], labels[20:100])
     assert with_new.classes_.tolist() == list(CLASSES)
-    assert with_new.predict_set(proba, 0.9).all()
+    message = "90 % is out of reach, as 20 of 100 calibration rows have labels that the training rows lack"
+    with pytest.warns(SmallSampleWarning, match=message) as caught:
+        assert with_new.predict_set(proba, [0.75, 0.9])[..., 1].all()
+    assert len(caught) == 1
     sets = with_new.predict_set(proba[100:], 0.75)
     assert sets.sum() > without.predict_set(proba[100:], 0.75).sum()
     assert contains(sets, labels[100:]).mean() > 0.7
+
+
+@pytest.mark.parametrize("folds", [1, 2])
+def test_coverage_out_of_reach_of_the_labels_gives_all_classes_and_a_warning(folds):
+    rows = np.arange(400)
+    labels = np.where(rows % 10 == 0, np.char.add("new ", rows.astype(str)), Y)
+    splits = [(rows[200:], rows[:200]), (rows[:200], rows[200:])][:folds]
+    model = fitted(cv=splits).fit(X, labels)
+    n = 200 * folds
+    with pytest.warns(
+        SmallSampleWarning, match=f"95 % is out of reach, as {n // 10} of {n} calibration rows"
+    ):
+        assert model.predict_set(X_NEW, 0.95).all()
+    assert not model.predict_set(X_NEW, 0.85).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"group_by": "class"}, {"folds": 2}])
+def test_no_known_label_among_the_rows_that_calibrate_is_an_error(options):
+    rows = np.arange(400)
+    splits = [(rows[200:], rows[:200]), (rows[:200], rows[200:])][: options.get("folds", 1)]
+    labels = np.where(rows < 200, "zebra", Y)
+    with pytest.raises(ValueError, match="got only others, such as 'zebra'"):
+        fitted(cv=splits, group_by=options.get("group_by")).fit(X, labels)
 
 
 def test_labels_that_no_training_row_has_are_left_out_of_class_conditional_sets():
@@ -241,8 +277,10 @@ def test_a_fold_without_a_class_gives_sets_of_all_classes():
     splits = [(np.flatnonzero(Y != "dog"), np.flatnonzero(Y == "dog")), (np.arange(300), np.arange(300, 400))]
     splits[0] = (splits[0][0][:250], splits[0][1])
     model = fitted(cv=splits)
-    assert model.predict_set(X_NEW).shape == (200, 4)
-    assert contains(model.predict_set(X_NEW), Y_NEW).mean() > 0.9
+    with pytest.warns(SmallSampleWarning, match="have labels that the training rows lack"):
+        sets = model.predict_set(X_NEW)
+    assert sets.shape == (200, 4)
+    assert sets.all()
 
 
 # -------------------------------------------------------------------------------- rows held out
@@ -463,6 +501,16 @@ def test_probabilities_that_are_none_name_the_classifier():
 
     with pytest.raises(ValueError, match=r"`Doubling\.predict_proba` must have rows that sum to 1"):
         ConformalClassifier(Doubling()).fit(X, Y)
+
+
+@pytest.mark.parametrize("cv", [None, 2])
+def test_as_many_classes_as_columns(cv):
+    class FirstTwo(GaussianNB):
+        def predict_proba(self, X):
+            return np.full((len(X), 2), 0.5)
+
+    with pytest.raises(ValueError, match=r"`estimator` must predict .* FirstTwo has 4 classes and 2 columns"):
+        ConformalClassifier(FirstTwo(), cv=cv).fit(X, Y)
 
 
 def test_relative_weights_are_an_error():
