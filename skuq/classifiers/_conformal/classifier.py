@@ -126,10 +126,10 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
     ([1]_), and "aps" by the sum of the probabilities of all classes ranked above it, equal ones in the
     order of the columns, plus :math:`u \, p_k` if randomized, with u uniform on [0, 1] ([2]_). RAPS adds
     ``penalty`` times :math:`\max(r_k - k_\mathrm{reg}, 0)`, with the rank :math:`r_k` from 1 ([3]_). The
-    usual form without randomness adds the probability of the class itself; then the rows of which a model
-    is surest have the largest scores, and sets are several times as large. Some packages calibrate
-    randomized scores and include the last class all the same, which covers far more than is nominal. Neither
-    is done here.
+    usual form without randomness adds the probability of the class itself; then the rows whose label is
+    predicted with the highest probability have the largest scores, and sets are several times as large. Some
+    packages calibrate randomized scores and include the last class all the same, which covers far more than
+    is nominal. Neither is done here.
 
     *Held-out rows.* The set contains the classes whose score is at most q, the
     :math:`\lceil (n + 1) c \rceil`-th smallest score of the labels of the n calibration rows. For rows
@@ -160,8 +160,8 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
     new row by its own ([4]_); coverage then holds under the new distribution of X if that of y given x is
     the same. The error of an estimated ratio is not accounted for.
 
-    Cost: one fit, O(n log n) time to calibrate, and one prediction, with a sort of each row for "aps"; K + 1
-    fits and K predictions with K folds.
+    Cost: one fit, O(n log n) time to calibrate, and one prediction, with a sort of each row for "aps"; m + 1
+    fits and m predictions with m folds.
 
     References
     ----------
