@@ -1,7 +1,6 @@
 """Prediction sets beside np.sort, MAPIE and crepes, in one run and as ratios: time, and peak memory.
 
 All sides calibrate the same probabilities on the same rows, and their LAC sets are compared row by row.
-Sets of each class have no peer here.
 Times are the best of several processor times; memory is what numpy allocates beyond the data, measured apart.
 Ratios over 1 are in favour of skuq. Packages that are not installed are left out.
 """
@@ -74,7 +73,7 @@ CASES = (
     Case("LAC", 100_000, 100_000, 10),
     Case("LAC, 100 classes", 10_000, 10_000, 100),
     Case("APS, randomized", 100_000, 100_000, 10, "aps", True),
-    Case("LAC of each class", 20_000, 20_000, 100, group_by="class"),
+    Case("LAC of each class, alone", 20_000, 20_000, 100, group_by="class"),
 )
 
 Side = tuple[Callable[[], Any], Callable[[Any], np.ndarray]]

@@ -101,6 +101,7 @@ class Tilt:
 
     def _position(self, X: Any) -> FloatArray:
         """Return where each row stands along the direction."""
+        is_sparse = bool(sparse.issparse(X))
         if isinstance(self.direction, str):
             if not isinstance(X, pd.DataFrame) or self.direction not in X.columns:
                 known = ", ".join(map(str, X.columns)) if isinstance(X, pd.DataFrame) else "no names"
@@ -110,13 +111,11 @@ class Tilt:
             column = check_integer(self.direction, "direction", minimum=0)
             if column >= X.shape[1]:
                 raise ValueError(f"`direction` must be a column of X, which has {X.shape[1]}, got {column}.")
-            if sparse.issparse(X):  # of any format, not all of which can be indexed
-                z = X @ np.eye(1, X.shape[1], column)[0]
-            else:
-                z = safe_indexing(X, column, axis=1)
+            # not all sparse formats can be indexed
+            z = X @ np.eye(1, X.shape[1], column)[0] if is_sparse else safe_indexing(X, column, axis=1)
         else:
             coefficient = check_finite(as_float_array(self.direction, "direction"), "direction")
-            features = X if sparse.issparse(X) else as_float_array(X, "X")
+            features: Any = X if is_sparse else as_float_array(X, "X")
             if coefficient.shape != features.shape[1:]:
                 raise ValueError(
                     f"`direction` must have a coefficient for each column of X, {features.shape[1]}, got "
