@@ -62,6 +62,7 @@ class Case:
     n_classes: int
     method: str = "lac"
     randomized: bool = False
+    group_by: str | None = None
 
     @property
     def data(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
@@ -79,6 +80,7 @@ CASES = (
     Case("LAC", 100_000, 100_000, 10),
     Case("LAC, 100 classes", 10_000, 10_000, 100),
     Case("APS, randomized", 100_000, 100_000, 10, "aps", True),
+    Case("LAC of each class, alone", 20_000, 20_000, 100, group_by="class"),
 )
 
 Side = tuple[Callable[[], Any], Callable[[Any], np.ndarray]]
@@ -89,7 +91,12 @@ def skuq_side(case: Case, data: Any) -> Side:
 
     def fit() -> Any:
         own = ConformalClassifier(
-            FrozenEstimator(model), case.method, randomized=case.randomized, allow_empty=True, random_state=0
+            FrozenEstimator(model),
+            case.method,
+            randomized=case.randomized,
+            group_by=case.group_by,
+            allow_empty=True,
+            random_state=0,
         )
         return own.fit(X, y)
 
@@ -298,7 +305,7 @@ def main() -> None:
         head = f"{case.what:27}{case.n:9d}{case.m:9d}"
         print(f"{head}{'skuq':>9}{own[0]:10.3f}{own[1]:11.3f}{own[2]:8.1f}", flush=True)
         for name, (package, side) in peers.items():
-            if importlib.util.find_spec(package) is None:
+            if importlib.util.find_spec(package) is None or case.group_by is not None:
                 continue
             if name == "crepes" and (
                 case.method != "lac" or case.n * case.m * case.n_classes > CREPES_NUMBERS

@@ -55,8 +55,8 @@ def check_proba(y_proba: ArrayLike, name: str = "y_proba", n: int | None = None)
         row = int(np.argmax(wrong))
         raise ValueError(
             f"`{name}` must have rows that sum to 1 within {SUM_TOLERANCE:g}, got {total[row]:.8g} at row "
-            f"{row}. Pass the probabilities of all classes, as `predict_proba` returns them, or divide each "
-            "row by its sum."
+            f"{row}. Pass the probabilities of all classes, as `predict_proba` returns them, or convert to "
+            "float64 first and divide each row by its sum."
         )
     return proba
 

@@ -29,6 +29,9 @@ MOST_EMPTY_BINS = 1000
 DEFAULT_COVERAGE = 0.9
 """The one nominal coverage used wherever none is given."""
 
+EFFECTIVE_ROWS = "effective_rows"
+"""Key of the numbers of rows that the weights of a tilt are worth, beside those of the scorers."""
+
 
 def as_float_array(values: ArrayLike, name: str) -> FloatArray:
     """Return ``values`` as a float64 array, without checking shape or content."""

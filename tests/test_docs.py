@@ -258,6 +258,7 @@ CLAIMS = {
         "plain < 0.93 < covered and covered > 0.935",
         "by_score == {'lac': [0.73, 0.98, 1.33], 'aps': [0.87, 0.98, 1.89]}",
         "min(digit['together']) < 0.87 and min(digit['by class']) >= 0.93",
+        "shifted['without'][0] < 0.9 and shifted['with'][0] >= 0.95",
     ],
     "docs/guides/how_to/networks.py": [
         "0.8 < coverage < 0.98 and len(losses) == 2 and len(scores) == 9 and best in rates",

@@ -173,7 +173,8 @@ class PredictionSetDisplay(ClassDisplay):
         y_true : array-like of shape (n,)
             Observed targets. Class labels of rows on which the model was not trained.
         y_pred : array-like of shape (n, K), or of bool and shape (n, K, k)
-            Forecast of every target. The probability of every class, or the sets of k coverages.
+            Forecast of every target. The probability of every class, or the sets of k coverages; those of one
+            coverage may have shape (n, K).
         labels : array-like of shape (K,), default=None
             Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`,
             which must then hold them all.
@@ -203,6 +204,8 @@ class PredictionSetDisplay(ClassDisplay):
         nominal = _nominal(coverages)
         forecast = np.asarray(y_pred)
         is_sets = forecast.dtype == np.bool_
+        if is_sets and forecast.ndim == 2 and nominal.size == 1:
+            forecast = forecast[..., np.newaxis]
         if is_sets and (coverages is None or forecast.shape[2:] != nominal.shape):
             raise ValueError(
                 "`y_pred` must have shape (n, K, k), sets of each of the `coverages`, where it holds sets, "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import as_float_array, check_finite, check_number, check_rows
+from skuq._validation import EFFECTIVE_ROWS, as_float_array, check_finite, check_number, check_rows
 from skuq.displays._display import DrawnCurves
 from skuq.displays._drawing import (
     INK,
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 50
 """Effective number of rows below which the points of a curve are hollow."""
-
-EFFECTIVE_ROWS = "effective_rows"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from skuq._typing import FloatArray
 from skuq._warnings import warn_user
-from skuq.distributions._numerics.ranks import RANK_TOLERANCE, rows_needed
+from skuq.distributions._numerics.ranks import has_rank, rows_needed
 from skuq.exceptions import SmallSampleWarning
 
 LevelKind = Literal["level", "row", "coverage", "set"]
@@ -53,8 +53,7 @@ def unreachable_level(
     calibration_weight, test_weight : float
         Weight of the calibration rows and of the row to be predicted.
     """
-    total = calibration_weight + test_weight
-    unreached = score_levels * total * (1 - RANK_TOLERANCE) > calibration_weight
+    unreached = ~has_rank(score_levels, calibration_weight, test_weight)
     if not unreached.any():
         return None
     worst = int(np.argmax(np.where(unreached, score_levels, -1.0)))

@@ -67,7 +67,9 @@ def check_class_forecast(
 ) -> ClassForecast:
     """Return probabilities, or sets as a boolean array, of shape (n, K)."""
     array = np.asarray(y_pred)
-    if array.dtype.kind in "iu" and array.ndim == 2 and np.any(array.sum(axis=1) != 1):  # as those of crepes
+    # those of crepes are whole numbers, those of a DataFrame with missing values allowed are objects
+    whole = array.dtype.kind in "iu" and array.ndim == 2 and np.any(array.sum(axis=1) != 1)
+    if whole or (array.dtype == object and array.size and isinstance(array.flat[0], bool | np.bool_)):
         raise TypeError(
             f"`y_pred` must be of dtype bool where it holds sets, got {array.dtype}. Pass "
             "`y_pred.astype(bool)`, or probabilities that sum to 1 in each row."
@@ -114,6 +116,8 @@ def check_labels(
         raise ValueError(f"`labels` must have shape ({n_classes},), one a column, got {known.shape}.")
     if len(pd.unique(known)) < n_classes:
         raise ValueError(f"`labels` must differ, got {known.tolist()}.")
+    if isinstance(getattr(y_true, "dtype", None), pd.BooleanDtype) and kind_of(known) == "numbers":
+        y = y.astype(np.float64)  # as scikit-learn's classifiers do, whose `classes_` are then 0. and 1.
     if kind_of(y) != kind_of(known):
         here, there = y[:1].tolist()[0], known[:1].tolist()[0]
         raise TypeError(f"`labels` must be of the kind of `y_true`, got {there!r} there and {here!r} here.")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skuq._prediction_sets import mass_tolerance
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_integer, check_n_bins, check_option, effective_rows
 from skuq.metrics._binning import STRATEGIES, Bins, bin_means, make_bins
@@ -26,21 +27,25 @@ def _confidence(codes: IntArray, proba: ClassForecast, column: int | None) -> tu
     return confidence, (codes == predicted).astype(np.float64)
 
 
-def _bins(confidence: FloatArray, n_bins: int, strategy: str, weight: FloatArray | None) -> Bins:
+def _edge_tolerance(proba: ClassForecast) -> float:
+    """Return by how much a probability may exceed an edge by rounding alone: float32's 0.6 is above 0.6."""
+    return max(ROUNDING, mass_tolerance(proba))
+
+
+def _bins(
+    confidence: FloatArray, tolerance: float, n_bins: int, strategy: str, weight: FloatArray | None
+) -> Bins:
     """Return bins of probabilities: of equal weight, or of equal width in [0, 1] with their upper edge."""
     if strategy == "quantile":
         return make_bins(confidence, n_bins, strategy, weight)
     check_n_bins(n_bins, confidence.size)
     edges = np.linspace(0, 1, n_bins + 1)
-    row_bin = count_below(edges[1:-1] + ROUNDING, confidence)
+    row_bin = count_below(edges[1:-1] + tolerance, confidence)
     return Bins(n_bins, row_bin, [], edges, weight)
 
 
-def _binned_error(
-    confidence: FloatArray, hit: FloatArray, n_bins: int, strategy: str, norm: str, weight: FloatArray | None
-) -> float:
+def _binned_error(confidence: FloatArray, hit: FloatArray, bins: Bins, norm: str) -> float:
     """Return the calibration error of one probability a row."""
-    bins = _bins(confidence, n_bins, strategy, weight)
     total, (mean, share) = bin_means(bins, lambda rows: (confidence[rows], hit[rows]))
     gap = np.abs(mean - share) if norm == "l1" else np.square(mean - share)
     if norm == "debiased":
@@ -67,11 +72,16 @@ def ece_of_weights(
     check_option(norm, "norm", NORMS)
     columns = range(proba.shape[1]) if check_option(classwise, "classwise", (False, True)) else [None]
     pairs = [_confidence(codes, proba, column) for column in columns]
+    tolerance = _edge_tolerance(proba)
 
     def error(weight: FloatArray | None) -> float:
         if norm == "debiased":
             effective_rows(weight, len(codes))
-        return float(np.mean([_binned_error(*pair, n_bins, strategy, norm, weight) for pair in pairs]))
+        errors = [
+            _binned_error(confidence, hit, _bins(confidence, tolerance, n_bins, strategy, weight), norm)
+            for confidence, hit in pairs
+        ]
+        return float(np.mean(errors))
 
     return error
 
@@ -268,7 +278,7 @@ def class_reliability_table(
     given = check_classes(y_true, y_pred, labels, sample_weight, needs_proba=True)
     column = None if of_class is None else check_class(of_class, "of_class", given.labels)
     confidence, hit = _confidence(given.codes, given.forecast, column)
-    bins = _bins(confidence, n_bins, strategy, given.weight)
+    bins = _bins(confidence, _edge_tolerance(given.forecast), n_bins, strategy, given.weight)
     total, (predicted, observed) = bin_means(bins, lambda rows: (confidence[rows], hit[rows]))
     occupied = bins.totals() > 0
     return pd.DataFrame(

@@ -229,12 +229,12 @@ def set_coverage_error(
 ) -> float:
     r"""Coverage of the prediction sets minus the probability that they claim, without its sign.
 
-    Are the sets as reliable as their probabilities say? Sets of classes overshoot their level, by an amount
-    that depends on the number of classes and on the accuracy, so that coverage minus the level says nothing
-    of calibration. The sum of the probabilities in each set is what the forecast claims for it, and coverage
-    minus its mean is 0 for a calibrated forecast, whatever the number of classes. It ignores the size of the
-    sets, so it is not proper: the same shares of the classes in every row have an error near 0. Select by the
-    log loss or the Brier score. It is a property of ``predict_proba``: of a
+    Is the label in its set as often as the probabilities of the set claim? Sets of classes overshoot their
+    level, by an amount that depends on the number of classes and on the accuracy, so that coverage minus the
+    level does not measure calibration. The sum of the probabilities in each set is what the forecast claims
+    for it, and coverage minus its mean is 0 for a calibrated forecast, whatever the number of classes. It
+    ignores the size of the sets, so it is not proper: the same shares of the classes in every row have an
+    error near 0. Select by the log loss or the Brier score. It is a property of ``predict_proba``: of a
     `~skuq.classifiers.ConformalClassifier` the scorer evaluates the probabilities of the wrapped classifier,
     not the conformal sets.
 
@@ -341,9 +341,10 @@ def conditional_set_coverage(
     Returns
     -------
     table : DataFrame
-        One row a class, size or group, indexed by it. `n`: weight of the rows; `coverage`: share of labels in
-        their set; `claimed`: what the probabilities claim for that share, or `coverage` where sets are given;
-        `standard_error`: of the share if the claim is true; `mean_size`: mean number of classes in a set.
+        One row for each observed class, size or group, indexed by it; a class that is not observed has none.
+        `n`: weight of the rows; `coverage`: share of labels in their set; `claimed`: what the probabilities
+        claim for that share, or `coverage` where sets are given; `standard_error`: of the share if the claim
+        is true; `mean_size`: mean number of classes in a set.
 
     See Also
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 from sklearn.metrics import check_scoring
 from sklearn.metrics import get_scorer as sklearn_scorer
 from sklearn.metrics import get_scorer_names as sklearn_scorer_names
@@ -25,6 +27,7 @@ from skuq._sklearn_compat import (
 )
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
+    EFFECTIVE_ROWS,
     as_float_array,
     check_finite,
     check_integer,
@@ -33,9 +36,6 @@ from skuq._validation import (
 )
 from skuq.metrics import get_scorer
 from skuq.prediction._cross_fit import resolve_cv
-
-EFFECTIVE_ROWS = "effective_rows"
-"""Key of the numbers of rows that the weights of a tilt are worth, beside those of the scorers."""
 
 Transform = Callable[[Any, float, int], Any]
 
@@ -82,7 +82,7 @@ class Tilt:
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
+        X : array-like, DataFrame or sparse matrix of shape (n, n_features)
             Features.
         severity : float
             Strength of the shift, finite; 0 leaves the rows as they are.
@@ -101,6 +101,7 @@ class Tilt:
 
     def _position(self, X: Any) -> FloatArray:
         """Return where each row stands along the direction."""
+        is_sparse = bool(sparse.issparse(X))
         if isinstance(self.direction, str):
             if not isinstance(X, pd.DataFrame) or self.direction not in X.columns:
                 known = ", ".join(map(str, X.columns)) if isinstance(X, pd.DataFrame) else "no names"
@@ -108,14 +109,13 @@ class Tilt:
             z: Any = X[self.direction]
         elif np.ndim(self.direction) == 0:
             column = check_integer(self.direction, "direction", minimum=0)
-            if column >= np.shape(X)[1]:
-                raise ValueError(
-                    f"`direction` must be a column of X, which has {np.shape(X)[1]}, got {column}."
-                )
-            z = safe_indexing(X, column, axis=1)
+            if column >= X.shape[1]:
+                raise ValueError(f"`direction` must be a column of X, which has {X.shape[1]}, got {column}.")
+            # not all sparse formats can be indexed
+            z = X @ np.eye(1, X.shape[1], column)[0] if is_sparse else safe_indexing(X, column, axis=1)
         else:
             coefficient = check_finite(as_float_array(self.direction, "direction"), "direction")
-            features = as_float_array(X, "X")
+            features: Any = X if is_sparse else as_float_array(X, "X")
             if coefficient.shape != features.shape[1:]:
                 raise ValueError(
                     f"`direction` must have a coefficient for each column of X, {features.shape[1]}, got "
@@ -134,6 +134,7 @@ def shift_curve(
     severities: ArrayLike,
     scoring: Any,
     cv: Any = None,
+    params: Mapping[str, Any] | None = None,
     n_jobs: int | None = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> dict[str, FloatArray]:
@@ -147,7 +148,7 @@ def shift_curve(
     ----------
     estimator : estimator
         Cloned and fitted once a fold, on unshifted rows. A ``FrozenEstimator`` stays as it is.
-    X : array-like of shape (n, n_features) or DataFrame
+    X : array-like, DataFrame or sparse matrix of shape (n, n_features)
         Features.
     y : array-like of shape (n,)
         The target.
@@ -164,6 +165,9 @@ def shift_curve(
     cv : int, splitter, iterable of (train, test) or None, default=None
         Cross-validation; None is 5 folds. An int k is k shuffled folds with a fixed seed, stratified by class
         for classifiers.
+    params : dict, default=None
+        Given to the estimator's ``fit``; values with one entry per row are cut with the fold. With metadata
+        routing enabled they are routed to the splitter and to ``fit`` as requested.
     n_jobs : int, default=None
         Number of jobs that run in parallel. One job fits or scores a fold; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -178,7 +182,7 @@ def shift_curve(
     Raises
     ------
     TypeError
-        If a scorer takes no ``sample_weight``, which a `Tilt` needs.
+        If a scorer takes no ``sample_weight``, which a `Tilt` needs, or does not return one number.
     ValueError
         If the transform changes the number of rows.
 
@@ -234,6 +238,7 @@ def shift_curve(
         return_estimator=True,
         return_indices=True,
         error_score="raise",
+        params=None if params is None else dict(params),
     )
     folds = list(zip(fitted["estimator"], fitted["indices"]["test"], strict=True))
     seeds = rng.randint(2**31 - 1, size=len(folds))
@@ -336,4 +341,10 @@ def _scores(scorers: Mapping[str, Any], model: Any, X: Any, y: Any, **metadata: 
     sharing = {name: scorer for name, scorer in scorers.items() if isinstance(scorer, BaseScorer)}
     found = check_scoring(model, scoring=sharing)(model, X, y, **metadata) if sharing else {}
     own = {name: scorer(model, X, y, **metadata) for name, scorer in scorers.items() if name not in sharing}
+    for name, value in own.items():
+        if not isinstance(value, numbers.Real):
+            raise TypeError(
+                f"`scoring` must be of scorers that return one number, but {name!r} returns a "
+                f"{type(value).__name__}. Pass a dict of names to scorers for several."
+            )
     return {name: (found | own)[name] for name in scorers}

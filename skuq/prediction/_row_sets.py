@@ -74,19 +74,35 @@ def n_held_out(size: float | int, n: int) -> int:
     return size
 
 
-def stratified_split(labels: np.ndarray, n_held_out: int, seed: int) -> tuple[IntArray, IntArray]:
+def stratified_split(
+    labels: np.ndarray, n_held_out: int, seed: int, *, exchangeable: bool = False
+) -> tuple[IntArray, IntArray]:
     """Return training and held-out rows with the shares of the classes as near as whole rows allow.
 
-    In contrast to StratifiedShuffleSplit any number of rows and any shares are possible. The only row of a
-    class trains, unless there are no others to hold out.
+    In contrast to StratifiedShuffleSplit any number of rows and any shares are possible.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,)
+        Class of each row.
+    n_held_out : int
+        Number of rows to hold out.
+    seed : int
+        Seed of the draw.
+    exchangeable : bool, default=False
+        Whether held-out rows must be like new rows, some of which have a label that no training row has. Then
+        classes with fewer than two rows to be held out, by their share, are drawn together as if they were
+        one. Else the only row of a class trains, unless there are no others to hold out.
     """
     n = len(labels)
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if exchangeable:
+        codes = np.where(counts[codes] * n_held_out < 2 * n, -1, codes)
     rng = check_random_state(seed)
     shuffled = rng.permutation(n)
     by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
     several = by_class[counts[codes[by_class]] > 1]
-    if len(several) > n_held_out:
+    if len(several) > n_held_out and not exchangeable:
         by_class = several
     # at equal distances along the classes laid end to end; rounding may put the last place beyond the end
     places = (np.arange(n_held_out) + rng.random_sample()) * (len(by_class) / n_held_out)

@@ -18,6 +18,7 @@ from skuq.recalibration._mondrian import ALL_ROWS, Groups, read_labels
 __all__ = [
     "CalibrationScores",
     "PredictedRows",
+    "WeightedRows",
     "check_density_ratio",
     "check_group_by",
     "density_ratio_of",
@@ -26,19 +27,36 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class PredictedRows:
+class WeightedRows:
+    """What a score quantile of new rows depends on.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    test_weight : ndarray of shape (n,), or () where there is no covariate shift
+        Weight of each row as the one to be predicted: its density ratio, else 1.
+    labels : ndarray of shape (n,), (1,) where all rows are of one group, or None
+        Mondrian categories.
+    """
+
+    n: int
+    test_weight: FloatArray
+    labels: np.ndarray | None
+
+    def test_weight_of(self, rows: IntArray | slice) -> FloatArray:
+        """Return the test weight of some of the rows, of shape () where all have the same."""
+        return self.test_weight[rows] if self.test_weight.ndim else self.test_weight
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedRows(WeightedRows):
     """Rows that were predicted together, by a model fitted without them.
 
     Attributes
     ----------
     prediction : object
         What the scores are computed from.
-    n : int
-        Number of rows.
-    test_weight : ndarray of shape (n,), or () where there is no covariate shift
-        Weight of each row as the one to be predicted: its density ratio, else 1.
-    labels : ndarray of shape (n,) or None
-        Mondrian categories.
     y : ndarray of shape (n,)
         Target; empty where it is not observed yet.
     repetitions : ndarray of shape (n,)
@@ -46,15 +64,8 @@ class PredictedRows:
     """
 
     prediction: Any
-    n: int
-    test_weight: FloatArray
-    labels: np.ndarray | None
     y: FloatArray
     repetitions: FloatArray
-
-    def test_weight_of(self, rows: IntArray | slice) -> FloatArray:
-        """Return the test weight of some of the rows, of shape () where all have the same."""
-        return self.test_weight[rows] if self.test_weight.ndim else self.test_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +137,7 @@ class CalibrationScores:
         """Raise if all weights are 0, or if a group is too small, before the first interval is requested."""
         _ = self.weight, self.groups
 
-    def ranks_for(self, rows: PredictedRows) -> Iterator[tuple[IntArray | slice, tuple[WeightedRanks, ...]]]:
+    def ranks_for(self, rows: WeightedRows) -> Iterator[tuple[IntArray | slice, tuple[WeightedRanks, ...]]]:
         """Yield the new rows of each group, and the ranks of the scores for the lower and the upper bound.
 
         With one score for both bounds there is one `WeightedRanks`, which is the first and the last.
@@ -139,11 +150,13 @@ class CalibrationScores:
                 self._ranks_of_groups[number] = tuple(
                     WeightedRanks(scores[calibrating], weight) for scores in self.scores
                 )
-            yield new, self._ranks_of_groups[number]
+            # of one label for all rows, which is looked up once, the new row is each of them
+            one_group = labels is not None and len(labels) == 1
+            yield slice(None) if one_group else new, self._ranks_of_groups[number]
 
     # ------------------------------------------------------------------------------ of new rows
 
-    def quantile(self, rows: PredictedRows, coverage: float) -> FloatArray:
+    def quantile(self, rows: WeightedRows, coverage: float) -> FloatArray:
         r"""Return the score quantiles of new rows for a coverage, shape (1, n) or (2, n) as the scores.
 
         It is the smallest score up to which the scores of the row's group have a weight of at least
@@ -162,7 +175,7 @@ class CalibrationScores:
                     of_bound[new] = ranked.quantile(target)
         return quantile
 
-    def weight_for(self, rows: PredictedRows) -> FloatArray:
+    def weight_for(self, rows: WeightedRows) -> FloatArray:
         """Return the weight of the calibration rows in the group of each new row, shape (n,)."""
         weight = np.empty(rows.n)
         for new, ranks in self.ranks_for(rows):

@@ -125,6 +125,10 @@ def test_sets_of_several_coverages_claim_these(forecast):
     assert display.claimed_ is None
     expected = PredictionSetDisplay.from_predictions(y, proba, coverages=coverages).table
     assert_allclose(display.table[["coverage", "size"]], expected[["coverage", "size"]])
+    of_one = PredictionSetDisplay.from_predictions(y, prediction_set(proba, 0.8), coverages=0.8)
+    assert_allclose(of_one.table, display.table[1:2])
+    with pytest.raises(ValueError, match=r"`y_pred` must have shape \(n, K, k\)"):
+        PredictionSetDisplay.from_predictions(y, prediction_set(proba, 0.8), coverages=coverages)
     for wrong in (None, [0.5, 0.8]):
         with pytest.raises(ValueError, match=r"`y_pred` must have shape \(n, K, k\)"):
             PredictionSetDisplay.from_predictions(y, prediction_set(proba, coverages), coverages=wrong)

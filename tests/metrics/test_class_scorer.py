@@ -4,6 +4,7 @@ import copy
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -19,7 +20,14 @@ from sklearn.svm import LinearSVC
 
 from skuq.classifiers import ConformalClassifier
 from skuq.exceptions import NotProbabilisticError
-from skuq.metrics import expected_calibration_error, get_scorer, get_scorer_names, make_scorer, scorers
+from skuq.metrics import (
+    expected_calibration_error,
+    get_scorer,
+    get_scorer_names,
+    make_scorer,
+    scorers,
+    set_coverage_score,
+)
 from skuq.prediction import predict_set
 from tests.metrics.options import class_specs
 
@@ -77,6 +85,26 @@ def test_a_fold_that_lacks_classes_has_a_finite_score(name):
     model = MODEL.fit(X, WORDS)
     for rows in (slice(0, 50), slice(0, 1)):
         assert np.isfinite(get_scorer(name)(model, X[rows], WORDS[rows]))
+
+
+@pytest.mark.parametrize("name", ["neg_log_loss", "neg_brier_score"])
+def test_scikit_learns_scorers_are_not_finite_in_folds_that_lack_a_class(name):
+    """What the documentation names as the reason to have scorers that read the classes of the estimator."""
+    with pytest.warns(UserWarning, match="Scoring failed"):
+        scores = cross_val_score(MODEL, X, WORDS, cv=KFold(3), scoring=name)
+    assert np.isnan(scores).all()
+
+
+@each_name
+def test_nullable_truth_values_are_scored_as_the_numbers_that_scikit_learn_makes_of_them(name):
+    y = pd.Series(Y == 1).astype("boolean")
+    shuffled = KFold(3, shuffle=True, random_state=0)
+    options = {"cv": shuffled, "scoring": get_scorer(name), "error_score": "raise"}
+    found = cross_val_score(MODEL, X, y, **options)
+    np.testing.assert_array_equal(found, cross_val_score(MODEL, X, (Y == 1).astype(float), **options))
+    sets = predict_set(MODEL.fit(X, y), X)
+    for labels in (None, MODEL.classes_, [False, True]):
+        assert set_coverage_score(y, sets, labels=labels) == set_coverage_score(Y == 1, sets)
 
 
 def test_a_class_that_was_not_trained_on_is_never_covered():

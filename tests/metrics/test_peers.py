@@ -12,13 +12,16 @@ from skuq.metrics import (
     adversarial_group_calibration_curve,
     adversarial_group_calibration_error,
     calibration_score_loss,
+    conditional_set_coverage,
     coverage_width_loss,
     crps_loss,
+    expected_calibration_error,
     expected_coverage_probability_error,
     expected_normalized_calibration_error,
     interval_score_loss,
     mean_absolute_calibration_error,
     mean_interval_width,
+    mean_set_size,
     miscalibration_area,
     nll_loss,
     pinball_loss,
@@ -26,10 +29,12 @@ from skuq.metrics import (
     quantile_calibration_error,
     regression_calibration_curve,
     root_mean_squared_calibration_error,
+    set_coverage_score,
     sharpness,
     uncertainty_calibration_error,
     weighted_interval_score_loss,
 )
+from skuq.prediction import prediction_set
 from tests.metrics.peers import load
 
 UT_LEVELS = np.linspace(0, 1, 100)
@@ -296,3 +301,40 @@ def test_binned_statistic_of_scipy(forecast):
     n = np.histogram(variance, bins=10)[0]
     expected = np.nansum(n / n.sum() * np.abs(mv - mse))
     equal(uncertainty_calibration_error(y, dist), expected)
+
+
+# -------------------------------------------------------------------------------- metrics of classes
+
+
+@pytest.fixture
+def classes():
+    """Labels, probabilities of five classes and their sets."""
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(5), size=2000)
+    return (proba.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1), proba, prediction_set(proba, 0.8)
+
+
+def test_the_calibration_error_of_netcal(netcal, classes):
+    y, proba, _ = classes
+    equal(expected_calibration_error(y, proba), netcal.ECE(15).measure(proba, y))
+
+
+def test_coverage_and_size_of_mapie(classes):
+    peer, (y, _, sets) = load("mapie.metrics.classification"), classes
+    stacked = sets[:, :, np.newaxis]
+    equal(set_coverage_score(y, sets), peer.classification_coverage_score(y, stacked)[0])
+    equal(mean_set_size(y, sets), peer.classification_mean_width_score(stacked)[0])
+
+
+def test_size_stratified_coverage_of_mapie_is_the_least_by_size(classes):
+    peer, (y, _, sets) = load("mapie.metrics.classification"), classes
+    by_size = conditional_set_coverage(y, sets, by="size", coverage=0.8)
+    equal(by_size["coverage"].min(), peer.classification_ssc_score(y, sets[:, :, np.newaxis])[0])
+
+
+def test_the_calibration_error_of_mapie_is_another(classes):
+    """It takes whether the prediction is correct in place of labels, and its bins are closed below."""
+    peer, (y, proba, _) = load("mapie.metrics.calibration"), classes
+    correct, top = (proba.argmax(axis=1) == y).astype(int), proba.max(axis=1)
+    theirs = peer.expected_calibration_error(correct, top, num_bins=15, split_strategy="uniform")
+    assert abs(theirs - expected_calibration_error(y, proba)) > 1e-3

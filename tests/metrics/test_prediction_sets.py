@@ -129,6 +129,17 @@ def test_weights_of_a_table_are_repetitions():
         pd.testing.assert_frame_equal(weighted, repeated, rtol=1e-12)
 
 
+def test_the_coverage_gap_is_the_mean_distance_by_class():
+    """Ding et al. (2023): the mean over classes of |coverage of the class - nominal coverage|."""
+    y, proba = calibrated(3000, 4, 0.5)
+    sets = proba > 0.2
+    gaps = [abs(sets[y == k, k].mean() - 0.9) for k in range(4)]
+    by_class = conditional_set_coverage(y, sets, coverage=0.9)
+    assert (by_class["coverage"] - by_class["claimed"]).abs().mean() == pytest.approx(
+        np.mean(gaps), rel=1e-12
+    )
+
+
 def test_given_sets_claim_their_nominal_coverage():
     y, proba = calibrated(300, 3, 0.5)
     table = conditional_set_coverage(y, prediction_set(proba, 0.8), coverage=0.8)
@@ -171,6 +182,21 @@ def test_sets_of_integers_are_named():
     with pytest.raises(TypeError, match=r"`y_pred` must be of dtype bool where it holds sets, got int"):
         set_coverage_score([0, 1], [[1, 1], [0, 1]])
     assert set_coverage_score([0, 1], [[1, 0], [1, 0]]) == 0.5  # probabilities
+
+
+def test_sets_with_missing_values_allowed_are_named():
+    sets = pd.DataFrame([[True, False], [True, True]]).astype("boolean")
+    with pytest.raises(TypeError, match=r"`y_pred` must be of dtype bool where it holds sets, got object"):
+        set_coverage_score([0, 1], sets)
+    assert set_coverage_score([0, 1], sets.astype(bool)) == 1.0
+
+
+def test_probabilities_of_float16_are_to_be_divided_in_float64():
+    proba = np.array([[0.3, 0.7], [1 / 3, 2 / 3]], dtype=np.float16)
+    with pytest.raises(ValueError, match="or convert to float64 first and divide each row by its sum"):
+        set_coverage_score([0, 1], proba)
+    wide = proba.astype(np.float64)
+    assert set_coverage_score([0, 1], wide / wide.sum(axis=1, keepdims=True)) == 1.0
 
 
 def test_labels_of_another_kind_are_named():

@@ -3,16 +3,19 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import BayesianRidge, LogisticRegression
-from sklearn.model_selection import GroupKFold, KFold, cross_val_score
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, cross_val_score
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from skuq.classifiers import ConformalClassifier
 from skuq.distributions import Normal
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import get_scorer, prediction_interval_coverage
@@ -219,6 +222,45 @@ def test_weights_are_routed():
     np.testing.assert_array_equal(routed["picp"], plain["picp"])
 
 
+class RecordingGroups(GaussianNB):
+    """Keeps the features that it was fitted on."""
+
+    def fit(self, X, y):
+        self.seen_ = X
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_groups_reach_the_splitter_of_a_conformal_estimator(routing):
+    groups = np.arange(len(IRIS)) // 5
+    held_out = []
+
+    def record(estimator, X, y, sample_weight=None):
+        held_out.append(estimator.estimator_.seen_[:, -1])
+        return 0.0
+
+    splitter = GroupShuffleSplit(1, random_state=0)
+    with config_context(enable_metadata_routing=routing):
+        model = ConformalClassifier(RecordingGroups(), cv=splitter)
+        shift_curve(
+            model,
+            np.column_stack([IRIS, groups]),
+            SPECIES,
+            shift=Tilt(0),
+            severities=[0],
+            scoring=record,
+            cv=[(np.arange(0, 150, 2), np.arange(1, 150, 2))],
+            params={"groups": groups},
+        )
+    (trained,) = held_out
+    of_group = np.bincount(trained.astype(int), minlength=30)
+    in_fold = np.bincount(groups[::2], minlength=30)
+    assert set(np.unique(of_group)) > {0}
+    assert np.isin(of_group, [0]).sum() + (of_group == in_fold).sum() == 30
+    with pytest.raises(ValueError, match="groups"):
+        shift_curve(model, IRIS, SPECIES, shift=Tilt(0), severities=[0], scoring="set_coverage", cv=3)
+
+
 # ----------------------------------------------------------------------------------- the tilt
 
 
@@ -239,6 +281,13 @@ def test_a_normal_column_moves_by_the_severity():
 
 def test_rows_of_a_tilt_may_be_lists():
     np.testing.assert_array_equal(Tilt(1).weights(X.tolist(), 0.5), Tilt(1).weights(X, 0.5))
+
+
+@pytest.mark.parametrize("convert", [sparse.csr_matrix, sparse.csr_array, sparse.coo_matrix])
+@pytest.mark.parametrize("direction", [2, np.arange(10.0)])
+def test_rows_of_a_tilt_may_be_sparse(convert, direction):
+    found = Tilt(direction).weights(convert(X), 0.5)
+    np.testing.assert_allclose(found, Tilt(direction).weights(X, 0.5), rtol=1e-10)
 
 
 def test_a_tilt_of_infinite_severity_is_an_error():
@@ -289,6 +338,11 @@ def test_a_direction_that_is_none_is_named(tilt, rows, error, message):
         ({"scoring": [get_scorer("picp")]}, TypeError, "`scoring` must be a list of names"),
         ({"scoring": {"effective_rows": "picp"}}, ValueError, "must not use the name 'effective_rows'"),
         ({"scoring": lambda model, X, y: 0.0}, TypeError, "take `sample_weight`, .* '<lambda>' does not"),
+        (
+            {"scoring": lambda model, X, y, sample_weight=None: {"a": 1.0}},
+            TypeError,
+            "scorers that return one number, but '<lambda>' returns a dict",
+        ),
         ({"cv": "five"}, TypeError, "`cv` must be an int, a splitter"),
         ({"random_state": "a"}, ValueError, "`random_state` must be an int"),
     ],

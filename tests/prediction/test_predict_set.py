@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_iris
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_selection import RFE
+from sklearn.feature_selection import RFE, RFECV
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
+from skuq.classifiers import ConformalClassifier
 from skuq.exceptions import NotProbabilisticError, NotRefittedError
 from skuq.prediction import predict_dist, predict_set, prediction_set, supports_dist
 
@@ -66,6 +67,34 @@ def test_the_own_sets_of_an_estimator_are_reached_through_containers(container, 
     sets = predict_set(CONTAINERS[container](Median()).fit(X, Y), X, coverage)
     assert sets.shape == (150, 3, *np.shape(coverage))
     assert not sets[:, :2].any()  # from its probabilities the first class would be in the set
+
+
+class Weighing(Median):
+    """Has sets of its own, and coefficients by which features may be left out."""
+
+    def fit(self, X, y):
+        self.coef_ = np.arange(1.0, X.shape[1] + 1)
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("selector", [RFE(Weighing(), n_features_to_select=2), RFECV(Weighing(), cv=2)])
+def test_the_own_sets_of_an_estimator_are_reached_through_the_selection_of_features(selector):
+    sets = predict_set(selector.fit(X, Y), X, [0.5, 0.9])
+    assert sets.shape == (150, 3, 2)
+    assert not sets[:, :2].any()
+
+
+def test_conformal_sets_are_reached_through_a_search_within_stacking():
+    search = GridSearchCV(ConformalClassifier(LOGISTIC, random_state=0), {"method": ["lac", "aps"]}, cv=2)
+    stacking = StackingClassifier(
+        [("tree", DecisionTreeClassifier(max_depth=2, random_state=0))], search, cv=2
+    )
+    stacking.fit(X, NAMES)
+    sets = predict_set(stacking, X, 0.8)
+    inner = stacking.final_estimator_.best_estimator_
+    np.testing.assert_array_equal(sets, inner.predict_set(stacking.transform(X), 0.8))
+    # the inner estimator has numbers as labels, in the order of the names
+    assert sets[np.arange(150), np.searchsorted(stacking.classes_, NAMES)].mean() > 0.8
 
 
 @pytest.mark.parametrize(

@@ -153,15 +153,25 @@ print(share_covered(calibrated.predict_set(X_new, 0.95)))
 # New rows that differ
 # --------------------
 #
-# Under a shift no set keeps its coverage, conformal or not. If only the distribution
-# of X changes, and its density ratio is known or can be estimated, ``density_ratio``
-# restores coverage: here images with much ink are four times as frequent among the
-# new ones.
+# In general no set, conformal or not, keeps its coverage under a shift. There is one
+# exception: if only the distribution of X changes, and its density ratio is known or
+# can be estimated, ``density_ratio`` restores coverage. Here the images that the forest
+# finds hard become four times as frequent, so that sets calibrated on the old images
+# cover too few of the new ones. Instead of drawing new images, each counts by its
+# ratio. Coverage and mean size without and with the ratio:
+
+middle = np.median(largest)
 
 
 def ratio(X):
-    return np.where(X.sum(axis=1) > 330, 4.0, 1.0)
+    return np.where(forest.predict_proba(X).max(axis=1) < middle, 4.0, 1.0)
 
 
-weighted = ConformalClassifier(bayes, density_ratio=ratio, random_state=0).fit(X, y)
-round(float(weighted.predict_set(X_new, 0.95).sum(axis=1).mean()), 2)
+shifted, frequency = {}, ratio(X_new)
+for name, density_ratio in {"without": None, "with": ratio}.items():
+    model = ConformalClassifier(forest, density_ratio=density_ratio, random_state=0)
+    sets = model.fit(X, y).predict_set(X_new, 0.95)
+    inside = sets[np.arange(len(y_new)), y_new]
+    means = np.average([inside, sets.sum(axis=1)], axis=1, weights=frequency)
+    shifted[name] = means.round(2).tolist()
+shifted

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Literal, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold
@@ -29,7 +30,7 @@ from skuq._validation import (
 from skuq._versioned import VersionedMixin
 from skuq.classifiers._conformal.cross import fit_cross
 from skuq.classifiers._conformal.scores import select_score
-from skuq.classifiers._conformal.settings import LabelledRows, SetSettings, SetStrategy
+from skuq.classifiers._conformal.settings import BY_CLASS, LabelledRows, SetSettings, SetStrategy
 from skuq.classifiers._conformal.split import SplitSets, fit_split
 from skuq.classifiers._labels import check_labels
 from skuq.prediction._cross_fit import Split, resolve_cv, split_rows
@@ -125,10 +126,10 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
     ([1]_), and "aps" by the sum of the probabilities of all classes ranked above it, equal ones in the
     order of the columns, plus :math:`u \, p_k` if randomized, with u uniform on [0, 1] ([2]_). RAPS adds
     ``penalty`` times :math:`\max(r_k - k_\mathrm{reg}, 0)`, with the rank :math:`r_k` from 1 ([3]_). The
-    usual form without randomness adds the probability of the class itself; then the rows of which a model
-    is surest have the largest scores, and sets are several times as large. Some packages calibrate
-    randomized scores and include the last class all the same, which covers far more than is nominal. Neither
-    is done here.
+    usual form without randomness adds the probability of the class itself; then the rows whose label is
+    predicted with the highest probability have the largest scores, and sets are several times as large. Some
+    packages calibrate randomized scores and include the last class all the same, which covers far more than
+    is nominal. Neither is done here.
 
     *Held-out rows.* The set contains the classes whose score is at most q, the
     :math:`\lceil (n + 1) c \rceil`-th smallest score of the labels of the n calibration rows. For rows
@@ -136,9 +137,14 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
     ``allow_empty=True`` and without ties of scores, at most c + 1/(n + 1). That is an average over the
     calibration rows: one calibration set covers more, the next less, with the distribution
     Beta(k, n + 1 - k), k the rank above. By ``group_by`` it holds within each group, with its own n; with
-    "class" each class is compared with the quantile of its own rows. Stratified rows have the shares of
-    classes of all rows, which makes the average over calibration sets vary less. Fewer rows than c/(1 - c)
-    give sets of all classes and a `SmallSampleWarning`.
+    "class" each class is compared with the quantile of its own rows. Fewer rows than c/(1 - c) give sets of
+    all classes and a `SmallSampleWarning`.
+
+    Rows held out by default are stratified: they have the shares of classes of all rows, which makes the
+    average over calibration sets vary less. They are like new rows only approximately where most classes have
+    few rows; ``cv=ShuffleSplit(1)`` holds rows out whatever their class, which is exact. Classes of which
+    fewer than two rows would be held out are drawn together, so that the only row of a class may calibrate;
+    with ``group_by="class"`` it always trains.
 
     *Folds (CV+).* A class is in the set if its score, computed by the model of each fold, exceeds fewer than
     c (n + 1) of the scores of that fold's rows, summed over folds ([2]_, section 2.3). Coverage, averaged
@@ -146,15 +152,16 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
     practice.
 
     *Labels without training rows* are in no set. Where they occur among the calibration rows they count as
-    misses, with an infinite score, so that coverage still holds as long as there are few of them; with
-    ``group_by="class"``, where they say nothing of other classes, they are left out.
+    misses, with an infinite score, so that coverage still holds: sets are larger, and contain all classes,
+    with a `SmallSampleWarning`, where a share of more than 1 - c of the labels is unknown. With
+    ``group_by="class"``, where each class has the scores of its own rows, unknown labels are left out.
 
     *Covariate shift.* With weights proportional to the density ratio, scores count by their weight and the
     new row by its own ([4]_); coverage then holds under the new distribution of X if that of y given x is
     the same. The error of an estimated ratio is not accounted for.
 
-    Cost: one fit, O(n log n) time to calibrate, and one prediction, with a sort of each row for "aps"; K + 1
-    fits and K predictions with K folds.
+    Cost: one fit, O(n log n) time to calibrate, and one prediction, with a sort of each row for "aps"; m + 1
+    fits and m predictions with m folds.
 
     References
     ----------
@@ -263,6 +270,7 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
         labels = check_labels(y, self)
         validate_data(self, X, skip_check_array=True)
         (X,) = indexable(X)
+        _check_group_by(self.group_by, X)
         check_consistent_length(X, labels)
         n = len(labels)
         if n < 2:
@@ -282,7 +290,6 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
         seeds = check_random_state(self.random_state).randint(MAX_SEED, size=3).tolist()
         rare_groups, min_group_size = check_groups(self.rare_groups, self.min_group_size)
         check_density_ratio(self.density_ratio)
-        check_group_by(self.group_by)
         return SetSettings(
             estimator=self.estimator,
             score=select_score(self.method, self.randomized, self.penalty, self.k_reg),
@@ -311,7 +318,9 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
             return None
         if self.cv is None:
             held_out = n_held_out(settings.calibration_size, len(data))
-            return [stratified_split(data.labels, held_out, settings.split_seed)]
+            # a guarantee for each class is one for new rows of classes that are known
+            exchangeable = settings.group_by != BY_CLASS
+            return [stratified_split(data.labels, held_out, settings.split_seed, exchangeable=exchangeable)]
         cv = self.cv
         if isinstance(cv, numbers.Integral):
             folds = check_integer(cv, "cv", minimum=2)
@@ -421,6 +430,16 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
             tags.classifier_tags = child.classifier_tags
             tags.classifier_tags.multi_label = False
         return tags
+
+
+def _check_group_by(group_by: Any, X: Any) -> None:
+    """Raise unless the parameter is a callable, a name or None, and a name is of one thing only."""
+    check_group_by(group_by)
+    if group_by == BY_CLASS and isinstance(X, pd.DataFrame) and BY_CLASS in X.columns:
+        raise ValueError(
+            "`group_by` 'class' stands for the labels in y, but X has a column of this name. Pass "
+            "`lambda X: X['class']` for the column; rename it for sets of each class."
+        )
 
 
 def _check_wrapped(estimator: Any) -> None:

@@ -13,11 +13,13 @@ from skuq.classifiers._conformal.scores import ClassScore, scores_of_labels
 from skuq.classifiers._conformal.settings import (
     LabelledRows,
     SetSettings,
+    check_known_labels,
     classes_of,
     warn_of_few_rows,
+    warn_of_unknown_labels,
 )
 from skuq.classifiers._labels import codes_of
-from skuq.distributions._numerics.ranks import WeightedRanks, rank_target
+from skuq.distributions._numerics.ranks import WeightedRanks, has_rank, rank_target
 from skuq.prediction._cross_fit import Split, cross_fit
 from skuq.prediction._predict_set import class_proba
 from skuq.prediction._random import seeded_clone
@@ -48,22 +50,27 @@ def fit_cross(data: LabelledRows, settings: SetSettings, splits: list[Split]) ->
     pairwise = is_pairwise(estimator)
     uniform = settings.uniform(len(data))
     n_tests = np.bincount(np.concatenate(folds.test_rows), minlength=len(data))
-    members = []
+    members, is_known = [], np.zeros(len(data), dtype=bool)
     for model, (train, test), proba in zip(folds.estimators, splits, folds.predictions, strict=True):
+        classes = classes_of(model, proba)
         scores = settings.score.score(proba, None if uniform is None else uniform[test])
         weight = data.repetitions[test] / n_tests[test]
         ranks = None
         if weight.any():
-            of_label = scores_of_labels(scores, codes_of(data.labels[test], classes_of(model)))
-            ranks = WeightedRanks(of_label, weight)
-        members.append(FoldModel(model, classes_of(model), train if pairwise else None, ranks))
-    n_calibration = float(data.repetitions[n_tests > 0].sum())
+            codes = codes_of(data.labels[test], classes)
+            is_known[test[codes >= 0]] = True
+            ranks = WeightedRanks(scores_of_labels(scores, codes), weight)
+        members.append(FoldModel(model, classes, train if pairwise else None, ranks))
+    calibrating = (n_tests > 0) & (data.repetitions > 0)
+    n_calibration = float(data.repetitions[calibrating].sum())
     if not n_calibration:
         raise ValueError(
             "`sample_weight` must be positive for some of the rows that `cv` tests, got zeros for all of "
             "them."
         )
-    return CrossSets(estimator, classes_of(estimator), settings, tuple(members), n_calibration)
+    classes = classes_of(estimator)
+    check_known_labels(is_known[calibrating], data.labels[calibrating], classes, frozen=False)
+    return CrossSets(estimator, classes, settings, tuple(members), n_calibration)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +93,13 @@ class FoldModel:
     classes: np.ndarray
     columns: IntArray | None
     ranks: WeightedRanks | None
+
+    @property
+    def weight_of_unknown(self) -> float:
+        """Weight of the fold's rows whose labels its training rows lack."""
+        if self.ranks is None or self.ranks.weights is None:
+            return 0.0
+        return float(self.ranks.weights[np.isinf(self.ranks.values)].sum())
 
     def weight_below(
         self, X: Any, classes: np.ndarray, score: ClassScore, uniform: FloatArray | None
@@ -139,5 +153,10 @@ class CrossSets:
         below = sum(member.weight_below(X, self.classes, score, uniform) for member in self.members)
         targets = rank_target(coverages * (self.n_calibration + 1), self.n_calibration)
         warn_of_few_rows(coverages, self.n_calibration)
+        unknown = sum(member.weight_of_unknown for member in self.members)
+        # every class is in the set if the scores of all rows with known labels are not enough
+        all_classes = (self.n_calibration - unknown < targets) & has_rank(coverages, self.n_calibration, 1.0)
+        if all_classes.any():
+            warn_of_unknown_labels(coverages[all_classes].max(), unknown, self.n_calibration)
         sets = np.asarray(np.asarray(below)[..., np.newaxis] < targets)
         return self.settings.fill(sets, lambda: class_proba(self.estimator, X))

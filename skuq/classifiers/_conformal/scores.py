@@ -51,7 +51,7 @@ class APSScore:
     ----------
     randomized : bool
         Whether a uniform share of the class's own probability is added, else none of it: with all of it the
-        rows of which the model is surest would have the largest scores.
+        rows whose label is predicted with the highest probability would have the largest scores.
     penalty : float
         Added for each rank beyond ``k_reg`` (Angelopoulos, Bates, Jordan and Malik 2021).
     k_reg : int

@@ -10,8 +10,10 @@ import numpy as np
 
 from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_random_state
+from skuq._warnings import warn_user
 from skuq.classifiers._conformal.scores import ClassScore
 from skuq.distributions._unreachable_levels import unreachable_level, warn_of_unreachable_level
+from skuq.exceptions import SmallSampleWarning
 from skuq.prediction._child import name_of
 
 __all__ = [
@@ -19,8 +21,10 @@ __all__ = [
     "LabelledRows",
     "SetSettings",
     "SetStrategy",
+    "check_known_labels",
     "classes_of",
     "warn_of_few_rows",
+    "warn_of_unknown_labels",
 ]
 
 BY_CLASS = "class"
@@ -144,15 +148,46 @@ class SetStrategy(Protocol):
         """Return the sets of each coverage, shape (n, K, k)."""
 
 
-def classes_of(estimator: Any) -> np.ndarray:
-    """Return the labels of the columns of a fitted classifier's probabilities."""
+def classes_of(estimator: Any, proba: np.ndarray | None = None) -> np.ndarray:
+    """Return the labels of the columns of a fitted classifier's probabilities, one for each."""
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         raise TypeError(
             f"`estimator` must have the attribute `classes_` once it is fitted, but {name_of(estimator)} has "
             "none, so that the columns of its probabilities have no labels."
         )
+    if proba is not None and len(classes) != proba.shape[1]:
+        raise ValueError(
+            f"`estimator` must predict one probability for each of its `classes_`, but {name_of(estimator)} "
+            f"has {len(classes)} classes and {proba.shape[1]} columns of probabilities."
+        )
     return np.asarray(classes)
+
+
+def check_known_labels(is_known: BoolArray, labels: np.ndarray, classes: np.ndarray, *, frozen: bool) -> None:
+    """Raise if the classifier knows none of the labels that calibrate: each set would hold all classes."""
+    if not is_known.size or is_known.any():
+        return
+    label = labels[:1].tolist()[0]
+    if frozen:
+        raise ValueError(
+            f"`y` must hold labels of the frozen classifier, which has the classes {classes[:10].tolist()}, "
+            f"got none of them but {label!r} at row 0."
+        )
+    raise ValueError(
+        f"`cv` must hold out rows with labels that training rows have, got only others, such as {label!r}. "
+        "Pass another `cv`, or more rows of each class."
+    )
+
+
+def warn_of_unknown_labels(coverage: float, unknown: float, n: float) -> None:
+    """Give a warning that a coverage needs a rank among the rows whose labels no training row has."""
+    warn_user(
+        f"{100 * coverage:g} % is out of reach, as {unknown:g} of {n:g} calibration rows have labels that "
+        "the training rows lack: sets contain all classes. Use a lower coverage, or train on rows of more "
+        "classes.",
+        SmallSampleWarning,
+    )
 
 
 def warn_of_few_rows(coverages: FloatArray, calibration_weight: float, test_weight: float = 1.0) -> None:

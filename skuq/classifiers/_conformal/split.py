@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,17 +14,20 @@ from skuq.classifiers._conformal.settings import (
     BY_CLASS,
     LabelledRows,
     SetSettings,
+    check_known_labels,
     classes_of,
     warn_of_few_rows,
+    warn_of_unknown_labels,
 )
 from skuq.classifiers._labels import codes_of
+from skuq.distributions._numerics.ranks import has_rank
 from skuq.prediction._cross_fit import Split, cross_fit
 from skuq.prediction._predict_set import class_proba
 from skuq.prediction._random import seeded_clone
 from skuq.prediction._row_sets import columns_of_rows
 from skuq.recalibration._calibration_set import (
     CalibrationScores,
-    PredictedRows,
+    WeightedRows,
     density_ratio_of,
     group_labels,
 )
@@ -51,16 +53,13 @@ def fit_split(data: LabelledRows, settings: SetSettings, split: Split | None) ->
             predict=class_proba,
         )
         fitted, proba = result.estimators[0], result.predictions[0]
-    classes = classes_of(fitted)
-    codes = codes_of(data.labels[calibrating], classes)
-    if split is None and (codes < 0).all():  # each would be a miss, and each set hold all classes
-        raise ValueError(
-            f"`y` must hold labels of the frozen classifier, which has the classes {classes[:10].tolist()}, "
-            f"got none of them but {data.labels[:1].tolist()[0]!r} at row 0."
-        )
+    classes = classes_of(fitted, proba)
+    labels, counts = data.labels[calibrating], data.repetitions[calibrating] > 0
+    codes = codes_of(labels, classes)
+    known = codes >= 0
+    check_known_labels(known[counts], labels[counts], classes, frozen=split is None)
     if settings.group_by == BY_CLASS:
         # a label without training rows is in no set, and is no row of any other class
-        known = codes >= 0
         calibrating, codes, proba = calibrating[known], codes[known], proba[known]
     uniform = settings.uniform(len(data))
     scores = settings.score.score(proba, None if uniform is None else uniform[calibrating])
@@ -81,7 +80,7 @@ def fit_split(data: LabelledRows, settings: SetSettings, split: Split | None) ->
 
 def _rows(
     X: Any, settings: SetSettings, labels: np.ndarray | None = None, *, predicted: bool = True
-) -> PredictedRows:
+) -> WeightedRows:
     """Return rows of X with their density ratio and group, which is the label for class-conditional sets."""
     n = count_rows(X)
     test_weight = np.ones(())
@@ -92,7 +91,7 @@ def _rows(
         groups = labels
     elif settings.group_by is not None:
         groups = group_labels(settings.group_by, X, n)
-    return PredictedRows(None, n, test_weight, groups, np.empty(0), np.ones(n))
+    return WeightedRows(n, test_weight, groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,28 +135,31 @@ class SplitSets:
         """Return the sets of each coverage, shape (n, K, k): the classes with at most the score quantile."""
         proba = class_proba(self.estimator, self.model_input(X))
         scores = self.settings.score.score(proba, uniform)
-        rows = _rows(X, self.settings)
+        groups = self._groups_of(X)
+        weight = np.stack([self.calibration.weight_for(rows) for rows in groups], axis=1)
+        test_weight = groups[0].test_weight[..., np.newaxis]
         sets = np.empty((len(coverages), *scores.shape), dtype=bool)
-        least = np.inf, 1.0
-        for columns, of_columns in self._by_group(rows):
-            for inside, coverage in zip(sets, coverages.tolist(), strict=True):
-                quantile = self.calibration.quantile(of_columns, coverage)[0]
-                inside[:, columns] = scores[:, columns] <= quantile[:, np.newaxis]
-            least = min(least, self._least_calibrated(of_columns), key=lambda pair: pair[0] / pair[1])
-        warn_of_few_rows(coverages, *least)
+        of_unknown = []
+        for inside, coverage in zip(sets, coverages.tolist(), strict=True):
+            quantile = np.stack([self.calibration.quantile(rows, coverage)[0] for rows in groups], axis=1)
+            np.less_equal(scores, quantile, out=inside)
+            if (np.isinf(quantile) & has_rank(coverage, weight, test_weight)).any():
+                of_unknown.append(coverage)
+        least = np.unravel_index(np.argmin(weight / test_weight), weight.shape)
+        warn_of_few_rows(coverages, weight[least], np.broadcast_to(test_weight, weight.shape)[least])
+        if of_unknown:
+            unknown = self.calibration.repetitions[np.isinf(self.calibration.scores[0])].sum()
+            warn_of_unknown_labels(max(of_unknown), unknown, self.n_calibration)
         return self.settings.fill(np.moveaxis(sets, 0, -1), lambda: proba)
 
-    def _by_group(self, rows: PredictedRows) -> Iterator[tuple[slice, PredictedRows]]:
-        """Yield columns of the scores, and the rows as members of the group that calibrates these columns."""
-        if self.settings.group_by != BY_CLASS:
-            yield slice(None), rows
-            return
-        for column, label in enumerate(self.classes):
-            yield slice(column, column + 1), replace(rows, labels=np.full(rows.n, label))
+    def _groups_of(self, X: Any) -> list[WeightedRows]:
+        """Return the rows as members of the group that calibrates each column of the scores, or all columns.
 
-    def _least_calibrated(self, rows: PredictedRows) -> tuple[float, float]:
-        """Return the weights of the calibration rows and of the new row where their ratio is smallest."""
-        weight = self.calibration.weight_for(rows)
-        test_weight = np.broadcast_to(rows.test_weight, rows.n)
-        row = int(np.argmin(weight / test_weight))
-        return float(weight[row]), float(test_weight[row])
+        Where all rows have the same quantiles, these are of one row.
+        """
+        rows = _rows(X, self.settings)
+        if rows.labels is None and not rows.test_weight.ndim:
+            rows = replace(rows, n=1)
+        if self.settings.group_by != BY_CLASS:
+            return [rows]
+        return [replace(rows, labels=label) for label in self.classes[:, np.newaxis]]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skuq._typing import FloatArray, IntArray
+from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions._numerics.levels import level_rounding
 
 RANK_TOLERANCE = 1e-12
@@ -19,6 +19,14 @@ def rows_needed(coverage: float) -> int:
     # (n + 1) c <= n is the same as n >= c / (1 - c)
     level = coverage * (1 - RANK_TOLERANCE)
     return math.ceil(level / (1 - level))
+
+
+def has_rank(
+    level: FloatArray | float, calibration_weight: FloatArray | float, test_weight: FloatArray | float
+) -> BoolArray:
+    """Return whether the rank of a level is that of a calibration row, for a new row of the given weight."""
+    rank = np.asarray(level) * (np.asarray(calibration_weight) + test_weight)
+    return np.asarray(rank * (1 - RANK_TOLERANCE) <= calibration_weight)
 
 
 def score_level(coverage: FloatArray | float, symmetric: bool) -> FloatArray:
@@ -46,7 +54,7 @@ class WeightedRanks:
     Parameters
     ----------
     values : ndarray of shape (k,)
-        Finite, in any order, at least one.
+        In any order, at least one; not NaN, but +inf where no bound or set reaches the target.
     weights : ndarray of shape (k,), default=None
         Non-negative with a positive sum; each value counts once if None. Values of zero weight are
         dropped.

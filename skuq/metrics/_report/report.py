@@ -6,7 +6,7 @@ import itertools
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -306,9 +306,7 @@ def _values(
 ) -> list[Entry]:
     """Return the metrics with their values; of those that are not defined, with the reason."""
     entries = []
-    for spec in chosen:
-        if not takes(spec, forecast):
-            continue
+    for spec in (_for_forecast(spec, forecast) for spec in chosen if takes(spec, forecast)):
         settings = given.get(spec.abbreviation, {})
         common = {"coverage": coverage} if spec.options.get("coverage") == DEFAULT_COVERAGE else {}
         seed = {"random_state": seeds[spec.abbreviation]} if spec.random else {}
@@ -383,6 +381,16 @@ def _simulate(
             for entry, of_uniform in of_levels:
                 entry.null.append(of_uniform(levels, **entry.evaluation.options))
         progress.add(1)
+
+
+def _for_forecast(spec: MetricSpec, forecast: Any) -> MetricSpec:
+    """Return the record with its optimum: given sets cover the coverage they were made for.
+
+    Those of probabilities cover what the probabilities claim, which is more.
+    """
+    if spec.abbreviation == "set_coverage" and forecast.dtype == np.bool_:
+        return replace(spec, optimum="coverage")
+    return spec
 
 
 def takes(spec: MetricSpec, forecast: Any) -> bool:

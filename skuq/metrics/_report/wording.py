@@ -215,6 +215,9 @@ def _describe_coverage(result: Result) -> str:
     """Return the sentence about a share whose optimum is an option, the nominal coverage."""
     nominal = float(result.optimum if result.optimum is not None else np.nan)
     chance = _deviation(nominal, result.n, result.confidence)
+    if result.spec.of_classes:
+        word = _verdict(result.value, nominal, chance)
+        return f"{word}: {percent(result.value)} of the labels in the {percent(nominal)} sets"
     return coverage_words(result.value, nominal, chance)
 
 

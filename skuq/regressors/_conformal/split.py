@@ -172,9 +172,9 @@ class SplitConformal:
             # the first rows calibrate, where a weight of 0 is possible; all others are predicted as well
             test_weight = density_ratio_of(settings.density_ratio, X, n, positive=bool(self._parts))
         return PredictedRows(
-            prediction,
             n,
             test_weight,
+            prediction=prediction,
             labels=None if settings.group_by is None else group_labels(settings.group_by, X, n),
             y=np.empty(0) if y is None else y,
             repetitions=np.ones(n) if weight is None else weight,

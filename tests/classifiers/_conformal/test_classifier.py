@@ -9,7 +9,7 @@ from joblib import parallel_config
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
@@ -137,19 +137,71 @@ def test_a_name_groups_by_a_column():
     ).any()
 
 
-def test_weights_count_repetitions():
+def test_a_column_that_is_called_class_needs_a_callable():
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(**{"class": (X[:, 0] > 0).astype(int)})
+    with pytest.raises(
+        ValueError, match=r"`group_by` 'class' stands for the labels .* `lambda X: X\['class'\]`"
+    ):
+        ConformalClassifier(BAYES, group_by="class").fit(frame, Y)
+    grouped = ConformalClassifier(BAYES, group_by=lambda X: X["class"], random_state=0).fit(frame, Y)
+    assert grouped.predict_set(frame).shape == (400, 4)
+
+
+def copied(splits, repeated):
+    """The splits of rows that are written down as often as they count, without folds that test none."""
+    parts = [[np.flatnonzero(np.isin(repeated, rows)) for rows in split] for split in splits]
+    return [(train, test) for train, test in parts if test.size]
+
+
+THIRDS = [(np.setdiff1d(np.arange(400), test), test) for test in np.array_split(np.arange(400), 3)]
+
+
+@pytest.mark.parametrize(
+    ("splits", "options"),
+    [
+        ([(np.arange(200), np.arange(200, 400))], {}),
+        ([(np.arange(200), np.arange(200, 400))], {"method": "aps"}),
+        ([(np.arange(200), np.arange(200, 400))], {"group_by": "class"}),
+        ([(np.arange(200), np.arange(200, 400))], {"density_ratio": lambda X: np.exp(0.1 * X[:, 0])}),
+        (THIRDS, {}),
+        (THIRDS, {"method": "aps", "penalty": 0.1}),
+    ],
+)
+@pytest.mark.parametrize("without", [[], range(100)])
+def test_weights_count_repetitions(splits, options, without):
     weight = np.random.default_rng(0).integers(0, 3, size=400)
-    cv = [(np.arange(200), np.arange(200, 400))]
-    weighted = ConformalClassifier(BAYES, cv=cv).fit(X, Y, sample_weight=weight)
+    weight[without] = 0
+    if len(splits) > 1 and len(without):
+        weight[splits[0][1]] = 0  # a whole fold
+    weighted = ConformalClassifier(BAYES, cv=splits, **options).fit(X, Y, sample_weight=weight)
     repeated = np.repeat(np.arange(400), weight)
-    n_train = int((repeated < 200).sum())
-    split = [(np.arange(n_train), np.arange(n_train, len(repeated)))]
-    copies = ConformalClassifier(BAYES, cv=split).fit(X[repeated], Y[repeated])
-    assert weighted.n_calibration_ == copies.n_calibration_ == weight[200:].sum()
+    copies = ConformalClassifier(BAYES, cv=copied(splits, repeated), **options).fit(X[repeated], Y[repeated])
+    tested = np.concatenate([test for _, test in splits])
+    assert weighted.n_calibration_ == copies.n_calibration_ == weight[tested].sum()
     coverages = np.linspace(0.05, 0.95, 19)
     np.testing.assert_array_equal(
         weighted.predict_set(X_NEW, coverages), copies.predict_set(X_NEW, coverages)
     )
+
+
+def test_rows_of_a_class_without_weight_do_not_calibrate():
+    proba, labels = miscalibrated_rows(400, np.random.default_rng(0))
+    weight = 2 * (labels != "dog")
+    model = ConformalClassifier(FrozenEstimator(GivenProba()), allow_empty=True)
+    weighted = clone(model).fit(proba, labels, sample_weight=weight)
+    copies = clone(model).fit(np.repeat(proba, weight, axis=0), np.repeat(labels, weight))
+    np.testing.assert_array_equal(weighted.predict_set(proba, 0.8), copies.predict_set(proba, 0.8))
+    with pytest.raises(ValueError, match=r"the label 'dog'.* 0 calibration rows"):
+        clone(model).set_params(group_by="class").fit(proba, labels, sample_weight=weight)
+
+
+def test_folds_without_any_weight_are_an_error():
+    splits = [(np.arange(200, 400), np.arange(100)), (np.arange(200, 400), np.arange(100, 200))]
+    weight = np.repeat([0, 2], 200)
+    with pytest.raises(
+        ValueError, match="`sample_weight` must be positive for some of the rows that `cv` tests"
+    ):
+        fitted(cv=splits).fit(X, Y, sample_weight=weight)
 
 
 def test_a_precomputed_kernel_loses_the_columns_of_the_rows_that_calibrate():
@@ -206,6 +258,58 @@ def test_two_classes_booleans_and_a_series():
     assert model.predict_set(X_NEW).shape == (200, 2)
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"cv": 4}, {"method": "aps", "randomized": True}, {"group_by": "class"}]
+)
+def test_sets_of_two_classes_cover_as_nominal(options):
+    covered = []
+    for seed in range(60):
+        rows, codes = make_blobs(900, centers=2, cluster_std=6.0, random_state=seed)
+        labels = np.array(["no", "yes"])[codes]
+        model = ConformalClassifier(BAYES, allow_empty=True, random_state=seed, **options)
+        model.fit(rows[:400], labels[:400])
+        sets = model.predict_set(rows[400:], 0.8)
+        assert sets.shape == (500, 2)
+        covered.append(contains(sets, labels[400:], model.classes_).mean())
+    error = np.sqrt(0.16 * (1 / 100 + 1 / 500) / 60)
+    assert np.mean(covered) == pytest.approx(0.8, abs=3 * error)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"cv": 3}, {"group_by": "class"}, {"density_ratio": lambda X: np.exp(0.1 * X[:, 0])}]
+)
+def test_rows_predicted_apart_have_the_sets_of_all_rows(options):
+    model = fitted(**options)
+    sets = model.predict_set(X_NEW, [0.5, 0.9])
+    apart = np.concatenate([model.predict_set(X_NEW[[i]], [0.5, 0.9]) for i in range(20)])
+    np.testing.assert_array_equal(apart, sets[:20])
+    np.testing.assert_array_equal(model.predict_set(X_NEW[::3], [0.5, 0.9]), sets[::3])
+    assert model.predict_set(X_NEW[:1]).shape == (1, 4)
+
+
+@pytest.mark.parametrize("options", [{"calibration_size": 1}, {"cv": [(np.arange(399), [399])]}])
+def test_a_single_row_calibrates_coverages_up_to_one_half(options):
+    model = fitted(allow_empty=True, **options)
+    assert model.n_calibration_ == 1
+    (row,) = model.calibration_rows_
+    score = 1 - model.predict_proba(X[[row]])[0, np.searchsorted(CLASSES, Y[row])]
+    expected = 1 - model.predict_proba(X_NEW) <= score
+    np.testing.assert_array_equal(model.predict_set(X_NEW, 0.5), expected)
+    with pytest.warns(SmallSampleWarning, match="51 % needs at least"):
+        assert model.predict_set(X_NEW, 0.51).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"cv": 3}])
+def test_missing_features_reach_a_classifier_that_allows_them(options):
+    holes = X.copy()
+    holes[::7, 0] = np.nan
+    model = ConformalClassifier(HistGradientBoostingClassifier(max_iter=5), random_state=0, **options)
+    sets = model.fit(holes, Y).predict_set(holes)
+    assert contains(sets, Y).mean() > 0.85
+    with pytest.raises(ValueError, match="NaN"):
+        fitted().fit(holes, Y)
+
+
 def test_one_class_is_always_in_the_set():
     model = ConformalClassifier(DecisionTreeClassifier(), random_state=0).fit(X, np.full(400, "ant"))
     assert model.predict_set(X_NEW).shape == (200, 1)
@@ -220,10 +324,36 @@ def test_labels_that_the_training_rows_lack_count_as_misses():
     with_new = ConformalClassifier(FrozenEstimator(GivenProba())).fit(proba[:100], labels[:100])
     without = ConformalClassifier(FrozenEstimator(GivenProba())).fit(proba[20:100], labels[20:100])
     assert with_new.classes_.tolist() == list(CLASSES)
-    assert with_new.predict_set(proba, 0.9).all()
+    message = "90 % is out of reach, as 20 of 100 calibration rows have labels that the training rows lack"
+    with pytest.warns(SmallSampleWarning, match=message) as caught:
+        assert with_new.predict_set(proba, [0.75, 0.9])[..., 1].all()
+    assert len(caught) == 1
     sets = with_new.predict_set(proba[100:], 0.75)
     assert sets.sum() > without.predict_set(proba[100:], 0.75).sum()
     assert contains(sets, labels[100:]).mean() > 0.7
+
+
+@pytest.mark.parametrize("folds", [1, 2])
+def test_coverage_out_of_reach_of_the_labels_gives_all_classes_and_a_warning(folds):
+    rows = np.arange(400)
+    labels = np.where(rows % 10 == 0, np.char.add("new ", rows.astype(str)), Y)
+    splits = [(rows[200:], rows[:200]), (rows[:200], rows[200:])][:folds]
+    model = fitted(cv=splits).fit(X, labels)
+    n = 200 * folds
+    with pytest.warns(
+        SmallSampleWarning, match=f"95 % is out of reach, as {n // 10} of {n} calibration rows"
+    ):
+        assert model.predict_set(X_NEW, 0.95).all()
+    assert not model.predict_set(X_NEW, 0.85).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"group_by": "class"}, {"folds": 2}])
+def test_no_known_label_among_the_rows_that_calibrate_is_an_error(options):
+    rows = np.arange(400)
+    splits = [(rows[200:], rows[:200]), (rows[:200], rows[200:])][: options.get("folds", 1)]
+    labels = np.where(rows < 200, "zebra", Y)
+    with pytest.raises(ValueError, match="got only others, such as 'zebra'"):
+        fitted(cv=splits, group_by=options.get("group_by")).fit(X, labels)
 
 
 def test_labels_that_no_training_row_has_are_left_out_of_class_conditional_sets():
@@ -241,8 +371,10 @@ def test_a_fold_without_a_class_gives_sets_of_all_classes():
     splits = [(np.flatnonzero(Y != "dog"), np.flatnonzero(Y == "dog")), (np.arange(300), np.arange(300, 400))]
     splits[0] = (splits[0][0][:250], splits[0][1])
     model = fitted(cv=splits)
-    assert model.predict_set(X_NEW).shape == (200, 4)
-    assert contains(model.predict_set(X_NEW), Y_NEW).mean() > 0.9
+    with pytest.warns(SmallSampleWarning, match="have labels that the training rows lack"):
+        sets = model.predict_set(X_NEW)
+    assert sets.shape == (200, 4)
+    assert sets.all()
 
 
 # -------------------------------------------------------------------------------- rows held out
@@ -257,9 +389,11 @@ def test_held_out_rows_have_the_shares_of_the_classes():
     np.testing.assert_allclose(counts, [150, 75, 24, 1], atol=1)
 
 
-def test_the_only_row_of_a_class_trains():
+def test_the_only_row_of_a_class_may_calibrate_where_coverage_is_that_of_all_classes():
     labels = np.array(["a"] * 20 + ["b"] * 20 + ["c"])
-    for seed in range(30):
+    times = sum(40 in stratified_split(labels, 10, seed, exchangeable=True)[1] for seed in range(200))
+    assert times == pytest.approx(200 * 10 / 41, abs=20)
+    for seed in range(30):  # it has to train for a guarantee of each class
         assert 40 in stratified_split(labels, 10, seed)[0]
     train, held_out = stratified_split(np.arange(10), 4, seed=0)  # nothing but such rows
     assert (len(train), len(held_out)) == (6, 4)
@@ -461,6 +595,16 @@ def test_probabilities_that_are_none_name_the_classifier():
 
     with pytest.raises(ValueError, match=r"`Doubling\.predict_proba` must have rows that sum to 1"):
         ConformalClassifier(Doubling()).fit(X, Y)
+
+
+@pytest.mark.parametrize("cv", [None, 2])
+def test_as_many_classes_as_columns(cv):
+    class FirstTwo(GaussianNB):
+        def predict_proba(self, X):
+            return np.full((len(X), 2), 0.5)
+
+    with pytest.raises(ValueError, match=r"`estimator` must predict .* FirstTwo has 4 classes and 2 columns"):
+        ConformalClassifier(FirstTwo(), cv=cv).fit(X, Y)
 
 
 def test_relative_weights_are_an_error():

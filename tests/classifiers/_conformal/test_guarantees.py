@@ -12,6 +12,7 @@ from scipy import stats
 from sklearn.datasets import make_blobs
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from skuq.classifiers import ConformalClassifier
@@ -174,3 +175,23 @@ def test_stratified_rows_cover_as_nominal_with_every_score():
             achieved[score].append(contains(model.predict_set(X[200:], 0.9), y[200:], model.classes_).mean())
     for of_score in achieved.values():
         assert np.mean(of_score) == pytest.approx(0.9, abs=0.03)
+
+
+@pytest.mark.filterwarnings("ignore:.*have labels that the training rows lack")
+@pytest.mark.parametrize(("power", "n", "coverage"), [(1.1, 400, 0.75), (1.5, 1000, 0.9)])
+def test_stratified_rows_cover_as_nominal_where_many_labels_are_rare(power, n, coverage):
+    """Labels by Zipf's law: many occur once, and new rows have labels that the training rows lack."""
+    n_classes = 300
+    centres = np.random.default_rng(99).normal(size=(n_classes, 5)) * 4
+    share = np.arange(1, n_classes + 1) ** -power
+    achieved = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        y = rng.choice(n_classes, size=n + 500, p=share / share.sum())
+        X = centres[y] + rng.normal(size=(n + 500, 5))
+        neighbours = KNeighborsClassifier(5, weights="distance")
+        model = ConformalClassifier(neighbours, allow_empty=True, random_state=seed).fit(X[:n], y[:n])
+        achieved.append(contains(model.predict_set(X[n:], coverage), y[n:], model.classes_).mean())
+    error = np.std(achieved) / np.sqrt(len(achieved))
+    assert error < 0.01
+    assert np.mean(achieved) == pytest.approx(coverage, abs=3 * error)

@@ -33,6 +33,14 @@ def logistic():
     return LogisticRegression().fit(X[:300], y[:300]), X[300:523], y[300:523], X[523:], y[523:]
 
 
+@pytest.fixture(scope="module")
+def binary():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(900, 3))
+    y = np.array(["no", "yes"])[(X[:, 0] + rng.normal(size=900) > 0).astype(int)]
+    return LogisticRegression().fit(X[:300], y[:300]), X[300:523], y[300:523], X[523:], y[523:]
+
+
 def mapie_sets(model, X, y, X_new, score="lac", **params):
     mapie = pytest.importorskip("mapie.classification")
     peer = mapie.SplitConformalClassifier(
@@ -41,7 +49,7 @@ def mapie_sets(model, X, y, X_new, score="lac", **params):
     return peer.predict_set(X_new, conformity_score_params=params)[1]
 
 
-@pytest.mark.parametrize("rows", ["digits", "logistic"])
+@pytest.mark.parametrize("rows", ["digits", "logistic", "binary"])
 def test_lac_has_the_sets_of_mapie_row_by_row(rows, request):
     model, X, y, X_new, _ = request.getfixturevalue(rows)
     own = ConformalClassifier(FrozenEstimator(model), allow_empty=True).fit(X, y)
@@ -49,7 +57,7 @@ def test_lac_has_the_sets_of_mapie_row_by_row(rows, request):
 
 
 @pytest.mark.parametrize("group_by", [None, "class"])
-@pytest.mark.parametrize("rows", ["digits", "logistic"])
+@pytest.mark.parametrize("rows", ["digits", "logistic", "binary"])
 def test_lac_has_the_unsmoothed_sets_of_crepes_row_by_row(rows, group_by, request):
     crepes = pytest.importorskip("crepes")
     from crepes.extras import hinge

@@ -69,6 +69,17 @@ def test_sets_have_the_metrics_of_sets(forecast):
     assert report.attrs["summary"]["model"].endswith("of the labels in their set")
 
 
+@pytest.mark.parametrize(
+    ("coverage", "verdict"), [(0.6, "underconfident"), (0.85, "calibrated"), (0.95, "overconfident")]
+)
+def test_given_sets_are_compared_with_the_coverage_they_were_made_for(coverage, verdict):
+    sets = np.arange(800)[:, np.newaxis] % 4 == np.arange(4)
+    y = np.where(np.arange(800) < 680, np.arange(800), np.arange(1, 801)) % 4
+    row = report_of(y, sets, coverage=coverage, **QUICK).loc["set_coverage"]
+    assert row["optimum"] == coverage
+    assert row["reading"] == f"{verdict}: 85 % of the labels in the {100 * coverage:g} % sets"
+
+
 def test_weights_are_repetitions_and_unknown_labels_misses(forecast):
     y, proba = forecast
     weight = np.random.default_rng(0).integers(0, 3, size=800)

@@ -19,7 +19,7 @@ def calibration_set(scores, *, weight=None, ratio=None, labels=None, rare_groups
 
 def new_rows(n, *, test_weight=1.0, labels=None, y=()):
     labels = None if labels is None else np.asarray(labels, dtype=object)
-    return PredictedRows(None, n, np.asarray(test_weight), labels, np.asarray(y, dtype=float), np.ones(n))
+    return PredictedRows(n, np.asarray(test_weight), labels, None, np.asarray(y, dtype=float), np.ones(n))
 
 
 NINE = np.arange(1.0, 10.0)
