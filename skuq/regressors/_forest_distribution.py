@@ -154,6 +154,9 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     def _n_tasks(self) -> int:
         return 2
 
+    def _is_out_of_bag(self) -> bool:
+        return True
+
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         self._learn(data, progress)
 
