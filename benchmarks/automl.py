@@ -103,13 +103,16 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each set: the CRPS of the search in units of the best default, coverage, seconds."""
     rows = {}
     for name, of_set in results.groupby("set", sort=False):
-        crps = of_set.groupby("method")["crps"].mean()
+        own = of_set[of_set["method"] == SEARCH]
+        same = of_set[of_set["seed"].isin(own["seed"])]
+        complete = same.groupby("method")["seed"].transform("nunique") == own["seed"].nunique()
+        crps = same[complete].groupby("method")["crps"].mean()
         defaults = crps.drop(SEARCH, errors="ignore")
         if SEARCH not in crps or defaults.empty:
             continue
-        own = of_set[of_set["method"] == SEARCH]
         rows[name.split("/")[1]] = {
             "seeds": len(own),
+            "defaults": len(defaults),
             "best default": defaults.idxmin(),
             "its CRPS": defaults.min(),
             "CRPS": crps[SEARCH],
@@ -160,7 +163,7 @@ def main() -> None:
     )
     parser.add_argument("--budget", type=float, default=60.0)
     parser.add_argument("--sets", nargs="*", default=list(SETS), help="such as gal/gal_kin8nm")
-    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many")
     parser.add_argument("--methods", default="", help="only methods whose name contains this")
     parser.add_argument("--most", type=int, default=10**9, help="stop after so many new results")
     parser.add_argument("--results", type=Path, default=Path("automl.jsonl"))

@@ -111,7 +111,7 @@ def default_space() -> dict[str, dict[str, Any]]:
         estimators["ngboost"] = _ngboost()
     recalibrators = {
         "none": None,
-        "scaling": StdScalingRecalibrator(objective="crps"),
+        "scaling": StdScalingRecalibrator(objective="coverage"),
         "isotonic": IsotonicRecalibrator(),
     }
     return {"estimators": estimators, "recalibrators": recalibrators}

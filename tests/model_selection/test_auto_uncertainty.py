@@ -59,16 +59,13 @@ OUT_OF_SAMPLE = dict.fromkeys(
     ("check_transformer_general", "check_transformer_data_not_an_array"),
     "fit_transform predicts by models that are not trained on the row, transform by the final one",
 )
-HELD_OUT = {
-    "check_sample_weight_equivalence_on_dense_data": "folds are others where rows are repeated",
-}
 CASES = [
     AutoUncertaintyRegressor(TINY, time_budget=None, n_trials=2, engine=engine, random_state=0)
     for engine in ("auto", "halving")
 ]
 
 
-@parametrize_with_checks(CASES, expected_failed_checks=lambda _: OUT_OF_SAMPLE | HELD_OUT)
+@parametrize_with_checks(CASES, expected_failed_checks=lambda _: OUT_OF_SAMPLE)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -76,7 +73,7 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_integer_random_state_makes_everything_equal(engine):
     first, second, parallel, other = (
-        auto(engine=engine, n_trials=8, **params).fit(X, Y)
+        auto(engine=engine, n_trials=5, **params).fit(X, Y)
         for params in ({}, {}, {"n_jobs": 2}, {"random_state": 1})
     )
     boards = [one.leaderboard_.drop(columns="seconds") for one in (first, second, parallel, other)]
@@ -98,7 +95,8 @@ def test_the_leaderboard_has_every_candidate_and_the_winner_first(engine):
     ]
     complete = board[board["state"] == "complete"]
     assert complete.index.tolist() == list(range(len(complete)))  # what was given up never leads
-    assert complete["crps"].is_monotonic_increasing
+    assert complete["crps"].iloc[1:].is_monotonic_increasing
+    assert complete["crps"].iloc[0] <= 1.005 * complete["crps"].min()
     assert set(board["base"]) == {"bayes", "ridge", "forest"}
     alone = board[board["recalibration"] == "none"]
     assert len(alone) == 12
@@ -415,7 +413,7 @@ def test_a_search_ends_in_time_with_its_last_fits(engine, time_budget, monkeypat
     model = auto(space, engine=engine, n_trials=None, time_budget=time_budget).fit(X, Y)
     took = Time.now - start
     assert 0.5 * time_budget < took <= time_budget
-    assert "out of time" in set(model.leaderboard_["state"])
+    assert set(model.leaderboard_["state"]) <= {"complete", "pruned", "out of time"}
     assert model.leaderboard_["state"].iloc[0] == "complete"
     assert model.leaderboard_["seconds"].max() <= took
 
@@ -424,8 +422,7 @@ def test_the_first_candidate_is_fitted_whatever_the_budget(monkeypatch):
     monkeypatch.setattr(clock_module, "time", Time)
     space = {"estimators": {"slow": {"estimator": Slow(seconds=1.0), "methods": ["conformal"]}}}
     model = auto(space, n_trials=None, time_budget=0.1).fit(X, Y)
-    assert model.leaderboard_["state"].iloc[0] == "complete"
-    assert (model.leaderboard_["state"].iloc[1:] == "out of time").all()
+    assert model.leaderboard_["state"].tolist() == ["complete"]  # what was never begun is in no row
 
 
 def test_warnings_of_optuna_do_not_reach_the_user():

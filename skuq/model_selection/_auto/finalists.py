@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from skuq._typing import FloatArray
+from skuq._validation import DEFAULT_COVERAGE
 from skuq.distributions import Distribution, concat
 from skuq.model_selection._auto.evaluation import Evaluator
 from skuq.model_selection._auto.trial import Summary, Trial, summarise
@@ -19,12 +20,14 @@ from skuq.regressors import MixtureRegressor
 from skuq.regressors._pool.criterion import COMBINATIONS
 from skuq.regressors._recalibrated import fit_recalibrator
 
-__all__ = ["POOL", "Finalist", "finalists"]
+__all__ = ["POOL", "Finalist", "best_of", "finalists"]
 
 POOL = "pool"
 COMBINE: Literal["linear", "quantiles"] = "quantiles"
 """How a pool combines its members, as in `MixtureRegressor`: averages of quantiles, unlike mixtures, are no
 wider than their members and are evaluated fast."""
+CLOSE = 1.005
+"""Recalibrations of the same forecasts differ by chance within this factor of the smallest CRPS."""
 LEAST_WEIGHT = 0.02
 """Members of less weight are not worth a fit."""
 
@@ -124,3 +127,20 @@ def _pooled(
     parts = [pool.forecast(pool.weights(other), inside) for inside, other in zip(masks, others, strict=True)]
     members = tuple(entries[i][0][0] for i in used)
     return members, weights, pool.forecast(weights, everything), concat(parts)
+
+
+def best_of(found: Sequence[Finalist], violation: Callable[[Summary], float]) -> Finalist:
+    """Return the finalist with the least violation of constraints and, of those, the smallest CRPS.
+
+    Of recalibrations of the same forecasts that are about as good, it is the one whose coverage is nearest to
+    the nominal one.
+    """
+    best = min(found, key=lambda one: (violation(one.summary), one.summary.crps))
+    close = [
+        one
+        for one in found
+        if one.members == best.members
+        and violation(one.summary) <= violation(best.summary)
+        and one.summary.crps <= CLOSE * best.summary.crps
+    ]
+    return min(close, key=lambda one: abs(one.summary.coverage - DEFAULT_COVERAGE))

@@ -37,7 +37,8 @@ def leaderboard(
 ) -> pd.DataFrame:
     """Return a row for each trial and finalist: the chosen one, then by state, violation and CRPS.
 
-    Candidates that are complete stand in several rows, if there are recalibrators.
+    Candidates that are complete stand in several rows, if there are recalibrators; those that were never
+    begun in none.
     """
     finalists = list(finalists)
     shown = {id(one.members[0]) for one in finalists if len(one.members) == 1 and one.recalibrator is None}
@@ -46,7 +47,7 @@ def leaderboard(
     ]
     for state, group in ((None, trials), ("stored", stored)):
         for trial in group:
-            if id(trial) not in shown:
+            if id(trial) not in shown and (trial.summary is not None or trial.error is not None):
                 row = _row_of_trial(trial, state or trial.state)
                 entries.append((_key(trial.summary, row["state"], violation, False), row))
     entries.sort(key=lambda entry: entry[0])

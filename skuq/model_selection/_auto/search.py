@@ -20,7 +20,7 @@ PATIENCE = 8
 """Trials in a row that were not started for want of time, after which there is no more to try."""
 MEMBERS = 6
 """Most members of a pool."""
-FINISH = 0.05
+FINISH = 0.07
 """Share of the budget for the last choice."""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skuq.prediction import supports_dist
-from skuq.regressors import UncertaintyRegressor
+from skuq.regressors import MixtureRegressor, UncertaintyRegressor
 from skuq.regressors._method_rules import METHOD_RULES
 from skuq.regressors._recalibrated import check_recalibrator
 
@@ -19,6 +19,9 @@ __all__ = ["Candidate", "Space", "read_space"]
 
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
 """Distributions of scipy that a parameter may have, and whether each is uniform in the logarithm."""
+
+_RESERVED = {"splitter", *MixtureRegressor([]).get_params(deep=False)}
+"""Names that members of a pool cannot have."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,8 @@ def read_space(space: Any, random_folds: bool) -> Space:
 def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
     """Return a checked base model."""
     place = f"space['estimators'][{name!r}]"
+    if "__" in name or name in _RESERVED:
+        raise ValueError(f"`space['estimators']` must not be named {name!r}, as pools have such a parameter.")
     if not isinstance(entry, Mapping) or "estimator" not in entry:
         raise ValueError(f"`{place}` must be a dict with the key 'estimator', got {entry!r}.")
     if unknown := set(entry) - {"estimator", "methods", "params"}:
