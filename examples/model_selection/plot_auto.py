@@ -40,5 +40,5 @@ ax.set(xlabel="out-of-fold CRPS (MPa), ± standard error", ylabel="model, recali
 plt.show()
 
 # %%
-# The pool of extra trees, forest and boosting is better than each of them, and covers what it should, on the test
-# rows too. The linear model, at 5.8 MPa, is left out of the picture.
+# The pool of forests and boosting is better than each of them, and covers what it should, on the test rows
+# too. The linear model, at 5.8 MPa, is left out of the picture.
