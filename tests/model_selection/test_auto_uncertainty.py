@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import loguniform, norm
+from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import FitFailedWarning
@@ -22,6 +23,7 @@ from skuq.exceptions import ConstraintWarning
 from skuq.metrics import crps_loss
 from skuq.model_selection import AutoUncertaintyRegressor, _auto_candidates
 from skuq.model_selection._auto import budget as clock_module
+from skuq.model_selection._auto import evaluation
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import MixtureRegressor, UncertaintyRegressor
 
@@ -423,6 +425,34 @@ def test_the_first_candidate_is_fitted_whatever_the_budget(monkeypatch):
     space = {"estimators": {"slow": {"estimator": Slow(seconds=1.0), "methods": ["conformal"]}}}
     model = auto(space, n_trials=None, time_budget=0.1).fit(X, Y)
     assert model.leaderboard_["state"].tolist() == ["complete"]  # what was never begun is in no row
+
+
+def test_a_kind_that_is_too_slow_for_many_rows_is_found_out_on_few(monkeypatch):
+    monkeypatch.setattr(clock_module, "time", Time)
+    monkeypatch.setattr(evaluation, "PROBE_ROWS", 20)
+    space = {
+        "estimators": {
+            name: {"estimator": Slow(seconds=s), "methods": ["conformal"]}
+            for name, s in (("fast", 0.01), ("slow", 1.0))
+        }
+    }
+    start = Time.now
+    model = auto(space, n_trials=None, time_budget=60).fit(X, Y)
+    assert Time.now - start <= 60
+    assert set(model.leaderboard_["base"]) == {"fast"}
+
+
+def test_weights_are_used_with_metadata_routing_too():
+    weight = np.ones(160)
+    weight[:80] = 2.0
+    plain = auto(TINY, n_trials=1).fit(X, Y, sample_weight=weight)
+    with config_context(enable_metadata_routing=True):
+        routed = auto(TINY, n_trials=1).fit(X, Y, sample_weight=weight)
+        requested = auto(TINY, n_trials=1).set_fit_request(sample_weight=True)
+        requested.set_score_request(sample_weight=False)
+        scores = cross_val_score(requested, X, Y, cv=2, params={"sample_weight": weight}, error_score="raise")
+    np.testing.assert_array_equal(routed.predict(X), plain.predict(X))
+    assert len(scores) == 2
 
 
 def test_warnings_of_optuna_do_not_reach_the_user():
