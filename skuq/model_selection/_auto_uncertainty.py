@@ -121,7 +121,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     ``effort="low"``, and those that are not among the best third after a fold are given up [1]_, [2]_.
 
     Recalibrators are fitted to the out-of-fold forecasts of the best candidate of each base model, and of
-    their pool, and evaluated on the other folds; they cost no fit. Of recalibrations of the same forecasts
+    their pool, and evaluated on the other folds; they cost no fit of a model. Of recalibrations of the same forecasts
     whose CRPS is within half a percent of the smallest, the one whose coverage is nearest to 90 % is chosen.
     The pool averages quantile functions, with the weights of `MixtureRegressor`.
 

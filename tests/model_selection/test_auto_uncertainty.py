@@ -166,6 +166,25 @@ def test_a_recalibrator_is_chosen_where_it_helps():
     assert only.leaderboard_["recalibration"].iloc[0] == "isotonic"
 
 
+class Unfit(IsotonicRecalibrator):
+    """Cannot be fitted."""
+
+    def fit(self, X, y, sample_weight=None):
+        raise ValueError("no recalibration today")
+
+
+def test_a_recalibrator_that_cannot_be_fitted_is_left_out():
+    model = auto({**TINY, "recalibrators": {"unfit": Unfit(), "none": None}}, n_trials=1).fit(X, Y)
+    assert model.leaderboard_["recalibration"].tolist() == ["none"]
+    with pytest.raises(ValueError, match="no recalibration today"):
+        auto({**TINY, "recalibrators": {"unfit": Unfit()}}, n_trials=1).fit(X, Y)
+
+
+def test_a_constant_target_is_predicted_exactly():
+    model = auto({"estimators": {"ridge": {"estimator": Ridge()}}}, n_trials=1).fit(X, np.full(160, 3.0))
+    np.testing.assert_allclose(model.predict_interval(X), 3.0, atol=1e-6)
+
+
 def test_a_constraint_on_coverage_decides_before_the_crps():
     free = auto(n_trials=6, pool=False).fit(X, Y).leaderboard_
     limit = float(free["coverage"].max())

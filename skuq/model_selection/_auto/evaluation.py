@@ -147,7 +147,9 @@ class Evaluator:
             trial.add(part, self.data.y[rows], self.data.repetitions[rows])
         trial.fitted = outcome.fitted
         trial.summarise(self.data.y, self.data.repetitions, self.test_rows)
-        if len(trial.forecasts) == len(self.folds):
+        if trial.summary is None or not np.isfinite(trial.summary.crps):
+            trial.state, trial.error = "failed", ValueError("the CRPS of its forecasts is not finite.")
+        elif len(trial.forecasts) == len(self.folds):
             trial.state = "complete"
 
     def _run(self, tasks: Sequence[tuple[Any, tuple[IntArray, IntArray] | None, float]]) -> list[Any]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from skuq._typing import FloatArray
+from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE
 from skuq.distributions import Distribution, concat
+from skuq.model_selection._auto.budget import clock
 from skuq.model_selection._auto.evaluation import Evaluator
 from skuq.model_selection._auto.trial import Summary, Trial, summarise
 from skuq.prediction._cross_fit import fold_masks
@@ -30,6 +31,30 @@ CLOSE = 1.005
 """Recalibrations of the same forecasts differ by chance within this factor of the smallest CRPS."""
 LEAST_WEIGHT = 0.02
 """Members of less weight are not worth a fit."""
+
+
+WEIGHT_ROWS = 10_000
+"""Most rows by which a pool's weights are computed."""
+_RECALIBRATION = "recalibration"
+
+Forecasts: TypeAlias = "tuple[tuple[Trial, ...], FloatArray, Distribution, Distribution]"
+"""Members, their weights, and their forecasts combined with these and with weights from other folds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Tested rows in the order of the folds, and which of them each fold has and learns from."""
+
+    rows: IntArray
+    masks: list[BoolArray]
+    others: list[BoolArray]
+
+    @classmethod
+    def of(cls, evaluator: Evaluator) -> Self:
+        masks = fold_masks(evaluator.test_rows)
+        # of a single fold, there are no others to learn from
+        others = [~inside for inside in masks] if len(masks) > 1 else masks
+        return cls(np.concatenate(evaluator.test_rows), masks, others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,52 +106,66 @@ class Finalist:
 
 
 def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list[Finalist]:
-    """Return each complete trial, and with ``pool`` the pool of them, with every recalibrator."""
-    data = evaluator.data
-    test_rows = evaluator.test_rows
-    rows = np.concatenate(test_rows)
-    masks = fold_masks(test_rows)
-    # of a single fold, there are no others to learn from
-    others = [~inside for inside in masks] if len(masks) > 1 else masks
-    entries: list[tuple[tuple[Trial, ...], FloatArray, Distribution, Distribution]] = [
-        ((trial,), np.ones(1), dist, dist) for trial in trials for dist in [trial.out_of_fold()]
-    ]
+    """Return the pool of trials, if wanted, and each of them, with every recalibrator there is time for.
+
+    A recalibrator that cannot be fitted to the forecasts is left out.
+    """
+    folds = Folds.of(evaluator)
+    entries: list[Forecasts] = [((one,), np.ones(1), one.out_of_fold(), one.out_of_fold()) for one in trials]
     if pool and len(trials) > 1:
-        entries.append(_pooled(entries, evaluator, masks, others))
-    found = []
-    for members, weights, in_sample, out_of_fold in entries:
+        entries.insert(0, _pooled(entries, evaluator, folds))
+    needed = sum(evaluator.refit_seconds(trial) for trial in trials)
+    found: list[Finalist] = []
+    errors: list[Exception] = []
+    for entry in entries:
         for name, recalibrator in evaluator.space.recalibrators.items():
-            dist = out_of_fold
-            if recalibrator is not None:
-                parts = [
-                    fit_recalibrator(recalibrator, dist[other], data, rows[other]).transform(dist[inside])
-                    for inside, other in zip(masks, others, strict=True)
-                ]
-                dist = concat(parts)
-            summary = summarise(dist, data.y[rows], data.repetitions[rows])
-            found.append(Finalist(members, weights, name, recalibrator, in_sample, dist, summary))
+            is_late = evaluator.budget.latest_start(_RECALIBRATION, 1, needed) < clock()
+            if recalibrator is not None and found and is_late:
+                continue
+            start = clock()
+            try:
+                found.append(_recalibrated(entry, name, recalibrator, evaluator, folds))
+            except Exception as error:  # it may be too few rows for it, or a target out of reach
+                errors.append(error)
+            evaluator.budget.observe(_RECALIBRATION, 1, clock() - start)
+    if not found:
+        raise errors[0]
     return found
 
 
-def _pooled(
-    entries: Sequence[tuple[tuple[Trial, ...], FloatArray, Distribution, Distribution]],
-    evaluator: Evaluator,
-    masks: Sequence[Any],
-    others: Sequence[Any],
-) -> tuple[tuple[Trial, ...], FloatArray, Distribution, Distribution]:
+def _recalibrated(
+    entry: Forecasts, name: str, recalibrator: Any, evaluator: Evaluator, folds: Folds
+) -> Finalist:
+    """Return forecasts with a recalibrator, each fold's fitted to the other folds."""
+    members, weights, in_sample, dist = entry
+    data, rows = evaluator.data, folds.rows
+    if recalibrator is not None:
+        parts = [
+            fit_recalibrator(recalibrator, dist[other], data, rows[other]).transform(dist[inside])
+            for inside, other in zip(folds.masks, folds.others, strict=True)
+        ]
+        dist = concat(parts)
+    summary = summarise(dist, data.y[rows], data.repetitions[rows])
+    return Finalist(members, weights, name, recalibrator, in_sample, dist, summary)
+
+
+def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: Folds) -> Forecasts:
     """Return the members of a pool with their weights, and its forecasts."""
-    data = evaluator.data
-    rows = np.concatenate(evaluator.test_rows)
+    data, rows = evaluator.data, folds.rows
     weight = None if data.sample_weight is None else data.sample_weight[rows]
     forecasts = [dist for _, _, dist, _ in entries]
-    everything = np.ones(len(rows), dtype=bool)
-    weights = COMBINATIONS[COMBINE].of(forecasts, data.y[rows], weight).weights(everything)
+    some = np.zeros(len(rows), dtype=bool)
+    some[np.random.RandomState(evaluator.seed).permutation(len(rows))[:WEIGHT_ROWS]] = True
+    weights = COMBINATIONS[COMBINE].of(forecasts, data.y[rows], weight).weights(some)
     used = np.flatnonzero(weights >= LEAST_WEIGHT).tolist()
     pool = COMBINATIONS[COMBINE].of([forecasts[i] for i in used], data.y[rows], weight)
-    weights = pool.weights(everything)
-    parts = [pool.forecast(pool.weights(other), inside) for inside, other in zip(masks, others, strict=True)]
+    weights = pool.weights(some)
+    parts = [
+        pool.forecast(pool.weights(other & some), inside)
+        for inside, other in zip(folds.masks, folds.others, strict=True)
+    ]
     members = tuple(entries[i][0][0] for i in used)
-    return members, weights, pool.forecast(weights, everything), concat(parts)
+    return members, weights, pool.forecast(weights, np.ones(len(rows), dtype=bool)), concat(parts)
 
 
 def best_of(found: Sequence[Finalist], violation: Callable[[Summary], float]) -> Finalist:

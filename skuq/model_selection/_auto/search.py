@@ -98,7 +98,7 @@ class Search:
             seconds = self.evaluator.refit_seconds(trial)
             if seconds <= remaining:
                 found.append(trial)
-                remaining -= seconds
+                remaining -= seconds if self.pool else 0.0
         return found or sorted(ranked, key=self.evaluator.refit_seconds)[:1]
 
     def reserve(self) -> float:
