@@ -22,6 +22,7 @@ from sklearn.utils.parallel import Parallel
 from sklearn.utils.parallel import delayed as sklearn_delayed
 from sklearn.utils.validation import _check_method_params as slice_fit_params
 from sklearn.utils.validation import _num_samples as count_rows
+from threadpoolctl import threadpool_limits
 
 try:  # progress through scikit-learn's callbacks, experimental in 1.9
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -73,6 +74,7 @@ __all__ = [
     "is_classifying",
     "is_pairwise",
     "is_regressing",
+    "one_thread",
     "routing_enabled",
     "run_parallel",
     "safe_indexing",
@@ -136,6 +138,13 @@ def splitter_needs_groups(splitter: Any) -> bool:
     """Return whether a splitter is one of scikit-learn's that cannot split without ``groups``."""
     known = type(splitter).__module__.startswith("sklearn.")
     return known and bool(get_routing_for_object(splitter).split.requests.get("groups"))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run compiled code of the block on one thread, so that fits side by side do not wait for one another."""
+    with threadpool_limits(limits=1):
+        yield
 
 
 @contextmanager

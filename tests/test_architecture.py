@@ -77,8 +77,8 @@ INTERFACES = {
         "_child": {"regressors", "classifiers"},
         "_cross_fit": {"metrics", "regressors", "classifiers", "neural", "model_selection", "simulation"},
         "_failures": {"regressors", "simulation"},
-        "_fit_metadata": {"regressors", "classifiers"},
-        "_point": {"regressors", "simulation"},
+        "_fit_metadata": {"regressors", "classifiers", "model_selection"},
+        "_point": {"regressors", "simulation", "model_selection"},
         "_predict_set": {"metrics", "classifiers", "displays"},
         "_random": {"regressors", "classifiers", "neural", "simulation", "model_selection"},
         "_resolve": {"regressors"},
@@ -108,13 +108,17 @@ INTERFACES = {
     },
     "regressors": {
         "_base": {"neural"},
-        "_fit_inputs": {"neural", "simulation"},
-        "_progress": {"neural", "simulation"},
+        "_fit_inputs": {"neural", "simulation", "model_selection"},
+        "_method_rules": {"model_selection"},
+        "_pool.criterion": {"model_selection"},
+        "_progress": {"neural", "simulation", "model_selection"},
+        "_recalibrated": {"model_selection"},
         "_standardise": {"neural"},
     },
 }
 
-CORE = {"numpy", "scipy", "sklearn", "pandas", *sys.stdlib_module_names}
+# threadpoolctl comes with scikit-learn.
+CORE = {"numpy", "scipy", "sklearn", "threadpoolctl", "pandas", *sys.stdlib_module_names}
 # Optional dependencies and where each may be imported: a package of skuq, or one of its modules; None means
 # anywhere inside a function. The sparse Gaussian process is a regressor whose kernels and bound are those of
 # gpytorch, so that one module of `regressors` imports it, and torch beneath it.
@@ -131,6 +135,10 @@ OPTIONAL = {
     "tpot": ("integrations",),
     "ConfigSpace": ("integrations",),
     "mlflow": ("integrations",),
+    "optuna": ("model_selection._auto_candidates",),
+    "lightgbm": ("model_selection._auto_candidates",),
+    "catboost": ("model_selection._auto_candidates",),
+    "ngboost": ("model_selection._auto_candidates",),
 }
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 EXPERIMENTAL = {"sklearn.experimental", "sklearn.callback"}
@@ -529,7 +537,17 @@ def test_a_clean_tree_passes(tmp_path):
             "if TYPE_CHECKING:\n    import skuq.regressors",
             "metrics may not import regressors",
         ),
-        ("regressors/a.py", "import lightgbm", "lightgbm is no dependency"),
+        ("regressors/a.py", "import xgboost", "xgboost is no dependency"),
+        (
+            "model_selection/a.py",
+            "def f():\n    import optuna",
+            "optuna may be imported only in model_selection._auto_candidates",
+        ),
+        (
+            "model_selection/_auto_candidates.py",
+            "import lightgbm",
+            "the optional lightgbm must be imported inside a function",
+        ),
         (
             "regressors/a.py",
             "from joblib import Parallel",

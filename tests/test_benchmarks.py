@@ -103,6 +103,23 @@ def test_every_method_forecasts_a_small_set(real_data, monkeypatch):
     assert (table.loc[[name for name in table.index if name.startswith("skuq")], "coverage"] > 0.8).all()
 
 
+def test_a_search_is_compared_with_the_best_default(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    automl = next(loaded("automl"))
+    common = {"set": "a/b", "n_test": 10, "coverage": 0.9, "seconds": 1.0, "cpu": 1.0, "trials": 5}
+    scores = {"forest": (1.0, 3.0), "boosting": (2.5, 2.5), automl.SEARCH: (1.0, 2.6), "NGBoost": (0.1,)}
+    results = pd.DataFrame(
+        [
+            {**common, "method": method, "seed": seed, "crps": crps}
+            for method, of_seeds in scores.items()
+            for seed, crps in enumerate(of_seeds)
+        ]
+    )
+    row = automl.table(results).loc["b"]
+    assert (row["best default"], row["defaults"]) == ("forest", 2)  # NGBoost has one seed only
+    assert row["ratio"] == pytest.approx(0.9)
+
+
 def test_the_band_is_that_of_split_conformal_prediction(real_data):
     one = pd.DataFrame({"n_train": [100], "n_test": [1000], "covered": [900]})
     assert [real_data.outside_of_the_band(one.assign(covered=c)) for c in (700, 900, 990)] == [-1, 0, 1]

@@ -79,9 +79,12 @@ def descriptions(parameter):
 
 
 def test_code_is_no_person():
-    """The words of CONTRIBUTING.md: statistics has nominal, evaluated and calibrated for these."""
+    """The words of CONTRIBUTING.md: statistics has nominal, evaluated and calibrated for these.
+
+    ``study.ask`` is the name of a method of Optuna.
+    """
     person = re.compile(
-        r"\b(ask(s|ed)?|told|heard|judge[sd]?|judging|mend(s|ed|ing)?|cure[sd]?|honest|ignoran(t|ce)|luck"
+        r"\b(?<!study\.)(ask(s|ed)?|told|heard|judge[sd]?|judging|mend(s|ed|ing)?|cure[sd]?|honest|ignoran(t|ce)|luck"
         r"|promise[sd]?|needy)\b",
         re.IGNORECASE,
     )

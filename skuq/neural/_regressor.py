@@ -114,6 +114,9 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
     # --------------------------------------------------------------------------- calibration
 
+    def _is_out_of_bag(self) -> bool:
+        return self._training_spec().bootstrap
+
     def _is_calibrated(self) -> bool:
         return self.calibration is not None
 

@@ -93,6 +93,10 @@ class BaseUncertaintyRegressor(
         """
         return True
 
+    def _is_out_of_bag(self) -> bool:
+        """Return whether `fit_transform` costs no more than `fit`: members predict the rows they left out."""
+        return False
+
     def _point(self, X: Any) -> FloatArray | None:
         """Return the wrapped model's own point prediction, or None where it has none."""
         return None

@@ -188,6 +188,9 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     def _is_calibrated(self) -> bool:
         return self.noise is not None  # the spread of the members alone holds no noise
 
+    def _is_out_of_bag(self) -> bool:
+        return True
+
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         self._learn(data, progress, every_row=False)
 

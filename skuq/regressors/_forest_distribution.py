@@ -158,6 +158,9 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     def _n_tasks(self) -> int:
         return 2
 
+    def _is_out_of_bag(self) -> bool:
+        return True
+
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         effective_rows(data.sample_weight, len(data))  # ranks need repetitions, so relative weights raise
         self._learn(data, progress)

@@ -208,6 +208,12 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             return is_calibrated(self.estimator)
         return self._wrapper(method)._is_calibrated()
 
+    def _is_out_of_bag(self) -> bool:
+        method = self._resolve()
+        if method == "native":
+            return isinstance(self.estimator, BaseUncertaintyRegressor) and self.estimator._is_out_of_bag()
+        return self._wrapper(method)._is_out_of_bag()
+
     def _wrapper(self, method: str) -> BaseUncertaintyRegressor:
         """Return the unfitted class behind a method."""
         effort = _EFFORTS[self.effort]

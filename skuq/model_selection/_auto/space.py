@@ -1,0 +1,246 @@
+"""What is searched: base models with their parameters, methods for each, and recalibrators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from skuq.prediction import supports_dist
+from skuq.regressors import MixtureRegressor, UncertaintyRegressor
+from skuq.regressors._method_rules import METHOD_RULES
+from skuq.regressors._recalibrated import check_recalibrator
+
+__all__ = ["Candidate", "Space", "read_space"]
+
+_NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
+"""Distributions of scipy that a parameter may have, and whether each is uniform in the logarithm."""
+
+_RESERVED = {"splitter", *MixtureRegressor([]).get_params(deep=False)}
+"""Names that members of a pool cannot have."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A base model by its name in the space, a method, and parameters of the base model."""
+
+    base: str
+    method: str
+    params: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Candidates of one kind are expected to take about the same time."""
+        return self.base, self.method
+
+
+@dataclass(frozen=True)
+class Values:
+    """A parameter with listed values; the sampler is given their positions, as they may be anything."""
+
+    values: tuple[Any, ...]
+
+    def start(self, value: Any) -> Any:
+        """Return an estimator's own value, or one in the middle where it is not listed."""
+        return value if any(_same(value, one) for one in self.values) else self.values[len(self.values) // 2]
+
+    def draw(self, rng: np.random.RandomState) -> Any:
+        return self.values[rng.randint(len(self.values))]
+
+    def suggest(self, trial: Any, name: str) -> Any:
+        return self.values[trial.suggest_categorical(name, tuple(range(len(self.values))))]
+
+    def encode(self, value: Any) -> int:
+        return next(i for i, one in enumerate(self.values) if _same(value, one))
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number between two bounds, both included."""
+
+    low: float
+    high: float
+    log: bool
+    integer: bool
+
+    def start(self, value: Any) -> Any:
+        """Return an estimator's own value, or the middle where it is outside."""
+        kinds = (int,) if self.integer else (int, float)
+        inside = type(value) in kinds and self.low <= value <= self.high
+        return value if inside else self._between(0.5)
+
+    def draw(self, rng: np.random.RandomState) -> Any:
+        if self.integer:
+            return int(rng.randint(int(self.low), int(self.high) + 1))
+        return self._between(rng.uniform())
+
+    def suggest(self, trial: Any, name: str) -> Any:
+        if self.integer:
+            return trial.suggest_int(name, int(self.low), int(self.high))
+        return trial.suggest_float(name, self.low, self.high, log=self.log)
+
+    def encode(self, value: Any) -> Any:
+        return value
+
+    def _between(self, share: float) -> Any:
+        if self.log:
+            return math.exp((1 - share) * math.log(self.low) + share * math.log(self.high))
+        value = (1 - share) * self.low + share * self.high
+        return round(value) if self.integer else value
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Return whether two values of a parameter are the same; True is not 1."""
+    return type(value) is type(other) and bool(value == other)
+
+
+@dataclass(frozen=True)
+class Base:
+    """A base model, the methods that give it a distribution, and the parameters that are searched."""
+
+    estimator: Any
+    methods: tuple[str, ...]
+    params: dict[str, Values | Range]
+
+    def first(self, name: str, method: str) -> Candidate:
+        """Return the model with its own parameters, as far as the space has them."""
+        own = self.estimator.get_params() if self.params else {}
+        return Candidate(
+            name, method, {key: domain.start(own.get(key)) for key, domain in self.params.items()}
+        )
+
+
+@dataclass(frozen=True)
+class Space:
+    """All candidates, and the recalibrators that may follow each."""
+
+    bases: dict[str, Base]
+    recalibrators: dict[str, Any]
+
+    def first(self) -> Iterator[Candidate]:
+        """Yield every base model with its own parameters: by its first method, then by the others."""
+        deepest = max(len(base.methods) for base in self.bases.values())
+        for place in range(deepest):
+            for name, base in self.bases.items():
+                if place < len(base.methods):
+                    yield base.first(name, base.methods[place])
+
+    def draw(self, rng: np.random.RandomState) -> Candidate:
+        """Return a candidate drawn at random."""
+        name = list(self.bases)[rng.randint(len(self.bases))]
+        base = self.bases[name]
+        method = base.methods[rng.randint(len(base.methods))]
+        return Candidate(name, method, {key: domain.draw(rng) for key, domain in base.params.items()})
+
+    def suggest(self, trial: Any) -> Candidate:
+        """Return the candidate that a trial of Optuna suggests."""
+        name = trial.suggest_categorical("base", tuple(self.bases))
+        base = self.bases[name]
+        method = trial.suggest_categorical(f"{name}: method", base.methods)
+        params = {key: domain.suggest(trial, f"{name}: {key}") for key, domain in base.params.items()}
+        return Candidate(name, method, params)
+
+    def encode(self, candidate: Candidate) -> dict[str, Any]:
+        """Return the parameters of a trial of Optuna that suggests this candidate."""
+        name, base = candidate.base, self.bases[candidate.base]
+        params = {f"{name}: {key}": base.params[key].encode(value) for key, value in candidate.params.items()}
+        return {"base": name, f"{name}: method": candidate.method, **params}
+
+    def build(self, candidate: Candidate, cv: Any, seed: int) -> UncertaintyRegressor:
+        """Return the unfitted regressor; folds by a splitter are those of the method, too."""
+        estimator = clone(self.bases[candidate.base].estimator)
+        estimator.set_params(**{key: clone(value, safe=False) for key, value in candidate.params.items()})
+        method: Any = candidate.method
+        return UncertaintyRegressor(estimator, method, effort="low", cv=cv, random_state=seed)
+
+
+def methods_of(estimator: Any, random_folds: bool) -> tuple[str, ...]:
+    """Return the methods of all rules that apply, in order of preference.
+
+    Recalibration is searched by itself, so that "recalibrated" stands for the distribution as it is.
+    """
+    as_it_is = "native" if supports_dist(estimator) else "quantile"
+    found = [rule.method for rule in METHOD_RULES if rule.applies(estimator, random_folds)]
+    return tuple(dict.fromkeys(as_it_is if method == "recalibrated" else method for method in found))
+
+
+def read_space(space: Any, random_folds: bool) -> Space:
+    """Return the checked space of a dict as `AutoUncertaintyRegressor.search_space` returns it."""
+    if not isinstance(space, Mapping) or set(space) - {"estimators", "recalibrators"}:
+        got = sorted(map(str, space)) if isinstance(space, Mapping) else type(space).__name__
+        raise ValueError(
+            "`space` must be a dict with the keys 'estimators' and 'recalibrators', as search_space() "
+            f"returns it, got {got}."
+        )
+    estimators = space.get("estimators")
+    if not isinstance(estimators, Mapping) or not estimators:
+        raise ValueError("`space['estimators']` must be a dict with at least one base model.")
+    recalibrators = space.get("recalibrators") or {"none": None}
+    if not isinstance(recalibrators, Mapping):
+        raise ValueError("`space['recalibrators']` must be a dict of recalibrators by name.")
+    for recalibrator in recalibrators.values():
+        check_recalibrator(recalibrator)
+    bases = {str(name): _read_base(str(name), entry, random_folds) for name, entry in estimators.items()}
+    return Space(bases, {str(name): one for name, one in recalibrators.items()})
+
+
+def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
+    """Return a checked base model."""
+    place = f"space['estimators'][{name!r}]"
+    if "__" in name or name in _RESERVED:
+        raise ValueError(f"`space['estimators']` must not be named {name!r}, as pools have such a parameter.")
+    if not isinstance(entry, Mapping) or "estimator" not in entry:
+        raise ValueError(f"`{place}` must be a dict with the key 'estimator', got {entry!r}.")
+    if unknown := set(entry) - {"estimator", "methods", "params"}:
+        raise ValueError(
+            f"`{place}` must have no other keys than 'estimator', 'methods' and 'params', got "
+            f"{sorted(map(str, unknown))}."
+        )
+    estimator = entry["estimator"]
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise TypeError(f"`{place}['estimator']` must be a regressor, got {estimator!r}.")
+    params = entry.get("params") or {}
+    if params and (unknown := set(params) - set(clone(estimator).get_params()) - _own_names(estimator)):
+        raise ValueError(
+            f"`{place}['params']` must name parameters of {type(estimator).__name__}, got "
+            f"{sorted(map(str, unknown))}."
+        )
+    domains = {key: _read_domain(f"{place}['params'][{key!r}]", value) for key, value in params.items()}
+    methods = entry.get("methods") or methods_of(estimator, random_folds)
+    if isinstance(methods, str):
+        raise TypeError(f"`{place}['methods']` must be a list of methods, got {methods!r}.")
+    method: Any
+    for method in methods:  # raises for an unknown one, and for one that the estimator has not
+        UncertaintyRegressor(estimator, method)._resolve()
+    if not random_folds:  # out-of-bag rows are drawn at random
+        methods = [one for one in methods if one not in {"forest", "bootstrap"}] or methods_of(
+            estimator, False
+        )
+    return Base(estimator, tuple(methods), domains)
+
+
+def _own_names(estimator: Any) -> set[str]:
+    """Return parameters that `get_params` does not list, as CatBoost lists only those that are set."""
+    names = getattr(type(estimator).__init__, "__code__", None)
+    return set(names.co_varnames[: names.co_argcount]) if names is not None else set()
+
+
+def _read_domain(place: str, value: Any) -> Values | Range:
+    """Return the domain of a parameter from a list of values or a frozen distribution of scipy."""
+    if isinstance(value, list | tuple | np.ndarray):
+        values = tuple(value.tolist() if isinstance(value, np.ndarray) else value)
+        if not values:
+            raise ValueError(f"`{place}` must have at least one value, got none.")
+        return Values(values)
+    family = getattr(getattr(value, "dist", None), "name", None)
+    if family not in _NUMBERS:
+        raise TypeError(
+            f"`{place}` must be a list of values, or scipy's uniform, loguniform or randint, got {value!r}."
+        )
+    low, high = (float(bound) for bound in value.support())
+    integer = family == "randint"
+    return Range(int(low) if integer else low, int(high) if integer else high, _NUMBERS[family], integer)

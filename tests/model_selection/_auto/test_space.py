@@ -1,0 +1,140 @@
+"""The space of candidates: how it is read, and how candidates are drawn."""
+
+import numpy as np
+import pytest
+from scipy.stats import expon, loguniform, randint, uniform
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import BayesianRidge, QuantileRegressor, Ridge
+from sklearn.preprocessing import StandardScaler
+
+from skuq.model_selection._auto.space import Candidate, read_space
+from skuq.regressors._method_rules import METHOD_RULES
+
+PARAMS = {
+    "alpha": loguniform(1e-2, 1e2),
+    "tol": uniform(0.1, 0.4),
+    "max_iter": randint(5, 9),
+    "solver": ["auto", "svd", None],
+}
+
+
+def read(estimators, random_folds=True, **others):
+    return read_space({"estimators": estimators, **others}, random_folds)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "random_folds", "methods"),
+    [
+        (BayesianRidge(), True, ("native", "residual")),
+        (Ridge(), True, ("residual",)),
+        (RandomForestRegressor(), True, ("forest", "residual")),
+        (RandomForestRegressor(), False, ("residual",)),
+        (QuantileRegressor(), True, ("quantile", "residual")),
+    ],
+)
+def test_methods_are_those_of_all_rules_that_apply(estimator, random_folds, methods):
+    assert read({"one": {"estimator": estimator}}, random_folds).bases["one"].methods == methods
+    assert set(methods) <= {rule.method for rule in METHOD_RULES} | {"quantile"}
+
+
+def test_out_of_bag_methods_are_left_out_where_folds_are_given():
+    entry = {"estimator": RandomForestRegressor(), "methods": ["forest"]}
+    assert read({"one": entry}, random_folds=False).bases["one"].methods == ("residual",)
+
+
+def test_every_base_model_comes_first_as_it_is_by_its_first_method():
+    space = read(
+        {
+            "bayes": {"estimator": BayesianRidge()},
+            "ridge": {"estimator": Ridge(alpha=2.0, solver="svd", max_iter=50), "params": PARAMS},
+        }
+    )
+    first = list(space.first())
+    assert [candidate.kind for candidate in first] == [
+        ("bayes", "native"),
+        ("ridge", "residual"),
+        ("bayes", "residual"),
+    ]
+    # of values outside of the space, the middle of it is taken
+    assert first[1].params == {"alpha": 2.0, "tol": pytest.approx(0.3), "max_iter": 6, "solver": "svd"}
+
+
+def test_drawn_parameters_fill_their_ranges():
+    space = read({"ridge": {"estimator": Ridge(), "params": PARAMS}})
+    rng = np.random.RandomState(0)
+    drawn = [space.draw(rng).params for _ in range(400)]
+    alphas = np.array([one["alpha"] for one in drawn])
+    assert 1e-2 <= alphas.min() < 1.2e-2
+    assert 80 < alphas.max() <= 1e2
+    assert 0.4 < (alphas < 1).mean() < 0.6  # uniform in the logarithm
+    assert {one["max_iter"] for one in drawn} == {5, 6, 7, 8}
+    assert {one["solver"] for one in drawn} == {"auto", "svd", None}
+    assert all(0.1 <= one["tol"] <= 0.5 for one in drawn)
+
+
+def test_a_trial_of_optuna_suggests_what_was_encoded():
+    optuna = pytest.importorskip("optuna")
+    space = read({"ridge": {"estimator": Ridge(), "params": PARAMS}, "bayes": {"estimator": BayesianRidge()}})
+    rng = np.random.RandomState(1)
+    for candidate in [*space.first(), *(space.draw(rng) for _ in range(5))]:
+        assert space.suggest(optuna.trial.FixedTrial(space.encode(candidate))) == candidate
+
+
+def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is():
+    space = read({"ridge": {"estimator": Ridge(), "params": PARAMS}})
+    built = space.build(Candidate("ridge", "residual", {"alpha": 7.0}), None, 3)
+    assert built.estimator.alpha == 7.0
+    assert (built.method, built.effort, built.random_state) == ("residual", "low", 3)
+    assert space.bases["ridge"].estimator.alpha == 1.0
+
+
+@pytest.mark.parametrize(
+    ("space", "error", "message"),
+    [
+        ([], ValueError, "`space` must be a dict with the keys 'estimators' and 'recalibrators'.*got list"),
+        ({"models": {}}, ValueError, r"got \['models'\]"),
+        ({"estimators": {}}, ValueError, r"`space\['estimators'\]` must be a dict with at least one"),
+        ({"estimators": {"a": Ridge()}}, ValueError, r"`space\['estimators'\]\['a'\]` must be a dict"),
+        ({"estimators": {"a": {"estimator": Ridge}}}, TypeError, "must be a regressor, got"),
+        (
+            {"estimators": {"a": {"estimator": Ridge(), "parameters": {}}}},
+            ValueError,
+            r"no other keys than 'estimator', 'methods' and 'params', got \['parameters'\]",
+        ),
+        (
+            {"estimators": {"a": {"estimator": Ridge(), "params": {"C": [1]}}}},
+            ValueError,
+            r"must name parameters of Ridge, got \['C'\]",
+        ),
+        (
+            {"estimators": {"a": {"estimator": Ridge(), "params": {"alpha": []}}}},
+            ValueError,
+            "must have at least one value",
+        ),
+        (
+            {"estimators": {"a": {"estimator": Ridge(), "params": {"alpha": expon()}}}},
+            TypeError,
+            "must be a list of values, or scipy's uniform, loguniform or randint",
+        ),
+        (
+            {"estimators": {"a": {"estimator": Ridge(), "methods": "residual"}}},
+            TypeError,
+            "must be a list of methods, got 'residual'",
+        ),
+        (
+            {"estimators": {"a": {"estimator": Ridge(), "methods": ["best"]}}},
+            ValueError,
+            "`method` must be one of",
+        ),
+        ({"estimators": {"cv": {"estimator": Ridge()}}}, ValueError, "must not be named 'cv'"),
+        ({"estimators": {"a__b": {"estimator": Ridge()}}}, ValueError, "must not be named 'a__b'"),
+        (
+            {"estimators": {"a": {"estimator": Ridge()}}, "recalibrators": {"none": StandardScaler}},
+            TypeError,
+            "`recalibrator` must be a recalibrator",
+        ),
+    ],
+)
+def test_a_wrong_space_is_named(space, error, message):
+    with pytest.raises(error, match=message):
+        read_space(space, True)

@@ -1,0 +1,481 @@
+"""The search for the best distribution, end to end; tests of its parts are in the folder _auto."""
+
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import loguniform, norm
+from sklearn import config_context
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import FitFailedWarning
+from sklearn.linear_model import BayesianRidge, Ridge
+from sklearn.model_selection import GroupKFold, ShuffleSplit, TimeSeriesSplit, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skuq import get_scorer, predict_dist
+from skuq.exceptions import ConstraintWarning
+from skuq.metrics import crps_loss
+from skuq.model_selection import AutoUncertaintyRegressor, _auto_candidates
+from skuq.model_selection._auto import budget as clock_module
+from skuq.model_selection._auto import evaluation
+from skuq.recalibration import IsotonicRecalibrator
+from skuq.regressors import MixtureRegressor, UncertaintyRegressor
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(160, 3))
+Y = X[:, 0] + np.abs(X[:, 1]) + 0.3 * RNG.normal(size=160)
+
+SPACE = {
+    "estimators": {
+        "bayes": {"estimator": BayesianRidge(), "methods": ["native"]},
+        "ridge": {"estimator": Ridge(), "params": {"alpha": loguniform(1e-3, 1e3)}},
+        "forest": {
+            "estimator": RandomForestRegressor(50),
+            "methods": ["forest"],
+            "params": {"min_samples_leaf": [1, 5, 20]},
+        },
+    },
+    "recalibrators": {"none": None, "isotonic": IsotonicRecalibrator()},
+}
+TINY = {"estimators": {"bayes": {"estimator": BayesianRidge(), "methods": ["native"]}}}
+ENGINES = [
+    "halving",
+    pytest.param(
+        "optuna", marks=pytest.mark.skipif(_auto_candidates.import_optuna() is None, reason="needs Optuna")
+    ),
+]
+
+
+def auto(space=SPACE, **params):
+    params = {"n_trials": 6, "time_budget": None, "random_state": 0, **params}
+    return AutoUncertaintyRegressor(space, **params)
+
+
+OUT_OF_SAMPLE = dict.fromkeys(
+    ("check_transformer_general", "check_transformer_data_not_an_array"),
+    "fit_transform predicts by models that are not trained on the row, transform by the final one",
+)
+CASES = [
+    AutoUncertaintyRegressor(TINY, time_budget=None, n_trials=2, engine=engine, random_state=0)
+    for engine in ("auto", "halving")
+]
+
+
+@parametrize_with_checks(CASES, expected_failed_checks=lambda _: OUT_OF_SAMPLE)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_integer_random_state_makes_everything_equal(engine):
+    first, second, parallel, other = (
+        auto(engine=engine, n_trials=5, **params).fit(X, Y)
+        for params in ({}, {}, {"n_jobs": 2}, {"random_state": 1})
+    )
+    boards = [one.leaderboard_.drop(columns="seconds") for one in (first, second, parallel, other)]
+    pd.testing.assert_frame_equal(boards[0], boards[1], check_exact=True)
+    pd.testing.assert_frame_equal(boards[0], boards[2], check_exact=True)
+    assert not boards[0].equals(boards[3])
+    levels = [0.05, 0.5, 0.95]
+    assert (first.predict_quantiles(X, levels) == second.predict_quantiles(X, levels)).all()
+    assert (first.predict_quantiles(X, levels) == parallel.predict_quantiles(X, levels)).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_leaderboard_has_every_candidate_and_the_winner_first(engine):
+    model = auto(engine=engine, n_trials=12, pool=False).fit(X, Y)
+    board = model.leaderboard_
+    assert list(board.columns) == [
+        *("base", "method", "recalibration", "crps", "standard_error", "coverage", "width", "seconds"),
+        *("state", "params"),
+    ]
+    complete = board[board["state"] == "complete"]
+    assert complete.index.tolist() == list(range(len(complete)))  # what was given up never leads
+    assert complete["crps"].iloc[1:].is_monotonic_increasing
+    assert complete["crps"].iloc[0] <= 1.005 * complete["crps"].min()
+    assert set(board["base"]) == {"bayes", "ridge", "forest"}
+    alone = board[board["recalibration"] == "none"]
+    assert len(alone) == 12
+    assert board["coverage"].between(0, 1).all()
+    assert (board[["crps", "standard_error", "width"]] > 0).all().all()
+    pruned = board[board["state"] == "pruned"]
+    assert len(pruned) > 0
+    assert set(pruned["base"]) <= {"bayes", "ridge"}  # out-of-bag forecasts are those of all folds at once
+
+
+def test_the_scores_of_the_leaderboard_are_those_of_out_of_fold_forecasts():
+    model = auto(TINY, n_trials=1, cv=4)
+    dist = model.fit_transform(X, Y)
+    row = model.leaderboard_.iloc[0]
+    crps = dist.crps(Y)
+    assert row["crps"] == pytest.approx(crps.mean(), rel=1e-12)
+    assert row["standard_error"] == pytest.approx(crps.std(ddof=1) / np.sqrt(len(Y)), rel=1e-12)
+    bounds = dist.interval(0.9)
+    assert row["coverage"] == pytest.approx(((bounds[:, 0] <= Y) & (bounds[:, 1] >= Y)).mean())
+    assert row["width"] == pytest.approx(np.ptp(bounds, axis=1).mean())
+    assert crps_loss(Y, model.predict_dist(X)) < row["crps"]  # of the model of all rows, in sample
+
+
+def test_the_winner_is_fitted_to_all_rows():
+    model = auto(TINY, n_trials=1).fit(X, Y)
+    expected = BayesianRidge().fit(X, Y)
+    assert isinstance(model.best_estimator_, UncertaintyRegressor)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    np.testing.assert_array_equal(model.predict_dist(X).std(), expected.predict(X, return_std=True)[1])
+
+
+def test_predict_dist_goes_through_to_the_best_estimator():
+    model = make_pipeline(auto(n_trials=3)).fit(X, Y)
+    best = model[-1].best_estimator_
+    np.testing.assert_array_equal(predict_dist(model, X).mean(), predict_dist(best, X).mean())
+    np.testing.assert_array_equal(model.predict(X), best.predict(X))
+
+
+def test_a_pool_wins_where_its_members_err_differently():
+    y = X[:, 0] + 0.7 * np.abs(X[:, 1]) + 0.3 * np.random.default_rng(3).normal(size=160)  # half linear
+    model = auto(n_trials=3).fit(X, y)
+    board = model.leaderboard_
+    pool = board[board["base"] == "pool"].iloc[0]
+    assert board.iloc[0]["base"] == "pool"
+    assert pool["crps"] < board.loc[board["base"] != "pool", "crps"].min()
+    assert sum(pool["params"].values()) == pytest.approx(1)
+    final = model.best_estimator_
+    final = final[0] if isinstance(final, Pipeline) else final
+    assert isinstance(final, MixtureRegressor)
+    assert dict(zip(final.named_estimators_, final.weights_, strict=True)) == pytest.approx(pool["params"])
+    without = auto(n_trials=3, pool=False).fit(X, y)
+    assert "pool" not in set(without.leaderboard_["base"])
+
+
+def test_a_recalibrator_is_chosen_where_it_helps():
+    rng = np.random.default_rng(1)
+    y = X[:, 0] + rng.exponential(size=160)
+    space = {**TINY, "recalibrators": {"none": None, "isotonic": IsotonicRecalibrator()}}
+    model = auto(space, n_trials=1).fit(X, y)
+    board = model.leaderboard_
+    assert board["recalibration"].tolist() == ["isotonic", "none"]
+    assert isinstance(model.best_estimator_, Pipeline)
+    assert model.predict_dist(X).quantile(0.01).min() > BayesianRidge().fit(X, y).predict(X).min() - 3
+    only = auto({**TINY, "recalibrators": {"isotonic": IsotonicRecalibrator()}}, n_trials=1).fit(X, y)
+    assert only.leaderboard_["recalibration"].iloc[0] == "isotonic"
+
+
+class Unfit(IsotonicRecalibrator):
+    """Cannot be fitted."""
+
+    def fit(self, X, y, sample_weight=None):
+        raise ValueError("no recalibration today")
+
+
+def test_a_recalibrator_that_cannot_be_fitted_is_left_out():
+    model = auto({**TINY, "recalibrators": {"unfit": Unfit(), "none": None}}, n_trials=1).fit(X, Y)
+    assert model.leaderboard_["recalibration"].tolist() == ["none"]
+    with pytest.raises(ValueError, match="no recalibration today"):
+        auto({**TINY, "recalibrators": {"unfit": Unfit()}}, n_trials=1).fit(X, Y)
+
+
+def test_a_constant_target_is_predicted_exactly():
+    model = auto({"estimators": {"ridge": {"estimator": Ridge()}}}, n_trials=1).fit(X, np.full(160, 3.0))
+    np.testing.assert_allclose(model.predict_interval(X), 3.0, atol=1e-6)
+
+
+def test_a_constraint_on_coverage_decides_before_the_crps():
+    free = auto(n_trials=6, pool=False).fit(X, Y).leaderboard_
+    limit = float(free["coverage"].max())
+    board = auto(n_trials=6, pool=False, subject_to={"picp": (">=", limit)}).fit(X, Y).leaderboard_
+    assert board["coverage"].iloc[0] >= limit > free["coverage"].iloc[0]
+    with pytest.warns(ConstraintWarning, match=r"no candidate satisfies picp >= 0.999, mpiw <= 0.1"):
+        auto(n_trials=2, subject_to={"picp": (">=", 0.999), "mpiw": ("<=", 0.1)}).fit(X, Y)
+
+
+class OverfitsCoverage(BaseEstimator, RegressorMixin):
+    """Remembers training rows, and knows nothing of others."""
+
+    def fit(self, X, y):
+        self.rows_ = {tuple(row): value for row, value in zip(X.tolist(), y, strict=True)}
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X):
+        return np.array([self.rows_.get(tuple(row), 0.0) for row in X.tolist()])
+
+
+def test_scores_are_those_of_unseen_rows():
+    rng = np.random.default_rng(2)
+    y = rng.normal(size=160)
+    space = {"estimators": {"memory": {"estimator": OverfitsCoverage()}, **TINY["estimators"]}}
+    model = auto(space, n_trials=2, pool=False).fit(X, y)
+    scores = model.leaderboard_.set_index("base")["crps"]
+    assert scores.min() > 0.9 * norm(0, 1).expect(np.abs) / np.sqrt(2)  # of pure noise
+    nested = -cross_val_score(model, X, y, scoring=get_scorer("neg_crps"), cv=4, error_score="raise")
+    assert nested.mean() > 0.9 * scores.min()
+
+
+def test_candidates_see_the_rows_of_their_folds_alone():
+    seen = []
+
+    class Recording(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            seen.append(len(y))
+            return super().fit(X, y, sample_weight)
+
+    space = {"estimators": {"ridge": {"estimator": Recording(), "methods": ["residual"]}}}
+    auto(space, n_trials=1, cv=ShuffleSplit(2, test_size=0.25, random_state=0)).fit(X, Y)
+    assert sorted(set(seen)) == [90, 120, 160]  # folds inside of folds, folds, and all rows
+    assert seen.count(160) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_candidates_that_fail_are_left_out_with_a_warning(engine):
+    space = {"estimators": {"wrong": {"estimator": Ridge(alpha=-1.0)}, **TINY["estimators"]}}
+    with pytest.warns(FitFailedWarning, match=r"1 of 2 candidates failed, the first one 'wrong': .*alpha"):
+        model = auto(space, engine=engine, n_trials=2).fit(X, Y)
+    assert model.leaderboard_["state"].tolist() == ["complete", "failed"]
+    with pytest.raises(ValueError, match="alpha"):
+        auto({"estimators": {"wrong": {"estimator": Ridge(alpha=-1.0)}}}, engine=engine, n_trials=2).fit(X, Y)
+
+
+def test_weights_are_repetitions_for_the_scores_too():
+    weight = np.ones(160)
+    weight[:80] = 2.0
+    rows = np.repeat(np.arange(160), weight.astype(int))
+    half = np.arange(160) % 2 == 0
+    folds = [(np.flatnonzero(half), np.flatnonzero(~half)), (np.flatnonzero(~half), np.flatnonzero(half))]
+    repeated = [
+        (np.flatnonzero(half[rows] == side), np.flatnonzero(half[rows] != side)) for side in (True, False)
+    ]
+    weighted = auto(TINY, n_trials=1, cv=folds).fit(X, Y, sample_weight=weight).leaderboard_
+    several = auto(TINY, n_trials=1, cv=repeated).fit(X[rows], Y[rows]).leaderboard_
+    columns = ["crps", "standard_error", "coverage", "width"]
+    np.testing.assert_allclose(weighted[columns], several[columns], rtol=1e-6)
+    with pytest.raises(ValueError, match="counts repetitions"):
+        auto(TINY).fit(X, Y, sample_weight=weight / 10)
+
+
+def test_groups_go_to_the_splitter_and_stay_together():
+    groups = np.repeat(np.arange(40), 4)
+    model = auto(n_trials=3, cv=GroupKFold(3)).fit(X, Y, groups=groups)
+    assert set(model.leaderboard_["state"]) <= {"complete", "pruned"}
+    assert not model.leaderboard_.loc[model.leaderboard_["base"] == "forest", "crps"].isna().any()
+    with pytest.raises(ValueError, match="`groups` is given"):
+        auto().fit(X, Y, groups=groups)
+
+
+def test_a_splitter_in_time_order_is_taken_by_fit_alone():
+    model = auto(TINY, n_trials=1, cv=TimeSeriesSplit(3)).fit(X, Y)
+    assert np.isfinite(model.predict_interval(X)).all()
+    with pytest.raises(ValueError, match="`cv` must test every row exactly once"):
+        auto(TINY, n_trials=1, cv=TimeSeriesSplit(3)).fit_transform(X, Y)
+
+
+def test_it_can_be_pickled_cloned_and_fitted_to_data_frames():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = clone(auto(n_trials=3)).fit(frame, Y)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    loaded = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(loaded.predict_interval(frame), model.predict_interval(frame))
+    pd.testing.assert_frame_equal(loaded.leaderboard_, model.leaderboard_)
+
+
+def test_the_space_is_returned_to_be_changed_and_passed_again():
+    model = AutoUncertaintyRegressor()
+    space = model.search_space()
+    assert {"linear", "forest", "boosting"} <= set(space["estimators"])
+    assert space is not model.search_space()
+    space["estimators"] = {"linear": space["estimators"]["linear"]}
+    again = AutoUncertaintyRegressor(space, time_budget=None, n_trials=2, random_state=0)
+    assert list(again.search_space()["estimators"]) == ["linear"]
+    board = again.fit(X, Y).leaderboard_
+    assert set(zip(board["base"], board["method"], strict=True)) == {
+        ("linear", "native"),
+        ("linear", "residual"),
+    }
+
+
+@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
+def test_every_base_model_of_the_default_space_can_be_fitted():
+    space = AutoUncertaintyRegressor().search_space()
+    small = {
+        "deep_ensemble": {"max_epochs": 4},
+        "catboost": {"iterations": 20},
+        "ngboost": {"n_estimators": 10},
+    }
+    for name, params in small.items():
+        if name in space["estimators"]:
+            space["estimators"][name]["estimator"].set_params(**params)
+            space["estimators"][name].pop("params")
+    n = len(space["estimators"])
+    model = AutoUncertaintyRegressor(space, time_budget=None, n_trials=n, random_state=0).fit(X, Y)
+    assert set(model.leaderboard_["base"]) == {*space["estimators"], "pool"}
+    assert (model.leaderboard_["state"] == "complete").all()
+    assert model.leaderboard_["crps"].iloc[0] < 0.3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_resumed_or_shared_search(engine, tmp_path):
+    if engine == "halving":
+        with pytest.raises(ValueError, match="`storage` and `study_name` need Optuna"):
+            auto(engine=engine, storage="sqlite://").fit(X, Y)
+        return
+    options = {"storage": f"sqlite:///{tmp_path}/trials.db", "study_name": "mine", "pool": False}
+    first = auto(n_trials=5, **options).fit(X, Y)
+    second = auto(n_trials=5, **options).fit(X, Y)
+    best = first.leaderboard_.iloc[0]
+    again = second.leaderboard_
+    assert (again["state"] == "stored").sum() == 5
+    assert again["crps"].iloc[0] <= best["crps"] + 1e-12  # the best is fitted again, on the same folds
+    assert again["state"].iloc[0] == "complete"
+    with pytest.raises(ValueError, match="`study_name` must be a study of the same y and space, got 'mine'"):
+        auto(n_trials=1, **options).fit(X, Y + 1)
+    with pytest.raises(ValueError, match="`study_name` must be a study of the same y and space"):
+        auto(TINY, n_trials=1, **options).fit(X, Y)
+
+
+def test_without_optuna_it_is_successive_halving(monkeypatch):
+    monkeypatch.setattr(_auto_candidates, "find_spec", lambda name: None)
+    pd.testing.assert_frame_equal(
+        auto().fit(X, Y).leaderboard_.drop(columns="seconds"),
+        auto(engine="halving").fit(X, Y).leaderboard_.drop(columns="seconds"),
+    )
+    with pytest.raises(ImportError, match=r'"optuna" needs Optuna: pip install "skuq\[auto\]"'):
+        auto(engine="optuna").fit(X, Y)
+    assert set(AutoUncertaintyRegressor().search_space()["estimators"]) == {
+        *("linear", "extra_trees", "forest", "boosting")
+    }
+
+
+def test_a_line_is_written_for_each_candidate(capsys):
+    auto(n_trials=2, verbose=1).fit(X, Y)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("[AutoUncertaintyRegressor] ") for line in lines)
+    assert "bayes by native, complete, CRPS 0." in lines[0]
+
+
+def test_candidates_are_reported_to_callbacks():
+    callback = pytest.importorskip("sklearn.callback")
+    if not hasattr(callback, "ProgressBar"):
+        pytest.skip("scikit-learn has no progress bar")
+    pytest.importorskip("rich")
+    model = auto(TINY, n_trials=2).set_callbacks(callback.ProgressBar())
+    assert model.fit(X, Y).leaderboard_["state"].iloc[0] == "complete"
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"time_budget": -1}, ValueError, "`time_budget` must be positive and finite, got -1"),
+        ({"time_budget": "60"}, TypeError, "`time_budget` must be a number, got '60'"),
+        ({"n_trials": None}, ValueError, "`time_budget` and `n_trials` must not both be None"),
+        ({"n_trials": 0}, ValueError, "`n_trials` must be at least 1, got 0"),
+        ({"engine": "grid"}, ValueError, "`engine` must be one of 'auto', 'optuna', 'halving', got 'grid'"),
+        ({"pool": "yes"}, ValueError, "`pool` must be one of True, False, got 'yes'"),
+        ({"subject_to": {"ence": ("<=", 0.1)}}, ValueError, "`subject_to` must be one of 'picp', 'mpiw'"),
+        ({"subject_to": ("picp", 0.9)}, TypeError, "`subject_to` must be a dict"),
+        ({"cv": "five"}, TypeError, "`cv` must be an int"),
+        ({"random_state": "zero"}, ValueError, "`random_state` must be"),
+        ({"verbose": -1}, ValueError, "`verbose` must be at least 0, got -1"),
+    ],
+)
+def test_parameters_are_checked(params, error, message):
+    with pytest.raises(error, match=message):
+        auto(TINY, **params).fit(X, Y)
+
+
+def test_importing_it_loads_none_of_the_optional_packages():
+    packages = {"torch", "skorch", "optuna", "lightgbm", "catboost", "ngboost", "skuq.neural"}
+    code = f"import skuq.model_selection, sys; sys.exit(' '.join({packages} & sys.modules.keys()) or None)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Time:
+    """A clock that fits move on."""
+
+    now = 1000.0
+
+    @classmethod
+    def time(cls):
+        return cls.now
+
+
+class Slow(Ridge):
+    """Takes so many seconds a row."""
+
+    def __init__(self, alpha=1.0, seconds=0.01):
+        super().__init__(alpha)
+        self.seconds = seconds
+
+    def fit(self, X, y, sample_weight=None):
+        Time.now += self.seconds * len(y)
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("time_budget", [20, 40, 60])
+def test_a_search_ends_in_time_with_its_last_fits(engine, time_budget, monkeypatch):
+    monkeypatch.setattr(clock_module, "time", Time)
+    space = {
+        "estimators": {
+            name: {
+                "estimator": Slow(seconds=s),
+                "methods": ["conformal"],
+                "params": {"alpha": [0.1, 1.0, 10.0]},
+            }
+            for name, s in (("fast", 0.001), ("middle", 0.01), ("slow", 0.05))
+        }
+    }
+    start = Time.now
+    model = auto(space, engine=engine, n_trials=None, time_budget=time_budget).fit(X, Y)
+    took = Time.now - start
+    assert 0.5 * time_budget < took <= time_budget
+    assert set(model.leaderboard_["state"]) <= {"complete", "pruned", "out of time"}
+    assert model.leaderboard_["state"].iloc[0] == "complete"
+    assert model.leaderboard_["seconds"].max() <= took
+
+
+def test_the_first_candidate_is_fitted_whatever_the_budget(monkeypatch):
+    monkeypatch.setattr(clock_module, "time", Time)
+    space = {"estimators": {"slow": {"estimator": Slow(seconds=1.0), "methods": ["conformal"]}}}
+    model = auto(space, n_trials=None, time_budget=0.1).fit(X, Y)
+    assert model.leaderboard_["state"].tolist() == ["complete"]  # what was never begun is in no row
+
+
+def test_a_kind_that_is_too_slow_for_many_rows_is_found_out_on_few(monkeypatch):
+    monkeypatch.setattr(clock_module, "time", Time)
+    monkeypatch.setattr(evaluation, "PROBE_ROWS", 20)
+    space = {
+        "estimators": {
+            name: {"estimator": Slow(seconds=s), "methods": ["conformal"]}
+            for name, s in (("fast", 0.01), ("slow", 1.0))
+        }
+    }
+    start = Time.now
+    model = auto(space, n_trials=None, time_budget=60).fit(X, Y)
+    assert Time.now - start <= 60
+    assert set(model.leaderboard_["base"]) == {"fast"}
+
+
+def test_weights_are_used_with_metadata_routing_too():
+    weight = np.ones(160)
+    weight[:80] = 2.0
+    plain = auto(TINY, n_trials=1).fit(X, Y, sample_weight=weight)
+    with config_context(enable_metadata_routing=True):
+        routed = auto(TINY, n_trials=1).fit(X, Y, sample_weight=weight)
+        requested = auto(TINY, n_trials=1).set_fit_request(sample_weight=True)
+        requested.set_score_request(sample_weight=False)
+        scores = cross_val_score(requested, X, Y, cv=2, params={"sample_weight": weight}, error_score="raise")
+    np.testing.assert_array_equal(routed.predict(X), plain.predict(X))
+    assert len(scores) == 2
+
+
+def test_warnings_of_optuna_do_not_reach_the_user():
+    pytest.importorskip("optuna")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        auto(n_trials=4, engine="optuna").fit(X, Y)
