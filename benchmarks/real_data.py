@@ -336,9 +336,15 @@ def outside_of_the_band(results: pd.DataFrame) -> int:
     return int(covered > 0 and 1 - cumulative[covered - 1] < tail)
 
 
+def reference(results: pd.DataFrame) -> str:
+    """Return the first of `METHODS` that has results and a CRPS, in whatever order they were computed."""
+    with_crps = set(results.loc[results["crps"].notna(), "method"])
+    return next(method.name for method in METHODS if method.name in with_crps)
+
+
 def table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each method; scores are geometric means over sets of ratios to those of the first."""
-    first = results["method"].iloc[0]
+    """Return a row for each method; scores are geometric means of ratios to the reference."""
+    first = reference(results)
     by_set = results.groupby(["method", "set"], sort=False)[["crps", "interval_score"]].mean()
     rows = []
     for name, of_method in results.groupby("method", sort=False):
@@ -408,7 +414,7 @@ def main() -> None:
     frame = frame[frame["set"].isin(names) & (frame["seed"] < splits)]
     print(
         f"{len(names)} sets, {splits} splits, at most {rows} training rows.\n"
-        f"Scores are relative to those of {frame['method'].iloc[0]!r}.\n"
+        f"Scores are relative to those of {reference(frame)!r}.\n"
     )
     print(table(frame).to_string(float_format="{:.3f}".format, na_rep="-"))
 

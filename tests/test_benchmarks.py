@@ -99,6 +99,7 @@ def test_every_method_forecasts_a_small_set(real_data, monkeypatch):
     assert results.loc[0, "fits"] == pytest.approx(5.8)
     table = real_data.table(results)
     assert table.loc[methods[0].name, "CRPS"] == 1.0
+    pd.testing.assert_frame_equal(real_data.table(results[::-1]).loc[table.index], table)
     assert table["coverage"].between(0, 1, inclusive="right").all()
     assert (table.loc[[name for name in table.index if name.startswith("skuq")], "coverage"] > 0.8).all()
 
