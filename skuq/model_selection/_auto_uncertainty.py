@@ -121,9 +121,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     ``effort="low"``, and those that are not among the best third after a fold are given up [1]_, [2]_.
 
     Recalibrators are fitted to the out-of-fold forecasts of the best candidate of each base model, and of
-    their pool, and evaluated on the other folds; they cost no fit of a model. Of recalibrations of the same forecasts
-    whose CRPS is within half a percent of the smallest, the one whose coverage is nearest to 90 % is chosen.
-    The pool averages quantile functions, with the weights of `MixtureRegressor`.
+    their pool, and evaluated on the other folds; they cost no fit of a model. Of recalibrations of the same
+    forecasts whose CRPS is within half a percent of the smallest, the one whose coverage is nearest to 90 %
+    is chosen. The pool averages quantile functions, with the weights of `MixtureRegressor`.
 
     A fit that would not end in time, by the slowest of its kind so far in proportion to the rows, is not
     started. The first candidate is fitted in any case. From 4000 rows on, a kind is measured on 1000 rows
