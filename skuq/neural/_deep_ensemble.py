@@ -150,7 +150,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     Cost: the members are trained in one pass, 40 in little more than the time of 2 trained by skorch one
     after another. `fit_transform` costs nothing beyond `fit` with `bootstrap`, but for the few rows that
     fewer than two members left out. Frequencies and scales take half as much time again as plain layers on
-    ten columns, and two to three times on 30 or more.
+    ten columns, and three to four times on 30 to 80.
 
     References
     ----------
