@@ -69,7 +69,8 @@ class Standardiser:
 
     def features(self, X: FloatArray) -> FloatArray:
         """Return standardised features."""
-        standardised: FloatArray = (X - self.X_mean) / self.X_scale
+        standardised: FloatArray = X - self.X_mean
+        standardised /= self.X_scale  # in place, as X may fill much of the memory
         return standardised
 
     def target(self, y: FloatArray) -> FloatArray:
