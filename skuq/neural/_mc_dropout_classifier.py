@@ -30,7 +30,7 @@ class MCDropoutClassifier(BaseNeuralClassifier):
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers, with rectified linear units.
+        Sizes of the hidden layers. They have rectified linear units.
     module : callable or None, default=None
         Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
         maps (n, n_features) to (n, n_outputs). The outputs are the logits of the K classes; it replaces

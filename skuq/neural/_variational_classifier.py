@@ -33,7 +33,7 @@ class VariationalClassifier(BaseNeuralClassifier):
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers, with rectified linear units.
+        Sizes of the hidden layers. They have rectified linear units.
     last_layer : bool, default=False
         Whether only the weights of the last layer are uncertain; faster, and over-confident.
     module : callable or None, default=None
