@@ -446,6 +446,26 @@ def test_the_first_candidate_is_fitted_whatever_the_budget(monkeypatch):
     assert model.leaderboard_["state"].tolist() == ["complete"]  # what was never begun is in no row
 
 
+class Failing(Slow):
+    """Takes its time, and fails."""
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        raise ValueError("the sun is too low")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("seconds", "fits"), [(1e-6, 2), (1.0, 1)])
+def test_a_search_ends_where_every_candidate_fails(engine, seconds, fits, monkeypatch):
+    monkeypatch.setattr(clock_module, "time", Time)
+    entry = {"estimator": Failing(seconds=seconds), "params": {"alpha": loguniform(0.1, 10)}}
+    space = {"estimators": {name: {**entry, "methods": ["conformal"]} for name in ("one", "other")}}
+    start = Time.now
+    with pytest.raises(ValueError, match="the sun is too low"):
+        auto(space, engine=engine, n_trials=None, time_budget=1).fit(X, Y)
+    assert Time.now - start <= fits * seconds * len(Y)  # each base model once, or until the budget is spent
+
+
 def test_a_kind_that_is_too_slow_for_many_rows_is_found_out_on_few(monkeypatch):
     monkeypatch.setattr(clock_module, "time", Time)
     monkeypatch.setattr(evaluation, "PROBE_ROWS", 20)

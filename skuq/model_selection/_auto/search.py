@@ -108,8 +108,15 @@ class Search:
         return (sum(seconds) if self.pool else max(seconds)) + FINISH * total
 
     def is_over(self) -> bool:
-        """Return whether there is no trial or no time left."""
+        """Return whether there is no trial or no time left, or nothing can be fitted."""
         if self.n_trials is not None and len(self.trials) >= self.n_trials:
+            return True
+        remaining = self.evaluator.budget.remaining()
+        if not self.best:
+            failed = {trial.candidate.kind for trial in self.trials if trial.state == "failed"}
+            hopeless = failed.issuperset(one.kind for one in self.evaluator.space.first())
+            return hopeless or (bool(failed) and remaining <= 0)
+        if remaining <= self.reserve():
             return True
         last = self.trials[-PATIENCE:]
         return len(last) == PATIENCE and all(trial.state == "out of time" for trial in last)
