@@ -75,7 +75,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     cv : int, splitter or iterable of (train, test), default=3
         Folds. With an int k they are ``KFold(k, shuffle=True)``, and forests and deep ensembles are evaluated
         on their out-of-bag rows instead. A splitter, which may keep groups together or time in order, gives
-        the folds of all candidates and, inside of each, of its method.
+        the folds of all candidates and, inside of each, of its method. An iterable gives the folds of all
+        candidates; those of their methods are drawn at random. Of a single fold, pools and recalibrators are
+        evaluated on each half of the test rows, by the other half.
     engine : {"auto", "optuna", "halving"}, default="auto"
         How candidates are chosen after the base models with their own parameters: "optuna" by Optuna's
         tree-structured Parzen estimator, "halving" at random, by successive halving over the folds. "auto" is
@@ -133,7 +135,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     unbiased estimate, pass the whole regressor to ``cross_validate``: each fold is a search of its own, which
     sees the training rows alone. `fit_transform` returns the out-of-fold forecasts of the winner.
 
-    Errors of single candidates are a FitFailedWarning; if all fail, the first error is raised.
+    Errors of single candidates and recalibrators are a FitFailedWarning; if all fail, the first error is
+    raised.
 
     References
     ----------
@@ -199,8 +202,10 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             ``"estimators"`` has a dict for each base model, by name, in the order in which they are tried:
             ``"estimator"``; ``"params"``, for each parameter that is searched a list of values or a frozen
             distribution of scipy.stats, one of ``uniform``, ``loguniform`` and ``randint``; ``"methods"`` of
-            `UncertaintyRegressor`, without which they are those of its rules that apply. Only the first is
-            required. ``"recalibrators"`` has recalibrators by name; None leaves a forecast as it is.
+            `UncertaintyRegressor`, without which they are those of its rules that apply. "forest" and
+            "bootstrap", which draw their out-of-bag rows at random, are left out where ``cv`` is no int; if
+            there are no others, they are those of the rules. Only the first is required. Names must not be
+            ``"pool"``. ``"recalibrators"`` has recalibrators by name; None leaves a forecast as it is.
 
         Examples
         --------

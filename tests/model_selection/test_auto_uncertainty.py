@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import loguniform, norm
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import BayesianRidge, Ridge
@@ -19,6 +20,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skuq import get_scorer, predict_dist
+from skuq.distributions import Normal, concat
 from skuq.exceptions import ConstraintWarning
 from skuq.metrics import crps_loss
 from skuq.model_selection import AutoUncertaintyRegressor, _auto_candidates
@@ -173,11 +175,43 @@ class Unfit(IsotonicRecalibrator):
         raise ValueError("no recalibration today")
 
 
-def test_a_recalibrator_that_cannot_be_fitted_is_left_out():
-    model = auto({**TINY, "recalibrators": {"unfit": Unfit(), "none": None}}, n_trials=1).fit(X, Y)
+def test_a_recalibrator_that_cannot_be_fitted_is_left_out_with_a_warning():
+    with pytest.warns(FitFailedWarning, match="recalibrator 'unfit' is left out.*no recalibration today"):
+        model = auto({**TINY, "recalibrators": {"unfit": Unfit(), "none": None}}, n_trials=1).fit(X, Y)
     assert model.leaderboard_["recalibration"].tolist() == ["none"]
     with pytest.raises(ValueError, match="no recalibration today"):
         auto({**TINY, "recalibrators": {"unfit": Unfit()}}, n_trials=1).fit(X, Y)
+
+
+def test_pools_and_recalibrators_of_a_single_fold_are_evaluated_on_rows_that_they_have_not_seen():
+    fitted_to = []
+
+    class Recording(IsotonicRecalibrator):
+        def fit(self, X, y, sample_weight=None):
+            fitted_to.append(list(y))
+            return super().fit(X, y, sample_weight)
+
+    space = {"estimators": SPACE["estimators"], "recalibrators": {"own": Recording()}}
+    (_, test), *_ = folds = [(np.arange(100), np.arange(100, 160))]
+    model = auto(space, n_trials=3, cv=folds).fit(X, Y)
+    halves = [list(Y[test[30:]]), list(Y[test[:30]])]
+    assert fitted_to[:-1] == halves * (model.leaderboard_["recalibration"] == "own").sum()
+    assert fitted_to[-1] == list(Y[test])  # the winner's, in the end
+    dist = BayesianRidge().fit(X[:100], Y[:100]).predict(X[test], return_std=True)
+    parts = [
+        IsotonicRecalibrator()
+        .fit(Normal(*(a[other] for a in dist)), Y[test][other])
+        .transform(Normal(*(a[inside] for a in dist)))
+        for inside, other in ((slice(0, 30), slice(30, 60)), (slice(30, 60), slice(0, 30)))
+    ]
+    board = model.leaderboard_.set_index(["base", "recalibration"])
+    assert board.loc[("bayes", "own"), "crps"] == pytest.approx(concat(parts).crps(Y[test]).mean(), rel=1e-9)
+
+
+def test_a_pool_of_one_member_is_no_row_of_its_own():
+    constant = {"estimator": DummyRegressor(), "methods": ["residual"]}
+    model = auto({"estimators": {**TINY["estimators"], "constant": constant}}, n_trials=2).fit(X, X[:, 0])
+    assert set(model.leaderboard_["base"]) == {"bayes", "constant"}
 
 
 def test_a_constant_target_is_predicted_exactly():

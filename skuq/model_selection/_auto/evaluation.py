@@ -21,8 +21,6 @@ from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["Evaluator"]
 
-Folds = list[tuple[IntArray, IntArray]]
-
 PROBE_ROWS = 1000
 """Rows on which the time of a kind is measured before it is fitted to many more."""
 MANY = 4
@@ -64,7 +62,7 @@ class Evaluator:
 
     space: Space
     data: TrainingData
-    folds: Folds
+    folds: list[tuple[IntArray, IntArray]]
     cv: Any
     random_folds: bool
     seed: int

@@ -15,13 +15,15 @@ from skuq.regressors import MixtureRegressor, UncertaintyRegressor
 from skuq.regressors._method_rules import METHOD_RULES
 from skuq.regressors._recalibrated import check_recalibrator
 
-__all__ = ["Candidate", "Space", "read_space"]
+__all__ = ["POOL", "Candidate", "Space", "read_space"]
 
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
 """Distributions of scipy that a parameter may have, and whether each is uniform in the logarithm."""
 
 _RESERVED = {"splitter", *MixtureRegressor([]).get_params(deep=False)}
 """Names that members of a pool cannot have."""
+POOL = "pool"
+"""What the leaderboard names a pool."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,10 @@ def read_space(space: Any, random_folds: bool) -> Space:
         raise ValueError("`space['recalibrators']` must be a dict of recalibrators by name.")
     for recalibrator in recalibrators.values():
         check_recalibrator(recalibrator)
+    if len({str(name) for name in estimators}) < len(estimators):
+        raise ValueError(
+            f"`space['estimators']` must have names that differ as strings, got {list(estimators)}."
+        )
     bases = {str(name): _read_base(str(name), entry, random_folds) for name, entry in estimators.items()}
     return Space(bases, {str(name): one for name, one in recalibrators.items()})
 
@@ -191,6 +197,10 @@ def read_space(space: Any, random_folds: bool) -> Space:
 def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
     """Return a checked base model."""
     place = f"space['estimators'][{name!r}]"
+    if name == POOL:
+        raise ValueError(
+            f"`space['estimators']` must not be named {name!r}, as the leaderboard names pools so."
+        )
     if "__" in name or name in _RESERVED:
         raise ValueError(f"`space['estimators']` must not be named {name!r}, as pools have such a parameter.")
     if not isinstance(entry, Mapping) or "estimator" not in entry:

@@ -127,6 +127,12 @@ def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is(
             "`method` must be one of",
         ),
         ({"estimators": {"cv": {"estimator": Ridge()}}}, ValueError, "must not be named 'cv'"),
+        ({"estimators": {"pool": {"estimator": Ridge()}}}, ValueError, "must not be named 'pool'"),
+        (
+            {"estimators": {1: {"estimator": Ridge()}, "1": {"estimator": Ridge()}}},
+            ValueError,
+            r"must have names that differ as strings, got \[1, '1'\]",
+        ),
         ({"estimators": {"a__b": {"estimator": Ridge()}}}, ValueError, "must not be named 'a__b'"),
         (
             {"estimators": {"a": {"estimator": Ridge()}}, "recalibrators": {"none": StandardScaler}},
