@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,8 @@ _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint":
 
 _RESERVED = {"splitter", *MixtureRegressor([]).get_params(deep=False)}
 """Names that members of a pool cannot have."""
+DRAWS = 1000
+"""Draws without a new candidate, after which finite base models are listed."""
 POOL = "pool"
 """What the leaderboard names a pool."""
 
@@ -56,6 +59,10 @@ class Values:
     def suggest(self, trial: Any, name: str) -> Any:
         return self.values[trial.suggest_categorical(name, tuple(range(len(self.values))))]
 
+    def listed(self) -> Iterable[Any] | None:
+        """Return all values."""
+        return self.values
+
     def encode(self, value: Any) -> int:
         return next(i for i, one in enumerate(self.values) if _same(value, one))
 
@@ -84,6 +91,10 @@ class Range:
         if self.integer:
             return trial.suggest_int(name, int(self.low), int(self.high))
         return trial.suggest_float(name, self.low, self.high, log=self.log)
+
+    def listed(self) -> Iterable[Any] | None:
+        """Return all values; None where they are not finitely many."""
+        return range(int(self.low), int(self.high) + 1) if self.integer else None
 
     def encode(self, value: Any) -> Any:
         return value
@@ -137,6 +148,27 @@ class Space:
         base = self.bases[name]
         method = base.methods[rng.randint(len(base.methods))]
         return Candidate(name, method, {key: domain.draw(rng) for key, domain in base.params.items()})
+
+    def draw_new(self, rng: np.random.RandomState, seen: Container[Hashable]) -> Candidate | None:
+        """Return a random candidate whose key is not among the seen ones; None where none is left."""
+        for _ in range(DRAWS):
+            candidate = self.draw(rng)
+            if self.key(candidate) not in seen:
+                return candidate
+        return next((one for one in self.listed() if self.key(one) not in seen), None)
+
+    def listed(self) -> Iterator[Candidate]:
+        """Yield all candidates of the base models that have finitely many."""
+        for name, base in self.bases.items():
+            values = [domain.listed() for domain in base.params.values()]
+            finite = [one for one in values if one is not None]
+            if len(finite) == len(values):
+                for method, *params in itertools.product(base.methods, *finite):
+                    yield Candidate(name, method, dict(zip(base.params, params, strict=True)))
+
+    def key(self, candidate: Candidate) -> Hashable:
+        """Return what equal candidates share, whose own parameters may not be hashable."""
+        return tuple(sorted(self.encode(candidate).items()))
 
     def suggest(self, trial: Any) -> Candidate:
         """Return the candidate that a trial of Optuna suggests."""
