@@ -89,7 +89,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         Name of the study in the storage; that of an earlier search of the same data, folds, space and
         constraints resumes it.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel, of which at most 4 have work. One job is a fit on one thread;
+        Number of jobs that run in parallel. One job is a fit on one thread, of which at most 4 run at once;
         results do not depend on it, but for what a time budget has room for.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible, without a time budget, and with a storage if the study is

@@ -297,6 +297,26 @@ def test_candidates_that_came_too_late_are_the_first_when_a_study_is_resumed(mon
     assert second["base"].nunique() == 8
 
 
+def test_a_process_whose_candidates_are_all_worse_than_those_of_another_has_forecasts_of_its_own():
+    optuna = pytest.importorskip("optuna")
+    options = {"storage": optuna.storages.InMemoryStorage(), "study_name": "mine", "engine": "optuna"}
+    started, data = [], (X, Y)
+
+    class Shared(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            if not started:
+                started.append(True)
+                auto(space, n_trials=2, **options).fit(*data)
+                started.append(True)
+            return super().fit(X * (len(started) == 1), y, sample_weight)
+
+    entry = {"estimator": Shared(), "methods": ["conformal"], "params": {"alpha": loguniform(0.1, 10)}}
+    space = {"estimators": {"shared": entry}}
+    board = auto(space, n_trials=1, **options).fit(X, Y).leaderboard_
+    assert sorted(board["state"]) == ["complete", "stored", "stored"]
+    assert board["crps"].iloc[0] > 1.5 * board["crps"].iloc[1]
+
+
 def test_a_trial_that_fails_in_a_later_fold_is_stored_as_failed():
     optuna = pytest.importorskip("optuna")
 
