@@ -286,7 +286,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         given = None if random_folds else split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
         study = None
         if optuna is not None:
-            content = content_of(space, data, given or self.cv, constraints) if self.storage else ""
+            content = (
+                content_of(space, data, given or self.cv, constraints) if self.storage is not None else ""
+            )
             study, seed = open_study(optuna, self.storage, self.study_name, seed, space, content)
         folds = given or split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
         if every_row:
