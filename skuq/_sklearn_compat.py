@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
+from joblib import hash as content_hash
 from joblib import parallel_config
 from joblib.parallel import SequentialBackend, get_active_backend
 from sklearn.ensemble._forest import ForestRegressor
@@ -69,6 +70,7 @@ __all__ = [
     "CallbackSupportMixin",
     "ForestRegressor",
     "accepts_sample_weight",
+    "content_hash",
     "count_rows",
     "delayed",
     "is_classifying",

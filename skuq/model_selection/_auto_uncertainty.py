@@ -28,7 +28,7 @@ from skuq.model_selection._auto.evaluation import Evaluator
 from skuq.model_selection._auto.finalists import Finalist, best_of, finalists
 from skuq.model_selection._auto.halving import search_by_halving
 from skuq.model_selection._auto.leaderboard import leaderboard
-from skuq.model_selection._auto.parzen import open_study, quiet, search_by_optuna, stored_trials
+from skuq.model_selection._auto.parzen import content_of, open_study, quiet, search_by_optuna, stored_trials
 from skuq.model_selection._auto.search import Search
 from skuq.model_selection._auto.space import read_space
 from skuq.model_selection._auto.trial import Summary, Trial
@@ -75,7 +75,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     cv : int, splitter or iterable of (train, test), default=3
         Folds. With an int k they are ``KFold(k, shuffle=True)``, and forests and deep ensembles are evaluated
         on their out-of-bag rows instead. A splitter, which may keep groups together or time in order, gives
-        the folds of all candidates and, inside of each, of its method.
+        the folds of all candidates and, inside of each, of its method. An iterable gives the folds of all
+        candidates; those of their methods are drawn at random. Of a single fold, pools and recalibrators are
+        evaluated on each half of the test rows, by the other half.
     engine : {"auto", "optuna", "halving"}, default="auto"
         How candidates are chosen after the base models with their own parameters: "optuna" by Optuna's
         tree-structured Parzen estimator, "halving" at random, by successive halving over the folds. "auto" is
@@ -84,12 +86,14 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         Where Optuna keeps the trials, such as ``"sqlite:///trials.db"``, so that a search can be resumed, or
         shared between several processes; None is in memory.
     study_name : str or None, default=None
-        Name of the study in the storage; that of an earlier search resumes it.
+        Name of the study in the storage; that of an earlier search of the same data, folds, space and
+        constraints resumes it.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job is a fit on one thread; results do not depend on it, but
-        for what a time budget has room for.
+        Number of jobs that run in parallel. One job is a fit on one thread, of which at most 4 run at once;
+        results do not depend on it, but for what a time budget has room for.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible, without a time budget.
+        An integer makes everything reproducible, without a time budget, and with a storage if the study is
+        new and not shared.
     verbose : int, default=0
         1 writes a line to stderr for each candidate.
 
@@ -97,13 +101,14 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     ----------
     best_estimator_ : estimator
         The winner, fitted to all rows: an `UncertaintyRegressor`, a `MixtureRegressor` of several, or a
-        Pipeline of either with a fitted recalibrator.
+        Pipeline of either with a fitted recalibrator. Members of a `MixtureRegressor` are frozen here:
+        another fit, of a clone too, leaves them as they are.
     leaderboard_ : DataFrame
         A row for each candidate, the winner first. Columns: ``"base"``, ``"method"``, ``"recalibration"``;
         of the out-of-fold forecasts, the mean ``"crps"`` with its ``"standard_error"``, and ``"coverage"``
         and mean ``"width"`` of 90 % intervals; ``"seconds"`` of all fits; ``"state"``; ``"params"``, or the
         weights of a pool. A candidate is "complete"; "stored" if it is one of the storage that was not fitted
-        here; "pruned" if it was given up after a few folds, whose scores it has; "out of time" if its next
+        here; "pruned" if it was stopped after a few folds, whose scores it has; "out of time" if its next
         fit would not have ended in time; "failed" if it raised an error.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
@@ -118,7 +123,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     -----
     Base models come first, with their own parameters and the method that
     ``UncertaintyRegressor(method="auto")`` has for them. Each candidate is fitted fold by fold, with
-    ``effort="low"``, and those that are not among the best third after a fold are given up [1]_, [2]_.
+    ``effort="low"``, and those that are not among the best third after a fold are pruned [1]_, [2]_.
 
     Recalibrators are fitted to the out-of-fold forecasts of the best candidate of each base model, and of
     their pool, and evaluated on the other folds; they cost no fit of a model. Of recalibrations of the same
@@ -126,14 +131,16 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     is chosen. The pool averages quantile functions, with the weights of `MixtureRegressor`.
 
     A fit that would not end in time, by the slowest of its kind so far in proportion to the rows, is not
-    started. The first candidate is fitted in any case. From 4000 rows on, a kind is measured on 1000 rows
+    started. The first candidate is fitted in any case. No candidate is fitted twice, so that a space without
+    continuous parameters may end the search early. From 4000 rows on, a kind is measured on 1000 rows
     before its first fit.
 
     The scores of the leaderboard are those by which the winner is chosen, hence a little optimistic. For an
     unbiased estimate, pass the whole regressor to ``cross_validate``: each fold is a search of its own, which
     sees the training rows alone. `fit_transform` returns the out-of-fold forecasts of the winner.
 
-    Errors of single candidates are a FitFailedWarning; if all fail, the first error is raised.
+    Errors of single candidates and recalibrators are a FitFailedWarning; if all fail, the first error is
+    raised.
 
     References
     ----------
@@ -199,8 +206,10 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             ``"estimators"`` has a dict for each base model, by name, in the order in which they are tried:
             ``"estimator"``; ``"params"``, for each parameter that is searched a list of values or a frozen
             distribution of scipy.stats, one of ``uniform``, ``loguniform`` and ``randint``; ``"methods"`` of
-            `UncertaintyRegressor`, without which they are those of its rules that apply. Only the first is
-            required. ``"recalibrators"`` has recalibrators by name; None leaves a forecast as it is.
+            `UncertaintyRegressor`, without which they are those of its rules that apply. "forest" and
+            "bootstrap", which draw their out-of-bag rows at random, are left out where ``cv`` is no int; if
+            there are no others, they are those of the rules. Only the first is required. Names must not be
+            ``"pool"``. ``"recalibrators"`` has recalibrators by name; None leaves a forecast as it is.
 
         Examples
         --------
@@ -274,10 +283,14 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         space = read_space(self.search_space(), random_folds)
         rng = check_random_state(self.random_state)
         seed, sampler_seed = rng.randint(MAX_SEED, size=2).tolist()
+        given = None if random_folds else split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
         study = None
         if optuna is not None:
-            study, seed = open_study(optuna, self.storage, self.study_name, seed, space, data.y)
-        folds = split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
+            content = (
+                content_of(space, data, given or self.cv, constraints) if self.storage is not None else ""
+            )
+            study, seed = open_study(optuna, self.storage, self.study_name, seed, space, content)
+        folds = given or split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
         if every_row:
             row_order(np.concatenate([test for _, test in folds]), len(data))
         cv = self.cv if not random_folds and hasattr(self.cv, "split") else None
@@ -294,7 +307,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             search_by_halving(search, np.random.RandomState(sampler_seed))
         else:
             with quiet(optuna):
-                search_by_optuna(search, optuna, study)
+                search_by_optuna(search, optuna, study, np.random.RandomState(sampler_seed))
                 stored = stored_trials(optuna, study, space, search.trials)
         return evaluator, self._choose(search, stored, constraints)
 
@@ -321,8 +334,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         least = search.violation(winner.summary)
         if least > 0:
             warn_user(
-                f"no candidate satisfies {', '.join(map(str, constraints))}; the one with the smallest "
-                f"relative violation, {least:.3g}, is chosen.",
+                f"no complete candidate satisfies {', '.join(map(str, constraints))}; the one with the "
+                f"smallest relative violation, {least:.3g}, is chosen.",
                 ConstraintWarning,
             )
         self.best_estimator_ = winner.fit(search.evaluator)
@@ -353,13 +366,16 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     def __sklearn_tags__(self) -> Tags:
         """Return the tags, of which those of the input hold if they do for any base model."""
         tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.time_budget is not None
+        if self.space is None:  # as below, but without importing the packages of the default space
+            tags.input_tags.allow_nan = tags.input_tags.sparse = True
+            return tags
         try:
             members = [get_tags(entry["estimator"]) for entry in self.search_space()["estimators"].values()]
         except Exception:  # estimators of other packages may have no tags; a wrong space raises in fit
             return tags
         tags.input_tags.allow_nan = any(one.input_tags.allow_nan for one in members)
         tags.input_tags.sparse = any(one.input_tags.sparse for one in members)
-        tags.non_deterministic = self.time_budget is not None
         return tags
 
 

@@ -11,14 +11,17 @@ import pytest
 from scipy.stats import loguniform, norm
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import BayesianRidge, Ridge
 from sklearn.model_selection import GroupKFold, ShuffleSplit, TimeSeriesSplit, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skuq import get_scorer, predict_dist
+from skuq.distributions import Normal, concat
 from skuq.exceptions import ConstraintWarning
 from skuq.metrics import crps_loss
 from skuq.model_selection import AutoUncertaintyRegressor, _auto_candidates
@@ -96,7 +99,7 @@ def test_the_leaderboard_has_every_candidate_and_the_winner_first(engine):
         *("state", "params"),
     ]
     complete = board[board["state"] == "complete"]
-    assert complete.index.tolist() == list(range(len(complete)))  # what was given up never leads
+    assert complete.index.tolist() == list(range(len(complete)))  # what was pruned never leads
     assert complete["crps"].iloc[1:].is_monotonic_increasing
     assert complete["crps"].iloc[0] <= 1.005 * complete["crps"].min()
     assert set(board["base"]) == {"bayes", "ridge", "forest"}
@@ -173,11 +176,43 @@ class Unfit(IsotonicRecalibrator):
         raise ValueError("no recalibration today")
 
 
-def test_a_recalibrator_that_cannot_be_fitted_is_left_out():
-    model = auto({**TINY, "recalibrators": {"unfit": Unfit(), "none": None}}, n_trials=1).fit(X, Y)
+def test_a_recalibrator_that_cannot_be_fitted_is_left_out_with_a_warning():
+    with pytest.warns(FitFailedWarning, match="recalibrator 'unfit' is left out.*no recalibration today"):
+        model = auto({**TINY, "recalibrators": {"unfit": Unfit(), "none": None}}, n_trials=1).fit(X, Y)
     assert model.leaderboard_["recalibration"].tolist() == ["none"]
     with pytest.raises(ValueError, match="no recalibration today"):
         auto({**TINY, "recalibrators": {"unfit": Unfit()}}, n_trials=1).fit(X, Y)
+
+
+def test_pools_and_recalibrators_of_a_single_fold_are_evaluated_on_rows_that_they_have_not_seen():
+    fitted_to = []
+
+    class Recording(IsotonicRecalibrator):
+        def fit(self, X, y, sample_weight=None):
+            fitted_to.append(list(y))
+            return super().fit(X, y, sample_weight)
+
+    space = {"estimators": SPACE["estimators"], "recalibrators": {"own": Recording()}}
+    (_, test), *_ = folds = [(np.arange(100), np.arange(100, 160))]
+    model = auto(space, n_trials=3, cv=folds).fit(X, Y)
+    halves = [list(Y[test[30:]]), list(Y[test[:30]])]
+    assert fitted_to[:-1] == halves * (model.leaderboard_["recalibration"] == "own").sum()
+    assert fitted_to[-1] == list(Y[test])  # the winner's, in the end
+    dist = BayesianRidge().fit(X[:100], Y[:100]).predict(X[test], return_std=True)
+    parts = [
+        IsotonicRecalibrator()
+        .fit(Normal(*(a[other] for a in dist)), Y[test][other])
+        .transform(Normal(*(a[inside] for a in dist)))
+        for inside, other in ((slice(0, 30), slice(30, 60)), (slice(30, 60), slice(0, 30)))
+    ]
+    board = model.leaderboard_.set_index(["base", "recalibration"])
+    assert board.loc[("bayes", "own"), "crps"] == pytest.approx(concat(parts).crps(Y[test]).mean(), rel=1e-9)
+
+
+def test_a_pool_of_one_member_is_no_row_of_its_own():
+    constant = {"estimator": DummyRegressor(), "methods": ["residual"]}
+    model = auto({"estimators": {**TINY["estimators"], "constant": constant}}, n_trials=2).fit(X, X[:, 0])
+    assert set(model.leaderboard_["base"]) == {"bayes", "constant"}
 
 
 def test_a_constant_target_is_predicted_exactly():
@@ -185,13 +220,123 @@ def test_a_constant_target_is_predicted_exactly():
     np.testing.assert_allclose(model.predict_interval(X), 3.0, atol=1e-6)
 
 
-def test_a_constraint_on_coverage_decides_before_the_crps():
-    free = auto(n_trials=6, pool=False).fit(X, Y).leaderboard_
-    limit = float(free["coverage"].max())
-    board = auto(n_trials=6, pool=False, subject_to={"picp": (">=", limit)}).fit(X, Y).leaderboard_
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_constraint_on_coverage_decides_before_the_crps(engine):
+    free = auto(n_trials=6, pool=False, engine=engine).fit(X, Y).leaderboard_
+    limit = float(free.loc[free["state"] == "complete", "coverage"].max())  # of all folds
+    constrained = auto(n_trials=6, pool=False, engine=engine, subject_to={"picp": (">=", limit)})
+    board = constrained.fit(X, Y).leaderboard_
     assert board["coverage"].iloc[0] >= limit > free["coverage"].iloc[0]
-    with pytest.warns(ConstraintWarning, match=r"no candidate satisfies picp >= 0.999, mpiw <= 0.1"):
-        auto(n_trials=2, subject_to={"picp": (">=", 0.999), "mpiw": ("<=", 0.1)}).fit(X, Y)
+    with pytest.warns(ConstraintWarning, match=r"no complete candidate satisfies picp >= 0.999, mpiw <= 0.1"):
+        auto(n_trials=2, engine=engine, subject_to={"picp": (">=", 0.999), "mpiw": ("<=", 0.1)}).fit(X, Y)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_candidates_that_satisfy_the_constraints_are_not_pruned_for_their_crps(engine):
+    narrow = {"estimator": BayesianRidge(), "methods": ["native"], "params": {"tol": loguniform(1e-4, 1e-3)}}
+    wide = {"estimator": DummyRegressor(), "methods": ["residual"]}
+    space = {"estimators": {"narrow": narrow, "wide": {**wide, "params": {"strategy": ["mean", "median"]}}}}
+    target = X[:, 0] + 0.5 * np.abs(X[:, 1])
+    free = auto(space, engine=engine, n_trials=2, pool=False).fit(X, target).leaderboard_
+    between = float(free["width"].mean())
+    model = auto(space, engine=engine, n_trials=16, pool=False, subject_to={"mpiw": (">=", between)})
+    board = model.fit(X, target).leaderboard_
+    assert (board.loc[board["base"] == "wide", "state"] == "complete").all()
+    assert board["base"].iloc[0] == "wide"
+    assert "pruned" in set(board.loc[board["base"] == "narrow", "state"])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_candidate_is_fitted_twice_and_a_finite_space_ends_the_search(engine):
+    grid = {"estimator": Ridge(), "params": {"alpha": [0.1, 1.0], "solver": ["auto", "svd"]}}
+    space = {"estimators": {"ridge": {**grid, "methods": ["residual"]}, **TINY["estimators"]}}
+    model = auto(space, engine=engine, n_trials=None, time_budget=1e4, pool=False).fit(X, Y)
+    rows = model.leaderboard_[["base", "params"]].astype(str)
+    assert len(rows) == len(rows.drop_duplicates()) == 5
+
+
+def test_a_study_is_not_resumed_with_other_data_folds_estimators_or_constraints():
+    optuna = pytest.importorskip("optuna")
+    options = {"storage": optuna.storages.InMemoryStorage(), "study_name": "mine", "n_trials": 1}
+    auto(TINY, **options).fit(X, Y)
+    auto(TINY, **options).fit(X, Y)
+    other = {"estimators": {"bayes": {"estimator": BayesianRidge(tol=0.1), "methods": ["native"]}}}
+    cases = [
+        (TINY, {}, X + 1, {}),
+        (TINY, {}, X, {"sample_weight": np.full(160, 2.0)}),
+        (TINY, {"cv": 4}, X, {}),
+        (TINY, {"subject_to": {"picp": (">=", 0.5)}}, X, {}),
+        (other, {}, X, {}),
+    ]
+    for space, params, rows, weights in cases:
+        with pytest.raises(
+            ValueError, match="must be a study of the same data, folds, space and constraints"
+        ):
+            auto(space, **params, **options).fit(rows, Y, **weights)
+
+
+def test_the_same_seed_in_new_storages_gives_the_same_candidates():
+    pytest.importorskip("optuna")
+    boards = [auto(n_trials=6, pool=False, storage="sqlite://").fit(X, Y).leaderboard_ for _ in range(2)]
+    pd.testing.assert_frame_equal(*(board.drop(columns="seconds") for board in boards))
+
+
+def test_candidates_that_came_too_late_are_the_first_when_a_study_is_resumed(monkeypatch):
+    optuna = pytest.importorskip("optuna")
+    monkeypatch.setattr(clock_module, "time", Time)
+    entry = {
+        "estimator": Slow(seconds=0.01),
+        "methods": ["conformal"],
+        "params": {"alpha": loguniform(0.1, 10)},
+    }
+    space = {"estimators": {f"model_{i}": entry for i in range(8)}}
+    options = {"storage": optuna.storages.InMemoryStorage(), "study_name": "mine", "pool": False}
+    first = auto(space, n_trials=None, time_budget=15, **options).fit(X, Y).leaderboard_
+    assert 0 < first["base"].nunique() < 8
+    second = auto(space, n_trials=8, **options).fit(X, Y).leaderboard_
+    assert second["base"].nunique() == 8
+
+
+def test_a_process_whose_candidates_are_all_worse_than_those_of_another_has_forecasts_of_its_own():
+    optuna = pytest.importorskip("optuna")
+    options = {"storage": optuna.storages.InMemoryStorage(), "study_name": "mine", "engine": "optuna"}
+    started, data = [], (X, Y)
+
+    class Shared(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            if not started:
+                started.append(True)
+                auto(space, n_trials=2, **options).fit(*data)
+                started.append(True)
+            return super().fit(X * (len(started) == 1), y, sample_weight)
+
+    entry = {"estimator": Shared(), "methods": ["conformal"], "params": {"alpha": loguniform(0.1, 10)}}
+    space = {"estimators": {"shared": entry}}
+    board = auto(space, n_trials=1, **options).fit(X, Y).leaderboard_
+    assert sorted(board["state"]) == ["complete", "stored", "stored"]
+    assert board["crps"].iloc[0] > 1.5 * board["crps"].iloc[1]
+
+
+def test_a_trial_that_fails_in_a_later_fold_is_stored_as_failed():
+    optuna = pytest.importorskip("optuna")
+
+    fits = []
+
+    class FailsLater(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            fits.append(len(y))
+            if len(fits) > 1:  # the second fold
+                raise ValueError("enough")
+            return super().fit(X, y, sample_weight)
+
+    storage = optuna.storages.InMemoryStorage()
+    space = {
+        "estimators": {**TINY["estimators"], "later": {"estimator": FailsLater(), "methods": ["conformal"]}}
+    }
+    with pytest.warns(FitFailedWarning, match="enough"):
+        auto(space, n_trials=2, storage=storage, study_name="mine").fit(X, Y)
+    states = [trial.state.name for trial in optuna.load_study(storage=storage, study_name="mine").trials]
+    assert states == ["COMPLETE", "FAIL"]
 
 
 class OverfitsCoverage(BaseEstimator, RegressorMixin):
@@ -331,9 +476,12 @@ def test_a_resumed_or_shared_search(engine, tmp_path):
     assert (again["state"] == "stored").sum() == 5
     assert again["crps"].iloc[0] <= best["crps"] + 1e-12  # the best is fitted again, on the same folds
     assert again["state"].iloc[0] == "complete"
-    with pytest.raises(ValueError, match="`study_name` must be a study of the same y and space, got 'mine'"):
+    with pytest.raises(
+        ValueError,
+        match="`study_name` must be a study of the same data, folds, space and constraints, got 'mine'",
+    ):
         auto(n_trials=1, **options).fit(X, Y + 1)
-    with pytest.raises(ValueError, match="`study_name` must be a study of the same y and space"):
+    with pytest.raises(ValueError, match="`study_name` must be a study of the same data, folds, space"):
         auto(TINY, n_trials=1, **options).fit(X, Y)
 
 
@@ -388,9 +536,17 @@ def test_parameters_are_checked(params, error, message):
         auto(TINY, **params).fit(X, Y)
 
 
+def test_tags_of_the_default_space_are_those_of_its_base_models():
+    model = AutoUncertaintyRegressor()
+    assert get_tags(model) == get_tags(AutoUncertaintyRegressor(model.search_space()))
+
+
 def test_importing_it_loads_none_of_the_optional_packages():
     packages = {"torch", "skorch", "optuna", "lightgbm", "catboost", "ngboost", "skuq.neural"}
-    code = f"import skuq.model_selection, sys; sys.exit(' '.join({packages} & sys.modules.keys()) or None)"
+    code = (
+        "from sklearn.utils import get_tags; from skuq.model_selection import AutoUncertaintyRegressor as A; "
+        f"get_tags(A()); import sys; sys.exit(' '.join({packages} & sys.modules.keys()) or None)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -425,7 +581,7 @@ def test_a_search_ends_in_time_with_its_last_fits(engine, time_budget, monkeypat
             name: {
                 "estimator": Slow(seconds=s),
                 "methods": ["conformal"],
-                "params": {"alpha": [0.1, 1.0, 10.0]},
+                "params": {"alpha": loguniform(0.1, 10.0)},
             }
             for name, s in (("fast", 0.001), ("middle", 0.01), ("slow", 0.05))
         }
@@ -444,6 +600,26 @@ def test_the_first_candidate_is_fitted_whatever_the_budget(monkeypatch):
     space = {"estimators": {"slow": {"estimator": Slow(seconds=1.0), "methods": ["conformal"]}}}
     model = auto(space, n_trials=None, time_budget=0.1).fit(X, Y)
     assert model.leaderboard_["state"].tolist() == ["complete"]  # what was never begun is in no row
+
+
+class Failing(Slow):
+    """Takes its time, and fails."""
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        raise ValueError("the sun is too low")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("seconds", "fits"), [(1e-6, 2), (1.0, 1)])
+def test_a_search_ends_where_every_candidate_fails(engine, seconds, fits, monkeypatch):
+    monkeypatch.setattr(clock_module, "time", Time)
+    entry = {"estimator": Failing(seconds=seconds), "params": {"alpha": loguniform(0.1, 10)}}
+    space = {"estimators": {name: {**entry, "methods": ["conformal"]} for name in ("one", "other")}}
+    start = Time.now
+    with pytest.raises(ValueError, match="the sun is too low"):
+        auto(space, engine=engine, n_trials=None, time_budget=1).fit(X, Y)
+    assert Time.now - start <= fits * seconds * len(Y)  # each base model once, or until the budget is spent
 
 
 def test_a_kind_that_is_too_slow_for_many_rows_is_found_out_on_few(monkeypatch):

@@ -35,7 +35,7 @@ class Budget:
         """Record how long a fit of a kind took."""
         self._slowest[kind] = max(self._slowest.get(kind, 0.0), seconds / rows)
 
-    def knows(self, kind: Hashable) -> bool:
+    def has_observed(self, kind: Hashable) -> bool:
         """Return whether a fit of this kind has been observed."""
         return kind in self._slowest
 

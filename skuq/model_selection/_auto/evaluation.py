@@ -21,11 +21,9 @@ from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["Evaluator"]
 
-Folds = list[tuple[IntArray, IntArray]]
-
 PROBE_ROWS = 1000
 """Rows on which the time of a kind is measured before it is fitted to many more."""
-MANY = 4
+PROBE_FACTOR = 4
 """From how many times as many."""
 
 
@@ -64,7 +62,7 @@ class Evaluator:
 
     space: Space
     data: TrainingData
-    folds: Folds
+    folds: list[tuple[IntArray, IntArray]]
     cv: Any
     random_folds: bool
     seed: int
@@ -120,9 +118,11 @@ class Evaluator:
     def _probe(self, trials: Sequence[Trial], reserve: float) -> None:
         """Measure the time of kinds that have not been fitted, on few rows where there are many."""
         n = len(self.data)
-        if self.budget.seconds is None or n < MANY * PROBE_ROWS:
+        if self.budget.seconds is None or n < PROBE_FACTOR * PROBE_ROWS:
             return
-        unknown = {t.candidate.kind: t.candidate for t in trials if not self.budget.knows(t.candidate.kind)}
+        unknown = {
+            t.candidate.kind: t.candidate for t in trials if not self.budget.has_observed(t.candidate.kind)
+        }
         rows = np.random.RandomState(self.seed).permutation(n)[:PROBE_ROWS]
         latest = self.budget.latest_start(None, 0, reserve)
         tasks = [(self._build(one), (rows, rows[:1]), latest) for one in unknown.values()]

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
+from sklearn.exceptions import FitFailedWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE
+from skuq._warnings import warn_user
 from skuq.distributions import Distribution, concat
 from skuq.model_selection._auto.budget import clock
 from skuq.model_selection._auto.evaluation import Evaluator
@@ -21,9 +23,8 @@ from skuq.regressors import MixtureRegressor
 from skuq.regressors._pool.criterion import COMBINATIONS
 from skuq.regressors._recalibrated import fit_recalibrator
 
-__all__ = ["POOL", "Finalist", "best_of", "finalists"]
+__all__ = ["Finalist", "best_of", "finalists"]
 
-POOL = "pool"
 COMBINE: Literal["linear", "quantiles"] = "quantiles"
 """How a pool combines its members, as in `MixtureRegressor`: averages of quantiles, unlike mixtures, are no
 wider than their members and are evaluated fast."""
@@ -42,8 +43,11 @@ Forecasts: TypeAlias = "tuple[tuple[Trial, ...], FloatArray, Distribution, Distr
 
 
 @dataclass(frozen=True, eq=False)
-class Folds:
-    """Tested rows in the order of the folds, and which of them each fold has and learns from."""
+class TestedRows:
+    """Tested rows in the order of the folds, and which of them each fold has and learns from.
+
+    The test rows of a single fold are two folds, their first and second half.
+    """
 
     rows: IntArray
     masks: list[BoolArray]
@@ -51,10 +55,10 @@ class Folds:
 
     @classmethod
     def of(cls, evaluator: Evaluator) -> Self:
-        masks = fold_masks(evaluator.test_rows)
+        folds = evaluator.test_rows
         # of a single fold, there are no others to learn from
-        others = [~inside for inside in masks] if len(masks) > 1 else masks
-        return cls(np.concatenate(evaluator.test_rows), masks, others)
+        masks = fold_masks(folds if len(folds) > 1 else np.array_split(folds[0], 2))
+        return cls(np.concatenate(folds), masks, [~inside for inside in masks])
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,15 +112,18 @@ class Finalist:
 def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list[Finalist]:
     """Return the pool of trials, if wanted, and each of them, with every recalibrator there is time for.
 
-    A recalibrator that cannot be fitted to the forecasts is left out.
+    A recalibrator that cannot be fitted to the forecasts is left out, with a warning if it is to none of
+    them.
     """
-    folds = Folds.of(evaluator)
+    folds = TestedRows.of(evaluator)
     entries: list[Forecasts] = [((one,), np.ones(1), one.out_of_fold(), one.out_of_fold()) for one in trials]
-    if pool and len(trials) > 1:
-        entries.insert(0, _pooled(entries, evaluator, folds))
+    if pool and len(trials) > 1 and all(inside.any() for inside in folds.masks):
+        pooled = _pooled(entries, evaluator, folds)
+        if len(pooled[0]) > 1:  # a pool of one is its member
+            entries.insert(0, pooled)
     needed = sum(evaluator.refit_seconds(trial) for trial in trials)
     found: list[Finalist] = []
-    errors: list[Exception] = []
+    errors: dict[str, Exception] = {}
     for entry in entries:
         for name, recalibrator in evaluator.space.recalibrators.items():
             is_late = evaluator.budget.latest_start(_RECALIBRATION, 1, needed) < clock()
@@ -126,15 +133,21 @@ def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list
             try:
                 found.append(_recalibrated(entry, name, recalibrator, evaluator, folds))
             except Exception as error:  # it may be too few rows for it, or a target out of reach
-                errors.append(error)
+                errors.setdefault(name, error)
             evaluator.budget.observe(_RECALIBRATION, 1, clock() - start)
     if not found:
-        raise errors[0]
+        raise next(iter(errors.values()))
+    for name in sorted(errors.keys() - {one.recalibration for one in found}):
+        warn_user(
+            f"recalibrator {name!r} is left out, as it could not be fitted to the out-of-fold forecasts: "
+            f"{type(errors[name]).__name__}: {errors[name]}",
+            FitFailedWarning,
+        )
     return found
 
 
 def _recalibrated(
-    entry: Forecasts, name: str, recalibrator: Any, evaluator: Evaluator, folds: Folds
+    entry: Forecasts, name: str, recalibrator: Any, evaluator: Evaluator, folds: TestedRows
 ) -> Finalist:
     """Return forecasts with a recalibrator, each fold's fitted to the other folds."""
     members, weights, in_sample, dist = entry
@@ -149,7 +162,7 @@ def _recalibrated(
     return Finalist(members, weights, name, recalibrator, in_sample, dist, summary)
 
 
-def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: Folds) -> Forecasts:
+def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: TestedRows) -> Forecasts:
     """Return the members of a pool with their weights, and its forecasts."""
     data, rows = evaluator.data, folds.rows
     weight = None if data.sample_weight is None else data.sample_weight[rows]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skuq.model_selection._auto.finalists import POOL, Finalist
+from skuq.model_selection._auto.finalists import Finalist
+from skuq.model_selection._auto.space import POOL
 from skuq.model_selection._auto.trial import Summary, Trial
 
 __all__ = ["leaderboard"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from skuq.model_selection._auto.evaluation import Evaluator
 from skuq.model_selection._auto.space import Candidate
-from skuq.model_selection._auto.trial import Trial
+from skuq.model_selection._auto.trial import Summary, Trial
 
 __all__ = ["ROUND", "Search"]
 
@@ -22,6 +22,8 @@ MEMBERS = 6
 """Most members of a pool."""
 FINISH = 0.07
 """Share of the budget for the last choice."""
+PENALTY = 1e6
+"""Of a relative violation of the constraints, in standard deviations of the target: more than any CRPS."""
 
 
 @dataclass(eq=False)
@@ -40,6 +42,8 @@ class Search:
         Whether several candidates may be fitted in the end.
     on_trial : callable
         Called when a trial is done.
+    seen : set
+        Keys of the candidates that need no other trial.
     """
 
     evaluator: Evaluator
@@ -49,6 +53,7 @@ class Search:
     on_trial: Callable[[Trial], object]
     trials: list[Trial] = field(default_factory=list)
     best: dict[str, Trial] = field(default_factory=dict)
+    seen: set[Hashable] = field(default_factory=set)
 
     def advance(self, trials: list[Trial]) -> None:
         """Fit the next fold of each trial; the first candidates are fitted whatever time it takes."""
@@ -59,8 +64,13 @@ class Search:
         """Trials to evaluate side by side; one by one until one is complete."""
         return ROUND if self.best else 1
 
+    def draw(self, rng: np.random.RandomState) -> Candidate | None:
+        """Return a candidate drawn at random that has no trial; None where all have."""
+        return self.evaluator.space.draw_new(rng, self.seen)
+
     def open(self, candidate: Candidate, handle: Any = None) -> Trial:
         """Begin a trial."""
+        self.seen.add(self.evaluator.space.key(candidate))
         self.trials.append(Trial(candidate, handle=handle))
         return self.trials[-1]
 
@@ -81,6 +91,10 @@ class Search:
         if trial.summary is None:
             return np.inf, np.inf
         return self.violation(trial.summary), trial.summary.crps
+
+    def penalty(self, summary: Summary) -> float:
+        """Return what makes the CRPS a single number in the order of `rank`."""
+        return PENALTY * (float(np.std(self.evaluator.data.y)) or 1.0) * self.violation(summary)
 
     def leaders(self) -> list[Trial]:
         """Return the best of the base models in their order, as many as a pool may have."""
@@ -108,8 +122,15 @@ class Search:
         return (sum(seconds) if self.pool else max(seconds)) + FINISH * total
 
     def is_over(self) -> bool:
-        """Return whether there is no trial or no time left."""
+        """Return whether there is no trial or no time left, or nothing can be fitted."""
         if self.n_trials is not None and len(self.trials) >= self.n_trials:
+            return True
+        remaining = self.evaluator.budget.remaining()
+        if not self.best:
+            failed = {trial.candidate.kind for trial in self.trials if trial.state == "failed"}
+            hopeless = failed.issuperset(one.kind for one in self.evaluator.space.first())
+            return hopeless or (bool(failed) and remaining <= 0)
+        if remaining <= self.reserve():
             return True
         last = self.trials[-PATIENCE:]
         return len(last) == PATIENCE and all(trial.state == "out of time" for trial in last)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +16,17 @@ from skuq.regressors import MixtureRegressor, UncertaintyRegressor
 from skuq.regressors._method_rules import METHOD_RULES
 from skuq.regressors._recalibrated import check_recalibrator
 
-__all__ = ["Candidate", "Space", "read_space"]
+__all__ = ["POOL", "Candidate", "Space", "read_space"]
 
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
 """Distributions of scipy that a parameter may have, and whether each is uniform in the logarithm."""
 
 _RESERVED = {"splitter", *MixtureRegressor([]).get_params(deep=False)}
 """Names that members of a pool cannot have."""
+DRAWS = 1000
+"""Draws without a new candidate, after which finite base models are listed."""
+POOL = "pool"
+"""What the leaderboard names a pool."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,10 @@ class Values:
     def suggest(self, trial: Any, name: str) -> Any:
         return self.values[trial.suggest_categorical(name, tuple(range(len(self.values))))]
 
+    def listed(self) -> Iterable[Any] | None:
+        """Return all values."""
+        return self.values
+
     def encode(self, value: Any) -> int:
         return next(i for i, one in enumerate(self.values) if _same(value, one))
 
@@ -82,6 +91,10 @@ class Range:
         if self.integer:
             return trial.suggest_int(name, int(self.low), int(self.high))
         return trial.suggest_float(name, self.low, self.high, log=self.log)
+
+    def listed(self) -> Iterable[Any] | None:
+        """Return all values; None where they are not finitely many."""
+        return range(int(self.low), int(self.high) + 1) if self.integer else None
 
     def encode(self, value: Any) -> Any:
         return value
@@ -136,6 +149,27 @@ class Space:
         method = base.methods[rng.randint(len(base.methods))]
         return Candidate(name, method, {key: domain.draw(rng) for key, domain in base.params.items()})
 
+    def draw_new(self, rng: np.random.RandomState, seen: Container[Hashable]) -> Candidate | None:
+        """Return a random candidate whose key is not among the seen ones; None where none is left."""
+        for _ in range(DRAWS):
+            candidate = self.draw(rng)
+            if self.key(candidate) not in seen:
+                return candidate
+        return next((one for one in self.listed() if self.key(one) not in seen), None)
+
+    def listed(self) -> Iterator[Candidate]:
+        """Yield all candidates of the base models that have finitely many."""
+        for name, base in self.bases.items():
+            values = [domain.listed() for domain in base.params.values()]
+            finite = [one for one in values if one is not None]
+            if len(finite) == len(values):
+                for method, *params in itertools.product(base.methods, *finite):
+                    yield Candidate(name, method, dict(zip(base.params, params, strict=True)))
+
+    def key(self, candidate: Candidate) -> Hashable:
+        """Return what equal candidates share, whose own parameters may not be hashable."""
+        return tuple(sorted(self.encode(candidate).items()))
+
     def suggest(self, trial: Any) -> Candidate:
         """Return the candidate that a trial of Optuna suggests."""
         name = trial.suggest_categorical("base", tuple(self.bases))
@@ -184,6 +218,10 @@ def read_space(space: Any, random_folds: bool) -> Space:
         raise ValueError("`space['recalibrators']` must be a dict of recalibrators by name.")
     for recalibrator in recalibrators.values():
         check_recalibrator(recalibrator)
+    if len({str(name) for name in estimators}) < len(estimators):
+        raise ValueError(
+            f"`space['estimators']` must have names that differ as strings, got {list(estimators)}."
+        )
     bases = {str(name): _read_base(str(name), entry, random_folds) for name, entry in estimators.items()}
     return Space(bases, {str(name): one for name, one in recalibrators.items()})
 
@@ -191,6 +229,10 @@ def read_space(space: Any, random_folds: bool) -> Space:
 def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
     """Return a checked base model."""
     place = f"space['estimators'][{name!r}]"
+    if name == POOL:
+        raise ValueError(
+            f"`space['estimators']` must not be named {name!r}, as the leaderboard names pools so."
+        )
     if "__" in name or name in _RESERVED:
         raise ValueError(f"`space['estimators']` must not be named {name!r}, as pools have such a parameter.")
     if not isinstance(entry, Mapping) or "estimator" not in entry:

@@ -26,13 +26,13 @@ def test_the_rest_shrinks_with_time(now):
 
 def test_a_fit_is_expected_to_take_as_long_as_the_slowest_of_its_kind(now):
     budget = Budget(60.0)
-    assert not budget.knows("a")
+    assert not budget.has_observed("a")
     assert budget.expected("a", 100) == 0.0
     budget.observe("a", 100, 2.0)
     budget.observe("a", 50, 3.0)
     budget.observe("a", 100, 1.0)
     budget.observe("b", 100, 9.0)
-    assert budget.knows("a")
+    assert budget.has_observed("a")
     assert budget.expected("a", 200) == pytest.approx(12.0)
 
 

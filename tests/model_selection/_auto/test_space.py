@@ -72,6 +72,19 @@ def test_drawn_parameters_fill_their_ranges():
     assert all(0.1 <= one["tol"] <= 0.5 for one in drawn)
 
 
+def test_new_candidates_are_drawn_until_none_is_left():
+    params = {"max_iter": randint(5, 8), "solver": ["auto", "svd"]}
+    space = read({"ridge": {"estimator": Ridge(), "params": params}, "bayes": {"estimator": BayesianRidge()}})
+    rng, drawn = np.random.RandomState(0), []
+    while (candidate := space.draw_new(rng, {space.key(one) for one in drawn})) is not None:
+        drawn.append(candidate)
+    assert len(drawn) == 3 * 2 + 2
+    assert {space.key(one) for one in drawn} == {space.key(one) for one in space.listed()}
+    endless = read({"ridge": {"estimator": Ridge(), "params": PARAMS}})
+    assert list(endless.listed()) == []
+    assert endless.draw_new(rng, set()) is not None
+
+
 def test_a_trial_of_optuna_suggests_what_was_encoded():
     optuna = pytest.importorskip("optuna")
     space = read({"ridge": {"estimator": Ridge(), "params": PARAMS}, "bayes": {"estimator": BayesianRidge()}})
@@ -127,6 +140,12 @@ def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is(
             "`method` must be one of",
         ),
         ({"estimators": {"cv": {"estimator": Ridge()}}}, ValueError, "must not be named 'cv'"),
+        ({"estimators": {"pool": {"estimator": Ridge()}}}, ValueError, "must not be named 'pool'"),
+        (
+            {"estimators": {1: {"estimator": Ridge()}, "1": {"estimator": Ridge()}}},
+            ValueError,
+            r"must have names that differ as strings, got \[1, '1'\]",
+        ),
         ({"estimators": {"a__b": {"estimator": Ridge()}}}, ValueError, "must not be named 'a__b'"),
         (
             {"estimators": {"a": {"estimator": Ridge()}}, "recalibrators": {"none": StandardScaler}},
