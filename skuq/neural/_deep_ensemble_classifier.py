@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._validation import check_integer, check_option
-from skuq.neural._classifier import BaseNeuralClassifier
+from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
 from skuq.neural._predictive.class_probabilities import EnsembleClassPosterior
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
@@ -175,10 +175,10 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
 
     # ------------------------------------------------------------------------------- fitting
 
-    def _training_spec(self) -> TrainingSpec:
+    def _spec_for(self, data: LabelledData) -> TrainingSpec:
         n_members = check_integer(self.n_estimators, "n_estimators")
         bootstrap = check_option(self.bootstrap, "bootstrap", (True, False))
-        return self._spec(self.learning_rate, n_members=n_members, bootstrap=bootstrap)
+        return self._spec(data, self.learning_rate, n_members=n_members, bootstrap=bootstrap)
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> EnsembleClassPosterior:
         return EnsembleClassPosterior(self.scaler_, fit.net.module_, self.device)

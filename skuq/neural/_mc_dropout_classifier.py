@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._validation import check_integer
-from skuq.neural._classifier import BaseNeuralClassifier
+from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.dropout import DropoutArchitecture
 from skuq.neural._modules.user_module import check_module
@@ -193,9 +193,9 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         hidden = () if module is not None else self._hidden_sizes(at_least=1)
         return DropoutArchitecture.of(hidden, self.dropout, self.last_layer, module, noise=False)
 
-    def _training_spec(self) -> TrainingSpec:
+    def _spec_for(self, data: LabelledData) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
-        return self._spec(self.learning_rate)
+        return self._spec(data, self.learning_rate)
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> DrawnClassPosterior:
         return DrawnClassPosterior(self.scaler_, fit.net.module_, self.device, self.n_draws, fit.plan.seed)

@@ -53,6 +53,13 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     # -------------------------------------------------------------- what a subclass writes
 
     @abstractmethod
+    def _training_spec(self) -> TrainingSpec:
+        """Return what is trained, from checked parameters."""
+
+    def _spec_for(self, data: TrainingData) -> TrainingSpec:
+        return self._training_spec()
+
+    @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> Posterior:
         """Return the predictive object of the trained networks; ``scaler_`` is set already."""
 

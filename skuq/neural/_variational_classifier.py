@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._validation import check_integer, check_number
-from skuq.neural._classifier import BaseNeuralClassifier
+from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.variational import Divergence
 from skuq.neural._modules.variational_architecture import VariationalArchitecture
@@ -213,10 +213,10 @@ class VariationalClassifier(BaseNeuralClassifier):
             return None
         return check_number(self.prior, "prior", positive=True) ** 2
 
-    def _training_spec(self) -> TrainingSpec:
+    def _spec_for(self, data: LabelledData) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
         rate = resolve_learning_rate(self.learning_rate, _RATES[self.last_layer])
-        return self._spec(rate, counts_rows=True)
+        return self._spec(data, rate, counts_rows=True)
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> DrawnClassPosterior:
         return DrawnClassPosterior(self.scaler_, fit.net.module_, self.device, self.n_draws, fit.plan.seed)

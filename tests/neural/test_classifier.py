@@ -450,6 +450,23 @@ def test_one_class_that_counts_raises(model, blobs):
         model.fit(X, y, sample_weight=(y == "b").astype(float))
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_weight_of_zero_for_all_classes_that_count_raises(model, blobs):
+    X, y = blobs
+    model.set_params(class_weight={"a": 0.0, "b": 0.0})
+    with pytest.raises(ValueError, match=r"`class_weight` must leave at least two classes.*which leaves 0"):
+        model.fit(X, y, sample_weight=(y != "c").astype(float))
+
+
+def test_a_fit_that_fails_leaves_the_model_before_it(model, blobs):
+    X, y = blobs
+    expected = model.fit(X, y).predict(X)
+    with pytest.raises(ValueError, match="`learning_rate`"):
+        model.set_params(learning_rate=-1.0).fit(X, np.where(y == "a", "yes", "no"))
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.predict(X).tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_features_that_are_not_finite_raise(model, blobs, bad):
     X, y = blobs
@@ -477,6 +494,11 @@ def test_features_that_are_not_finite_raise(model, blobs, bad):
         ({"class_weight": [1, 2]}, TypeError, r"`class_weight` must be 'balanced', a dict.*got \[1, 2\]"),
         ({"class_weight": {"a": -1.0}}, ValueError, "finite, non-negative weights"),
         ({"class_weight": {"z": 2.0}}, ValueError, "not in class_weight"),
+        (
+            {"class_weight": {"a": 0.0, "b": 0.0}},
+            ValueError,
+            "`class_weight` must leave at least two classes with a positive weight, got .*, which leaves 1",
+        ),
         ({"learning_rate": -1.0}, ValueError, "`learning_rate` must be positive"),
         ({"batch_size": 0}, ValueError, "`batch_size`"),
         ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
