@@ -33,7 +33,7 @@ class VariationalClassifier(BaseNeuralClassifier):
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers, with rectified linear units.
+        Sizes of the hidden layers. They have rectified linear units.
     last_layer : bool, default=False
         Whether only the weights of the last layer are uncertain; faster, and over-confident.
     module : callable or None, default=None
@@ -54,8 +54,8 @@ class VariationalClassifier(BaseNeuralClassifier):
         Number of networks or functions that are drawn from the posterior. At least 2.
     keep_best : {"log_loss", False}, default=False
         Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
-        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
-        the log loss of the averaged forecast; False keeps the last epoch.
+        the best score. It is the log loss of the network at the mean of the weights, not of the averaged
+        forecast, on rows held out of training; False keeps the last epoch.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, by which losses and scores are multiplied. "balanced" weighs all classes
         alike, by the inverse of their number of rows.

@@ -226,6 +226,20 @@ def test_the_best_epoch_is_that_of_the_mean_forecast(bootstrap, blobs):
         assert (abs(shares - 8) <= 1).all()
 
 
+@pytest.mark.parametrize("each", [MCDropoutClassifier, VariationalClassifier])
+def test_the_best_epoch_of_one_network_is_that_of_its_mean(each, blobs):
+    """With all units, or at the mean of the weights: the mean of the draws has another log loss."""
+    X, y = blobs
+    model = each(keep_best="log_loss", dtype="float64", **SMALL).fit(X, y)
+    best = min(row["valid_loss"] for row in model.history_ if "valid_loss" in row)
+    held_out = model._prepare(model._read(X, y, None, {}, "fit")).held_out
+    network = model.net_.module_.eval()
+    with torch.no_grad():
+        logits = network(torch.as_tensor(model.scaler_.features(X[held_out])))[:, 0]
+    assert best == pytest.approx(log_loss(y[held_out], torch.softmax(logits, dim=-1).numpy()), abs=1e-9)
+    assert best != pytest.approx(log_loss(y[held_out], model.predict_proba(X[held_out])), abs=1e-3)
+
+
 def test_too_long_a_training_is_cut(digits):
     X, y, X_new, y_new = digits
     noisy = np.where(np.random.default_rng(0).random(600) < 0.3, (y + 1) % 10, y)
