@@ -32,6 +32,8 @@ from skuq.neural import (
     VariationalClassifier,
     fit_many,
 )
+from skuq.neural._modules import evaluate
+from skuq.neural._modules.evaluate import rows_at_once
 from skuq.prediction import predict_dist, predict_set
 from tests.neural.epochs import keep_the_same
 from tests.neural.estimators import CLASSIFIERS, not_among
@@ -348,15 +350,14 @@ class Convolutions(nn.Module):
         return self.head(self.convolution(x.view(-1, 1, 8, 8)))
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        DeepEnsembleClassifier(2, module=Convolutions, standardize=False),
-        MCDropoutClassifier(module=Convolutions, standardize="all", n_draws=5),
-        VariationalClassifier((10,), module=Convolutions, last_layer=True, standardize="all", n_draws=5),
-    ],
-    ids=lambda model: type(model).__name__,
-)
+CONVOLUTIONS = [
+    DeepEnsembleClassifier(2, module=Convolutions, standardize=False),
+    MCDropoutClassifier(module=Convolutions, standardize="all", n_draws=5),
+    VariationalClassifier((10,), module=Convolutions, last_layer=True, standardize="all", n_draws=5),
+]
+
+
+@pytest.mark.parametrize("model", CONVOLUTIONS, ids=lambda model: type(model).__name__)
 def test_convolutional_networks(model, digits):
     X, y, X_new, y_new = digits
     model = clone(model).set_params(max_epochs=8, learning_rate=0.01, random_state=0)
@@ -366,6 +367,20 @@ def test_convolutional_networks(model, digits):
     assert model.score(X_new, y_new) > 0.8
     same(model.predict_members(X_new[:4]).mean(axis=1), model.predict_proba(X_new)[:4], 1e-5)
     assert model.predict_entropy(X_new).epistemic.mean() > 1e-3
+
+
+@pytest.mark.parametrize("model", CONVOLUTIONS, ids=lambda model: type(model).__name__)
+def test_blocks_of_rows_are_small_where_layers_give_many_values(model, digits, monkeypatch):
+    """A convolution has far more outputs than weights."""
+    X, y, X_new, _ = digits
+    model = clone(model).set_params(max_epochs=1, random_state=0).fit(X, y)
+    seen = []
+    monkeypatch.setattr(evaluate, "rows_at_once", lambda values: seen.append(values) or len(X_new))
+    model.predict_proba(X_new)
+    of_layers = 4 * 36 * 4  # the convolution and three layers without weights
+    n_runs = {DeepEnsembleClassifier: 2, MCDropoutClassifier: 5, VariationalClassifier: 1}[type(model)]
+    assert seen[0] >= n_runs * of_layers
+    assert rows_at_once(seen[0]) < rows_at_once(n_runs * model.net_.module_.flat.shape[1] // 16)
 
 
 # -------------------------------------------------------------------------------------- containers

@@ -120,11 +120,6 @@ class VariationalModule(RandomisedModule, ConstantNoiseModule):
         mean, log_scale = np.append(weight, bias), np.append(weight_log_scale, bias_log_scale)
         return LastLayerWeights(None, mean, np.exp(2 * log_scale))
 
-    @property
-    def values_a_draw(self) -> int:
-        """About how many hidden values of a row and drawn network are in memory at once."""
-        return int(self._shapes[self.uncertain[-1].bias][0])
-
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
         """Draw networks, and return what gives their outputs (S, k, B) for rows (B, d).
 
@@ -285,10 +280,9 @@ class VariationalMLP(VariationalModule):
         drawn = self.drawn(n_draws, rng).to(device=self.flat.device, dtype=self.flat.dtype)
         return lambda x: drawn.forward_members(x.T.expand(n_draws, *x.T.shape))
 
-    @property
-    def values_a_draw(self) -> int:
-        """About how many hidden values of a row and drawn network are in memory at once."""
-        return max(self.sizes[1:])
+    def values_of_draws(self, n_draws: int) -> int:
+        """Return about how many hidden values of a row are in memory at once, of so many drawn networks."""
+        return n_draws * max(self.sizes[1:])
 
     def drawn(self, n_draws: int, rng: np.random.Generator) -> StackedMLP:
         """Return as many networks with weights drawn from the first member's posterior."""

@@ -40,6 +40,11 @@ class VariationalUserModule(FeatureUserModule, VariationalModule):
             loc = loc + torch.baddbmm(*scales, x.square()).sqrt() * self.draw_normal(loc.shape[1], x)
         return self.with_noise(loc)
 
+    def values_of_draws(self, n_draws: int) -> int:
+        """Return about how many hidden values of a row are in memory at once, of so many drawn networks."""
+        n_outputs = self.weights["head.bias"].shape[1]
+        return max(self.values_a_row, n_draws * n_outputs)  # the user's network runs once
+
 
 @dataclass(frozen=True)
 class VariationalArchitecture:
