@@ -102,8 +102,8 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
     Members are trained by the cross-entropy from other initial weights and orders of rows [1]_. The forecast
     is the mean of their probabilities, not of their logits. `predict_entropy` has its parts.
 
-    Over-confident where: trained for long without `keep_best`, as the cross-entropy of training rows falls
-    for ever (``sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(model), method="temperature")`` on
+    Over-confident where: trained for long without `keep_best`, as the cross-entropy of training rows keeps
+    falling (``sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(model), method="temperature")`` on
     other rows corrects that); and far from the training rows, where members agree more than they are right.
 
     ``sample_weight`` counts repetitions: losses are weighted by it. So do weights of classes.
