@@ -19,7 +19,7 @@ from skuq._versioned import VersionedMixin
 from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural._modules.architecture import Architecture, MLPArchitecture
-from skuq.neural._modules.stacked import InputLayer
+from skuq.neural._modules.stacked import NO_INPUT_LAYER, InputLayer
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.posterior import TrainedNetworks
 from skuq.neural._training.holdout import hold_out
@@ -56,8 +56,8 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
     A subclass stores the parameters named below, and writes ``_read``, which checks the data,
     ``_spec_for(data)``, what is trained, ``_learn_scaler(data, held_out)``, and ``_posterior(fit, data)``,
     the predictive object of the trained networks. It may override ``_architecture()``, where the network is
-    another one, ``_holds_out(spec)``, ``_check_data(spec, data)``, ``_row_factor(data)`` and
-    ``_finish_fit(fit, data)``.
+    another one, ``_layer_options()``, ``_holds_out(spec)``, ``_check_data(spec, data)``,
+    ``_row_factor(data)`` and ``_finish_fit(fit, data)``.
 
     The way of a fit: `fit` reads the data; `fit_together` has each estimator make its `TrainingOptions` and
     its `FitPlan`, and gives those with equal options to `train`, where one `StackedNet` takes the steps;
@@ -109,12 +109,8 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
         return MLPArchitecture(self._hidden_sizes(), check_module(self.module), *self._layer_options())
 
     def _layer_options(self) -> tuple[InputLayer, str]:
-        """Return the checked layer in front of the first, and the function of the hidden units.
-
-        By ``n_frequencies``, ``input_scale`` and ``activation``; an estimator without them has plain layers.
-        """
-        layer = InputLayer.of(getattr(self, "n_frequencies", 0), getattr(self, "input_scale", False))
-        return layer, check_option(getattr(self, "activation", "relu"), "activation", ("relu", "silu"))
+        """Return the layer in front of the first, and the function of the hidden units: plain layers."""
+        return NO_INPUT_LAYER, "relu"
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         """Return the checked sizes of the hidden layers."""

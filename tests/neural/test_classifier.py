@@ -563,6 +563,18 @@ def test_parameters_of_one_class_that_are_wrong_raise(model, blobs, message):
         clone(model).fit(*blobs)
 
 
+@pytest.mark.parametrize(
+    ("last_layer", "rate", "expected"), [(False, "auto", 0.01), (True, "auto", 0.003), (True, 0.02, 0.02)]
+)
+def test_the_automatic_learning_rate_is_by_the_uncertain_layers(last_layer, rate, expected, blobs):
+    model = VariationalClassifier(**{**SMALL, "learning_rate": rate, "lr_schedule": "constant"})
+    model.set_params(last_layer=last_layer, max_epochs=2)
+    explicit = clone(model).set_params(learning_rate=expected).fit(*blobs)
+    same(model.fit(*blobs).predict_proba(blobs[0]), explicit.predict_proba(blobs[0]))
+    data = model._read(*blobs, None, {}, "fit")
+    assert model._spec_for(data).learning_rate == expected
+
+
 def test_relative_weights_raise_where_rows_are_counted(blobs):
     with pytest.raises(ValueError, match="counts repetitions"):
         VariationalClassifier(**SMALL).fit(*blobs, sample_weight=np.full(120, 0.01))

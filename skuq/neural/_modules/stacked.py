@@ -12,7 +12,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -27,8 +27,9 @@ ModuleT = TypeVar("ModuleT", bound="StackedModule")
 Workspace = Callable[[str, int, int], Tensor]
 """``workspace(name, rows, columns)`` returns memory of shape (M, rows, columns)."""
 
-_NUMBERS = 3
-"""Numbers into which the periodic functions of a column are combined."""
+_N_COMBINATIONS = 3
+"""Numbers into which the periodic functions of a column are combined, where these are as many: more would be
+redundant."""
 _FREQUENCY_STD = 0.1
 """Standard deviation of the first frequencies, in periods for each standard deviation of the column."""
 _START = 0.1
@@ -242,12 +243,31 @@ def dense_blocks(
     return blocks
 
 
+class InputValues(NamedTuple):
+    """What an `InputLayer` keeps of a forward pass for the backward pass; x itself where it has no such part.
+
+    Attributes
+    ----------
+    features : Tensor of shape (M, d, B)
+        What went into the layer.
+    angles, waves : Tensor of shape (M, d, F, B)
+        Arguments of the cosines, and the cosines.
+    unscaled : Tensor of shape (M, n_outputs, B)
+        What is multiplied by the scales.
+    """
+
+    features: Tensor
+    angles: Tensor
+    waves: Tensor
+    unscaled: Tensor
+
+
 @dataclass(frozen=True)
 class InputLayer:
     """Settings, weights and derivatives of the layer in front; with the defaults there is none.
 
-    A column x becomes x and ``_NUMBERS`` linear combinations of cos(2 pi f x + b) over its own F frequencies
-    f and phases b, all of them learnt (the PBLD embedding of Holzmüller, Grinsztajn and Steinwart, 2024);
+    A column x becomes x and min(3, F) linear combinations of cos(2 pi f x + b) over its own F frequencies f
+    and phases b, all of them learnt (the PBLD embedding of Holzmüller, Grinsztajn and Steinwart, 2024);
     then each of these numbers is multiplied by its learnt scale.
 
     Attributes
@@ -271,7 +291,7 @@ class InputLayer:
         return cls(n_frequencies, check_option(input_scale, "input_scale", (True, False)))
 
     def for_columns(self, n_features: int) -> InputLayer:
-        """Return the layer for so many columns, of which "auto" depends."""
+        """Return the layer for so many columns, on which "auto" depends."""
         if not isinstance(self.n_frequencies, str):
             return self
         return replace(self, n_frequencies=min(_AUTO_FREQUENCIES, _AUTO_WAVES // n_features))
@@ -281,7 +301,12 @@ class InputLayer:
 
     def n_outputs(self, n_features: int) -> int:
         """Return how many numbers go into the first dense layer."""
-        return n_features * (1 + _NUMBERS) if self.n_frequencies else n_features
+        return n_features * (1 + self.n_combinations)
+
+    @property
+    def n_combinations(self) -> int:
+        """Numbers into which the periodic functions of a column are combined."""
+        return min(_N_COMBINATIONS, int(self.n_frequencies))
 
     def blocks(self, rngs: Sequence[np.random.Generator], n_features: int) -> dict[str, FloatArray]:
         """Return initial weights, each member's drawn by its own generator."""
@@ -293,8 +318,8 @@ class InputLayer:
                 (
                     rng.normal(0.0, _FREQUENCY_STD, (d, n, 1)),
                     rng.uniform(-math.pi, math.pi, (d, n, 1)),
-                    rng.uniform(-bound, bound, (d, _NUMBERS, n)),
-                    rng.uniform(-bound, bound, (d, _NUMBERS, 1)),
+                    rng.uniform(-bound, bound, (d, self.n_combinations, n)),
+                    rng.uniform(-bound, bound, (d, self.n_combinations, 1)),
                 )
                 for rng in rngs
             ]
@@ -309,7 +334,7 @@ class InputLayer:
 
     def forward(
         self, weights: Mapping[str, Tensor], x: Tensor, workspace: Workspace | None = None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    ) -> tuple[Tensor, InputValues]:
         """Return what goes into the first dense layer, and what `backward` needs, for x (M, d, B).
 
         With ``workspace``, results are in memory that the next call uses again, and autograd sees none.
@@ -327,11 +352,11 @@ class InputLayer:
             shift, combination = (weights[name].flatten(0, 1) for name in ("shift", "combination"))
             combined = torch.baddbmm(shift, combination, waves.flatten(0, 1))
             combined = combined.view(len(x), -1, n_rows)
-            x = torch.cat([x, combined], dim=1, out=memory("inputs", x.shape[1] * (1 + _NUMBERS)))
+            x = torch.cat([x, combined], dim=1, out=memory("inputs", self.n_outputs(x.shape[1])))
         output = x
         if self.scaled:
             output = torch.mul(x, _SCALE_RATE * weights["scale"], out=memory("scaled", x.shape[1]))
-        return output, (features, angles, waves, x)
+        return output, InputValues(features, angles, waves, x)
 
     def _waves(
         self, weights: Mapping[str, Tensor], x: Tensor, angles_out: Tensor | None, waves_out: Tensor | None
@@ -350,7 +375,7 @@ class InputLayer:
         self,
         weights: Mapping[str, Tensor],
         gradients: Mapping[str, Tensor],
-        kept: tuple[Tensor, ...],
+        kept: InputValues,
         slope: Tensor,
     ) -> None:
         """Write the gradients; ``slope`` is the derivative by what goes into the first dense layer.
@@ -363,8 +388,8 @@ class InputLayer:
             slope.mul_(_SCALE_RATE * weights["scale"])
         if self.n_frequencies:
             n_members, d, n_rows = features.shape
-            slope = slope[:, d:].reshape(n_members * d, _NUMBERS, n_rows)
-            gradients["shift"].copy_(slope.sum(dim=2).view(n_members, d, _NUMBERS, 1))
+            slope = slope[:, d:].reshape(n_members * d, -1, n_rows)
+            gradients["shift"].copy_(slope.sum(dim=2).view_as(gradients["shift"]))
             by_combination = torch.bmm(slope, waves.flatten(0, 1).transpose(1, 2))
             gradients["combination"].copy_(by_combination.view_as(gradients["combination"]))
             # through the cosine, whose derivative is minus the sine; the cosines are not needed any more
@@ -418,7 +443,7 @@ class StackedMLP(StackedModule):
         self.input_layer, self.activation = input_layer, activation
         self._inputs: list[Tensor] = []
         self._sums: list[Tensor] = []
-        self._kept: tuple[Tensor, ...] = ()
+        self._kept: InputValues | None = None
 
     @property
     def layer_values(self) -> int:
@@ -438,7 +463,7 @@ class StackedMLP(StackedModule):
         weights = self.weights
         if self.input_layer:
             x, kept = self.input_layer.forward(weights, x, self._workspace if keep else None)
-            self._kept = kept if keep else ()
+            self._kept = kept if keep else None
         for k in range(self.n_layers):
             inputs.append(x)
             weight, hidden = weights[f"weight_{k}"], k < self.n_layers - 1
@@ -477,9 +502,9 @@ class StackedMLP(StackedModule):
                     torch.ops.aten.threshold_backward.grad_input(slope, x, 0, grad_input=slope)
                 elif k:
                     torch.ops.aten.silu_backward.grad_input(slope, self._sums[k - 1], grad_input=slope)
-            if self.input_layer:
+            if self._kept is not None:
                 self.input_layer.backward(self.weights, self._gradients, self._kept, slope)
-        self._inputs, self._sums, self._kept = [], [], ()
+        self._inputs, self._sums, self._kept = [], [], None
 
     def _weight_gradient(self, k: int, slope: Tensor, x: Tensor) -> None:
         """Write one; a small one through memory of its own, as products into a view run one by one."""
