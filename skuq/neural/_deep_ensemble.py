@@ -149,8 +149,9 @@ class DeepEnsembleRegressor(TableLayersMixin, BaseNeuralRegressor):
 
     Cost: the members are trained in one pass, 40 in little more than the time of 2 trained by skorch one
     after another. `fit_transform` costs nothing beyond `fit` with `bootstrap`, but for the few rows that
-    fewer than two members left out. Frequencies and scales take half as much time again as plain layers on
-    ten columns, and three to four times on 30 to 80.
+    fewer than two members left out. For as many epochs, the default layers take 1.4, 2.8, 3.3 and 2.5 times
+    as long as plain layers in batches of 32 rows, at 10, 32, 81 and 200 columns; from 257 columns "auto" is
+    0 frequencies.
 
     References
     ----------
