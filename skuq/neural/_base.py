@@ -19,7 +19,7 @@ from skuq._versioned import VersionedMixin
 from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural._modules.architecture import Architecture, MLPArchitecture
-from skuq.neural._modules.stacked import NO_INPUT_LAYER, InputLayer
+from skuq.neural._modules.input_layer import NO_INPUT_LAYER, InputLayer
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.posterior import TrainedNetworks
 from skuq.neural._training.holdout import hold_out

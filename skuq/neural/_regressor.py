@@ -21,7 +21,7 @@ from skuq._validation import (
 from skuq.distributions import Distribution
 from skuq.distributions._numerics.ranks import rows_needed
 from skuq.neural._base import BaseNeuralEstimator, fit_together
-from skuq.neural._modules.stacked import InputLayer
+from skuq.neural._modules.input_layer import InputLayer
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.ensemble import EnsemblePosterior, NetworkPredictions
 from skuq.neural._predictive.posterior import Posterior

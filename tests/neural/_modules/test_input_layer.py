@@ -20,9 +20,10 @@ from skuq.neural import (
     SWARegressor,
     fit_many,
 )
+from skuq.neural._modules.input_layer import NO_INPUT_LAYER, InputLayer
 from skuq.neural._modules.last_layer import FeatureArchitecture, features_of
 from skuq.neural._modules.seeds import MemberSeed
-from skuq.neural._modules.stacked import NO_INPUT_LAYER, InputLayer, StackedMLP
+from skuq.neural._modules.stacked import StackedMLP
 
 F64 = torch.float64
 FRONT = {"n_frequencies": 4, "input_scale": True, "activation": "silu"}
