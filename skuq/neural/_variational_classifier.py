@@ -10,8 +10,7 @@ import numpy as np
 from skuq._validation import check_integer, check_number
 from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
 from skuq.neural._modules.architecture import Architecture
-from skuq.neural._modules.variational import Divergence
-from skuq.neural._modules.variational_architecture import VariationalArchitecture
+from skuq.neural._modules.variational import Divergence, VariationalArchitecture
 from skuq.neural._predictive.class_probabilities import DrawnClassPosterior
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_learning_rate
 from skuq.neural._training.trainer import TrainedFit
