@@ -19,7 +19,7 @@ from skuq._versioned import VersionedMixin
 from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural._modules.architecture import Architecture, MLPArchitecture
-from skuq.neural._modules.stacked import InputLayer
+from skuq.neural._modules.input_layer import NO_INPUT_LAYER, InputLayer
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.posterior import TrainedNetworks
 from skuq.neural._training.holdout import hold_out
@@ -54,10 +54,10 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
     """What regressors and classifiers share: members in one stacked training, folds too.
 
     A subclass stores the parameters named below, and writes ``_read``, which checks the data,
-    ``_training_spec()``, what is trained, ``_learn_scaler(data, held_out)``, and ``_posterior(fit, data)``,
+    ``_spec_for(data)``, what is trained, ``_learn_scaler(data, held_out)``, and ``_posterior(fit, data)``,
     the predictive object of the trained networks. It may override ``_architecture()``, where the network is
-    another one, ``_holds_out(spec)``, ``_check_data(spec, data)``, ``_row_factor(data)`` and
-    ``_finish_fit(fit, data)``.
+    another one, ``_layer_options()``, ``_holds_out(spec)``, ``_check_data(spec, data)``,
+    ``_row_factor(data)`` and ``_finish_fit(fit, data)``.
 
     The way of a fit: `fit` reads the data; `fit_together` has each estimator make its `TrainingOptions` and
     its `FitPlan`, and gives those with equal options to `train`, where one `StackedNet` takes the steps;
@@ -82,11 +82,11 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
         """Return checked data, and set what is known of its columns."""
 
     @abstractmethod
-    def _training_spec(self) -> TrainingSpec:
-        """Return what is trained, from checked parameters."""
+    def _spec_for(self, data: Any) -> TrainingSpec:
+        """Return what is trained on these data, from checked parameters."""
 
     @abstractmethod
-    def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardiser:
+    def _learn_scaler(self, data: Any, held_out: BoolArray) -> Standardiser:
         """Learn the units of X and y from the rows that are trained on."""
 
     @abstractmethod
@@ -100,7 +100,7 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
     def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
         """Raise for parameters that are invalid with these data."""
 
-    def _row_factor(self, data: TrainingData) -> FloatArray | None:
+    def _row_factor(self, data: Any) -> FloatArray | None:
         """Return what multiplies the losses of rows besides their weights, shape (n,), or None."""
         return None
 
@@ -109,12 +109,8 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
         return MLPArchitecture(self._hidden_sizes(), check_module(self.module), *self._layer_options())
 
     def _layer_options(self) -> tuple[InputLayer, str]:
-        """Return the checked layer in front of the first, and the function of the hidden units.
-
-        By ``n_frequencies``, ``input_scale`` and ``activation``; an estimator without them has plain layers.
-        """
-        layer = InputLayer.of(getattr(self, "n_frequencies", 0), getattr(self, "input_scale", False))
-        return layer, check_option(getattr(self, "activation", "relu"), "activation", ("relu", "silu"))
+        """Return the layer in front of the first, and the function of the hidden units: plain layers."""
+        return NO_INPUT_LAYER, "relu"
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         """Return the checked sizes of the hidden layers."""
@@ -166,7 +162,7 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
 
     def _prepare(self, data: TrainingData) -> FitPlan:
         """Hold rows out, standardise and plan, from checked parameters."""
-        spec = self._training_spec()
+        spec = self._spec_for(data)
         self._check_data(spec, data)
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
         held_out = np.zeros(len(data), dtype=bool)
@@ -215,7 +211,7 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
             estimators = [clone(self).set_params(random_state=seed) for seed in random_states]
         return fit_clones(estimators, X, y, rows, **params)
 
-    def _finish_fit(self, fit: TrainedFit, data: TrainingData) -> str | None:
+    def _finish_fit(self, fit: TrainedFit, data: Any) -> str | None:
         """Set the fitted attributes; return the message of a `SmallSampleWarning` where one is due."""
         self._keep(fit, self._posterior(fit, data))
         return None

@@ -12,7 +12,7 @@ from skuq._validation import check_integer, check_option
 from skuq.neural._losses import Loss, SquaredErrorLoss, resolve_selection_score
 from skuq.neural._predictive.calibration import Calibration, FixedTails
 from skuq.neural._predictive.ensemble import BootstrapPosterior
-from skuq.neural._regressor import BaseNeuralRegressor
+from skuq.neural._regressor import BaseNeuralRegressor, TableLayersMixin
 from skuq.neural._training.plan import TrainingSpec, plan_pairs
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
@@ -20,7 +20,7 @@ from skuq.regressors._fit_inputs import TrainingData
 __all__ = ["BootstrapNetRegressor"]
 
 
-class BootstrapNetRegressor(BaseNeuralRegressor):
+class BootstrapNetRegressor(TableLayersMixin, BaseNeuralRegressor):
     r"""Networks trained by squared errors on bootstrap rows, and one variance of the noise.
 
     It answers how certain the mean is, and how far off a prediction may be where the noise is the same
@@ -38,9 +38,9 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         maps (n, n_features) to (n, n_outputs). The output is the mean of the standardised target; it replaces
         ``hidden_layer_sizes``.
     n_frequencies : int or "auto", default=0
-        Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
-        learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is 8, and fewer
-        from 33 columns, so that all together have at most 256. Not used with `module`.
+        Number of learnt frequencies of each column. Besides the column, the networks have as inputs at
+        most three learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is
+        8, and fewer from 33 columns, so that all together have at most 256. Not used with `module`.
     input_scale : bool, default=False
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -24,14 +25,27 @@ from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
 
-__all__ = ["BaseNeuralClassifier"]
+__all__ = ["BaseNeuralClassifier", "LabelledData"]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledData(TrainingData):
+    """The checked arguments of one ``fit``, with numbers of classes as the target.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (K,)
+        The labels that they stand for.
+    """
+
+    classes: np.ndarray = field(kw_only=True)
 
 
 class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEstimator):
     """Base class of the neural classifiers: labels, weights of classes, probabilities and their entropies.
 
     A subclass stores the parameters named here and in `BaseNeuralEstimator`, and writes
-    ``_training_spec()``, by way of ``_spec(...)``, and ``_posterior(fit, data)``.
+    ``_spec_for(data)``, by way of ``_spec(data, ...)``, and ``_posterior(fit, data)``.
 
     The parameters that are read here: ``keep_best, class_weight, standardize, learning_rate``.
     """
@@ -42,9 +56,9 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> ClassPosterior:
         """Return the predictive object of the trained networks; ``scaler_`` is set already."""
 
-    def _spec(self, learning_rate: float, **options: Any) -> TrainingSpec:
-        """Return what is trained, with the cross-entropy of the present classes."""
-        loss = CrossEntropyLoss(len(self.classes_))
+    def _spec(self, data: LabelledData, learning_rate: float, **options: Any) -> TrainingSpec:
+        """Return what is trained, with the cross-entropy of the classes of the data."""
+        loss = CrossEntropyLoss(len(data.classes))
         keep_best = check_option(self.keep_best, "keep_best", ("log_loss", False))
         return TrainingSpec(loss, learning_rate, loss if keep_best else None, **options)
 
@@ -76,7 +90,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
-    ) -> TrainingData:
+    ) -> LabelledData:
         """Return checked data, whose target are the numbers of the classes."""
         check_unmasked(X, "X")
         labels = check_labels(y, self)
@@ -89,20 +103,19 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
                 f"`y` must hold at least two classes, got one class, {classes.tolist()[counted[0]]!r}, among "
                 "the rows with a positive weight. Add rows of another class."
             )
-        self.classes_ = classes
-        return TrainingData(features, codes.astype(np.float64), weight)
+        return LabelledData(features, codes.astype(np.float64), weight, classes=classes)
 
     def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
         check_option(self.standardize, "standardize", ("columns", "all", False))
         if spec.counts_rows:
             effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
 
-    def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardiser:
+    def _learn_scaler(self, data: LabelledData, held_out: BoolArray) -> Standardiser:
         """Learn the units of X from the rows that are trained on, which must have all classes."""
         counted = data.repetitions > 0
         lost = np.setdiff1d(data.y[counted], data.y[counted & ~held_out])
         if len(lost):
-            label, n_rows = self.classes_.tolist()[int(lost[0])], int((counted & (data.y == lost[0])).sum())
+            label, n_rows = data.classes.tolist()[int(lost[0])], int((counted & (data.y == lost[0])).sum())
             raise ValueError(
                 f"`validation_size` must leave rows of each class to train on, but all {n_rows} of class "
                 f"{label!r} are held out. Use more rows, a smaller `validation_size`, or keep_best=False."
@@ -110,31 +123,41 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         weight = None if data.sample_weight is None else data.sample_weight[~held_out]
         return Standardiser.of_features(data.X[~held_out], weight, self.standardize)
 
-    def _row_factor(self, data: TrainingData) -> FloatArray | None:
+    def _row_factor(self, data: LabelledData) -> FloatArray | None:
         """Return the weight of each row's class."""
         if self.class_weight is None:
             return None
         codes = data.y.astype(np.intp)
         if isinstance(self.class_weight, str | np.str_):
             check_option(self.class_weight, "class_weight", ("balanced", None))
-            counts = np.bincount(codes, data.repetitions, len(self.classes_))
+            counts = np.bincount(codes, data.repetitions, len(data.classes))
             # a class of weight 0 has no rows that count
             of_classes = counts.sum() / (len(counts) * np.where(counts > 0, counts, 1.0))
         elif isinstance(self.class_weight, Mapping):
-            labels = self.classes_[codes]
-            of_classes = compute_class_weight(dict(self.class_weight), classes=self.classes_, y=labels)
+            labels = data.classes[codes]
+            of_classes = compute_class_weight(dict(self.class_weight), classes=data.classes, y=labels)
         else:
             raise TypeError(
                 "`class_weight` must be 'balanced', a dict of weights by class label, or None, got "
                 f"{self.class_weight!r}."
             )
-        factor: FloatArray = of_classes[codes]
-        if not (np.isfinite(of_classes).all() and of_classes.min() >= 0 and factor.any()):
+        if not (np.isfinite(of_classes).all() and of_classes.min() >= 0):
             raise ValueError(
-                f"`class_weight` must hold finite, non-negative weights, one of them positive, got "
-                f"{self.class_weight!r}."
+                f"`class_weight` must hold finite, non-negative weights, got {self.class_weight!r}."
+            )
+        factor: FloatArray = of_classes[codes]
+        n_counted = len(np.unique(codes[data.repetitions * factor > 0]))
+        if n_counted < 2:
+            raise ValueError(
+                f"`class_weight` must leave at least two classes with a positive weight, got "
+                f"{self.class_weight!r}, which leaves {n_counted}."
             )
         return factor
+
+    def _finish_fit(self, fit: TrainedFit, data: LabelledData) -> str | None:
+        message = super()._finish_fit(fit, data)
+        self.classes_ = data.classes  # with the networks, so that a fit that fails leaves those before it
+        return message
 
     # ---------------------------------------------------------------------------- prediction
 

@@ -10,7 +10,7 @@ import numpy as np
 from skuq._validation import check_integer, check_option
 from skuq.neural._losses import Loss, NLLLoss, read_loss, resolve_selection_score
 from skuq.neural._predictive.ensemble import EnsemblePosterior
-from skuq.neural._regressor import BaseNeuralRegressor
+from skuq.neural._regressor import BaseNeuralRegressor, TableLayersMixin
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
@@ -20,7 +20,7 @@ __all__ = ["DeepEnsembleRegressor"]
 _OUTPUTS = ("moments", "mixture", "members")
 
 
-class DeepEnsembleRegressor(BaseNeuralRegressor):
+class DeepEnsembleRegressor(TableLayersMixin, BaseNeuralRegressor):
     r"""Networks that predict mean and variance, trained together on bootstrap rows, and calibrated.
 
     It answers how far off a prediction may be where the noise varies with x and the mean is no straight
@@ -38,9 +38,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         maps (n, n_features) to (n, n_outputs). The outputs are mean and raw variance of the standardised
         target; it replaces ``hidden_layer_sizes``.
     n_frequencies : int or "auto", default="auto"
-        Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
-        learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is 8, and fewer
-        from 33 columns, so that all together have at most 256. Not used with `module`.
+        Number of learnt frequencies of each column. Besides the column, the networks have as inputs at
+        most three learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is
+        8, and fewer from 33 columns, so that all together have at most 256. Not used with `module`.
     input_scale : bool, default=True
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="silu"
@@ -149,8 +149,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
 
     Cost: the members are trained in one pass, 40 in little more than the time of 2 trained by skorch one
     after another. `fit_transform` costs nothing beyond `fit` with `bootstrap`, but for the few rows that
-    fewer than two members left out. Frequencies and scales take half as much time again as plain layers on
-    ten columns, and three to four times on 30 to 80.
+    fewer than two members left out. For as many epochs, the default layers take 1.4, 2.8, 3.3 and 2.5 times
+    as long as plain layers in batches of 32 rows, at 10, 32, 81 and 200 columns; from 257 columns "auto" is
+    0 frequencies.
 
     References
     ----------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._validation import check_integer, check_option
-from skuq.neural._classifier import BaseNeuralClassifier
+from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
 from skuq.neural._predictive.class_probabilities import EnsembleClassPosterior
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
@@ -38,8 +38,8 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         Whether each member is trained on rows drawn with replacement, or on all.
     keep_best : {"log_loss", False}, default=False
         Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
-        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
-        the log loss of the averaged forecast; False keeps the last epoch.
+        the best score. It is the log loss of the averaged forecast, on out-of-bag rows where there is a
+        bootstrap, else on rows held out of training; False keeps the last epoch.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, by which losses and scores are multiplied. "balanced" weighs all classes
         alike, by the inverse of their number of rows.
@@ -102,8 +102,8 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
     Members are trained by the cross-entropy from other initial weights and orders of rows [1]_. The forecast
     is the mean of their probabilities, not of their logits. `predict_entropy` has its parts.
 
-    Over-confident where: trained for long without `keep_best`, as the cross-entropy of training rows falls
-    for ever (``sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(model), method="temperature")`` on
+    Over-confident where: trained for long without `keep_best`, as the cross-entropy of training rows keeps
+    falling (``sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(model), method="temperature")`` on
     other rows corrects that); and far from the training rows, where members agree more than they are right.
 
     ``sample_weight`` counts repetitions: losses are weighted by it. So do weights of classes.
@@ -175,10 +175,10 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
 
     # ------------------------------------------------------------------------------- fitting
 
-    def _training_spec(self) -> TrainingSpec:
+    def _spec_for(self, data: LabelledData) -> TrainingSpec:
         n_members = check_integer(self.n_estimators, "n_estimators")
         bootstrap = check_option(self.bootstrap, "bootstrap", (True, False))
-        return self._spec(self.learning_rate, n_members=n_members, bootstrap=bootstrap)
+        return self._spec(data, self.learning_rate, n_members=n_members, bootstrap=bootstrap)
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> EnsembleClassPosterior:
         return EnsembleClassPosterior(self.scaler_, fit.net.module_, self.device)

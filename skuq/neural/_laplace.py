@@ -15,7 +15,7 @@ from skuq.neural._modules.device import read_device
 from skuq.neural._modules.last_layer import Evidence, FeatureArchitecture, features_of
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.last_linear import LastLinearPosterior
-from skuq.neural._regressor import BaseNeuralRegressor
+from skuq.neural._regressor import BaseNeuralRegressor, TableLayersMixin
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
@@ -23,7 +23,7 @@ from skuq.regressors._fit_inputs import TrainingData
 __all__ = ["LastLayerLaplaceRegressor"]
 
 
-class LastLayerLaplaceRegressor(BaseNeuralRegressor):
+class LastLayerLaplaceRegressor(TableLayersMixin, BaseNeuralRegressor):
     r"""A network trained by squared errors, whose last layer gets the normal posterior of its weights.
 
     It answers how far off a prediction may be at the cost of one plain network: the posterior, the prior
@@ -39,9 +39,9 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         maps (n, n_features) to (n, n_outputs). ``n_outputs`` is the last of ``hidden_layer_sizes``: the
         outputs are the features of the last layer, which is put behind them.
     n_frequencies : int or "auto", default=0
-        Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
-        learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is 8, and fewer
-        from 33 columns, so that all together have at most 256. Not used with `module`.
+        Number of learnt frequencies of each column. Besides the column, the networks have as inputs at
+        most three learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is
+        8, and fewer from 33 columns, so that all together have at most 256. Not used with `module`.
     input_scale : bool, default=False
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._validation import check_integer
-from skuq.neural._classifier import BaseNeuralClassifier
+from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.dropout import DropoutArchitecture
 from skuq.neural._modules.user_module import check_module
@@ -46,8 +46,8 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         Number of networks or functions that are drawn from the posterior. At least 2.
     keep_best : {"log_loss", False}, default=False
         Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
-        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
-        the log loss of the averaged forecast; False keeps the last epoch.
+        the best score. It is the log loss of the network with all its units, not of the averaged forecast, on
+        rows held out of training; False keeps the last epoch.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, by which losses and scores are multiplied. "balanced" weighs all classes
         alike, by the inverse of their number of rows.
@@ -193,9 +193,9 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         hidden = () if module is not None else self._hidden_sizes(at_least=1)
         return DropoutArchitecture.of(hidden, self.dropout, self.last_layer, module, noise=False)
 
-    def _training_spec(self) -> TrainingSpec:
+    def _spec_for(self, data: LabelledData) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
-        return self._spec(self.learning_rate)
+        return self._spec(data, self.learning_rate)
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> DrawnClassPosterior:
         return DrawnClassPosterior(self.scaler_, fit.net.module_, self.device, self.n_draws, fit.plan.seed)

@@ -9,7 +9,7 @@ import numpy as np
 
 from skuq.neural._losses import Loss, read_loss, resolve_selection_score
 from skuq.neural._predictive.ensemble import NetworkPosterior
-from skuq.neural._regressor import BaseNeuralRegressor
+from skuq.neural._regressor import BaseNeuralRegressor, TableLayersMixin
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
@@ -17,7 +17,7 @@ from skuq.regressors._fit_inputs import TrainingData
 __all__ = ["PNNRegressor"]
 
 
-class PNNRegressor(BaseNeuralRegressor):
+class PNNRegressor(TableLayersMixin, BaseNeuralRegressor):
     """One network that predicts mean and variance, of the best epoch and calibrated by held-out rows.
 
     It answers how far off a prediction may be where the noise varies with x, at the cost of one network.
@@ -33,9 +33,9 @@ class PNNRegressor(BaseNeuralRegressor):
         maps (n, n_features) to (n, n_outputs). The outputs are mean and raw variance of the standardised
         target; it replaces ``hidden_layer_sizes``.
     n_frequencies : int or "auto", default=0
-        Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
-        learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is 8, and fewer
-        from 33 columns, so that all together have at most 256. Not used with `module`.
+        Number of learnt frequencies of each column. Besides the column, the networks have as inputs at
+        most three learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is
+        8, and fewer from 33 columns, so that all together have at most 256. Not used with `module`.
     input_scale : bool, default=False
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"

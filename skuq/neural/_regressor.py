@@ -21,6 +21,7 @@ from skuq._validation import (
 from skuq.distributions import Distribution
 from skuq.distributions._numerics.ranks import rows_needed
 from skuq.neural._base import BaseNeuralEstimator, fit_together
+from skuq.neural._modules.input_layer import InputLayer
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.ensemble import EnsemblePosterior, NetworkPredictions
 from skuq.neural._predictive.posterior import Posterior
@@ -33,7 +34,22 @@ from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData, check_y
 from skuq.regressors._progress import NO_PROGRESS, Progress
 
-__all__ = ["BaseNeuralRegressor"]
+__all__ = ["BaseNeuralRegressor", "TableLayersMixin"]
+
+
+class TableLayersMixin:
+    """Layers for tables, by the parameters ``n_frequencies, input_scale, activation``.
+
+    It comes before the base class.
+    """
+
+    n_frequencies: int | str
+    input_scale: bool
+    activation: str
+
+    def _layer_options(self) -> tuple[InputLayer, str]:
+        layer = InputLayer.of(self.n_frequencies, self.input_scale)
+        return layer, check_option(self.activation, "activation", ("relu", "silu"))
 
 
 class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
@@ -51,6 +67,13 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     _calibrations: ClassVar[tuple[str | None, ...]] = ("split", None)
 
     # -------------------------------------------------------------- what a subclass writes
+
+    @abstractmethod
+    def _training_spec(self) -> TrainingSpec:
+        """Return what is trained, from checked parameters."""
+
+    def _spec_for(self, data: TrainingData) -> TrainingSpec:
+        return self._training_spec()
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> Posterior:

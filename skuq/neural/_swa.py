@@ -16,7 +16,7 @@ from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._predictive.sampled import SampledPosterior
-from skuq.neural._regressor import BaseNeuralRegressor
+from skuq.neural._regressor import BaseNeuralRegressor, TableLayersMixin
 from skuq.neural._training.plan import LONG_TRAINING, TrainingOptions, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 from skuq.regressors._fit_inputs import TrainingData
@@ -85,7 +85,7 @@ class TakeSnapshots(Callback):
             net.module_.get_buffer("snapshots")[:, number] = net.module_.flat.detach()
 
 
-class SWARegressor(BaseNeuralRegressor):
+class SWARegressor(TableLayersMixin, BaseNeuralRegressor):
     r"""A network and its snapshots along further training at a constant rate, a cheap ensemble.
 
     It answers how far off a prediction may be for little more than the training of one plain network, as
@@ -102,9 +102,9 @@ class SWARegressor(BaseNeuralRegressor):
         maps (n, n_features) to (n, n_outputs). The output is the mean of the standardised target; it replaces
         ``hidden_layer_sizes``.
     n_frequencies : int or "auto", default=0
-        Number of learnt frequencies of each column. Besides the column, the networks have as inputs three
-        learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is 8, and fewer
-        from 33 columns, so that all together have at most 256. Not used with `module`.
+        Number of learnt frequencies of each column. Besides the column, the networks have as inputs at
+        most three learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is
+        8, and fewer from 33 columns, so that all together have at most 256. Not used with `module`.
     input_scale : bool, default=False
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from skuq._validation import check_integer, check_number
-from skuq.neural._classifier import BaseNeuralClassifier
+from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
 from skuq.neural._modules.architecture import Architecture
-from skuq.neural._modules.variational import Divergence
-from skuq.neural._modules.variational_architecture import VariationalArchitecture
+from skuq.neural._modules.variational import Divergence, VariationalArchitecture
 from skuq.neural._predictive.class_probabilities import DrawnClassPosterior
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_learning_rate
 from skuq.neural._training.trainer import TrainedFit
@@ -54,8 +53,8 @@ class VariationalClassifier(BaseNeuralClassifier):
         Number of networks or functions that are drawn from the posterior. At least 2.
     keep_best : {"log_loss", False}, default=False
         Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
-        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
-        the log loss of the averaged forecast; False keeps the last epoch.
+        the best score. It is the log loss of the network at the mean of the weights, not of the averaged
+        forecast, on rows held out of training; False keeps the last epoch.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, by which losses and scores are multiplied. "balanced" weighs all classes
         alike, by the inverse of their number of rows.
@@ -213,10 +212,10 @@ class VariationalClassifier(BaseNeuralClassifier):
             return None
         return check_number(self.prior, "prior", positive=True) ** 2
 
-    def _training_spec(self) -> TrainingSpec:
+    def _spec_for(self, data: LabelledData) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
         rate = resolve_learning_rate(self.learning_rate, _RATES[self.last_layer])
-        return self._spec(rate, counts_rows=True)
+        return self._spec(data, rate, counts_rows=True)
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> DrawnClassPosterior:
         return DrawnClassPosterior(self.scaler_, fit.net.module_, self.device, self.n_draws, fit.plan.seed)

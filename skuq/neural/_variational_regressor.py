@@ -17,8 +17,12 @@ from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.device import read_device
 from skuq.neural._modules.evaluate import member_moments
 from skuq.neural._modules.stacked import StackedModule
-from skuq.neural._modules.variational import Divergence, VariationalModule, drawn_networks
-from skuq.neural._modules.variational_architecture import VariationalArchitecture
+from skuq.neural._modules.variational import (
+    Divergence,
+    VariationalArchitecture,
+    VariationalModule,
+    drawn_networks,
+)
 from skuq.neural._predictive.constant_noise import ConstantNoisePosterior
 from skuq.neural._predictive.last_linear import LastLinearPosterior
 from skuq.neural._predictive.sampled import SampledPosterior

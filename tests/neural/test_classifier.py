@@ -32,6 +32,8 @@ from skuq.neural import (
     VariationalClassifier,
     fit_many,
 )
+from skuq.neural._modules import evaluate
+from skuq.neural._modules.evaluate import rows_at_once
 from skuq.prediction import predict_dist, predict_set
 from tests.neural.epochs import keep_the_same
 from tests.neural.estimators import CLASSIFIERS, not_among
@@ -226,6 +228,20 @@ def test_the_best_epoch_is_that_of_the_mean_forecast(bootstrap, blobs):
         assert (abs(shares - 8) <= 1).all()
 
 
+@pytest.mark.parametrize("each", [MCDropoutClassifier, VariationalClassifier])
+def test_the_best_epoch_of_one_network_is_that_of_its_mean(each, blobs):
+    """With all units, or at the mean of the weights: the mean of the draws has another log loss."""
+    X, y = blobs
+    model = each(keep_best="log_loss", dtype="float64", **SMALL).fit(X, y)
+    best = min(row["valid_loss"] for row in model.history_ if "valid_loss" in row)
+    held_out = model._prepare(model._read(X, y, None, {}, "fit")).held_out
+    network = model.net_.module_.eval()
+    with torch.no_grad():
+        logits = network(torch.as_tensor(model.scaler_.features(X[held_out])))[:, 0]
+    assert best == pytest.approx(log_loss(y[held_out], torch.softmax(logits, dim=-1).numpy()), abs=1e-9)
+    assert best != pytest.approx(log_loss(y[held_out], model.predict_proba(X[held_out])), abs=1e-3)
+
+
 def test_too_long_a_training_is_cut(digits):
     X, y, X_new, y_new = digits
     noisy = np.where(np.random.default_rng(0).random(600) < 0.3, (y + 1) % 10, y)
@@ -334,15 +350,14 @@ class Convolutions(nn.Module):
         return self.head(self.convolution(x.view(-1, 1, 8, 8)))
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        DeepEnsembleClassifier(2, module=Convolutions, standardize=False),
-        MCDropoutClassifier(module=Convolutions, standardize="all", n_draws=5),
-        VariationalClassifier((10,), module=Convolutions, last_layer=True, standardize="all", n_draws=5),
-    ],
-    ids=lambda model: type(model).__name__,
-)
+CONVOLUTIONS = [
+    DeepEnsembleClassifier(2, module=Convolutions, standardize=False),
+    MCDropoutClassifier(module=Convolutions, standardize="all", n_draws=5),
+    VariationalClassifier((10,), module=Convolutions, last_layer=True, standardize="all", n_draws=5),
+]
+
+
+@pytest.mark.parametrize("model", CONVOLUTIONS, ids=lambda model: type(model).__name__)
 def test_convolutional_networks(model, digits):
     X, y, X_new, y_new = digits
     model = clone(model).set_params(max_epochs=8, learning_rate=0.01, random_state=0)
@@ -352,6 +367,20 @@ def test_convolutional_networks(model, digits):
     assert model.score(X_new, y_new) > 0.8
     same(model.predict_members(X_new[:4]).mean(axis=1), model.predict_proba(X_new)[:4], 1e-5)
     assert model.predict_entropy(X_new).epistemic.mean() > 1e-3
+
+
+@pytest.mark.parametrize("model", CONVOLUTIONS, ids=lambda model: type(model).__name__)
+def test_blocks_of_rows_are_small_where_layers_give_many_values(model, digits, monkeypatch):
+    """A convolution has far more outputs than weights."""
+    X, y, X_new, _ = digits
+    model = clone(model).set_params(max_epochs=1, random_state=0).fit(X, y)
+    seen = []
+    monkeypatch.setattr(evaluate, "rows_at_once", lambda values: seen.append(values) or len(X_new))
+    model.predict_proba(X_new)
+    of_layers = 4 * 36 * 4  # the convolution and three layers without weights
+    n_runs = {DeepEnsembleClassifier: 2, MCDropoutClassifier: 5, VariationalClassifier: 1}[type(model)]
+    assert seen[0] >= n_runs * of_layers
+    assert rows_at_once(seen[0]) < rows_at_once(n_runs * model.net_.module_.flat.shape[1] // 16)
 
 
 # -------------------------------------------------------------------------------------- containers
@@ -450,6 +479,23 @@ def test_one_class_that_counts_raises(model, blobs):
         model.fit(X, y, sample_weight=(y == "b").astype(float))
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_weight_of_zero_for_all_classes_that_count_raises(model, blobs):
+    X, y = blobs
+    model.set_params(class_weight={"a": 0.0, "b": 0.0})
+    with pytest.raises(ValueError, match=r"`class_weight` must leave at least two classes.*which leaves 0"):
+        model.fit(X, y, sample_weight=(y != "c").astype(float))
+
+
+def test_a_fit_that_fails_leaves_the_model_before_it(model, blobs):
+    X, y = blobs
+    expected = model.fit(X, y).predict(X)
+    with pytest.raises(ValueError, match="`learning_rate`"):
+        model.set_params(learning_rate=-1.0).fit(X, np.where(y == "a", "yes", "no"))
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.predict(X).tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_features_that_are_not_finite_raise(model, blobs, bad):
     X, y = blobs
@@ -477,6 +523,11 @@ def test_features_that_are_not_finite_raise(model, blobs, bad):
         ({"class_weight": [1, 2]}, TypeError, r"`class_weight` must be 'balanced', a dict.*got \[1, 2\]"),
         ({"class_weight": {"a": -1.0}}, ValueError, "finite, non-negative weights"),
         ({"class_weight": {"z": 2.0}}, ValueError, "not in class_weight"),
+        (
+            {"class_weight": {"a": 0.0, "b": 0.0}},
+            ValueError,
+            "`class_weight` must leave at least two classes with a positive weight, got .*, which leaves 1",
+        ),
         ({"learning_rate": -1.0}, ValueError, "`learning_rate` must be positive"),
         ({"batch_size": 0}, ValueError, "`batch_size`"),
         ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
@@ -510,6 +561,18 @@ def test_parameters_that_are_wrong_raise(model, blobs, parameters, error, messag
 def test_parameters_of_one_class_that_are_wrong_raise(model, blobs, message):
     with pytest.raises(ValueError, match=message):
         clone(model).fit(*blobs)
+
+
+@pytest.mark.parametrize(
+    ("last_layer", "rate", "expected"), [(False, "auto", 0.01), (True, "auto", 0.003), (True, 0.02, 0.02)]
+)
+def test_the_automatic_learning_rate_is_by_the_uncertain_layers(last_layer, rate, expected, blobs):
+    model = VariationalClassifier(**{**SMALL, "learning_rate": rate, "lr_schedule": "constant"})
+    model.set_params(last_layer=last_layer, max_epochs=2)
+    explicit = clone(model).set_params(learning_rate=expected).fit(*blobs)
+    same(model.fit(*blobs).predict_proba(blobs[0]), explicit.predict_proba(blobs[0]))
+    data = model._read(*blobs, None, {}, "fit")
+    assert model._spec_for(data).learning_rate == expected
 
 
 def test_relative_weights_raise_where_rows_are_counted(blobs):

@@ -15,8 +15,8 @@ from tests.neural.estimators import CLASSIFIERS, ESTIMATORS
 
 OF_EACH = {"output", "last_layer"}
 """Parameters that mean something else in each class."""
-OF_NUMBERS = {"dtype", "validation_size"}
-"""Parameters whose words name the target of regressors, or their calibration."""
+OF_NUMBERS = {"dtype", "keep_best", "validation_size"}
+"""Parameters whose words name the target of regressors, their scores or their calibration."""
 EACH_KIND = pytest.mark.parametrize("estimators", [ESTIMATORS, CLASSIFIERS], ids=["numbers", "classes"])
 
 

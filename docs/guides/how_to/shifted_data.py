@@ -190,4 +190,4 @@ moved.round(2)
 
 # %%
 # :doc:`/replications/kompa-2021-classification` has seven methods on rotated and
-# rolled digits: which of them notices, and what conformal calibration does there.
+# rolled digits: whose sets grow, and what conformal calibration does there.

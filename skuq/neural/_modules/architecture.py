@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import torch
 
+from skuq.neural._modules.input_layer import NO_INPUT_LAYER, InputLayer
 from skuq.neural._modules.seeds import MemberSeed
-from skuq.neural._modules.stacked import NO_INPUT_LAYER, InputLayer, StackedMLP, StackedModule
+from skuq.neural._modules.stacked import StackedMLP, StackedModule
 from skuq.neural._modules.user_module import StackedUserModule
 
 __all__ = ["Architecture", "MLPArchitecture"]

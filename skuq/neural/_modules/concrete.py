@@ -151,10 +151,9 @@ class ConcreteUserModule(FeatureUserModule, LearntRates):
         weight = self.weights["head.weight"]
         return self._with_penalty(weight.new_zeros(len(weight)), 0, weight) / self.get_buffer("n_rows")
 
-    @property
-    def values_a_draw(self) -> int:
-        """About how many hidden values of a row and drawn network are in memory at once."""
-        return 2
+    def values_of_draws(self, n_draws: int) -> int:
+        """Return about how many hidden values of a row are in memory at once, of so many drawn networks."""
+        return max(self.values_a_row, 2 * n_draws)  # the user's network runs once
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
         """Draw networks, and return what gives their outputs (S, 2, B) for rows (B, d).

@@ -84,10 +84,11 @@ class StackedDropout(RandomisedModule):
 
     # ------------------------------------------------------------------------------- networks drawn
 
-    @property
-    def values_a_draw(self) -> int:
-        """About how many hidden values of a row and drawn network are in memory at once."""
-        return max(int(shape[0]) for name, shape in self._shapes.items() if name.startswith("weight"))
+    def values_of_draws(self, n_draws: int) -> int:
+        """Return about how many hidden values of a row are in memory at once, of so many drawn networks."""
+        return n_draws * max(
+            int(shape[0]) for name, shape in self._shapes.items() if name.startswith("weight")
+        )
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
         """Draw networks, and return what gives their outputs (S, k, B) for rows (B, d)."""
@@ -225,10 +226,9 @@ class DropoutUserModule(StackedUserModule, ConstantNoiseModule):
         """Return the outputs (M, k, B) for features (M, d, B)."""
         return self.with_noise(super().forward_members(x))
 
-    @property
-    def values_a_draw(self) -> int:
-        """About how many hidden values of a row and drawn network are in memory at once."""
-        return self.values_a_row
+    def values_of_draws(self, n_draws: int) -> int:
+        """Return about how many hidden values of a row are in memory at once, of so many drawn networks."""
+        return n_draws * self.values_a_row
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
         """Draw networks, and return what gives their outputs (S, k, B) for rows (B, d).

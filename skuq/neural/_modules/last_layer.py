@@ -13,9 +13,10 @@ from torch.func import functional_call
 
 from skuq._typing import FloatArray
 from skuq.neural._modules.evaluate import blocks_of, to_predict
+from skuq.neural._modules.input_layer import NO_INPUT_LAYER, InputLayer
 from skuq.neural._modules.noise import MIN_NOISE, minimum
 from skuq.neural._modules.seeds import MemberSeed
-from skuq.neural._modules.stacked import NO_INPUT_LAYER, InputLayer, StackedMLP, StackedModule
+from skuq.neural._modules.stacked import StackedMLP, StackedModule
 from skuq.neural._modules.user_module import StackedUserModule, check_network, check_outputs
 
 __all__ = [

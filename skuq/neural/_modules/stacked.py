@@ -9,8 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Self, TypeVar
 
@@ -19,26 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from skuq._typing import FloatArray
-from skuq._validation import check_integer, check_option
+from skuq.neural._modules.input_layer import NO_INPUT_LAYER, InputLayer, InputValues
 
-__all__ = ["NO_INPUT_LAYER", "InputLayer", "StackedMLP", "StackedModule", "dense_blocks"]
+__all__ = ["StackedMLP", "StackedModule", "dense_blocks"]
 
 ModuleT = TypeVar("ModuleT", bound="StackedModule")
-Workspace = Callable[[str, int, int], Tensor]
-"""``workspace(name, rows, columns)`` returns memory of shape (M, rows, columns)."""
-
-_NUMBERS = 3
-"""Numbers into which the periodic functions of a column are combined."""
-_FREQUENCY_STD = 0.1
-"""Standard deviation of the first frequencies, in periods for each standard deviation of the column."""
-_START = 0.1
-"""Size of the first combinations, as a share of that of a dense layer: a network begins as a plain one, and
-periodic functions grow where they help. Begun at full size, they add noise on few rows."""
-_AUTO_FREQUENCIES, _AUTO_WAVES = 8, 256
-"""What ``n_frequencies="auto"`` stands for: so many for each column, but no more for all columns together."""
-_SCALE_RATE = 6.0
-"""Learning rate of the scales, in units of that of the other weights. What is stored is the scale divided by
-it: of a weight so stored, the steps of Adam are that much larger."""
 
 _SMALL = 1024
 """Entries of a matrix whose product takes less time than to call for it."""
@@ -242,144 +226,6 @@ def dense_blocks(
     return blocks
 
 
-@dataclass(frozen=True)
-class InputLayer:
-    """Settings, weights and derivatives of the layer in front; with the defaults there is none.
-
-    A column x becomes x and ``_NUMBERS`` linear combinations of cos(2 pi f x + b) over its own F frequencies
-    f and phases b, all of them learnt (the PBLD embedding of Holzmüller, Grinsztajn and Steinwart, 2024);
-    then each of these numbers is multiplied by its learnt scale.
-
-    Attributes
-    ----------
-    n_frequencies : int or "auto"
-        Number of frequencies F of a column; with 0 there are no periodic functions.
-    scaled : bool
-        Whether what goes into the first dense layer is scaled.
-    """
-
-    n_frequencies: int | str = 0
-    scaled: bool = False
-
-    @classmethod
-    def of(cls, n_frequencies: int | str, input_scale: bool) -> InputLayer:
-        """Return the layer of parameters, which are checked."""
-        if isinstance(n_frequencies, str):
-            check_option(n_frequencies, "n_frequencies", ("auto",))
-        else:
-            n_frequencies = check_integer(n_frequencies, "n_frequencies", minimum=0)
-        return cls(n_frequencies, check_option(input_scale, "input_scale", (True, False)))
-
-    def for_columns(self, n_features: int) -> InputLayer:
-        """Return the layer for so many columns, of which "auto" depends."""
-        if not isinstance(self.n_frequencies, str):
-            return self
-        return replace(self, n_frequencies=min(_AUTO_FREQUENCIES, _AUTO_WAVES // n_features))
-
-    def __bool__(self) -> bool:
-        return bool(self.n_frequencies) or self.scaled
-
-    def n_outputs(self, n_features: int) -> int:
-        """Return how many numbers go into the first dense layer."""
-        return n_features * (1 + _NUMBERS) if self.n_frequencies else n_features
-
-    def blocks(self, rngs: Sequence[np.random.Generator], n_features: int) -> dict[str, FloatArray]:
-        """Return initial weights, each member's drawn by its own generator."""
-        blocks: dict[str, FloatArray] = {}
-        if self.n_frequencies:
-            d, n = n_features, int(self.n_frequencies)
-            bound = _START / math.sqrt(n)
-            drawn = [
-                (
-                    rng.normal(0.0, _FREQUENCY_STD, (d, n, 1)),
-                    rng.uniform(-math.pi, math.pi, (d, n, 1)),
-                    rng.uniform(-bound, bound, (d, _NUMBERS, n)),
-                    rng.uniform(-bound, bound, (d, _NUMBERS, 1)),
-                )
-                for rng in rngs
-            ]
-            names = ("frequency", "phase", "combination", "shift")
-            blocks = {
-                name: np.stack(parts) for name, parts in zip(names, zip(*drawn, strict=True), strict=True)
-            }
-        if self.scaled:
-            shape = (len(rngs), self.n_outputs(n_features), 1)
-            blocks["scale"] = np.full(shape, 1.0 / _SCALE_RATE)
-        return blocks
-
-    def forward(
-        self, weights: Mapping[str, Tensor], x: Tensor, workspace: Workspace | None = None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return what goes into the first dense layer, and what `backward` needs, for x (M, d, B).
-
-        With ``workspace``, results are in memory that the next call uses again, and autograd sees none.
-        """
-        n_rows = x.shape[2]
-
-        def memory(name: str, rows: int) -> Tensor | None:
-            return None if workspace is None else workspace(name, rows, n_rows)
-
-        features, angles, waves = x, x, x
-        if self.n_frequencies:
-            n_waves = x.shape[1] * int(self.n_frequencies)
-            angles, waves = self._waves(weights, x, memory("angles", n_waves), memory("waves", n_waves))
-            # one small product for each member and column
-            shift, combination = (weights[name].flatten(0, 1) for name in ("shift", "combination"))
-            combined = torch.baddbmm(shift, combination, waves.flatten(0, 1))
-            combined = combined.view(len(x), -1, n_rows)
-            x = torch.cat([x, combined], dim=1, out=memory("inputs", x.shape[1] * (1 + _NUMBERS)))
-        output = x
-        if self.scaled:
-            output = torch.mul(x, _SCALE_RATE * weights["scale"], out=memory("scaled", x.shape[1]))
-        return output, (features, angles, waves, x)
-
-    def _waves(
-        self, weights: Mapping[str, Tensor], x: Tensor, angles_out: Tensor | None, waves_out: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return angles and their cosines, both (M, d, F, B)."""
-        shape = (*x.shape[:2], int(self.n_frequencies), x.shape[2])
-        phase, frequency, column = weights["phase"], weights["frequency"], x.unsqueeze(2)
-        if angles_out is None or waves_out is None:
-            angles = torch.addcmul(phase, frequency, column, value=2 * math.pi)
-            return angles, torch.cos(angles)
-        angles, waves = angles_out.view(shape), waves_out.view(shape)
-        torch.addcmul(phase, frequency, column, value=2 * math.pi, out=angles)
-        return angles, torch.cos(angles, out=waves)
-
-    def backward(
-        self,
-        weights: Mapping[str, Tensor],
-        gradients: Mapping[str, Tensor],
-        kept: tuple[Tensor, ...],
-        slope: Tensor,
-    ) -> None:
-        """Write the gradients; ``slope`` is the derivative by what goes into the first dense layer.
-
-        It is changed, and so is what `forward` has kept.
-        """
-        features, angles, waves, unscaled = kept
-        if self.scaled:
-            torch.sum(slope * unscaled, dim=2, keepdim=True, out=gradients["scale"]).mul_(_SCALE_RATE)
-            slope.mul_(_SCALE_RATE * weights["scale"])
-        if self.n_frequencies:
-            n_members, d, n_rows = features.shape
-            slope = slope[:, d:].reshape(n_members * d, _NUMBERS, n_rows)
-            gradients["shift"].copy_(slope.sum(dim=2).view(n_members, d, _NUMBERS, 1))
-            by_combination = torch.bmm(slope, waves.flatten(0, 1).transpose(1, 2))
-            gradients["combination"].copy_(by_combination.view_as(gradients["combination"]))
-            # through the cosine, whose derivative is minus the sine; the cosines are not needed any more
-            combination = weights["combination"].flatten(0, 1)
-            torch.bmm(combination.transpose(1, 2), slope, out=waves.flatten(0, 1))
-            waves.mul_(angles.sin_())
-            torch.sum(waves, dim=3, keepdim=True, out=gradients["phase"]).neg_()
-            by_frequency = torch.matmul(waves, features.unsqueeze(3))
-            gradients["frequency"].copy_(by_frequency.mul_(-2 * math.pi))
-
-
-NO_INPUT_LAYER = InputLayer()
-"""Nothing in front: features go into the first dense layer as they are."""
-
-
 class StackedMLP(StackedModule):
     """M multilayer perceptrons, by batched matrix products.
 
@@ -418,7 +264,7 @@ class StackedMLP(StackedModule):
         self.input_layer, self.activation = input_layer, activation
         self._inputs: list[Tensor] = []
         self._sums: list[Tensor] = []
-        self._kept: tuple[Tensor, ...] = ()
+        self._kept: InputValues | None = None
 
     @property
     def layer_values(self) -> int:
@@ -438,7 +284,7 @@ class StackedMLP(StackedModule):
         weights = self.weights
         if self.input_layer:
             x, kept = self.input_layer.forward(weights, x, self._workspace if keep else None)
-            self._kept = kept if keep else ()
+            self._kept = kept if keep else None
         for k in range(self.n_layers):
             inputs.append(x)
             weight, hidden = weights[f"weight_{k}"], k < self.n_layers - 1
@@ -477,9 +323,9 @@ class StackedMLP(StackedModule):
                     torch.ops.aten.threshold_backward.grad_input(slope, x, 0, grad_input=slope)
                 elif k:
                     torch.ops.aten.silu_backward.grad_input(slope, self._sums[k - 1], grad_input=slope)
-            if self.input_layer:
+            if self._kept is not None:
                 self.input_layer.backward(self.weights, self._gradients, self._kept, slope)
-        self._inputs, self._sums, self._kept = [], [], ()
+        self._inputs, self._sums, self._kept = [], [], None
 
     def _weight_gradient(self, k: int, slope: Tensor, x: Tensor) -> None:
         """Write one; a small one through memory of its own, as products into a view run one by one."""

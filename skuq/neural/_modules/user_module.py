@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from skuq.neural._modules.stacked import StackedModule
 __all__ = ["StackedUserModule", "check_module", "check_network", "check_outputs"]
 
 _MAX_TORCH_SEED = 2**63
+_TRIAL_ROWS = 3
+"""Rows with which a network is tried."""
 
 
 class StackedUserModule(StackedModule):
@@ -59,7 +62,9 @@ class StackedUserModule(StackedModule):
         params, buffers = stack_module_state(networks)
         if not params:
             raise ValueError("`module` must build a network with weights to learn, got one without.")
-        check_outputs(networks[0], n_features, n_outputs)
+        with _counted_values(networks[0]) as n_values:
+            check_outputs(networks[0], n_features, n_outputs)
+        self._n_values = -(-sum(n_values) // _TRIAL_ROWS)
         blocks = {name: value.detach().numpy() for name, value in params.items()}
         super().__init__({**(extra or {}), **blocks}, dtype)
         for name, value in buffers.items():
@@ -70,13 +75,18 @@ class StackedUserModule(StackedModule):
         self._pattern = [copy.deepcopy(networks[0]).to("meta")]
         self._try_vectorised(n_features)
 
+    @property
+    def values_a_row(self) -> int:
+        """About how many hidden values of a row and member are in memory at once: what all layers give."""
+        return max(self._n_values, super().values_a_row)
+
     def _try_vectorised(self, n_features: int) -> None:
         """Find out whether the members can run in one pass.
 
         The trial leaves the buffers, such as running means, and torch's generator as they were.
         """
         before = {name: value.clone() for name, value in self.named_buffers()}
-        x = torch.zeros(self.n_members, n_features, 3, dtype=self.flat.dtype)
+        x = torch.zeros(self.n_members, n_features, _TRIAL_ROWS, dtype=self.flat.dtype)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             try:
                 self._run_whole(x)
@@ -157,15 +167,32 @@ def check_network(network: Any) -> nn.Module:
     )
 
 
+@contextmanager
+def _counted_values(network: nn.Module) -> Iterator[list[int]]:
+    """Append the size of each layer's output to a list while the network runs inside."""
+    counts: list[int] = []
+
+    def count(_: nn.Module, __: Any, output: Any) -> None:
+        values = output if isinstance(output, tuple | list) else (output,)
+        counts.extend(value.numel() for value in values if isinstance(value, Tensor))
+
+    hooks = [layer.register_forward_hook(count) for layer in network.modules()]
+    try:
+        yield counts
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
 def check_outputs(network: nn.Module, n_features: int, n_outputs: int, which: str = "") -> None:
     """Raise unless a network maps (n, n_features) to (n, n_outputs), the outputs that ``which`` explains."""
     dtype = next((weight.dtype for weight in network.parameters()), torch.get_default_dtype())
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        output = network.eval()(torch.zeros(3, n_features, dtype=dtype))
+        output = network.eval()(torch.zeros(_TRIAL_ROWS, n_features, dtype=dtype))
     network.train()
-    if not isinstance(output, Tensor) or output.shape != (3, n_outputs):
+    if not isinstance(output, Tensor) or output.shape != (_TRIAL_ROWS, n_outputs):
         given = f"the shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
         raise ValueError(
-            f"`module` must build a network that maps (n, {n_features}) to (n, {n_outputs}){which}; for 3 "
-            f"rows it gives {given}."
+            f"`module` must build a network that maps (n, {n_features}) to (n, {n_outputs}){which}; for "
+            f"{_TRIAL_ROWS} rows it gives {given}."
         )

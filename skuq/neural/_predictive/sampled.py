@@ -27,7 +27,8 @@ __all__ = ["DropoutPosterior", "SampledPosterior", "drawn_outputs"]
 class _DrawsNetworks(Protocol):
     """What a stacked module has from which networks are drawn."""
 
-    values_a_draw: int
+    def values_of_draws(self, n_draws: int) -> int:
+        """Return about how many hidden values of a row are in memory at once, of so many drawn networks."""
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
         """Draw networks, and return what gives their outputs (S, k, B) for rows (B, d)."""
@@ -40,8 +41,7 @@ def drawn_outputs(trained: TrainedNetworks, X: FloatArray, n_draws: int, seed: i
     drawing = cast(_DrawsNetworks, module)
     with torch.no_grad():
         run = drawing.networks(n_draws, rng)
-        values_a_row = drawing.values_a_draw * n_draws
-        for block in blocks_of(trained.scaler.features(X), values_a_row, module.flat):
+        for block in blocks_of(trained.scaler.features(X), drawing.values_of_draws(n_draws), module.flat):
             yield run(block).to("cpu", torch.float64)
 
 

@@ -20,9 +20,10 @@ from skuq.neural import (
     SWARegressor,
     fit_many,
 )
+from skuq.neural._modules.input_layer import NO_INPUT_LAYER, InputLayer
 from skuq.neural._modules.last_layer import FeatureArchitecture, features_of
 from skuq.neural._modules.seeds import MemberSeed
-from skuq.neural._modules.stacked import NO_INPUT_LAYER, InputLayer, StackedMLP
+from skuq.neural._modules.stacked import StackedMLP
 
 F64 = torch.float64
 FRONT = {"n_frequencies": 4, "input_scale": True, "activation": "silu"}
@@ -66,7 +67,7 @@ def test_outputs_are_those_of_the_formula():
         np.testing.assert_allclose(module(x)[:, member].detach().numpy(), expected.T, rtol=1e-12)
 
 
-@pytest.mark.parametrize("n_frequencies", [0, 3])
+@pytest.mark.parametrize("n_frequencies", [0, 1, 3])
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "silu"])
 def test_gradients_are_those_of_autograd(n_frequencies, scaled, activation):
@@ -104,6 +105,8 @@ def test_wide_tables_have_fewer_frequencies_for_each_column():
     automatic = InputLayer.of("auto", True)
     n_columns = (1, 32, 33, 81, 256, 257)
     assert [automatic.for_columns(d).n_frequencies for d in n_columns] == [8, 8, 7, 3, 1, 0]
+    n_inputs = [automatic.for_columns(d).n_outputs(d) for d in n_columns]
+    assert n_inputs == [4, 128, 132, 324, 512, 257]  # more combinations than frequencies would be redundant
     assert "frequency" not in network(automatic, d=300).weights
     assert network(automatic, d=50).weights["frequency"].shape == (3, 50, 5, 1)
 
@@ -125,9 +128,11 @@ def test_estimators_train_the_layer_and_keep_it(make, sine):
     assert model.net_.module_.weights["frequency"].shape[1:] == (2, 4, 1)
     first, again = (clone(model).fit(*sine).predict(sine[0]) for _ in range(2))
     np.testing.assert_array_equal(first, again)
-    # a constant column changes nothing, nor does a row beside another
+    # a constant column changes nothing, whatever it is in new rows, nor does a row beside another
     wide = np.column_stack([sine[0], np.full(len(sine[0]), 7.0)])
-    assert np.isfinite(clone(model).fit(wide, sine[1]).predict(1e6 * wide)).all()
+    other = np.column_stack([sine[0], np.linspace(-1e6, 1e6, len(sine[0]))])
+    with_constant = clone(model).fit(wide, sine[1])
+    np.testing.assert_array_equal(with_constant.predict(other), with_constant.predict(wide))
     np.testing.assert_allclose(model.predict(sine[0][:1]), model.predict(sine[0])[:1], rtol=1e-12)
 
 

@@ -1,0 +1,196 @@
+"""The layer in front of the first dense one: learnt frequencies and scales of the columns of a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skuq._typing import FloatArray
+from skuq._validation import check_integer, check_option
+
+__all__ = ["NO_INPUT_LAYER", "InputLayer", "InputValues"]
+
+Workspace = Callable[[str, int, int], Tensor]
+"""``workspace(name, rows, columns)`` returns memory of shape (M, rows, columns)."""
+
+_N_COMBINATIONS = 3
+"""Numbers into which the periodic functions of a column are combined, where these are as many: more would be
+redundant."""
+_FREQUENCY_STD = 0.1
+"""Standard deviation of the first frequencies, in periods for each standard deviation of the column."""
+_START = 0.1
+"""Size of the first combinations, as a share of that of a dense layer: a network begins as a plain one, and
+periodic functions grow where they help. Begun at full size, they add noise on few rows."""
+_AUTO_FREQUENCIES, _AUTO_WAVES = 8, 256
+"""What ``n_frequencies="auto"`` stands for: so many for each column, but no more for all columns together."""
+_SCALE_RATE = 6.0
+"""Learning rate of the scales, in units of that of the other weights. What is stored is the scale divided by
+it: of a weight so stored, the steps of Adam are that much larger."""
+
+
+class InputValues(NamedTuple):
+    """What an `InputLayer` keeps of a forward pass for the backward pass; x itself where it has no such part.
+
+    Attributes
+    ----------
+    features : Tensor of shape (M, d, B)
+        What went into the layer.
+    angles, waves : Tensor of shape (M, d, F, B)
+        Arguments of the cosines, and the cosines.
+    unscaled : Tensor of shape (M, n_outputs, B)
+        What is multiplied by the scales.
+    """
+
+    features: Tensor
+    angles: Tensor
+    waves: Tensor
+    unscaled: Tensor
+
+
+@dataclass(frozen=True)
+class InputLayer:
+    """Settings, weights and derivatives of the layer in front; with the defaults there is none.
+
+    A column x becomes x and min(3, F) linear combinations of cos(2 pi f x + b) over its own F frequencies f
+    and phases b, all of them learnt (the PBLD embedding of Holzmüller, Grinsztajn and Steinwart, 2024);
+    then each of these numbers is multiplied by its learnt scale.
+
+    Attributes
+    ----------
+    n_frequencies : int or "auto"
+        Number of frequencies F of a column; with 0 there are no periodic functions.
+    scaled : bool
+        Whether what goes into the first dense layer is scaled.
+    """
+
+    n_frequencies: int | str = 0
+    scaled: bool = False
+
+    @classmethod
+    def of(cls, n_frequencies: int | str, input_scale: bool) -> InputLayer:
+        """Return the layer of parameters, which are checked."""
+        if isinstance(n_frequencies, str):
+            check_option(n_frequencies, "n_frequencies", ("auto",))
+        else:
+            n_frequencies = check_integer(n_frequencies, "n_frequencies", minimum=0)
+        return cls(n_frequencies, check_option(input_scale, "input_scale", (True, False)))
+
+    def for_columns(self, n_features: int) -> InputLayer:
+        """Return the layer for so many columns, on which "auto" depends."""
+        if not isinstance(self.n_frequencies, str):
+            return self
+        return replace(self, n_frequencies=min(_AUTO_FREQUENCIES, _AUTO_WAVES // n_features))
+
+    def __bool__(self) -> bool:
+        return bool(self.n_frequencies) or self.scaled
+
+    def n_outputs(self, n_features: int) -> int:
+        """Return how many numbers go into the first dense layer."""
+        return n_features * (1 + self.n_combinations)
+
+    @property
+    def n_combinations(self) -> int:
+        """Numbers into which the periodic functions of a column are combined."""
+        return min(_N_COMBINATIONS, int(self.n_frequencies))
+
+    def blocks(self, rngs: Sequence[np.random.Generator], n_features: int) -> dict[str, FloatArray]:
+        """Return initial weights, each member's drawn by its own generator."""
+        blocks: dict[str, FloatArray] = {}
+        if self.n_frequencies:
+            d, n = n_features, int(self.n_frequencies)
+            bound = _START / math.sqrt(n)
+            drawn = [
+                (
+                    rng.normal(0.0, _FREQUENCY_STD, (d, n, 1)),
+                    rng.uniform(-math.pi, math.pi, (d, n, 1)),
+                    rng.uniform(-bound, bound, (d, self.n_combinations, n)),
+                    rng.uniform(-bound, bound, (d, self.n_combinations, 1)),
+                )
+                for rng in rngs
+            ]
+            names = ("frequency", "phase", "combination", "shift")
+            blocks = {
+                name: np.stack(parts) for name, parts in zip(names, zip(*drawn, strict=True), strict=True)
+            }
+        if self.scaled:
+            shape = (len(rngs), self.n_outputs(n_features), 1)
+            blocks["scale"] = np.full(shape, 1.0 / _SCALE_RATE)
+        return blocks
+
+    def forward(
+        self, weights: Mapping[str, Tensor], x: Tensor, workspace: Workspace | None = None
+    ) -> tuple[Tensor, InputValues]:
+        """Return what goes into the first dense layer, and what `backward` needs, for x (M, d, B).
+
+        With ``workspace``, results are in memory that the next call uses again, and autograd sees none.
+        """
+        n_rows = x.shape[2]
+
+        def memory(name: str, rows: int) -> Tensor | None:
+            return None if workspace is None else workspace(name, rows, n_rows)
+
+        features, angles, waves = x, x, x
+        if self.n_frequencies:
+            n_waves = x.shape[1] * int(self.n_frequencies)
+            angles, waves = self._waves(weights, x, memory("angles", n_waves), memory("waves", n_waves))
+            # one small product for each member and column
+            shift, combination = (weights[name].flatten(0, 1) for name in ("shift", "combination"))
+            combined = torch.baddbmm(shift, combination, waves.flatten(0, 1))
+            combined = combined.view(len(x), -1, n_rows)
+            x = torch.cat([x, combined], dim=1, out=memory("inputs", self.n_outputs(x.shape[1])))
+        output = x
+        if self.scaled:
+            output = torch.mul(x, _SCALE_RATE * weights["scale"], out=memory("scaled", x.shape[1]))
+        return output, InputValues(features, angles, waves, x)
+
+    def _waves(
+        self, weights: Mapping[str, Tensor], x: Tensor, angles_out: Tensor | None, waves_out: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return angles and their cosines, both (M, d, F, B)."""
+        shape = (*x.shape[:2], int(self.n_frequencies), x.shape[2])
+        phase, frequency, column = weights["phase"], weights["frequency"], x.unsqueeze(2)
+        if angles_out is None or waves_out is None:
+            angles = torch.addcmul(phase, frequency, column, value=2 * math.pi)
+            return angles, torch.cos(angles)
+        angles, waves = angles_out.view(shape), waves_out.view(shape)
+        torch.addcmul(phase, frequency, column, value=2 * math.pi, out=angles)
+        return angles, torch.cos(angles, out=waves)
+
+    def backward(
+        self,
+        weights: Mapping[str, Tensor],
+        gradients: Mapping[str, Tensor],
+        kept: InputValues,
+        slope: Tensor,
+    ) -> None:
+        """Write the gradients; ``slope`` is the derivative by what goes into the first dense layer.
+
+        It is changed, and so is what `forward` has kept.
+        """
+        features, angles, waves, unscaled = kept
+        if self.scaled:
+            torch.sum(slope * unscaled, dim=2, keepdim=True, out=gradients["scale"]).mul_(_SCALE_RATE)
+            slope.mul_(_SCALE_RATE * weights["scale"])
+        if self.n_frequencies:
+            n_members, d, n_rows = features.shape
+            slope = slope[:, d:].reshape(n_members * d, -1, n_rows)
+            gradients["shift"].copy_(slope.sum(dim=2).view_as(gradients["shift"]))
+            by_combination = torch.bmm(slope, waves.flatten(0, 1).transpose(1, 2))
+            gradients["combination"].copy_(by_combination.view_as(gradients["combination"]))
+            # through the cosine, whose derivative is minus the sine; the cosines are not needed any more
+            combination = weights["combination"].flatten(0, 1)
+            torch.bmm(combination.transpose(1, 2), slope, out=waves.flatten(0, 1))
+            waves.mul_(angles.sin_())
+            torch.sum(waves, dim=3, keepdim=True, out=gradients["phase"]).neg_()
+            by_frequency = torch.matmul(waves, features.unsqueeze(3))
+            gradients["frequency"].copy_(by_frequency.mul_(-2 * math.pi))
+
+
+NO_INPUT_LAYER = InputLayer()
+"""Nothing in front: features go into the first dense layer as they are."""
