@@ -582,7 +582,7 @@ def test_a_model_that_predicts_nan_raises(method):
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"method": "cv+", "cv": 5}, ValueError, "n_splits=5"),
+        ({"method": "cv+", "cv": 5}, ValueError, "5 folds of 4 rows"),
         ({"method": "cv+", "cv": "five"}, TypeError, "`cv` must be an int, a splitter"),
         ({"method": "jackknife+", "cv": KFold(2)}, ValueError, "`cv` must be None with method 'jack"),
         ({"method": "cv+", "cv": [([0, 1, 2], [2, 3])]}, ValueError, "but fold 0 has row 2 among both"),
