@@ -37,7 +37,12 @@ def shared_data() -> Callable[[str], pd.DataFrame]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests that take minutes an hour before they fail; all others have the limit of pyproject.toml."""
+    """Give tests that take minutes an hour before they fail; all others have the limit of pyproject.toml.
+
+    The longest test of all, a visit of every page of the documentation, comes first: at the end, one process
+    would be busy with it and the others idle.
+    """
+    items.sort(key=lambda item: item.path.name != "test_site.py")
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3600))
