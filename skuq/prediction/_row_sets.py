@@ -96,13 +96,14 @@ def stratified_split(
     """
     n = len(labels)
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    class_size = counts[codes]
     if exchangeable:
-        codes = np.where(counts[codes] * n_held_out < 2 * n, -1, codes)
+        codes = np.where(class_size * n_held_out < 2 * n, -1, codes)
     rng = check_random_state(seed)
     shuffled = rng.permutation(n)
     by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    several = by_class[counts[codes[by_class]] > 1]
-    if len(several) > n_held_out and not exchangeable:
+    several = by_class[class_size[by_class] > 1]
+    if not exchangeable and len(several) > n_held_out:
         by_class = several
     # at equal distances along the classes laid end to end; rounding may put the last place beyond the end
     places = (np.arange(n_held_out) + rng.random_sample()) * (len(by_class) / n_held_out)

@@ -57,7 +57,7 @@ def open_study(
 
 
 def content_of(space: Space, data: TrainingData, folds: Any, constraints: Sequence[object]) -> str:
-    """Return what tells studies apart whose trials cannot be compared."""
+    """Return a hash of the data, the folds and the space; trials are comparable where it is equal."""
     bases = [
         (name, base.estimator, base.methods, sorted(base.params.items()))
         for name, base in space.bases.items()

@@ -1,4 +1,4 @@
-"""Class probabilities of networks: of each member, their mean, and the entropies that tell them apart."""
+"""Class probabilities of networks: of each member, their mean, and entropies."""
 
 from __future__ import annotations
 
