@@ -31,9 +31,7 @@ wider than their members and are evaluated fast."""
 CLOSE = 1.005
 """Recalibrations of the same forecasts differ by chance within this factor of the smallest CRPS."""
 LEAST_WEIGHT = 0.02
-"""Members of less weight are not worth a fit."""
-
-
+"""Members of less weight are left out of a pool, which saves their fit."""
 WEIGHT_ROWS = 10_000
 """Most rows by which a pool's weights are computed."""
 _RECALIBRATION = "recalibration"
@@ -44,7 +42,7 @@ Forecasts: TypeAlias = "tuple[tuple[Trial, ...], FloatArray, Distribution, Distr
 
 @dataclass(frozen=True, eq=False)
 class TestedRows:
-    """Tested rows in the order of the folds, and which of them each fold has and learns from.
+    """Tested rows in the order of the folds, and which of them are of each fold, and of the others.
 
     The test rows of a single fold are two folds, their first and second half.
     """
@@ -56,7 +54,7 @@ class TestedRows:
     @classmethod
     def of(cls, evaluator: Evaluator) -> Self:
         folds = evaluator.test_rows
-        # of a single fold, there are no others to learn from
+        # a single fold has no others to fit weights and recalibrators to
         masks = fold_masks(folds if len(folds) > 1 else np.array_split(folds[0], 2))
         return cls(np.concatenate(folds), masks, [~inside for inside in masks])
 
@@ -100,7 +98,7 @@ class Finalist:
         data = evaluator.data
         model = self.members[0].fitted
         if len(self.members) > 1:
-            members = [(f"{t.candidate.base}", FrozenEstimator(t.fitted)) for t in self.members]
+            members = [(str(t.candidate.base), FrozenEstimator(t.fitted)) for t in self.members]
             model = MixtureRegressor(members, weights=self.weights, combine=COMBINE).fit(data.X, data.y)
         if self.recalibrator is None:
             return model
