@@ -34,7 +34,7 @@ _ERRORS = {"mace": "Mean absolute", "rmsce": "Root mean squared"}
 class AdversarialGroupCalibrationDisplay(CurveDisplay):
     """Calibration error of the worst of many random groups of rows, by the size of the group.
 
-    It answers whether a model is calibrated in parts of the data too, or only on average: at the right end
+    It shows whether a model is calibrated in parts of the data too, or only on average: at the right end
     stands the average calibration error, and what rises to the left more steeply than the dashed line is
     hidden by that average. The dashed line is that of a perfectly calibrated model with as many rows: the
     worst of many small groups never appears calibrated. The band is that of the standard error of the mean

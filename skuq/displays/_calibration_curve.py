@@ -48,7 +48,7 @@ _BAND = "sampling band"
 class CalibrationCurveDisplay(CurveDisplay):
     """Observed proportions against the levels that were predicted.
 
-    It answers whether the stated probabilities hold on average: a calibrated model lies on the
+    It shows whether the stated probabilities hold on average: a calibrated model lies on the
     diagonal within the sampling band. With ``kind="quantile"`` a curve above the diagonal means too
     high predictions, an S shape too narrow or too wide distributions; with ``kind="interval"`` a
     curve below it means intervals that are too narrow. It does not show single regions, nor

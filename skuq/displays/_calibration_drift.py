@@ -49,7 +49,7 @@ _NAMES = {
 class CalibrationDriftDisplay(Drawn):
     """Coverage, score, width or spread of a model in each period, with the periods that are flagged.
 
-    It answers when a deployed model lost its calibration, and how: coverage leaves the nominal one, intervals
+    It shows when a deployed model lost its calibration, and how: coverage leaves the nominal one, intervals
     widen, or the score grows because the noise does. A flag is set by the tests of coverage and of the PIT,
     whatever is drawn, so that a calibrated model has none at all with high probability.
 

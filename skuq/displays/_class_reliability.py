@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class ClassReliabilityDisplay(ClassDisplay):
     """Observed shares against predicted probabilities of classes, in bins of the latter.
 
-    It answers at which probabilities a classifier is overconfident, for any number of classes: by default for
+    It shows at which probabilities a classifier is overconfident, for any number of classes: by default for
     the most probable class of each row, whose share is the accuracy, or for one class. A calibrated
     classifier lies on the diagonal; below it classes come true less often than predicted.
 

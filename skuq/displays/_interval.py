@@ -41,7 +41,7 @@ _ORDERS = {"observed": "observed value", "predicted": "predicted value", "width"
 class IntervalDisplay(Display):
     """Prediction intervals of single rows, sorted, those that miss in another colour.
 
-    It answers where the intervals fail: at the low or the high end, on one side only, or anywhere
+    It shows where the intervals fail: at the low or the high end, on one side only, or anywhere
     alike, and whether wide intervals are given where they are needed. Of many rows a part is drawn,
     evenly spaced in the sorted order; the coverage in the legend is that of all rows.
 

@@ -46,7 +46,7 @@ _NAMES = {
 class PointwiseCoverageDisplay(Drawn):
     """Histogram of the coverage at each row or in each simulation, or a curve of that at each row over x.
 
-    It answers whether intervals cover as often as they should everywhere, or only on average: coverage at
+    It shows whether intervals cover as often as they should everywhere, or only on average: coverage at
     each row should be nominal at all of them, up to the band in which 95 % of the rows lie if it is. A
     histogram over simulations shows how far the coverage of one training set may lie from the average.
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class PredictionBandDisplay(Display):
     """Observed values against predicted ones, with prediction intervals as bands.
 
-    It answers how good the predictions are and whether the band follows the scatter: a band that is
+    It shows how good the predictions are and whether the band follows the scatter: a band that is
     too narrow at one end and too wide at the other shows here and in no average. Over a feature it
     shows what the model makes of that feature.
 

@@ -38,7 +38,7 @@ COVERAGES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98
 class PredictionSetDisplay(ClassDisplay):
     """Coverage of prediction sets against the nominal one and the probability they claim, or their size.
 
-    It answers whether the sets of a classifier are reliable, and what they cost. The coverage of sets that
+    It shows whether the sets of a classifier are reliable, and what they cost. The coverage of sets that
     are formed of probabilities is to be compared with the probability that they claim, the dashed curve,
     which a calibrated classifier follows: both are above the diagonal, since the last class of a set
     overshoots. Below the dashed curve the classifier is overconfident. Conformal sets claim the nominal

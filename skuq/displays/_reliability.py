@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class ReliabilityDisplay(CurveDisplay):
     """Root mean squared error against the predicted standard deviation, in bins of the latter.
 
-    It answers where a model is overconfident: in rows of small predicted uncertainty, or in the others. A
+    It shows where a model is overconfident: in rows of small predicted uncertainty, or in the others. A
     calibrated model lies on the diagonal; above it the errors are larger than predicted; a level curve
     means that the predicted standard deviation does not distinguish certain from uncertain rows.
     The curve does not depend on the shape of the distribution.

@@ -38,7 +38,7 @@ Kind = Literal["signed", "absolute"]
 class ResidualScaleDisplay(Display):
     """Errors of single rows against the predicted standard deviation, with what was predicted as a cone.
 
-    It answers whether the errors grow as the predicted standard deviation does, and which rows spoil it: the
+    It shows whether the errors grow as the predicted standard deviation does, and which rows spoil it: the
     cone is one predicted standard deviation to either side, the line the root mean squared error of
     neighbouring rows. Where the line leaves the edge of the cone to the outside the model is overconfident
     there; signed errors also show a bias.

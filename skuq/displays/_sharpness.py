@@ -35,7 +35,7 @@ _NAMES = {"std": "sharpness", "rms": "RMS sharpness"}
 class SharpnessDisplay(Display):
     """Histogram of the predicted standard deviations, with the sharpness of the model as a line.
 
-    It answers how small the predicted uncertainty is, and in how many rows: of two calibrated models that
+    It shows how small the predicted uncertainty is, and in how many rows: of two calibrated models that
     whose histogram lies further to the left is the better one. It does not show calibration, because no
     observed value enters it. A model that predicts one standard deviation for all rows has one bin.
 

@@ -34,7 +34,7 @@ FEW_ROWS = 50
 class ShiftCurveDisplay(DrawnCurves):
     """A score of a model against the severity of a shift of the test rows.
 
-    It answers how far the data may move before a model fails, and whether it fails silently: draw coverage
+    It shows how far the data may move before a model fails, and whether it fails silently: draw coverage
     and width, or size, in two pictures. The line is the mean over the folds, the band one standard deviation
     of the folds to either side. Where a tilt leaves less than 50 effective rows a fold, points are hollow.
 

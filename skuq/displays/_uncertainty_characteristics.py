@@ -54,7 +54,7 @@ _MAX_CORNERS = 4000
 class UncertaintyCharacteristicsDisplay(CurveDisplay):
     """Width and misses of the bands at every scale.
 
-    It answers which model's bands are narrowest at the miss rate that can be afforded, whatever their
+    It shows which model's bands are narrowest at the miss rate that can be afforded, whatever their
     scale: the lower curve is better, and where two cross, the acceptable miss rate decides. The dashed curve
     is that of bands of one width for all rows around the same predictions: a model whose curve does not lie
     below it does not distinguish uncertain rows from others. The curve does not depend on calibration; the

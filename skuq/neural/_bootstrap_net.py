@@ -23,7 +23,7 @@ __all__ = ["BootstrapNetRegressor"]
 class BootstrapNetRegressor(TableLayersMixin, BaseNeuralRegressor):
     r"""Networks trained by squared errors on bootstrap rows, and one variance of the noise.
 
-    It answers how certain the mean is, and how far off a prediction may be where the noise is the same
+    It estimates how certain the mean is, and how far off a prediction may be where the noise is the same
     everywhere. Prefer `DeepEnsembleRegressor` where the noise varies with x, and `BootstrapRegressor` for
     any other regressor.
 

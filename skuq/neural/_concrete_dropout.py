@@ -24,7 +24,7 @@ __all__ = ["ConcreteDropoutRegressor"]
 class ConcreteDropoutRegressor(BaseNeuralRegressor):
     r"""One network that predicts mean and variance, with dropout whose rates are learnt.
 
-    It answers how far off a prediction may be where the noise varies with x, and how much of that is
+    It estimates how far off a prediction may be where the noise varies with x, and how much of that is
     epistemic, at the cost of one network. Prefer `DeepEnsembleRegressor` wherever it can be afforded: its
     epistemic part is better. Where the noise is the same everywhere, `MCDropoutRegressor` has fewer weights.
 

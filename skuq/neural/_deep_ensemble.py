@@ -23,7 +23,7 @@ _OUTPUTS = ("moments", "mixture", "members")
 class DeepEnsembleRegressor(TableLayersMixin, BaseNeuralRegressor):
     r"""Networks that predict mean and variance, trained together on bootstrap rows, and calibrated.
 
-    It answers how far off a prediction may be where the noise varies with x and the mean is no straight
+    It estimates how far off a prediction may be where the noise varies with x and the mean is no straight
     line, and how much of that is epistemic, i.e. reducible by more data. Prefer `PNNRegressor` where only one
     network can be afforded, and `BootstrapRegressor` for any other regressor.
 

@@ -20,7 +20,7 @@ __all__ = ["DeepEnsembleClassifier"]
 class DeepEnsembleClassifier(BaseNeuralClassifier):
     r"""Networks that predict class probabilities, trained together, whose mean is the forecast.
 
-    It answers which class a row has, how certain that is, and how much of the uncertainty is epistemic, i.e.
+    It predicts which class a row has, how certain that is, and how much of the uncertainty is epistemic, i.e.
     reducible by more data: where the members disagree. Prefer `MCDropoutClassifier` where only one network
     can be afforded, and `skuq.classifiers.ConformalClassifier` around it for sets with guaranteed coverage.
 

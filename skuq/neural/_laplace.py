@@ -26,7 +26,7 @@ __all__ = ["LastLayerLaplaceRegressor"]
 class LastLayerLaplaceRegressor(TableLayersMixin, BaseNeuralRegressor):
     r"""A network trained by squared errors, whose last layer gets the normal posterior of its weights.
 
-    It answers how far off a prediction may be at the cost of one plain network: the posterior, the prior
+    It estimates how far off a prediction may be at the cost of one plain network: the posterior, the prior
     and the noise are in closed form. The noise is the same for all x. Prefer `DeepEnsembleRegressor` where
     it varies, or where the uncertainty of the hidden layers matters.
 

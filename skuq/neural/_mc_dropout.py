@@ -24,7 +24,7 @@ __all__ = ["MCDropoutRegressor"]
 class MCDropoutRegressor(BaseNeuralRegressor):
     """One network with dropout, also when it predicts, and one learnt variance of the noise.
 
-    It answers how far off a prediction may be, and how much of that is epistemic, at the cost of one
+    It estimates how far off a prediction may be, and how much of that is epistemic, at the cost of one
     network, where the noise is about the same everywhere. Prefer `ConcreteDropoutRegressor` where the noise
     varies with x, and `DeepEnsembleRegressor` wherever it can be afforded: its epistemic
     part is better.

@@ -23,7 +23,7 @@ __all__ = ["MCDropoutClassifier"]
 class MCDropoutClassifier(BaseNeuralClassifier):
     """One network with dropout, also when it predicts class probabilities.
 
-    It answers which class a row has, how certain that is, and how much of the uncertainty is epistemic, at
+    It predicts which class a row has, how certain that is, and how much of the uncertainty is epistemic, at
     the cost of one network. Prefer `DeepEnsembleClassifier` wherever it can be afforded: its epistemic part
     is better.
 

@@ -20,7 +20,7 @@ __all__ = ["PNNRegressor"]
 class PNNRegressor(TableLayersMixin, BaseNeuralRegressor):
     """One network that predicts mean and variance, of the best epoch and calibrated by held-out rows.
 
-    It answers how far off a prediction may be where the noise varies with x, at the cost of one network.
+    It estimates how far off a prediction may be where the noise varies with x, at the cost of one network.
     Prefer `DeepEnsembleRegressor`, whose mean has a smaller error than that of one network and which holds
     out no row, unless one network is all that can be afforded.
 

@@ -88,7 +88,7 @@ class TakeSnapshots(Callback):
 class SWARegressor(TableLayersMixin, BaseNeuralRegressor):
     r"""A network and its snapshots along further training at a constant rate, a cheap ensemble.
 
-    It answers how far off a prediction may be for little more than the training of one plain network, as
+    It estimates how far off a prediction may be for little more than the training of one plain network, as
     stochastic weight averaging (SWA) explores the weights that fit about equally well. The noise is the
     same for all x. Prefer `DeepEnsembleRegressor` where it varies, or where several networks
     can be afforded: snapshots of one training differ less than independent networks.

@@ -25,7 +25,7 @@ _RATES = {False: 1e-2, True: 3e-3}
 class VariationalClassifier(BaseNeuralClassifier):
     r"""A network whose weights are normal variables, learnt by variational inference (SVI).
 
-    It answers which class a row has, how certain that is, and how much of the uncertainty is epistemic. Its
+    It predicts which class a row has, how certain that is, and how much of the uncertainty is epistemic. Its
     probabilities are the most diffuse of the three: less accurate on rows like the training rows, and far
     less over-confident on others. Prefer `DeepEnsembleClassifier` where new rows are like the training rows.
 

@@ -42,7 +42,7 @@ _RATES = {False: 1e-2, True: 3e-3}
 class VariationalRegressor(BaseNeuralRegressor):
     r"""A network whose weights are normal variables, and a learnt noise (variational inference).
 
-    It answers how far off a prediction may be and how much of that is epistemic, i.e. reducible by more
+    It estimates how far off a prediction may be and how much of that is epistemic, i.e. reducible by more
     data, with one network whose prediction intervals are hardly over-confident on few rows; the noise is the
     same for all x. Prefer `DeepEnsembleRegressor` where the noise varies or there are enough rows: its
     intervals are narrower.

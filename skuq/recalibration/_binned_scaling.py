@@ -19,7 +19,7 @@ _ROWS_A_BIN = 25
 class BinnedScalingRecalibrator(ScalingRecalibrator):
     r"""Multiply the standard deviations by a factor for each bin of predicted standard deviation.
 
-    It answers whether a model is overconfident where it is sure and underconfident where it is not, or
+    It shows whether a model is overconfident where it is sure and underconfident where it is not, or
     the other way round, and corrects both. Means stay exactly where they are, and each distribution keeps its
     shape. Prefer `StdScalingRecalibrator` below about 100 calibration rows, and
     `VarianceIsotonicRecalibrator` where a larger predicted standard deviation should stay the larger one:

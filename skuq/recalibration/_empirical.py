@@ -15,7 +15,7 @@ from skuq.recalibration._residuals import finite_moments, standardised_residuals
 class EmpiricalRecalibrator(BaseRecalibrator):
     r"""Replace the shape of every distribution by that of the standardised residuals.
 
-    It answers how residuals, counted in predicted standard deviations, are really distributed, and
+    It estimates how residuals, counted in predicted standard deviations, are really distributed, and
     gives every row that one shape at its own mean and scale. So it corrects bias that grows with the
     standard deviation, a scale that is wrong throughout, skewness and heavy or light tails, and, other
     than `IsotonicRecalibrator`, it does so whatever the shape of the input: for an ensemble whose

@@ -10,7 +10,7 @@ from skuq.recalibration._base import BaseRecalibrator
 class IdentityRecalibrator(BaseRecalibrator):
     """Leave every predictive distribution as it is.
 
-    It answers whether recalibration helps at all: put it into a grid beside the real methods. (A
+    It shows whether recalibration helps at all: put it into a grid beside the real methods. (A
     last Pipeline step "passthrough" would take ``predict`` away.)
 
     See Also

@@ -40,7 +40,7 @@ worse where it is bent.
 class IsotonicRecalibrator(BaseRecalibrator):
     r"""Map the probability levels so that each quantile is exceeded as often as its level states.
 
-    It answers at which levels the model's 10 %, 50 % and 90 % quantiles really lie, and corrects
+    It shows at which levels the model's 10 %, 50 % and 90 % quantiles really lie, and corrects
     every quantile accordingly: bias, too wide or too narrow distributions and a wrong shape, all as
     far as they are the same for every row. It cannot distinguish rows: what is too narrow in one
     region and too wide in another comes out right only on average. Prefer `StdScalingRecalibrator`

@@ -35,7 +35,7 @@ from skuq.recalibration._scaling import central_bands, miss_share, past_rounding
 class OperatingPointRecalibrator(BaseRecalibrator):
     r"""Set the width of the intervals to a given miss rate, or to where width and misses cost least.
 
-    It answers how wide the intervals must be if at most 5 % of the targets may lie outside, or if a miss
+    It estimates how wide the intervals must be if at most 5 % of the targets may lie outside, or if a miss
     costs a hundred times as much as a unit of width. It makes one interval right, the central one at
     `coverage`, and takes the rest of each distribution along. Prefer `ConformalRecalibrator` for a miss rate
     that is guaranteed for new rows, and `StdScalingRecalibrator` or `IsotonicRecalibrator` where the whole

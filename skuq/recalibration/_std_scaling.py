@@ -18,7 +18,7 @@ _OBJECTIVES = ("nll", "crps", "coverage")
 class StdScalingRecalibrator(ScalingRecalibrator):
     r"""Multiply every standard deviation by the one factor that fits the calibration rows best.
 
-    It answers how much too wide or too narrow a model's uncertainty is on the whole. Means stay
+    It estimates how much too wide or too narrow a model's uncertainty is on the whole. Means stay
     exactly where they are, and so does the order of the standard deviations; the shape of each
     distribution is kept. Prefer `BinnedScalingRecalibrator` or `VarianceIsotonicRecalibrator` where narrow
     and wide predictions are wrong in different ways, and `IsotonicRecalibrator` where the model is biased or

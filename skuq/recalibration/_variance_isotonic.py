@@ -19,7 +19,7 @@ _LEAST_ROWS = 20
 class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     r"""Replace each variance by the squared error that rows of such a variance really have.
 
-    It answers how large errors are where a model predicts small or large ones, and assumes only
+    It estimates how large errors are where a model predicts small or large ones, and assumes only
     that they do not become smaller as the predicted variance grows. So it corrects predictions that
     differ too much or too little from row to row, such as standard deviations that ought to be squared,
     and leaves the model's ranking of rows alone. Means stay exactly where they are, and each distribution

@@ -24,7 +24,7 @@ _MIN_DF = 3
 class LeastSquaresRegressor(BaseUncertaintyRegressor):
     r"""Linear least squares with its exact prediction and confidence intervals.
 
-    It answers how far off a linear model is under its own assumptions: a linear mean and Gaussian
+    It estimates how far off a linear model is under its own assumptions: a linear mean and Gaussian
     noise of one variance. Then the intervals are exact at every sample size. Prefer
     `ResidualRegressor` around a linear model where the noise varies with X or is not Gaussian,
     `BootstrapRegressor` where the mean is not linear.

@@ -151,6 +151,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     row's neighbours, whose mean models are trained on that row's own error: around fully grown trees in one
     dimension, 90 % intervals would cover 73 %. The default model averages over many rows.
 
+    One shape for all rows does not hold where many targets have the same value, as with rain or insurance
+    claims, three quarters of which are 0. There the CRPS of gradient boosting is a quarter above that by
+    `MultiQuantileRegressor`, and the mean standard deviation three times as large; for random forests prefer
+    `ForestDistributionRegressor`.
+
     `predict` is the prediction of ``estimator_`` at any effort; with "high",
     ``predict_dist(X).mean()`` includes the average of the folds' models, and is the more accurate one.
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from scipy.sparse import csr_array
+from scipy.special import expit
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
@@ -23,7 +24,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from skuq.distributions import Normal, Recalibrated
 from skuq.metrics import crps_loss
-from skuq.regressors import BootstrapRegressor, ResidualRegressor
+from skuq.regressors import BootstrapRegressor, MultiQuantileRegressor, ResidualRegressor
 from skuq.regressors._scale_model import log_residuals, shrunk_scale_model
 from tests.regressors.worlds import heteroscedastic_world, linear_world
 
@@ -457,3 +458,16 @@ def test_a_zero_inflated_target_is_better_forecast_than_by_the_points():
     model = ResidualRegressor(KNeighborsRegressor(), random_state=0).fit(X[:600], y[:600])
     dist = model.predict_dist(X[600:])
     assert crps_loss(y[600:], dist) < 0.8 * mean_absolute_error(y[600:], model.predict(X[600:]))
+
+
+def test_where_many_targets_are_zero_quantiles_by_boosting_are_better_than_one_shape():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 3))
+    positive = rng.uniform(size=2500) < expit(X[:, 0] - 1.3)
+    y = np.where(positive, rng.gamma(2, np.exp(0.5 * X[:, 1])), 0)
+    boosting = HistGradientBoostingRegressor(max_iter=30, random_state=0)
+    one_shape = ResidualRegressor(boosting, random_state=0).fit(X[:1000], y[:1000]).predict_dist(X[1000:])
+    quantiles = MultiQuantileRegressor(boosting.set_params(loss="quantile", quantile=0.5), random_state=0)
+    quantiles = quantiles.fit(X[:1000], y[:1000]).predict_dist(X[1000:])
+    assert crps_loss(y[1000:], quantiles) < 0.9 * crps_loss(y[1000:], one_shape)
+    assert quantiles.std().mean() < 0.6 * one_shape.std().mean()

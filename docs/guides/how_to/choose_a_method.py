@@ -26,11 +26,12 @@ the method if one of the other rows of this table applies:
         is empirical
       - the fits for out-of-fold residuals (``cv``), and a second model for their scale
     * - :class:`~skuq.regressors.MultiQuantileRegressor`
-      - the estimator has a quantile loss (gradient boosting, quantile regression)
+      - the estimator has a quantile loss (gradient boosting, quantile regression), above all where the shape of the
+        distribution changes with X, as where many targets are 0
       - one fit per level, or one for models with several quantiles
     * - :class:`~skuq.regressors.ForestDistributionRegressor`
-      - the estimator is a random forest, or bagged trees, of 50 trees or more: the whole distribution, calibrated on
-        out-of-bag rows, and its epistemic part
+      - the estimator is a random forest, or bagged trees, of 50 trees or more: the whole distribution, of any shape,
+        calibrated on out-of-bag rows, and its epistemic part
       - one fit
     * - :class:`~skuq.regressors.BootstrapRegressor`
       - the epistemic uncertainty (how uncertain the function itself is, which more rows reduce) is required apart from
