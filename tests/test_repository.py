@@ -78,8 +78,8 @@ def test_continuous_integration_names_targets_of_make_that_exist():
 def test_continuous_integration_runs_what_the_script_runs():
     script, workflow = text(".ci/run"), text(".github/workflows/ci.yml")
     commands = set(re.findall(r"^\s*(?:\w+=1 )?(make [\w-]+)", script, re.MULTILINE))
-    assert commands == {"make lint", "make docs", "make test", "make test-newest"}
-    assert all(command in workflow for command in {*commands, "make test-automl"})
+    assert commands == {"make lint", "make docs", "make test", "make test-automl", "make test-newest"}
+    assert all(command in workflow for command in commands)
     arguments = re.search(r'ARGS="(.*)"', script)[0]
     assert arguments in workflow
 
