@@ -33,6 +33,7 @@ from skuq import UncertaintyRegressor, predict_dist
 from skuq.distributions import Distribution, Empirical
 from skuq.metrics import crps_loss, interval_score_loss
 from skuq.model_selection import default_estimators
+from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import BootstrapRegressor, MixtureRegressor, ResidualRegressor
 
 DEVELOPMENT = (
@@ -117,8 +118,8 @@ def deep_ensemble(seed: int) -> Any:
     return DeepEnsembleRegressor(random_state=seed)
 
 
-def pool(seed: int) -> Any:
-    return MixtureRegressor(default_estimators(), random_state=seed)
+def pool(seed: int, **params: Any) -> Any:
+    return MixtureRegressor(default_estimators(), random_state=seed, **params)
 
 
 def ngboost(seed: int) -> Any:
@@ -238,6 +239,11 @@ METHODS = (
     ),
     Method("skuq, deep ensemble", "torch", by_distribution(deep_ensemble)),
     Method("skuq, pool", "torch", by_distribution(pool)),
+    Method(
+        "skuq, recalibrated pool",
+        "torch",
+        by_distribution(lambda seed: pool(seed, recalibrator=IsotonicRecalibrator(smooth=True))),
+    ),
     Method("quantile-forest", "quantile_forest", by_distribution(quantile_forest)),
     Method("NGBoost", "ngboost", by_distribution(ngboost)),
     Method("CatBoost with uncertainty", "catboost", by_distribution(catboost)),

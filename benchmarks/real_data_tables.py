@@ -93,13 +93,21 @@ def evaluate(method: Method, name: str, seed: int, most: int) -> dict[str, Any]:
 
 
 def table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return CRPS relative to that of the first method by set, and the means of all columns."""
-    first = results["method"].iloc[0]
-    by_set = results.pivot_table(index="set", columns="method", values="crps", sort=False)
-    ratios = by_set.div(by_set[first], axis=0)
-    ratios.loc["geometric mean"] = np.exp(np.log(ratios).mean())
+    """Return CRPS relative to that of the first of `METHODS` with results, and means of all columns.
+
+    Ratios are of the same splits. Means are over what all methods have in common.
+    """
+    names = [method.name for method in METHODS if method.name in set(results["method"])]
+    columns = {
+        column: results.pivot_table(index=["set", "seed"], columns="method", values=column, sort=False)[names]
+        for column in ("crps", "coverage", "seconds")
+    }
+    logs = np.log(columns["crps"].div(columns["crps"][names[0]], axis=0))
+    ratios = np.exp(logs.groupby("set", sort=False).mean())
+    common = logs.dropna().index
+    ratios.loc["geometric mean"] = np.exp(logs.loc[common].groupby("set").mean().mean())
     for column in ("coverage", "seconds"):
-        ratios.loc[f"mean {column}"] = results.groupby("method")[column].mean()
+        ratios.loc[f"mean {column}"] = columns[column].loc[common].mean()
     return ratios
 
 
@@ -118,6 +126,8 @@ def main() -> None:
         for method in METHODS
         if chosen.methods in method.name and importlib.util.find_spec(method.package) is not None
     ]
+    if not methods:
+        parser.error(f"--methods: no installed method has {chosen.methods!r} in its name.")
     results = read(chosen.results, chosen.rows)
     there = {(result["method"], result["set"], result["seed"]) for result in results}
     for name in SETS[chosen.sets]:

@@ -45,7 +45,7 @@ def bent_world(n, seed=0):
 def by_hand(X, y, members=TWO):
     """Out-of-fold forecasts of the members, in row order, and the pool of them."""
     forecasts = [cross_fit(member, X, y, cv=FOLDS).in_row_order(len(y)) for _, member in members]
-    return forecasts, LinearPool.of(forecasts, y, None)
+    return forecasts, LinearPool.of(forecasts, y, np.ones(len(y)))
 
 
 def test_weights_are_those_of_the_least_crps_of_out_of_fold_forecasts():
@@ -122,6 +122,14 @@ def test_the_table_of_scores_has_standard_errors_of_the_differences():
         found.loc["line", ["crps", "difference", "standard_error"]], expected, rtol=1e-6
     )
     assert found.loc["pool", ["difference", "standard_error"]].tolist() == [0, 0]
+
+
+def test_rows_that_are_tested_several_times_count_once():
+    X, y = bent_world(80)
+    once = MixtureRegressor(TWO, cv=FOLDS).fit(X, y)
+    repeated = MixtureRegressor(TWO, cv=list(FOLDS.split(X)) * 5).fit(X, y)
+    np.testing.assert_allclose(repeated.weights_, once.weights_)
+    np.testing.assert_allclose(repeated.out_of_fold_crps_, once.out_of_fold_crps_)
 
 
 @pytest.mark.parametrize("combine", ["linear", "quantiles"])

@@ -163,13 +163,13 @@ def _recalibrated(
 def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: TestedRows) -> Forecasts:
     """Return the members of a pool with their weights, and its forecasts."""
     data, rows = evaluator.data, folds.rows
-    weight = None if data.sample_weight is None else data.sample_weight[rows]
+    repetitions = data.repetitions[rows]
     forecasts = [dist for _, _, dist, _ in entries]
     some = np.zeros(len(rows), dtype=bool)
     some[np.random.RandomState(evaluator.seed).permutation(len(rows))[:WEIGHT_ROWS]] = True
-    weights = COMBINATIONS[COMBINE].of(forecasts, data.y[rows], weight).weights(some)
+    weights = COMBINATIONS[COMBINE].of(forecasts, data.y[rows], repetitions).weights(some)
     used = np.flatnonzero(weights >= LEAST_WEIGHT).tolist()
-    pool = COMBINATIONS[COMBINE].of([forecasts[i] for i in used], data.y[rows], weight)
+    pool = COMBINATIONS[COMBINE].of([forecasts[i] for i in used], data.y[rows], repetitions)
     weights = pool.weights(some)
     parts = [
         pool.forecast(pool.weights(other & some), inside)

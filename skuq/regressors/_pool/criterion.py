@@ -14,7 +14,10 @@ positive-part rule of James and Stein on what they gain over them:
     w = e + max(0, 1 - (standard error of the gain / gain)^2) (w_least - e).
 
 With one free weight that is 1 - 4 / z^2 for an optimum z standard errors from equal weights, so that within
-two standard errors weights stay equal; of a member that is clearly worse next to nothing is left.
+two standard errors weights stay equal; of a member that is clearly worse next to nothing is left. A few rows
+for which a member is far off may make up both the gain and its standard error, whose ratio is then about 1
+although the member is worse on all other rows, too. The rule is therefore applied twice, once to gains that
+are clipped, and the smaller pull holds.
 """
 
 from __future__ import annotations
@@ -37,6 +40,9 @@ _N_LEVELS = 50
 _LEVELS = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
 """Levels whose pinball losses stand for the CRPS of an average of quantiles."""
 
+_UNCLIPPED = 0.98
+"""Share of the rows whose gains are not clipped."""
+
 _TAIL = np.array([1e-6, 1e-5, 1e-4, 5e-4, 1e-3, 2.5e-3, 5e-3])
 _GRID = np.concatenate([_TAIL, np.linspace(0.01, 0.99, 99), 1 - _TAIL[::-1]])
 """Levels that an average of quantile functions is kept at."""
@@ -52,26 +58,21 @@ class Pool(ABC):
         Out-of-fold forecasts.
     y : ndarray of shape (n,)
         Observed targets.
-    sample_weight : ndarray of shape (n,) or None
-        Number of repetitions of each row.
+    repetitions : ndarray of shape (n,)
+        Number of observations that each row stands for.
     crps : ndarray of shape (n, m)
         Scores of the members.
     """
 
     members: Sequence[Distribution]
     y: FloatArray
-    sample_weight: FloatArray | None
+    repetitions: FloatArray
     crps: FloatArray
-
-    @property
-    def repetitions(self) -> FloatArray:
-        """Number of observations that each row stands for, shape (n,)."""
-        return np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
 
     @staticmethod
     @abstractmethod
     def combine(members: Sequence[Distribution], weights: FloatArray) -> Distribution:
-        """Return the pool of the members' forecasts."""
+        """Return the pool of the members' forecasts, with positive weights of sum 1."""
 
     @abstractmethod
     def _least(self, share: FloatArray) -> FloatArray:
@@ -83,7 +84,8 @@ class Pool(ABC):
 
     def forecast(self, weights: FloatArray, rows: BoolArray) -> Distribution:
         """Return the pool of the members' forecasts for the given rows."""
-        return self.combine([member[rows] for member in self.members], weights)
+        used = np.flatnonzero(weights).tolist()
+        return self.combine([self.members[i][rows] for i in used], weights[used])
 
     def weights(self, rows: BoolArray) -> FloatArray:
         """Return the weights of the members, by the given rows."""
@@ -95,10 +97,19 @@ class Pool(ABC):
             return equal
         least = self._least(repetitions / total)
         gains = self.scores(equal, rows) - self.scores(least, rows)
-        gain, error = mean_and_error(gains, repetitions[rows])
-        if not gain > error:
-            return equal
-        return np.asarray(equal + (1 - (error / gain) ** 2) * (least - equal))
+        share = _certain_share(gains, repetitions[rows])
+        return np.asarray(equal + share * (least - equal)) if share > 0 else equal
+
+
+def _certain_share(gains: FloatArray, repetitions: FloatArray) -> float:
+    """Return the share in [0, 1] of the way from equal weights to those of least CRPS, by its gains."""
+    bound = np.quantile(np.abs(gains), _UNCLIPPED, weights=repetitions, method="inverted_cdf")
+    shares = [0.0]
+    for values in (gains, np.clip(gains, -bound, bound)):
+        gain, error = mean_and_error(values, repetitions)
+        if gain > error:
+            shares.append(1 - (error / gain) ** 2)
+    return float(max(shares))
 
 
 def mean_and_error(values: FloatArray, repetitions: FloatArray, *, ddof: int = 0) -> tuple[Any, Any]:
@@ -118,13 +129,12 @@ class LinearPool(Pool):
     distances: FloatArray
 
     @classmethod
-    def of(cls, members: Sequence[Distribution], y: FloatArray, sample_weight: FloatArray | None) -> Self:
-        return cls(members, y, sample_weight, _scores(members, y), cramer_distances(members))
+    def of(cls, members: Sequence[Distribution], y: FloatArray, repetitions: FloatArray) -> Self:
+        return cls(members, y, repetitions, _scores(members, y), cramer_distances(members))
 
     @staticmethod
     def combine(members: Sequence[Distribution], weights: FloatArray) -> Distribution:
-        active = [member for member, weight in zip(members, weights, strict=True) if weight > 0]
-        return active[0] if len(active) == 1 else Mixture(active, weights[weights > 0], ensemble=True)
+        return members[0] if len(members) == 1 else Mixture(members, weights, ensemble=True)
 
     def _least(self, share: FloatArray) -> FloatArray:
         return minimise_quadratic(share @ self.crps, -np.tensordot(share, self.distances, axes=1))
@@ -141,15 +151,15 @@ class QuantilePool(Pool):
     quantiles: FloatArray
 
     @classmethod
-    def of(cls, members: Sequence[Distribution], y: FloatArray, sample_weight: FloatArray | None) -> Self:
+    def of(cls, members: Sequence[Distribution], y: FloatArray, repetitions: FloatArray) -> Self:
         quantiles = [member._finite_part().quantile(_LEVELS) for member in members]
-        return cls(members, y, sample_weight, _scores(members, y), np.stack(quantiles, axis=2))
+        return cls(members, y, repetitions, _scores(members, y), np.stack(quantiles, axis=2))
 
     @staticmethod
     def combine(members: Sequence[Distribution], weights: FloatArray) -> Distribution:
-        pairs = [(member, weight) for member, weight in zip(members, weights, strict=True) if weight > 0]
-        if len(pairs) == 1:
-            return pairs[0][0]
+        if len(members) == 1:
+            return members[0]
+        pairs = list(zip(members, weights, strict=True))
         normals = [(member, weight) for member, weight in pairs if isinstance(member, Normal)]
         if len(normals) == len(pairs):  # the average of normal quantile functions is one
             loc, scale = (

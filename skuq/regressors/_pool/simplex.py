@@ -56,7 +56,7 @@ def minimise_quadratic(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
 def _descend(
     b: FloatArray, Q: FloatArray, weights: FloatArray, support: IntArray
 ) -> tuple[FloatArray, IntArray]:
-    """Go to the optimum of a support; members whose weights reach 0 on the way leave it."""
+    """Move to the optimum of a support; members whose weights reach 0 on the way are removed from it."""
     while True:
         target = _optimum_without_bounds(b[support], Q[np.ix_(support, support)])
         current = weights[support]
