@@ -1,6 +1,6 @@
 """Cross-conformal intervals beside MAPIE, in one run and as ratios: time with the fits, and peak memory.
 
-Both sides get the same folds or resamples and give the same bounds. Memory is what numpy asks for beyond the
+Both sides get the same folds or resamples and give the same bounds. Memory is what numpy allocates beyond the
 data, measured apart from the time. Ratios over 1 are in favour of skuq. MAPIE is left out where it is not
 installed, and where it would need more than 10 gigabytes.
 """

@@ -146,7 +146,7 @@ def products(
 
 
 def chung_2021(epochs: int) -> None:
-    """Train four losses by five seeds on 200 rows in one training, full batch, judged each second epoch."""
+    """Train four losses by five seeds on 200 rows in one training, full batch, scored each second epoch."""
     X, y = data(300, 1)
     networks = []
     for loss in LOSSES:

@@ -43,7 +43,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 def measure(line: Line) -> tuple[float, float]:
     """Return the best times of skuq and of the peer, taken in turns."""
-    first = seconds(line.skuq), seconds(line.peer)  # warms caches, and tells how many rounds fit
+    first = seconds(line.skuq), seconds(line.peer)  # warms caches, and shows how many rounds fit
     rounds = max(1, min(ROUNDS, int(SECONDS_A_LINE / sum(first))))
     times = [(seconds(line.skuq), seconds(line.peer)) for _ in range(rounds)]
     return min(own for own, _ in times), min(peer for _, peer in times)

@@ -29,9 +29,9 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     ----------
     objective : {"nll", "crps", "coverage"}, default="nll"
         What the factor is best for. "nll" makes the mean squared standardised residual 1, which is the
-        likeliest factor for Gaussian predictions. "crps" has the least mean CRPS for any family and hardly
-        heeds outliers. "coverage" makes the central interval at `coverage` hold that share of the
-        calibration rows, whatever the shape, and cares about no other interval.
+        likeliest factor for Gaussian predictions. "crps" has the least mean CRPS for any family, and outliers
+        hardly matter. "coverage" makes the central interval at `coverage` hold that share of the
+        calibration rows, whatever the shape, and takes no other interval into account.
     coverage : float, default=0.9
         Nominal coverage of the central interval. It is attained with ``objective="coverage"``; strictly
         between 0 and 1.

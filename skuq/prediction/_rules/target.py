@@ -217,7 +217,7 @@ def _forward(steps: tuple[Any, ...], y: FloatArray) -> FloatArray:
     values = np.asarray(y, dtype=np.float64)
     for step in steps:
         if isinstance(step, PowerTransformer) and step.method == "box-cox":
-            # Box-Cox refuses what is not positive; zero is its limit and less is out of range.
+            # Box-Cox is defined for positive values; zero is its limit and less is out of range.
             positive = np.where(values > 0, values, np.nextafter(0.0, 1.0))
             values = np.where(values < 0, np.nan, _apply(step, "transform", "func", positive))
         else:
