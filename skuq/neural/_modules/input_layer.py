@@ -214,7 +214,7 @@ class Layers:
 
 
 PLAIN_LAYERS = Layers()
-"""Nothing in front: features go into the first dense layer as they are; and rectified linear units."""
+"""Features go into the first dense layer as they are, and hidden units are rectified linear."""
 
 
 def _checked_frequencies(n_frequencies: Any) -> int | str:
