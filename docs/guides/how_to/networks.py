@@ -382,13 +382,13 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 #   "auto" means 8000 steps, on few rows at most 200 epochs; for dropout,
 #   variational inference, Laplace and SWA 6000 steps and at most 1000 epochs. For
 #   an ensemble ``best_epoch_`` is often below half of them.
-# * Larger batches: ``batch_size=128, learning_rate=0.016``, twice the defaults of the
-#   deep ensemble, take 0.76 of their time with 5 members, at 0.97 of the CRPS, and
-#   0.85 with 20, at 1.01 (airfoil_self_noise, gal_kin8nm and concrete_strength, 721
-#   to 1500 training rows, one split each, CPU seconds).
+# * Larger batches: ``batch_size=128, learning_rate=0.016``, twice the defaults of
+#   the deep ensemble, take 0.76 of their time with 5 members, at 0.97 of the CRPS,
+#   and 0.85 with 20, at 1.01 (airfoil_self_noise, gal_kin8nm and concrete_strength,
+#   721 to 1500 training rows, one split each, CPU seconds).
 # * Fewer members: 10 instead of 20 take 0.60 of the time, with 1.09 times the CRPS
-#   (1.03 to 1.19; the same sets, three splits each). With 5, one row in ten is out of
-#   bag for none of them; use ``keep_best="crps"``, since the likelihood of so few
+#   (1.03 to 1.19; the same sets, three splits each). With 5, one row in ten is out
+#   of bag for none of them; use ``keep_best="crps"``, since the likelihood of so few
 #   members selects too early an epoch.
 # * Joint instead of separate training: ``fit_many``; ten networks of 2000 rows take
 #   about twice the time of one.
