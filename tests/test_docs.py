@@ -248,11 +248,11 @@ CLAIMS = {
     ],
     "docs/explanation/networks.rst": [
         "difference < 1e-8",
-        "crps['default'] < 0.3 * crps['plain']",
-        "covered_raw < 0.7 and 0.85 < covered < 0.97",
-        "epistemic[1] < 0.7 * epistemic[0] and error[1] < 0.7 * error[0]",
-        "(np.abs(np.log(np.divide(epistemic, error))) < 0.5).all()",
-        "times_as_much > 5 and np.allclose(known.total, known.aleatoric + known.epistemic)",
+        "abs(crps['plain'] - 0.43) < 0.03 and abs(crps['default'] - 0.06) < 0.01",
+        "abs(covered_raw - 0.53) < 0.05 and abs(covered - 0.94) < 0.02",
+        "np.abs(np.subtract(epistemic, [0.09, 0.06])).max() < 0.02",
+        "np.abs(np.subtract(error, [0.12, 0.05])).max() < 0.02",
+        "abs(times_as_much - 12) < 3 and np.allclose(known.total, known.aleatoric + known.epistemic)",
     ],
     "docs/guides/how_to/prediction_sets.py": [
         "plain < 0.93 < covered and covered > 0.935",

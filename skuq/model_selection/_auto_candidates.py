@@ -48,7 +48,15 @@ def default_estimators(
 
     Notes
     -----
-    Networks need numbers without missing values; without them, all take missing values, and none takes words.
+    None takes words. The networks do not take missing values either, the others do: a pool of all fails once
+    the networks are fitted, and ``MixtureRegressor(estimators).set_params(deep_ensemble="drop")`` leaves them
+    out.
+
+    "boosting" does not separate epistemic from aleatoric uncertainty, "forest" and "deep_ensemble" with their
+    default parameters do. ``predict_dist(X).epistemic()`` of a pool with the default weights therefore raises
+    `~skuq.exceptions.NoDecompositionError` unless the weight of boosting is 0; with
+    ``set_params(boosting="drop")`` it exists.
+
     The module of the networks, and with it torch, is imported by the call.
 
     Examples

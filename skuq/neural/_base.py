@@ -19,7 +19,7 @@ from skuq._versioned import VersionedMixin
 from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural._modules.architecture import Architecture, MLPArchitecture
-from skuq.neural._modules.input_layer import NO_INPUT_LAYER, InputLayer
+from skuq.neural._modules.input_layer import PLAIN_LAYERS, Layers
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.posterior import TrainedNetworks
 from skuq.neural._training.holdout import hold_out
@@ -56,7 +56,7 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
     A subclass stores the parameters named below, and writes ``_read``, which checks the data,
     ``_spec_for(data)``, what is trained, ``_learn_scaler(data, held_out)``, and ``_posterior(fit, data)``,
     the predictive object of the trained networks. It may override ``_architecture()``, where the network is
-    another one, ``_layer_options()``, ``_holds_out(spec)``, ``_check_data(spec, data)``,
+    another one, ``_layers()``, ``_holds_out(spec)``, ``_check_data(spec, data)``,
     ``_row_factor(data)`` and ``_finish_fit(fit, data)``.
 
     The way of a fit: `fit` reads the data; `fit_together` has each estimator make its `TrainingOptions` and
@@ -106,11 +106,11 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
 
     def _architecture(self) -> Architecture:
         """Return what builds the stacked module."""
-        return MLPArchitecture(self._hidden_sizes(), check_module(self.module), *self._layer_options())
+        return MLPArchitecture(self._hidden_sizes(), check_module(self.module), self._layers())
 
-    def _layer_options(self) -> tuple[InputLayer, str]:
-        """Return the layer in front of the first, and the function of the hidden units: plain layers."""
-        return NO_INPUT_LAYER, "relu"
+    def _layers(self) -> Layers:
+        """Return what the layers are besides their sizes, from checked parameters: plain ones."""
+        return PLAIN_LAYERS
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         """Return the checked sizes of the hidden layers."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -261,18 +260,11 @@ class BootstrapNetRegressor(TableLayersMixin, BaseNeuralRegressor):
         posterior = BootstrapPosterior(
             self.scaler_, fit.net.module_, self.device, n_outputs=1, ci_scale=self.ci_scale
         )
-        self.noise_std_ = 0.0
         if self.scaler_.y_scale > 0:
-            self.noise_std_ = self._noise_of(posterior, fit, data)
-        return replace(posterior, noise_std=self.noise_std_)
-
-    def _noise_of(self, posterior: BootstrapPosterior, fit: TrainedFit, data: TrainingData) -> float:
-        """Return the standard deviation of the noise by equation 9, on rows that members left out."""
-        rows, oob_mask = self._oob_rows("noise_estimation", fit, data)
-        unseen = data.take(rows)
-        mean, spread = posterior.mean_and_spread(posterior.predictions(unseen.X, oob_mask))
-        noise = np.maximum(np.square(unseen.y - mean) - spread, 0.0)
-        return float(np.sqrt(np.average(noise, weights=unseen.sample_weight)))
+            rows, oob_mask = self._oob_rows("noise_estimation", fit, data)
+            posterior = posterior.with_noise_of(data.take(rows), oob_mask)
+        self.noise_std_ = posterior.noise_std
+        return posterior
 
     def _uncalibrated(self) -> Calibration:
         return Calibration() if self.calibration is not None else FixedTails(df=float(self.n_estimators))

@@ -138,11 +138,14 @@ class DeepEnsembleRegressor(TableLayersMixin, BaseNeuralRegressor):
     Settings of the literature: ``n_estimators=5, loss="nll", keep_best=False, calibration=None,
     max_epochs=50, learning_rate=1e-3, batch_size=32, lr_schedule="constant"`` is the ensemble of Wibbeke et
     al. [2]_; 40 networks without a variance and their quantiles, ``n_estimators=40, loss="squared_error",
-    bootstrap=False, keep_best=False, calibration=None, output="members"``, that of Kompa et al. [3]_. Both
-    have plain layers, ``n_frequencies=0, input_scale=False, activation="relu"``.
+    bootstrap=False, keep_best=False, calibration=None, output="members", max_epochs=50, batch_size=32,
+    lr_schedule="constant"``, that of Kompa et al. [3]_, who choose the ``learning_rate`` by a random search.
+    Both have plain layers, ``n_frequencies=0, input_scale=False, activation="relu"``.
 
-    The learnt frequencies and the learnt scale of the inputs are those of Holzmüller et al. [4]_, but for
-    their start: the combinations of cosines begin at a tenth of the usual size.
+    The learnt frequencies and the learnt scale of the inputs are those of Holzmüller et al. [4]_ with three
+    differences: there are 8 frequencies a column, or fewer, rather than 16; the combinations of cosines begin
+    at a tenth of the usual size; and frequencies, phases and combinations have the learning rate of the other
+    weights rather than a tenth of it.
 
     ``sample_weight`` counts repetitions: the losses are weighted by it, and the scores of epochs and the
     ranks of calibration. Rows are drawn whatever their weight, so that heavy ones are left out as well.

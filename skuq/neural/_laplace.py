@@ -216,7 +216,7 @@ class LastLayerLaplaceRegressor(TableLayersMixin, BaseNeuralRegressor):
     # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
-        return FeatureArchitecture.of(self._hidden_sizes(), check_module(self.module), *self._layer_options())
+        return FeatureArchitecture.of(self._hidden_sizes(), check_module(self.module), self._layers())
 
     def _training_spec(self) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws")

@@ -21,7 +21,7 @@ from skuq._validation import (
 from skuq.distributions import Distribution
 from skuq.distributions._numerics.ranks import rows_needed
 from skuq.neural._base import BaseNeuralEstimator, fit_together
-from skuq.neural._modules.input_layer import InputLayer
+from skuq.neural._modules.input_layer import Layers
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.ensemble import EnsemblePosterior, NetworkPredictions
 from skuq.neural._predictive.posterior import Posterior
@@ -47,9 +47,8 @@ class TableLayersMixin:
     input_scale: bool
     activation: str
 
-    def _layer_options(self) -> tuple[InputLayer, str]:
-        layer = InputLayer.of(self.n_frequencies, self.input_scale)
-        return layer, check_option(self.activation, "activation", ("relu", "silu"))
+    def _layers(self) -> Layers:
+        return Layers.of(self.n_frequencies, self.input_scale, self.activation)
 
 
 class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from skuq.exceptions import NoDecompositionError
 from skuq.model_selection import _auto_candidates as module
 from skuq.model_selection import default_estimators
 from skuq.prediction import supports_dist
@@ -53,4 +54,25 @@ def test_a_pool_of_all_of_them():
     assert model.weights_.sum() == pytest.approx(1)
     crps = model.out_of_fold_crps_["crps"]
     assert crps["pool"] < 1.02 * crps.min()
+    assert np.isfinite(model.predict_interval(X)).all()
+    assert model.weights_[0] > 0
+    with pytest.raises(NoDecompositionError):
+        model.predict_dist(X).epistemic()
+    separating = model.set_params(boosting="drop", cv=2).fit(X, y).predict_dist(X)
+    assert (separating.epistemic().std() < separating.std()).all()
+
+
+def test_a_pool_without_the_networks_takes_missing_values():
+    pytest.importorskip("torch")
+    pytest.importorskip("skorch")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] + 0.2 * rng.normal(size=60)
+    X[::7, 1] = np.nan
+    model = MixtureRegressor(default_estimators(), cv=2, random_state=0).set_params(
+        boosting__estimator__max_iter=3, forest__estimator__n_estimators=30
+    )
+    with pytest.raises(ValueError, match="DeepEnsembleRegressor does not accept missing values"):
+        model.fit(X, y)
+    model.set_params(deep_ensemble="drop").fit(X, y)
     assert np.isfinite(model.predict_interval(X)).all()

@@ -144,8 +144,8 @@ def test_wibbekes_ensemble_is_a_setting(sine):
         keep_best=False,
         calibration=None,
         max_epochs=50,
-        learning_rate=1e-3,
         lr_schedule="constant",
+        **{**PLAIN, "learning_rate": 1e-3},
         random_state=0,
     ).fit(*sine)
     assert isinstance(model.predict_dist(sine[0]), Normal)
@@ -161,9 +161,12 @@ def test_kompas_ensemble_is_a_setting(sine):
         keep_best=False,
         calibration=None,
         output="members",
-        max_epochs=20,
+        max_epochs=50,
+        lr_schedule="constant",
+        **PLAIN,
         random_state=0,
     ).fit(*sine)
+    assert model.best_epoch_ == 50
     dist = model.predict_dist(sine[0])
     assert isinstance(dist, Empirical)
     np.testing.assert_allclose(dist.members, np.sort(model.predict_members(sine[0]), axis=1))

@@ -65,6 +65,17 @@ def test_coverage_and_width_are_the_same_in_all_units(model, line):
     np.testing.assert_allclose(crps, crps[0], rtol=0.02)
 
 
+@pytest.mark.parametrize("exponent", [-664, 664])
+def test_targets_of_any_size_have_the_same_distributions(model, sine, exponent):
+    """In units of about 1e-200 and 1e200, whose squares vanish or overflow; powers of two round nothing."""
+    X, y = sine
+    model.set_params(max_epochs=3)
+    dist = clone(model).fit(X, y).predict_dist(X)
+    scaled = model.fit(X, np.ldexp(y, exponent)).predict_dist(X)
+    np.testing.assert_array_equal(np.ldexp(np.asarray(scaled), -exponent), np.asarray(dist))
+    np.testing.assert_array_equal(np.ldexp(scaled.interval(0.8), -exponent), dist.interval(0.8))
+
+
 def test_out_of_fold_distributions_are_right_at_any_offset(line):
     X, y, _, _ = line
     plain, moved = (

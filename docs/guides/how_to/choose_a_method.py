@@ -358,8 +358,9 @@ table.T.round(2)
 # intervals are too wide on nine; those of ``BootstrapRegressor`` around a forest are
 # too wide on all. ``UncertaintyRegressor`` recalibrates quantile boosting: the
 # interval score is 0.96 of the raw one, at the same CRPS and six times the time. The
-# pool, the deep ensemble, the forest and the bootstrap separate epistemic from
-# aleatoric uncertainty.
+# deep ensemble, the forest and the bootstrap separate epistemic from aleatoric
+# uncertainty. The pool does not where boosting has a positive weight, as boosting
+# does not; a pool of the other two does.
 #
 # Gradient boosting
 # -----------------

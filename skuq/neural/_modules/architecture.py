@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
-from skuq.neural._modules.input_layer import NO_INPUT_LAYER, InputLayer
+from skuq.neural._modules.input_layer import PLAIN_LAYERS, Layers
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedMLP, StackedModule
 from skuq.neural._modules.user_module import StackedUserModule
@@ -32,8 +32,7 @@ class MLPArchitecture:
 
     hidden: tuple[int, ...]
     module: Callable[[int, int], Any] | None = None
-    input_layer: InputLayer = NO_INPUT_LAYER
-    activation: str = "relu"
+    layers: Layers = PLAIN_LAYERS
 
     def __call__(
         self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
@@ -42,4 +41,4 @@ class MLPArchitecture:
         rngs = [seed.init for seed in seeds]
         if self.module is not None:
             return StackedUserModule(self.module, rngs, n_features, n_outputs, dtype)
-        return StackedMLP(rngs, n_features, self.hidden, n_outputs, dtype, self.input_layer, self.activation)
+        return StackedMLP(rngs, n_features, self.hidden, n_outputs, dtype, self.layers)

@@ -1,20 +1,21 @@
-"""The layer in front of the first dense one: learnt frequencies and scales of the columns of a table."""
+"""Layers of networks for tables: learnt frequencies and scales in front of the first dense layer."""
 
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from skuq._typing import FloatArray
-from skuq._validation import check_integer, check_option
+from skuq._validation import check_option
 
-__all__ = ["NO_INPUT_LAYER", "InputLayer", "InputValues"]
+__all__ = ["PLAIN_LAYERS", "InputLayer", "InputValues", "Layers"]
 
 Workspace = Callable[[str, int, int], Tensor]
 """``workspace(name, rows, columns)`` returns memory of shape (M, rows, columns)."""
@@ -25,10 +26,10 @@ redundant."""
 _FREQUENCY_STD = 0.1
 """Standard deviation of the first frequencies, in periods for each standard deviation of the column."""
 _START = 0.1
-"""Size of the first combinations, as a share of that of a dense layer: a network begins as a plain one, and
-periodic functions grow where they help. Begun at full size, they add noise on few rows."""
+"""Size of the first combinations, as a share of that of a dense layer: a network begins with small periodic
+parts, which grow where they help. Begun at full size, they add noise on few rows."""
 _AUTO_FREQUENCIES, _AUTO_WAVES = 8, 256
-"""What ``n_frequencies="auto"`` stands for: so many for each column, but no more for all columns together."""
+"""At most 8 frequencies for each column, and 256 in all: what ``n_frequencies="auto"`` stands for."""
 _SCALE_RATE = 6.0
 """Learning rate of the scales, in units of that of the other weights. What is stored is the scale divided by
 it: of a weight so stored, the steps of Adam are that much larger."""
@@ -63,29 +64,14 @@ class InputLayer:
 
     Attributes
     ----------
-    n_frequencies : int or "auto"
+    n_frequencies : int
         Number of frequencies F of a column; with 0 there are no periodic functions.
     scaled : bool
         Whether what goes into the first dense layer is scaled.
     """
 
-    n_frequencies: int | str = 0
+    n_frequencies: int = 0
     scaled: bool = False
-
-    @classmethod
-    def of(cls, n_frequencies: int | str, input_scale: bool) -> InputLayer:
-        """Return the layer of parameters, which are checked."""
-        if isinstance(n_frequencies, str):
-            check_option(n_frequencies, "n_frequencies", ("auto",))
-        else:
-            n_frequencies = check_integer(n_frequencies, "n_frequencies", minimum=0)
-        return cls(n_frequencies, check_option(input_scale, "input_scale", (True, False)))
-
-    def for_columns(self, n_features: int) -> InputLayer:
-        """Return the layer for so many columns, on which "auto" depends."""
-        if not isinstance(self.n_frequencies, str):
-            return self
-        return replace(self, n_frequencies=min(_AUTO_FREQUENCIES, _AUTO_WAVES // n_features))
 
     def __bool__(self) -> bool:
         return bool(self.n_frequencies) or self.scaled
@@ -97,13 +83,13 @@ class InputLayer:
     @property
     def n_combinations(self) -> int:
         """Numbers into which the periodic functions of a column are combined."""
-        return min(_N_COMBINATIONS, int(self.n_frequencies))
+        return min(_N_COMBINATIONS, self.n_frequencies)
 
     def blocks(self, rngs: Sequence[np.random.Generator], n_features: int) -> dict[str, FloatArray]:
         """Return initial weights, each member's drawn by its own generator."""
         blocks: dict[str, FloatArray] = {}
         if self.n_frequencies:
-            d, n = n_features, int(self.n_frequencies)
+            d, n = n_features, self.n_frequencies
             bound = _START / math.sqrt(n)
             drawn = [
                 (
@@ -137,7 +123,7 @@ class InputLayer:
 
         features, angles, waves = x, x, x
         if self.n_frequencies:
-            n_waves = x.shape[1] * int(self.n_frequencies)
+            n_waves = x.shape[1] * self.n_frequencies
             angles, waves = self._waves(weights, x, memory("angles", n_waves), memory("waves", n_waves))
             # one small product for each member and column
             shift, combination = (weights[name].flatten(0, 1) for name in ("shift", "combination"))
@@ -153,7 +139,7 @@ class InputLayer:
         self, weights: Mapping[str, Tensor], x: Tensor, angles_out: Tensor | None, waves_out: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return angles and their cosines, both (M, d, F, B)."""
-        shape = (*x.shape[:2], int(self.n_frequencies), x.shape[2])
+        shape = (*x.shape[:2], self.n_frequencies, x.shape[2])
         phase, frequency, column = weights["phase"], weights["frequency"], x.unsqueeze(2)
         if angles_out is None or waves_out is None:
             angles = torch.addcmul(phase, frequency, column, value=2 * math.pi)
@@ -171,7 +157,7 @@ class InputLayer:
     ) -> None:
         """Write the gradients; ``slope`` is the derivative by what goes into the first dense layer.
 
-        It is changed, and so is what `forward` has kept.
+        Overwrites ``slope`` and ``kept``.
         """
         features, angles, waves, unscaled = kept
         if self.scaled:
@@ -192,5 +178,54 @@ class InputLayer:
             gradients["frequency"].copy_(by_frequency.mul_(-2 * math.pi))
 
 
-NO_INPUT_LAYER = InputLayer()
-"""Nothing in front: features go into the first dense layer as they are."""
+@dataclass(frozen=True)
+class Layers:
+    """What the layers of a network are, besides their sizes; plain ones by default.
+
+    Attributes
+    ----------
+    n_frequencies : int or "auto"
+        Number of frequencies of a column; with 0 there are no periodic functions.
+    scaled : bool
+        Whether the inputs of the first dense layer are scaled.
+    activation : {"relu", "silu"}
+        Function of the hidden units.
+    """
+
+    n_frequencies: int | str = 0
+    scaled: bool = False
+    activation: str = "relu"
+
+    @classmethod
+    def of(cls, n_frequencies: Any, input_scale: Any, activation: Any) -> Layers:
+        """Return the layers of parameters, which are checked."""
+        return cls(
+            _checked_frequencies(n_frequencies),
+            check_option(input_scale, "input_scale", (True, False)),
+            check_option(activation, "activation", ("relu", "silu")),
+        )
+
+    def input_layer(self, n_features: int) -> InputLayer:
+        """Return the layer in front for `n_features` columns, on which "auto" depends."""
+        n_frequencies = self.n_frequencies
+        if isinstance(n_frequencies, str):
+            n_frequencies = min(_AUTO_FREQUENCIES, _AUTO_WAVES // n_features)
+        return InputLayer(n_frequencies, self.scaled)
+
+
+PLAIN_LAYERS = Layers()
+"""Features go into the first dense layer as they are, and hidden units are rectified linear."""
+
+
+def _checked_frequencies(n_frequencies: Any) -> int | str:
+    """Return the parameter ``n_frequencies``, a count or "auto"."""
+    message = f"`n_frequencies` must be an integer of at least 0 or 'auto', got {n_frequencies!r}."
+    if isinstance(n_frequencies, bool) or not isinstance(n_frequencies, numbers.Integral | str):
+        raise TypeError(message)
+    if isinstance(n_frequencies, str):
+        if n_frequencies != "auto":
+            raise ValueError(message)
+        return "auto"
+    if n_frequencies < 0:
+        raise ValueError(message)
+    return int(n_frequencies)

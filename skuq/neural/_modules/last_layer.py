@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 from skuq._typing import FloatArray
 from skuq.neural._modules.evaluate import blocks_of, to_predict
-from skuq.neural._modules.input_layer import NO_INPUT_LAYER, InputLayer
+from skuq.neural._modules.input_layer import PLAIN_LAYERS, Layers
 from skuq.neural._modules.noise import MIN_NOISE, minimum
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedMLP, StackedModule
@@ -100,23 +100,21 @@ class FeatureArchitecture:
 
     hidden: tuple[int, ...]
     module: Callable[[int, int], Any] | None = None
-    input_layer: InputLayer = NO_INPUT_LAYER
-    activation: str = "relu"
+    layers: Layers = PLAIN_LAYERS
 
     @classmethod
     def of(
         cls,
         hidden: tuple[int, ...],
         module: Callable[[int, int], Any] | None,
-        input_layer: InputLayer = NO_INPUT_LAYER,
-        activation: str = "relu",
+        layers: Layers = PLAIN_LAYERS,
     ) -> Self:
         """Return the architecture of checked parameters; ``module`` is the network before the last layer."""
         if module is not None and not hidden:
             raise ValueError(
                 "`hidden_layer_sizes` must end with the number of features that `module` gives, got ()."
             )
-        return cls(hidden, module, input_layer, activation)
+        return cls(hidden, module, layers)
 
     def __call__(
         self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
@@ -124,9 +122,7 @@ class FeatureArchitecture:
         """Return a module with one member a seed."""
         rngs = [seed.init for seed in seeds]
         if self.module is None:
-            return FeatureMLP(
-                rngs, n_features, self.hidden, n_outputs, dtype, self.input_layer, self.activation
-            )
+            return FeatureMLP(rngs, n_features, self.hidden, n_outputs, dtype, self.layers)
         build = body_of(self.module, self.hidden[-1], n_features, n_outputs)
         return FeatureUserModule(build, rngs, n_features, n_outputs, dtype)
 

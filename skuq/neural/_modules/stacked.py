@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from skuq._typing import FloatArray
-from skuq.neural._modules.input_layer import NO_INPUT_LAYER, InputLayer, InputValues
+from skuq.neural._modules.input_layer import PLAIN_LAYERS, InputValues, Layers
 
 __all__ = ["StackedMLP", "StackedModule", "dense_blocks"]
 
@@ -241,10 +241,8 @@ class StackedMLP(StackedModule):
         Number of outputs k.
     dtype : torch.dtype
         Type of the weights.
-    input_layer : InputLayer, default=NO_INPUT_LAYER
-        What features pass before the first dense layer; nothing by default.
-    activation : {"relu", "silu"}, default="relu"
-        Function of the hidden units.
+    layers : Layers, default=PLAIN_LAYERS
+        What features pass before the first dense layer, and the function of the hidden units.
     """
 
     def __init__(
@@ -254,14 +252,13 @@ class StackedMLP(StackedModule):
         hidden: Sequence[int],
         n_outputs: int,
         dtype: torch.dtype,
-        input_layer: InputLayer = NO_INPUT_LAYER,
-        activation: str = "relu",
+        layers: Layers = PLAIN_LAYERS,
     ) -> None:
-        input_layer = input_layer.for_columns(n_features)
+        input_layer = layers.input_layer(n_features)
         dense = dense_blocks(rngs, input_layer.n_outputs(n_features), hidden, n_outputs)
         super().__init__({**dense, **input_layer.blocks(rngs, n_features)}, dtype)
         self.n_layers = len(hidden) + 1
-        self.input_layer, self.activation = input_layer, activation
+        self.input_layer, self.activation = input_layer, layers.activation
         self._inputs: list[Tensor] = []
         self._sums: list[Tensor] = []
         self._kept: InputValues | None = None

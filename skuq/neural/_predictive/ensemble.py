@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -13,6 +14,7 @@ from skuq.neural._modules.device import read_device
 from skuq.neural._modules.evaluate import member_moments
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.posterior import Moments, Posterior
+from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = [
     "BootstrapPosterior",
@@ -25,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class NetworkPredictions:
-    """Predictions of n rows by M members, in the units of y.
+    """Predictions of n rows by M members.
 
     Attributes
     ----------
@@ -38,6 +40,10 @@ class NetworkPredictions:
     loc: FloatArray
     scale: FloatArray
     used: BoolArray
+
+    def in_units_of(self, unit: float) -> NetworkPredictions:
+        """Return the same predictions divided by ``unit``."""
+        return NetworkPredictions(self.loc / unit, self.scale / unit, self.used)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +81,23 @@ class EnsemblePosterior(Posterior):
     def moments(self, X: FloatArray) -> Moments:
         return self.moments_of(self.predictions(X))
 
+    @property
+    def unit(self) -> float:
+        """A power of two of the size of the standard deviation of y.
+
+        Squares of values in this unit neither overflow nor vanish, and division by it rounds nothing.
+        """
+        return float(np.ldexp(0.5, np.frexp(self.scaler.y_scale)[1]))
+
     def moments_of(self, members: NetworkPredictions) -> Moments:
-        """Return the moments of rows over the members that count for them.
+        """Return the moments of rows over the members that count for them, in the units of y."""
+        unit = self.unit
+        moments = self._moments_in_unit(members.in_units_of(unit))
+        epistemic = None if moments.epistemic is None else unit * moments.epistemic
+        return Moments(unit * moments.mean, epistemic, unit * moments.total)
+
+    def _moments_in_unit(self, members: NetworkPredictions) -> Moments:
+        """Return the moments of predictions in `unit`, in `unit`.
 
         A mean of k members is less certain than that of all M, by a share 1/k - 1/M of the epistemic
         variance.
@@ -96,8 +117,8 @@ class EnsemblePosterior(Posterior):
         The spread of "members" is without noise, and their interval, between two of them, has another
         width than that of a normal distribution of the same variance: it is narrower the fewer they are.
         """
-        members = self.predictions(X, oob_mask)
-        moments = self.moments_of(members)
+        members = self._unseen(X, oob_mask)
+        moments = self._moments_in_unit(members)
         spread = moments.epistemic if self.output == "members" else moments.total
         if spread is None or not spread.min() > 0:
             raise ValueError(
@@ -108,8 +129,12 @@ class EnsemblePosterior(Posterior):
             lower, upper = Empirical(members.loc).interval(self.coverage).T
             width = (upper - lower) / (2 * ndtri((1 + self.coverage) / 2) * members.loc.std(axis=1))
             spread = spread * width
-        z: FloatArray = (y - moments.mean) / spread
+        z: FloatArray = (y / self.unit - moments.mean) / spread
         return z
+
+    def _unseen(self, X: FloatArray, oob_mask: BoolArray) -> NetworkPredictions:
+        """Return the predictions by the members that are not trained on the row, in `unit`."""
+        return self.predictions(X, oob_mask).in_units_of(self.unit)
 
     def distribution(self, X: FloatArray, calibration: Calibration) -> Distribution:
         return self.distribution_of(self.predictions(X), calibration)
@@ -130,7 +155,7 @@ class EnsemblePosterior(Posterior):
 class NetworkPosterior(EnsemblePosterior):
     """One network, which cannot separate epistemic uncertainty from noise."""
 
-    def moments_of(self, members: NetworkPredictions) -> Moments:
+    def _moments_in_unit(self, members: NetworkPredictions) -> Moments:
         return Moments(members.loc[:, 0], None, members.scale[:, 0])
 
 
@@ -153,19 +178,26 @@ class BootstrapPosterior(EnsemblePosterior):
         loc, _ = super().draw(X)
         return loc, np.full(loc.shape, self.noise_std)
 
-    def mean_and_spread(self, members: NetworkPredictions) -> tuple[FloatArray, FloatArray]:
-        """Return mean and epistemic variance of rows."""
-        return bagged_mean_and_spread(members.loc, members.used, self.ci_scale)
-
-    def moments_of(self, members: NetworkPredictions) -> Moments:
-        mean, spread = self.mean_and_spread(members)
-        epistemic = np.sqrt(spread)
-        return Moments(mean, epistemic, np.hypot(epistemic, self.noise_std))
+    def with_noise_of(self, rows: TrainingData, oob_mask: BoolArray) -> Self:
+        """Return the same networks with the noise by equation 9, on rows that members left out."""
+        mean, spread = self._mean_and_spread(self._unseen(rows.X, oob_mask))
+        noise = np.maximum(np.square(rows.y / self.unit - mean) - spread, 0.0)
+        noise_std = self.unit * float(np.sqrt(np.average(noise, weights=rows.sample_weight)))
+        return replace(self, noise_std=noise_std)
 
     def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
-        mean, spread = self.mean_and_spread(self.predictions(X, oob_mask))
-        z: FloatArray = (y - mean) / np.sqrt(spread + self.noise_std**2)
+        mean, spread = self._mean_and_spread(self._unseen(X, oob_mask))
+        z: FloatArray = (y / self.unit - mean) / np.sqrt(spread + (self.noise_std / self.unit) ** 2)
         return z
+
+    def _moments_in_unit(self, members: NetworkPredictions) -> Moments:
+        mean, spread = self._mean_and_spread(members)
+        epistemic = np.sqrt(spread)
+        return Moments(mean, epistemic, np.hypot(epistemic, self.noise_std / self.unit))
+
+    def _mean_and_spread(self, members: NetworkPredictions) -> tuple[FloatArray, FloatArray]:
+        """Return mean and epistemic variance of rows."""
+        return bagged_mean_and_spread(members.loc, members.used, self.ci_scale)
 
 
 def bagged_mean_and_spread(loc: FloatArray, used: BoolArray, ci_scale: str) -> tuple[FloatArray, FloatArray]:

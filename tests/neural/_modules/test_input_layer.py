@@ -20,7 +20,7 @@ from skuq.neural import (
     SWARegressor,
     fit_many,
 )
-from skuq.neural._modules.input_layer import NO_INPUT_LAYER, InputLayer
+from skuq.neural._modules.input_layer import PLAIN_LAYERS, Layers
 from skuq.neural._modules.last_layer import FeatureArchitecture, features_of
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedMLP
@@ -28,6 +28,7 @@ from skuq.neural._modules.stacked import StackedMLP
 F64 = torch.float64
 FRONT = {"n_frequencies": 4, "input_scale": True, "activation": "silu"}
 PLAIN = {"n_frequencies": 0, "input_scale": False, "activation": "relu"}
+COUNT = "`n_frequencies` must be an integer of at least 0 or 'auto'"
 SHORT = {"hidden_layer_sizes": (8,), "max_epochs": 3, "random_state": 0}
 ESTIMATORS = (
     PNNRegressor,
@@ -38,9 +39,9 @@ ESTIMATORS = (
 )
 
 
-def network(layer=NO_INPUT_LAYER, activation="relu", n_members=3, d=2):
+def network(layers=PLAIN_LAYERS, n_members=3, d=2, hidden=(5, 4)):
     rngs = [seed.init for seed in MemberSeed.spawn(0, n_members)]
-    return StackedMLP(rngs, d, (5, 4), 2, F64, layer, activation)
+    return StackedMLP(rngs, d, hidden, 2, F64, layers)
 
 
 def rows(n=7, d=2):
@@ -48,7 +49,7 @@ def rows(n=7, d=2):
 
 
 def test_outputs_are_those_of_the_formula():
-    module, x = network(InputLayer(3, True), "silu"), rows()
+    module, x = network(Layers(3, True, "silu")), rows()
     with torch.no_grad():  # other scales than those of the start, which are all 1
         scale = module.weights["scale"]
         scale.mul_(torch.rand(scale.shape, dtype=F64, generator=torch.Generator().manual_seed(1)))
@@ -71,7 +72,7 @@ def test_outputs_are_those_of_the_formula():
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "silu"])
 def test_gradients_are_those_of_autograd(n_frequencies, scaled, activation):
-    module, x = network(InputLayer(n_frequencies, scaled), activation), rows()
+    module, x = network(Layers(n_frequencies, scaled, activation)), rows()
     (expected,) = torch.autograd.grad(module(x).square().sum(), module.flat)
     module.begin_training()
     for _ in range(2):  # the second time in memory that is used again
@@ -81,31 +82,42 @@ def test_gradients_are_those_of_autograd(n_frequencies, scaled, activation):
         torch.testing.assert_close(module.flat.grad, expected)
 
 
-def test_members_are_the_same_in_any_company():
-    layer, x = InputLayer(3, True), rows()
-    many, few = network(layer, "silu", 5)(x), network(layer, "silu", 2)(x)
+def test_members_are_the_same_whatever_the_number_of_members():
+    layers, x = Layers(3, True, "silu"), rows()
+    many, few = network(layers, 5)(x), network(layers, 2)(x)
     torch.testing.assert_close(many[:, :2], few)
     assert not torch.equal(many[:, 0], many[:, 1])
 
 
-def test_a_network_begins_nearly_as_a_plain_one():
-    weights = network(InputLayer(8, True), d=50).weights
-    assert torch.equal(6 * weights["scale"], torch.ones(3, 200, 1, dtype=F64))
+def test_periodic_parts_are_small_at_the_start():
+    module, x = network(Layers(8, True, "silu"), d=10, hidden=(64, 64)), rows(200, 10)
+    weights = module.weights
+    assert torch.equal(6 * weights["scale"], torch.ones(3, 40, 1, dtype=F64))
     assert weights["frequency"].std().item() == pytest.approx(0.1, rel=0.1)
     assert weights["combination"].abs().max().item() <= 0.1 / 8**0.5
-    plain, alone = network().weights, network(NO_INPUT_LAYER, "silu").weights
+    # the bound of the first weights is that of four inputs a column: half that of a plain network
+    plain = network(d=10, hidden=(64, 64)).weights["weight_0"].abs().max().item()
+    assert weights["weight_0"].abs().max().item() == pytest.approx(plain / 2, rel=0.01)
+    with torch.no_grad():
+        outputs = module(x)
+        weights["combination"].zero_()
+        periodic_part = outputs - module(x)
+    assert 0 < periodic_part.std(dim=0).mean() < 0.1 * outputs.std(dim=0).mean()
+
+
+def test_nothing_but_frequencies_changes_the_draws_of_a_member():
+    plain = network().weights
     assert set(plain) == {f"{part}_{k}" for part in ("weight", "bias") for k in range(3)}
-    for name, value in network(InputLayer(0, True)).weights.items():
-        if name != "scale":  # nothing else is drawn from a member's generator before the dense layers
-            assert torch.equal(value, plain[name])
-            assert torch.equal(value, alone[name])
+    for layers in (Layers(0, True), Layers(0, False, "silu"), Layers(0, True, "silu")):
+        for name, value in network(layers).weights.items():
+            assert name == "scale" or torch.equal(value, plain[name])
 
 
 def test_wide_tables_have_fewer_frequencies_for_each_column():
-    automatic = InputLayer.of("auto", True)
+    automatic = Layers.of("auto", True, "silu")
     n_columns = (1, 32, 33, 81, 256, 257)
-    assert [automatic.for_columns(d).n_frequencies for d in n_columns] == [8, 8, 7, 3, 1, 0]
-    n_inputs = [automatic.for_columns(d).n_outputs(d) for d in n_columns]
+    assert [automatic.input_layer(d).n_frequencies for d in n_columns] == [8, 8, 7, 3, 1, 0]
+    n_inputs = [automatic.input_layer(d).n_outputs(d) for d in n_columns]
     assert n_inputs == [4, 128, 132, 324, 512, 257]  # more combinations than frequencies would be redundant
     assert "frequency" not in network(automatic, d=300).weights
     assert network(automatic, d=50).weights["frequency"].shape == (3, 50, 5, 1)
@@ -113,7 +125,7 @@ def test_wide_tables_have_fewer_frequencies_for_each_column():
 
 def test_features_of_the_last_layer_have_passed_the_layer_in_front():
     x = rows().numpy()
-    architecture = FeatureArchitecture.of((5, 4), None, InputLayer(3, True), "silu")
+    architecture = FeatureArchitecture.of((5, 4), None, Layers(3, True, "silu"))
     module = architecture(MemberSeed.spawn(0, 1), 2, 1, F64)
     features = features_of(module, x, torch.device("cpu"))
     last = [module.weights[name][0].detach().numpy() for name in ("weight_2", "bias_2")]
@@ -160,14 +172,19 @@ def test_few_of_many_columns_are_found():
         model = DeepEnsembleRegressor(5, **layers, max_epochs=80, random_state=0).fit(X[:500], y[:500])
         error[name] = np.sqrt(np.mean((model.predict(X[500:]) - y[500:]) ** 2))
     assert error["default"] < 0.6 * error["plain"]
+    scale = np.abs(6 * model.net_.module_.weights["scale"].detach().numpy()).mean(axis=(0, 2))
+    of_columns = scale[:20], scale[20:].reshape(20, 3).mean(axis=1)  # and of their periodic functions
+    assert all(scales[:2].mean() > 1.5 * scales[2:].mean() for scales in of_columns)
 
 
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
-        ({"n_frequencies": -1}, ValueError, "`n_frequencies` must be at least 0, got -1"),
-        ({"n_frequencies": 1.5}, TypeError, "`n_frequencies` must be an integer, got 1.5"),
-        ({"n_frequencies": "many"}, ValueError, "`n_frequencies` must be one of 'auto', got 'many'"),
+        ({"n_frequencies": -1}, ValueError, f"{COUNT}, got -1"),
+        ({"n_frequencies": "many"}, ValueError, f"{COUNT}, got 'many'"),
+        ({"n_frequencies": 1.5}, TypeError, f"{COUNT}, got 1.5"),
+        ({"n_frequencies": None}, TypeError, f"{COUNT}, got None"),
+        ({"n_frequencies": True}, TypeError, f"{COUNT}, got True"),
         ({"input_scale": "yes"}, ValueError, "`input_scale` must be one of True, False, got 'yes'"),
         ({"activation": "tanh"}, ValueError, "`activation` must be one of 'relu', 'silu', got 'tanh'"),
     ],
