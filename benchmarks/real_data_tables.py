@@ -95,19 +95,20 @@ def evaluate(method: Method, name: str, seed: int, most: int) -> dict[str, Any]:
 def table(results: pd.DataFrame) -> pd.DataFrame:
     """Return CRPS relative to that of the first of `METHODS` with results, and means of all columns.
 
-    Ratios are of the same splits. Means are over what all methods have in common.
+    Ratios and means are over the splits that a method shares with the first, whose number is below.
     """
-    names = [method.name for method in METHODS if method.name in set(results["method"])]
+    order = {method.name: number for number, method in enumerate(METHODS)}
+    names = sorted(results["method"].unique(), key=lambda name: order.get(name, len(order)))
     columns = {
         column: results.pivot_table(index=["set", "seed"], columns="method", values=column, sort=False)[names]
         for column in ("crps", "coverage", "seconds")
     }
     logs = np.log(columns["crps"].div(columns["crps"][names[0]], axis=0))
     ratios = np.exp(logs.groupby("set", sort=False).mean())
-    common = logs.dropna().index
-    ratios.loc["geometric mean"] = np.exp(logs.loc[common].groupby("set").mean().mean())
+    ratios.loc["geometric mean"] = np.exp(np.log(ratios).mean())
     for column in ("coverage", "seconds"):
-        ratios.loc[f"mean {column}"] = columns[column].loc[common].mean()
+        ratios.loc[f"mean {column}"] = columns[column].where(logs.notna()).mean()
+    ratios.loc["splits"] = logs.notna().sum()
     return ratios
 
 

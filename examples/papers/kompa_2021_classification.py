@@ -10,7 +10,7 @@ The predictions that the paper evaluates are those of Ovadia et al. (2019) by co
 here perceptrons are trained, and LeNet with --lenet.
 
     python kompa_2021_classification.py --out small.jsonl          # 10 000 images: minutes
-    python kompa_2021_classification.py --full --out full.jsonl    # 50 000 images, five runs: an hour or two
+    python kompa_2021_classification.py --full --out full.jsonl    # 50 000 images, five runs: under an hour
     python kompa_2021_classification.py --lenet --out lenet.jsonl  # 10 000 images, on a GPU 50 000
 
 A run with --out can be interrupted and resumed; --rst prints the tables of the documentation, --plot draws.

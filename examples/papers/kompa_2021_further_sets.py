@@ -37,6 +37,15 @@ OTHERS = (
 )
 COVERAGES = (0.5, 0.8, 0.9, 0.95, 0.99)
 
+PLAIN = {
+    "n_frequencies": 0,
+    "input_scale": False,
+    "activation": "relu",
+    "learning_rate": 3e-3,
+    "batch_size": 32,
+}
+"""Settings of the ensembles of the page: plain layers, once the default."""
+
 
 def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return features, categories by number, and target."""
@@ -55,7 +64,7 @@ def measure(X: np.ndarray, y: np.ndarray, n_splits: int) -> list[dict[str, float
     for seed in range(n_splits):
         order = rng.choice(len(y), len(y), replace=False)
         train, test = order[:n_train], order[n_train:]
-        model = DeepEnsembleRegressor(calibration_coverage=0.95, random_state=seed)
+        model = DeepEnsembleRegressor(calibration_coverage=0.95, **PLAIN, random_state=seed)
         dist = model.fit(X[train], y[train]).predict_dist(X[test])
         row = {f"{p:.0%}": prediction_interval_coverage(y[test], dist.interval(p)) for p in COVERAGES}
         unit = y[train].std()

@@ -48,14 +48,14 @@ def default_estimators(
 
     Notes
     -----
-    None takes words. The networks do not take missing values either, the others do: a pool of all fails once
-    the networks are fitted, and ``MixtureRegressor(estimators).set_params(deep_ensemble="drop")`` leaves them
-    out.
+    None accepts strings. The networks do not accept missing values either, the others do: a pool of all fails
+    once the networks are fitted, and ``MixtureRegressor(estimators).set_params(deep_ensemble="drop")`` leaves
+    them out.
 
     "boosting" does not separate epistemic from aleatoric uncertainty, "forest" and "deep_ensemble" with their
     default parameters do. ``predict_dist(X).epistemic()`` of a pool with the default weights therefore raises
     `~skuq.exceptions.NoDecompositionError` unless the weight of boosting is 0; with
-    ``set_params(boosting="drop")`` it exists.
+    ``set_params(boosting="drop")`` and without a recalibrator the two parts are available.
 
     The module of the networks, and with it torch, is imported by the call.
 

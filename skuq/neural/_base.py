@@ -109,7 +109,7 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
         return MLPArchitecture(self._hidden_sizes(), check_module(self.module), self._layers())
 
     def _layers(self) -> Layers:
-        """Return what the layers are besides their sizes, from checked parameters: plain ones."""
+        """Return the settings of the layers other than their sizes, from checked parameters: plain ones."""
         return PLAIN_LAYERS
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:

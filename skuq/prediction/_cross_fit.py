@@ -34,7 +34,16 @@ from skuq.prediction._failures import located, place_of
 from skuq.prediction._resolve import predict_dist
 from skuq.prediction._wrapped import fit_wrapped
 
-__all__ = ["CrossFit", "cross_fit", "fold_masks", "has_random_folds", "resolve_cv", "row_order", "split_rows"]
+__all__ = [
+    "CrossFit",
+    "cross_fit",
+    "fold_masks",
+    "has_random_folds",
+    "other_rows_masks",
+    "resolve_cv",
+    "row_order",
+    "split_rows",
+]
 
 Split = tuple[IntArray, IntArray]
 
@@ -98,6 +107,15 @@ def fold_masks(test_rows: Sequence[IntArray], at_least: int = 1) -> list[BoolArr
         raise ValueError(f"`fit_transform` needs at least {at_least} folds, got one from `cv`.")
     fold = np.repeat(np.arange(len(test_rows)), [len(rows) for rows in test_rows])
     return [fold == k for k in range(len(test_rows))]
+
+
+def other_rows_masks(test_rows: Sequence[IntArray]) -> list[BoolArray]:
+    """Return for each fold which of all tested rows, in the order of the folds, are not among its own.
+
+    By repeated splitters a row is tested in several folds; none of its forecasts is one of another row.
+    """
+    rows = np.concatenate(list(test_rows))
+    return [~np.isin(rows, own) for own in test_rows]
 
 
 def has_random_folds(cv: Any) -> bool:

@@ -469,5 +469,5 @@ def test_where_many_targets_are_zero_quantiles_by_boosting_are_better_than_one_s
     one_shape = ResidualRegressor(boosting, random_state=0).fit(X[:1000], y[:1000]).predict_dist(X[1000:])
     quantiles = MultiQuantileRegressor(boosting.set_params(loss="quantile", quantile=0.5), random_state=0)
     quantiles = quantiles.fit(X[:1000], y[:1000]).predict_dist(X[1000:])
-    assert crps_loss(y[1000:], quantiles) < 0.9 * crps_loss(y[1000:], one_shape)
+    assert crps_loss(y[1000:], quantiles) < 0.95 * crps_loss(y[1000:], one_shape)
     assert quantiles.std().mean() < 0.6 * one_shape.std().mean()

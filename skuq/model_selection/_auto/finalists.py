@@ -18,7 +18,7 @@ from skuq.distributions import Distribution, concat
 from skuq.model_selection._auto.budget import clock
 from skuq.model_selection._auto.evaluation import Evaluator
 from skuq.model_selection._auto.trial import Summary, Trial, summarise
-from skuq.prediction._cross_fit import fold_masks
+from skuq.prediction._cross_fit import fold_masks, other_rows_masks
 from skuq.regressors import MixtureRegressor
 from skuq.regressors._pool.criterion import COMBINATIONS
 from skuq.regressors._recalibrated import fit_recalibrator
@@ -54,9 +54,9 @@ class TestedRows:
     @classmethod
     def of(cls, evaluator: Evaluator) -> Self:
         folds = evaluator.test_rows
-        # a single fold has no others to fit weights and recalibrators to
-        masks = fold_masks(folds if len(folds) > 1 else np.array_split(folds[0], 2))
-        return cls(np.concatenate(folds), masks, [~inside for inside in masks])
+        if len(folds) == 1:  # which has no others to fit weights and recalibrators to
+            folds = np.array_split(folds[0], 2)
+        return cls(np.concatenate(folds), fold_masks(folds), other_rows_masks(folds))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ def _recalibrated(
 def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: TestedRows) -> Forecasts:
     """Return the members of a pool with their weights, and its forecasts."""
     data, rows = evaluator.data, folds.rows
-    repetitions = data.repetitions[rows]
+    repetitions = data.repetitions[rows] / np.bincount(rows)[rows]  # a row tested several times counts once
     forecasts = [dist for _, _, dist, _ in entries]
     some = np.zeros(len(rows), dtype=bool)
     some[np.random.RandomState(evaluator.seed).permutation(len(rows))[:WEIGHT_ROWS]] = True

@@ -180,7 +180,7 @@ class InputLayer:
 
 @dataclass(frozen=True)
 class Layers:
-    """What the layers of a network are, besides their sizes; plain ones by default.
+    """Settings of the layers of a network other than their sizes; plain ones by default.
 
     Attributes
     ----------

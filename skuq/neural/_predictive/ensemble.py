@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class NetworkPredictions:
-    """Predictions of n rows by M members.
+    """Predictions of n rows by M members, in the units of y unless `in_units_of` divided them.
 
     Attributes
     ----------
@@ -83,11 +83,12 @@ class EnsemblePosterior(Posterior):
 
     @property
     def unit(self) -> float:
-        """A power of two of the size of the standard deviation of y.
+        """A power of two of the size of the standard deviation of y, 1 where that is 0.
 
         Squares of values in this unit neither overflow nor vanish, and division by it rounds nothing.
         """
-        return float(np.ldexp(0.5, np.frexp(self.scaler.y_scale)[1]))
+        y_scale = self.scaler.y_scale
+        return float(np.ldexp(0.5, np.frexp(y_scale)[1])) if y_scale > 0 else 1.0
 
     def moments_of(self, members: NetworkPredictions) -> Moments:
         """Return the moments of rows over the members that count for them, in the units of y."""
@@ -117,7 +118,7 @@ class EnsemblePosterior(Posterior):
         The spread of "members" is without noise, and their interval, between two of them, has another
         width than that of a normal distribution of the same variance: it is narrower the fewer they are.
         """
-        members = self._unseen(X, oob_mask)
+        members = self._out_of_bag(X, oob_mask)
         moments = self._moments_in_unit(members)
         spread = moments.epistemic if self.output == "members" else moments.total
         if spread is None or not spread.min() > 0:
@@ -132,7 +133,7 @@ class EnsemblePosterior(Posterior):
         z: FloatArray = (y / self.unit - moments.mean) / spread
         return z
 
-    def _unseen(self, X: FloatArray, oob_mask: BoolArray) -> NetworkPredictions:
+    def _out_of_bag(self, X: FloatArray, oob_mask: BoolArray) -> NetworkPredictions:
         """Return the predictions by the members that are not trained on the row, in `unit`."""
         return self.predictions(X, oob_mask).in_units_of(self.unit)
 
@@ -180,13 +181,13 @@ class BootstrapPosterior(EnsemblePosterior):
 
     def with_noise_of(self, rows: TrainingData, oob_mask: BoolArray) -> Self:
         """Return the same networks with the noise by equation 9, on rows that members left out."""
-        mean, spread = self._mean_and_spread(self._unseen(rows.X, oob_mask))
+        mean, spread = self._mean_and_spread(self._out_of_bag(rows.X, oob_mask))
         noise = np.maximum(np.square(rows.y / self.unit - mean) - spread, 0.0)
         noise_std = self.unit * float(np.sqrt(np.average(noise, weights=rows.sample_weight)))
         return replace(self, noise_std=noise_std)
 
     def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
-        mean, spread = self._mean_and_spread(self._unseen(X, oob_mask))
+        mean, spread = self._mean_and_spread(self._out_of_bag(X, oob_mask))
         z: FloatArray = (y / self.unit - mean) / np.sqrt(spread + (self.noise_std / self.unit) ** 2)
         return z
 

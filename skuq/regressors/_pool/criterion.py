@@ -14,10 +14,10 @@ positive-part rule of James and Stein on what they gain over them:
     w = e + max(0, 1 - (standard error of the gain / gain)^2) (w_least - e).
 
 With one free weight that is 1 - 4 / z^2 for an optimum z standard errors from equal weights, so that within
-two standard errors weights stay equal; of a member that is clearly worse next to nothing is left. A few rows
-for which a member is far off may make up both the gain and its standard error, whose ratio is then about 1
-although the member is worse on all other rows, too. The rule is therefore applied twice, once to gains that
-are clipped, and the smaller pull holds.
+two standard errors this rule leaves weights equal; of a member that is clearly worse next to nothing is left.
+A few rows for which a member is far off may make up both the gain and its standard error, whose ratio is then
+about 1 although the member is worse on all other rows, too. The rule is therefore applied twice, the second
+time to clipped gains, and the smaller pull holds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LEVELS = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
 """Levels whose pinball losses stand for the CRPS of an average of quantiles."""
 
 _UNCLIPPED = 0.98
-"""Share of the rows whose gains are not clipped."""
+"""Share of the rows whose gains are not clipped; of fewer than 75 rows, all but one."""
 
 _TAIL = np.array([1e-6, 1e-5, 1e-4, 5e-4, 1e-3, 2.5e-3, 5e-3])
 _GRID = np.concatenate([_TAIL, np.linspace(0.01, 0.99, 99), 1 - _TAIL[::-1]])
@@ -103,7 +103,9 @@ class Pool(ABC):
 
 def _certain_share(gains: FloatArray, repetitions: FloatArray) -> float:
     """Return the share in [0, 1] of the way from equal weights to those of least CRPS, by its gains."""
-    bound = np.quantile(np.abs(gains), _UNCLIPPED, weights=repetitions, method="inverted_cdf")
+    # halfway between ranks, and not quite at one: sums of fractional repetitions are rounded
+    level = max(min(_UNCLIPPED - 1e-9, 1 - 1.5 / float(repetitions.sum())), 0.0)
+    bound = np.quantile(np.abs(gains), level, weights=repetitions, method="inverted_cdf")
     shares = [0.0]
     for values in (gains, np.clip(gains, -bound, bound)):
         gain, error = mean_and_error(values, repetitions)
