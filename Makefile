@@ -48,7 +48,7 @@ help:
 	@echo "make format        put the code into that style"
 	@echo "make docs          build the documentation in docs/_build/html"
 	@echo "make bench         measure skuq beside its peers and print one table"
-	@echo "make bench-tables  measure networks beside RealMLP and TabM on real data, in an hour"
+	@echo "make bench-tables  measure networks beside RealMLP and TabM on real data, in two hours"
 	@echo "make release-check build what would be released, install it and run the quick start of the README"
 	@echo "make clean         remove what these commands wrote, but not the environments"
 

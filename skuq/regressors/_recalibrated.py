@@ -42,7 +42,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         Cloned. None takes `StdScalingRecalibrator`; for quantile models use `QuantileShiftRecalibrator`.
     cv : int, splitter or iterable of (train, test), default=5
         Folds that give the calibration pairs; any splitter, time-ordered or repeated ones too. An
-        int k is ``KFold(k, shuffle=True)``.
+        int k is ``KFold(k, shuffle=True)``. A row that is tested several times is as many pairs, which are
+        not independent: the guarantee of `ConformalRecalibrator` then does not hold exactly.
     ensemble : bool, default=False
         False fits one model on all rows and one recalibrator on the pairs of all folds. True keeps the
         model of each fold, calibrates it on its test rows, and predicts the mixture.
