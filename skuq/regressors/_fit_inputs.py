@@ -79,6 +79,10 @@ class TrainingData:
         """Number of observations that each row stands for, shape (n,)."""
         return np.ones(len(self)) if self.sample_weight is None else self.sample_weight
 
+    def repetitions_of(self, rows: IntArray) -> FloatArray:
+        """Return the repetitions of tested rows; one that is tested several times counts once in all."""
+        return self.repetitions[rows] / np.bincount(rows)[rows]
+
     @property
     def target(self) -> Any:
         """What the wrapped estimator's ``fit`` is given as y."""

@@ -350,9 +350,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         rows = np.concatenate(tests)
         effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
         forecasts = self._fit_members(folds, seeds, data, progress)
-        times = np.bincount(rows, minlength=len(data))  # a row that is tested several times counts once
-        repetitions = data.repetitions[rows] / times[rows]
-        pool = COMBINATIONS[self.combine].of(forecasts, data.y[rows], repetitions)
+        pool = COMBINATIONS[self.combine].of(forecasts, data.y[rows], data.repetitions_of(rows))
         everything = np.ones(len(rows), dtype=bool)
         masks = fold_masks(tests)
         given = self._given_weights()

@@ -151,8 +151,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     row's neighbours, whose mean models are trained on that row's own error: around fully grown trees in one
     dimension, 90 % intervals would cover 73 %. The default model averages over many rows.
 
-    One shape for all rows does not hold where many targets share one value, as amounts of rain or of claims
-    do that are mostly 0. Around gradient boosting, on simulated targets of which three quarters are 0, the
+    One shape for all rows does not hold where many targets share one value, such as amounts of rain, most of
+    which are 0. Around gradient boosting, on simulated targets of which three quarters are 0, the
     CRPS was 1.1 to 1.3 times that of `MultiQuantileRegressor`, and the mean standard deviation about three
     times as large. For random forests prefer `ForestDistributionRegressor` there.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 for package in ("torch", "skorch"):
@@ -29,6 +30,21 @@ def test_one_set_runs_and_is_not_run_twice(study, shared_data, tmp_path, capsys,
     printed = capsys.readouterr().out
     assert printed.startswith(".. list-table::")
     assert "    * - servo\n      - 2\n" in printed
+
+
+def test_layers_are_plain_as_the_settings_chosen_on_other_data_sets_had_them(study, monkeypatch):
+    trained, regressor = [], study.DeepEnsembleRegressor
+
+    def ensemble(**params):
+        trained.append(params)
+        return regressor(**params | {"n_estimators": 5, "max_epochs": 1})
+
+    monkeypatch.setattr(study, "DeepEnsembleRegressor", ensemble)
+    rng = np.random.default_rng(0)
+    study.measure(rng.normal(size=(100, 2)), rng.normal(size=100), 1)
+    assert [(one["n_frequencies"], one["input_scale"], one["activation"]) for one in trained] == [
+        (0, False, "relu")
+    ]
 
 
 def test_bad_arguments_say_what_is_wrong(study, tmp_path, capsys):

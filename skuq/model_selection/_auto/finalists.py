@@ -163,7 +163,7 @@ def _recalibrated(
 def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: TestedRows) -> Forecasts:
     """Return the members of a pool with their weights, and its forecasts."""
     data, rows = evaluator.data, folds.rows
-    repetitions = data.repetitions[rows] / np.bincount(rows)[rows]  # a row tested several times counts once
+    repetitions = data.repetitions_of(rows)
     forecasts = [dist for _, _, dist, _ in entries]
     some = np.zeros(len(rows), dtype=bool)
     some[np.random.RandomState(evaluator.seed).permutation(len(rows))[:WEIGHT_ROWS]] = True
