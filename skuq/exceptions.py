@@ -11,6 +11,7 @@
     SkuqWarning                 (UserWarning)
     ├── SmallSampleWarning                        too few rows for the number to mean much
     ├── ConstraintWarning                         no candidate satisfies every constraint
+    ├── FoldMismatchWarning                       the refit differs from the models of the folds
     └── InconsistentVersionWarning                the estimator was pickled by another version of skuq
 """
 
@@ -18,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 __all__ = [
     "ConstraintWarning",
+    "FoldMismatchWarning",
     "InconsistentVersionWarning",
     "NoDecompositionError",
     "NoDensityError",
@@ -101,6 +103,14 @@ class SmallSampleWarning(SkuqWarning):
 
 class ConstraintWarning(SkuqWarning):
     """No candidate of a search satisfies every constraint."""
+
+
+class FoldMismatchWarning(SkuqWarning):
+    """The model fitted to all rows differs too much from the models of the folds.
+
+    Errors are measured on the folds' models, so they say little about the model that predicts. A cause is
+    an estimator that stops early on one set of rows and not on another.
+    """
 
 
 class InconsistentVersionWarning(SkuqWarning):

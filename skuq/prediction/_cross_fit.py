@@ -32,6 +32,7 @@ from skuq._validation import check_integer, check_random_state
 from skuq.distributions import Distribution, concat
 from skuq.prediction._failures import located, place_of
 from skuq.prediction._resolve import predict_dist
+from skuq.prediction._row_sets import row_mask
 from skuq.prediction._wrapped import fit_wrapped
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "cross_fit",
     "fold_masks",
     "has_random_folds",
+    "is_partition",
     "other_rows_masks",
     "resolve_cv",
     "row_order",
@@ -60,11 +62,14 @@ class CrossFit:
         The rows that each clone is not trained on and predicts.
     predictions : tuple
         What it predicts for them: a Distribution, or a 1-D array of point predictions.
+    train_rows : tuple of ndarray
+        The rows that each clone is trained on.
     """
 
     estimators: tuple[Any, ...]
     test_rows: tuple[IntArray, ...]
     predictions: tuple[Any, ...]
+    train_rows: tuple[IntArray, ...]
 
     def tested(self) -> tuple[IntArray, Any]:
         """Return the tested rows and their predictions, concatenated in the order of the folds.
@@ -72,6 +77,10 @@ class CrossFit:
         A row may come several times or not at all, as the splitter has it.
         """
         return np.concatenate(self.test_rows), _concatenate(self.predictions)
+
+    def is_partition(self, n: int) -> bool:
+        """Return whether each of the ``n`` rows is tested exactly once."""
+        return is_partition(self.test_rows, n)
 
     def in_row_order(self, n: int) -> Any:
         """Return one prediction for each of the ``n`` rows, in row order.
@@ -83,6 +92,12 @@ class CrossFit:
         """
         rows, prediction = self.tested()
         return prediction[row_order(rows, n)]
+
+
+def is_partition(test_rows: Sequence[IntArray], n: int) -> bool:
+    """Return whether each of n rows is tested exactly once."""
+    tested = np.concatenate(list(test_rows))
+    return len(tested) == n and bool(row_mask(tested, n).all())
 
 
 def row_order(rows: IntArray, n: int) -> IntArray:
@@ -208,7 +223,8 @@ def cross_fit(
         predictions.append(prediction)
         if on_fold is not None:
             on_fold(fold)
-    return CrossFit(tuple(estimators), tuple(test for _, test in splits), tuple(predictions))
+    train_rows, test_rows = zip(*splits, strict=True)
+    return CrossFit(tuple(estimators), test_rows, tuple(predictions), train_rows)
 
 
 def split_rows(splitter: Any, X: Any, y: Any, groups: Any) -> list[Split]:

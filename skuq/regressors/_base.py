@@ -14,8 +14,9 @@ from skuq._validation import DEFAULT_COVERAGE, check_new
 from skuq._versioned import VersionedMixin
 from skuq.distributions import Distribution
 from skuq.distributions._transformer import DistributionTransformerMixin
-from skuq.prediction._cross_fit import cross_fit, resolve_cv
+from skuq.prediction._cross_fit import CrossFit, cross_fit, resolve_cv
 from skuq.prediction._fit_metadata import router_for
+from skuq.prediction._refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
 from skuq.regressors._fit_inputs import TrainingData, read_training
 from skuq.regressors._progress import Progress
 
@@ -78,8 +79,13 @@ class BaseUncertaintyRegressor(
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         """Fit, and return the distributions of the training rows by models that are not trained on them."""
-        dist = self._out_of_fold(data, progress)
+        folds = self._cross_fit(data, progress)
+        dist: Distribution = folds.in_row_order(len(data))
         self._fit(data, progress)
+        warn_of_mismatch(
+            find_mismatch(self, folds, data.X, predict_quartiles),
+            "`fit_transform` returns distributions of the latter, and the former predicts",
+        )
         return dist
 
     def _routes_weight(self) -> bool:
@@ -169,9 +175,9 @@ class BaseUncertaintyRegressor(
             self, X, y, sample_weight, fit_params, caller, route_weight=self._routes_weight()
         )
 
-    def _out_of_fold(self, data: TrainingData, progress: Progress) -> Distribution:
-        """Return out-of-fold distributions from refitted clones of this regressor, in row order."""
-        result = cross_fit(
+    def _cross_fit(self, data: TrainingData, progress: Progress) -> CrossFit:
+        """Return clones of this regressor fitted on folds, with their out-of-fold distributions."""
+        return cross_fit(
             self._fold_estimator(),
             data.X,
             data.target,
@@ -182,8 +188,6 @@ class BaseUncertaintyRegressor(
             verbose=getattr(self, "verbose", 0),
             on_fold=progress.reporter("fold"),
         )
-        dist: Distribution = result.in_row_order(len(data))
-        return dist
 
     def _fold_estimator(self) -> Any:
         """Return the estimator that is refitted on each fold; its own progress is not reported."""

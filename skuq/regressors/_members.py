@@ -20,6 +20,7 @@ from skuq.prediction._failures import located, place_of
 from skuq.prediction._point import point_predict
 from skuq.prediction._random import MAX_SEED, seed_everything
 from skuq.prediction._row_sets import rows_outside
+from skuq.prediction._target_units import in_target_units
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._fit_inputs import TrainingData
 
@@ -84,6 +85,7 @@ def fit_members(
     to: the bootstrap of the repeated rows.
     """
     n_draws = round(effective_rows(data.sample_weight, len(data)))
+    estimator = in_target_units(estimator, data.y)
     tasks = (
         delayed(_fit_member)(
             clone(estimator), data, int(seed), n_draws, place_of("member", member, len(seeds))

@@ -16,6 +16,7 @@ from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._cross_fit import CrossFit, cross_fit, fold_masks, resolve_cv, split_rows
 from skuq.prediction._point import point_predict
 from skuq.prediction._random import MAX_SEED, seeded_clone
+from skuq.prediction._refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
@@ -149,16 +150,24 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             verbose=self.verbose,
             on_fold=progress.reporter("fold"),
         )
-        if self.ensemble:
+        if self.ensemble or not self._refit(estimator, data, folds, progress):
             self.estimators_ = list(folds.estimators)
             parts = zip(folds.predictions, folds.test_rows, strict=True)
             self.recalibrators_ = [self._calibrate(dist, data, rows) for dist, rows in parts]
-            return folds
+        return folds
+
+    def _refit(self, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress) -> bool:
+        """Fit one model to all rows; return whether the recalibrator of the folds' models applies to it."""
         rows, dist = folds.tested()
         self.recalibrators_ = [self._calibrate(dist, data, rows)]
         with progress.task("model", estimator):
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
-        return folds
+        mismatch = find_mismatch(self.estimators_[0], folds, data.X, predict_quartiles)
+        if not folds.is_partition(len(data)):  # models of early rows alone are no better
+            warn_of_mismatch(mismatch, "the former predicts")
+            return True
+        warn_of_mismatch(mismatch, "the mixture of the latter predicts, as with ensemble=True")
+        return mismatch is None
 
     def _check_estimator(self) -> None:
         check_option(self.ensemble, "ensemble", (True, False))
@@ -183,8 +192,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         """Do so, and divide the rows into folds, each of which the others can recalibrate."""
         dist = self._fit_frozen(data, progress)
         splitter = resolve_cv(self.cv, self.random_state)
-        tests = tuple(test for _, test in split_rows(splitter, data.X, data.y, data.groups))
-        return CrossFit((self.estimator,) * len(tests), tests, tuple(dist[test] for test in tests))
+        trains, tests = zip(*split_rows(splitter, data.X, data.y, data.groups), strict=True)
+        return CrossFit((self.estimator,) * len(tests), tests, tuple(dist[test] for test in tests), trains)
 
     def _calibrate(self, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
         """Return a recalibrator fitted on predictions for the given rows."""

@@ -6,27 +6,32 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.special import gammaln
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold
 
 from skuq._sklearn_compat import is_pairwise
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_option, check_random_state, effective_rows
 from skuq.distributions import Distribution, Normal, StudentT
-from skuq.prediction._cross_fit import CrossFit, cross_fit, resolve_cv, split_rows
+from skuq.prediction._cross_fit import CrossFit, cross_fit, is_partition, resolve_cv, split_rows
 from skuq.prediction._failures import located
 from skuq.prediction._fit_metadata import weights_for
 from skuq.prediction._point import point_predict
 from skuq.prediction._random import MAX_SEED, seeded_clone
+from skuq.prediction._refit_check import find_mismatch, warn_of_mismatch
+from skuq.prediction._row_sets import columns_of_rows
+from skuq.prediction._target_units import in_target_units
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._fold_groups import (
     Folds,
-    averaging_weight,
+    averaging_factor,
     fit_fold_groups,
-    is_partition,
+    halves_of_folds,
     learning_curve_factor,
+    pairs_of_folds,
     trained_on_by_all,
 )
 from skuq.regressors._log_scale_regressor import (
@@ -45,8 +50,11 @@ from skuq.regressors._scale_model import (
 
 __all__ = ["ResidualRegressor"]
 
-FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 5}
+FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 """Number of folds where ``cv`` is None."""
+
+MOST_AVERAGED = 20
+"""Number of folds up to which the location is by default the mean of their models."""
 
 _DF_GRID = (3.0, 4.0, 6.0, 9.0, 15.0, 30.0, 100.0)
 """From the heaviest tail with a finite variance to one that is Gaussian for all purposes."""
@@ -79,10 +87,18 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         out of fold. Their columns are those of X, categories as integers, and the point prediction; where X
         is sparse, text or images, the point prediction alone.
     effort : {"low", "standard", "high"}, default="standard"
-        Amount of computation. "low" has 3 folds, "standard" 5. "high" has 5, and also fits a model without
-        each pair of folds (with more than five folds, only of those at most two apart in a circle): with
-        these, the location becomes a weighted mean of the model's own prediction and the average of the
-        folds' models, as far as that is more accurate out of fold.
+        Amount of computation: 3, 5 or 10 folds where ``cv`` is None.
+    location : {"auto", "folds", "refit"}, default="auto"
+        Model of the location.
+
+        - "folds": the mean of the folds' models. The errors of these models are known, and their mean is
+          more accurate than one of them. ``cv`` must test every row once. A prediction costs one call per
+          fold.
+        - "refit": one model, fitted to all rows. If its predictions differ from the folds' models far more
+          than these differ from each other, as after early stopping, the mean of the folds' models takes
+          its place with a FoldMismatchWarning; in time order there is the warning alone.
+        - "auto": "folds" if ``cv`` tests every row once in at most 20 folds, otherwise "refit"; "refit" for
+          a FrozenEstimator, which is a single model.
     shape : {"empirical", "normal"}, default="empirical"
         "empirical" takes the shape of the standardised residuals; "normal" the Gaussian one, for few
         rows.
@@ -93,8 +109,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         ``scale_estimator`` that is good but not smooth, behind ``ConformalRegressor(...,
         "normalized")`` or a recalibrator; never for a fully grown tree.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds that give the residuals; any splitter, with ``effort="high"`` one that tests every row once. An
-        int k is ``KFold(k, shuffle=True)``; None takes the number of folds from ``effort``.
+        Folds that give the residuals; any splitter. An int k is ``KFold(k, shuffle=True)``; None takes the
+        number of folds from ``effort``.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -104,16 +120,15 @@ class ResidualRegressor(BaseUncertaintyRegressor):
 
     Attributes
     ----------
-    estimator_ : estimator
-        The mean model, fitted on all rows.
-    fold_estimators_ : tuple of estimators
-        The mean models of the folds. Only with ``effort="high"``.
-    averaging_weight_ : float
-        Weight in [0, 1] of the average of ``fold_estimators_`` in the location, beside ``estimator_``.
-        Only with ``effort="high"``.
-    learning_curve_factor_ : float
-        Size of the errors of ``estimator_``, trained on all rows, in units of that of the folds' models; at
-        most 1, and 1 where the folds are no partition of the rows.
+    estimators_ : list of estimators
+        The mean models: one per fold, or one model fitted to all rows. An estimator of scikit-learn with
+        absolute tolerances or step sizes is inside a `TransformedTargetRegressor` that divides y by a power
+        of two, if its results depend on the units of y otherwise.
+    location_ : {"folds", "refit"}
+        Location in use.
+    scale_factor_ : float
+        Size of the errors of the location relative to the out-of-fold errors; at most 1. It is 1 if the
+        folds are no partition of the rows.
     scale_model_ : object
         Fitted scale model. Its ``slope`` in [0, 1] is the share of the differences it predicts between
         rows that holds on rows it is not trained on (0: one scale for all rows); 1 without
@@ -139,9 +154,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
        half of the folds, and predicts the other half; new rows get the mean of both. A ``scale_estimator`` is
        fitted to all folds but one, and to all. Predictions are shrunk to a constant as far as they do not
        hold for rows left out. A new row's scale stays within the sizes of the training residuals.
-    3. Models trained on all rows have smaller errors than those of the folds. Models trained without half of
-       the folds (with "high", without pairs of folds) show how errors fall with the number of rows; a
-       decrease as a power of it, as far as it is not chance, gives the factor of the scale for new rows.
+    3. The mean of the folds' models has smaller errors than one of them. By how much follows from models
+       without two folds, which are fitted to three pairs of folds: they leave the same rows out, so that
+       their variance is known there. With "refit", models trained without half of the folds show how errors
+       fall with the number of rows. Their decrease as a power of the number of rows, shrunk for chance,
+       gives the factor of the scale for new rows.
     4. The standardised residuals :math:`z = r / s(x)`, out of fold in both models, are fitted by a
        Student t distribution centred at 0, and their departure from it, skewness for one, by
        `IsotonicRecalibrator`. The result has a density, tails beyond the largest residual and exact
@@ -156,16 +173,12 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     CRPS was 1.1 to 1.3 times that of `MultiQuantileRegressor`, and the mean standard deviation about three
     times as large. For random forests prefer `ForestDistributionRegressor` there.
 
-    `predict` is the prediction of ``estimator_`` at any effort; with "high",
-    ``predict_dist(X).mean()`` includes the average of the folds' models, and is the more accurate one.
-
     `fit_transform` gives the out-of-fold location and scale; the shape, which is common to all rows,
     comes from all of them. It needs a ``cv`` that tests every row once.
 
-    Cost, in fits of the mean model by their share of the rows: 3.7 with "low", 5.8 with "standard", 11 with
-    "high"; and one fit of the default scale model, five of another. With "high", a prediction costs 6. For
-    k folds, five or more, given by ``cv``, the fits are about k + 1, with "high" 3 k - 4, and a prediction
-    then costs k + 1.
+    Cost, in fits of the mean model by their share of the rows: 3.0 with "low", 5.8 with "standard", 11.4 with
+    "high" (with "refit" 3.7, 5.8 and 11); and one fit of the default scale model, one per fold and one more
+    of another. A prediction costs one call per fold, with "refit" one.
 
     Weights count as repetitions in both models, but the boosting in the default scale model has at least 20
     rows in a leaf, whatever their weights.
@@ -194,6 +207,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         scale_estimator: Any = None,
         *,
         effort: Literal["low", "standard", "high"] = "standard",
+        location: Literal["auto", "folds", "refit"] = "auto",
         shape: Literal["empirical", "normal"] = "empirical",
         shrink: bool = True,
         cv: Any = None,
@@ -204,6 +218,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self.estimator = estimator
         self.scale_estimator = scale_estimator
         self.effort = effort
+        self.location = location
         self.shape = shape
         self.shrink = shrink
         self.cv = cv
@@ -227,14 +242,17 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     def _learn(self, data: TrainingData, progress: Progress) -> tuple[FloatArray, FloatArray] | None:
         """Fit everything; return the out-of-fold location and scale of each row if it is tested once."""
         check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
+        check_option(self.location, "location", ("auto", "folds", "refit"))
         check_option(self.shape, "shape", ("empirical", "normal"))
         check_option(self.shrink, "shrink", (True, False))
         effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
         rng = check_random_state(self.random_state)
         fold_seed, model_seed, scale_seed = rng.randint(MAX_SEED, size=3).tolist()
-        estimator = seeded_clone(self.estimator, model_seed, self.random_state)
+        estimator = in_target_units(seeded_clone(self.estimator, model_seed, self.random_state), data.y)
         cv = FOLDS_BY_EFFORT[self.effort] if self.cv is None else self.cv
         folds = split_rows(resolve_cv(cv, fold_seed), data.X, data.y, data.groups)
+        partition = is_partition([test for _, test in folds], len(data))
+        self.location_ = self._check_location(len(folds), partition=partition)
         mean_fit = cross_fit(
             estimator,
             data.X,
@@ -246,49 +264,79 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             predict=point_predict,
             on_fold=progress.reporter("mean fold"),
         )
-        self.estimator_ = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
-        progress.done("mean model")
+        self._fit_location(estimator, data, mean_fit, progress, partition=partition)
         rows, loc = mean_fit.tested()
-        self.learning_curve_factor_ = 1.0
-        partition = is_partition(folds, len(data))
-        if partition:
-            loc = self._fit_groups(estimator, data, folds, mean_fit, progress)[rows]
-        elif self.effort == "high":
-            raise ValueError(
-                "`cv` must test every row exactly once with `effort` 'high', but it does not. Use a "
-                "partition such as KFold or GroupKFold, or effort='standard'."
-            )
         pairs = data.take(rows)
         tested, scale = self._fit_scale(folds, pairs, loc, len(data), scale_seed, progress)
+        self.scale_factor_ = 1.0
+        if partition and self.scale_model_.unit > 0:  # otherwise the model is exact
+            scale_by_row = np.full(len(data), np.nan)
+            scale_by_row[rows[tested]] = scale
+            self.scale_factor_ = self._size_of_errors(
+                estimator, data, folds, mean_fit, scale_by_row, progress
+            )
         self._fit_shape(pairs.take(tested), loc[tested], scale)
         if not partition:
             return None
         in_row_order = np.argsort(rows[tested], kind="stable")
         return loc[tested][in_row_order], scale[in_row_order]
 
-    def _fit_groups(
-        self, estimator: Any, data: TrainingData, folds: Folds, mean_fit: CrossFit, progress: Progress
-    ) -> FloatArray:
-        """Fit models without several folds, and what depends on them; return the out-of-fold locations."""
+    def _check_location(self, n_folds: int, *, partition: bool) -> str:
+        """Return the location that "auto" resolves to, or the one given if the folds allow it."""
+        if self.location == "folds" and not partition:
+            raise ValueError(
+                "`cv` must test every row exactly once with `location` 'folds', but it does not. Use a "
+                "partition such as KFold or GroupKFold, or location='refit'."
+            )
+        if self.location != "auto":
+            return self.location
+        one_model = isinstance(self.estimator, FrozenEstimator)
+        return "refit" if one_model or not partition or n_folds > MOST_AVERAGED else "folds"
+
+    def _fit_location(
+        self, estimator: Any, data: TrainingData, mean_fit: CrossFit, progress: Progress, *, partition: bool
+    ) -> None:
+        """Keep the folds' models, or fit the model of all rows and compare it with them."""
+        self._columns: tuple[IntArray | None, ...] = (None,)
+        if self.location_ == "refit":
+            self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
+            progress.done("mean model")
+            mismatch = find_mismatch(self.estimators_[0], mean_fit, data.X, point_predict)
+            if mismatch is None or not partition:
+                warn_of_mismatch(mismatch, "location='refit' predicts with the former")
+                return
+            warn_of_mismatch(mismatch, "the mean of the latter is the location, as with location='folds'")
+            self.location_ = "folds"
+        self.estimators_ = list(mean_fit.estimators)
+        pairwise = is_pairwise(self.estimator)
+        self._columns = mean_fit.train_rows if pairwise else (None,) * len(self.estimators_)
+
+    def _size_of_errors(
+        self,
+        estimator: Any,
+        data: TrainingData,
+        folds: Folds,
+        mean_fit: CrossFit,
+        scale: FloatArray,
+        progress: Progress,
+    ) -> float:
+        """Return the size of the location's errors in units of the size of the out-of-fold errors."""
         out_of_fold: FloatArray = mean_fit.in_row_order(len(data))
+        averaged = self.location_ == "folds"
         groups = fit_fold_groups(
             estimator,
             data,
             folds,
-            pairs=self.effort == "high",
+            pairs_of_folds(len(folds)) if averaged else halves_of_folds(len(folds)),
             n_jobs=self.n_jobs,
             verbose=self.verbose,
             on_fold=progress.reporter("mean without several folds"),
         )
-        least = SMALLEST_RESIDUAL * float(
-            np.average(np.abs(data.y - out_of_fold), weights=data.sample_weight)
-        )
-        if least > 0:
-            self.learning_curve_factor_ = learning_curve_factor(groups, out_of_fold, data, folds, least)
-        if self.effort == "high":
-            self.averaging_weight_, out_of_fold = averaging_weight(groups, out_of_fold, data)
-            self.fold_estimators_ = mean_fit.estimators
-        return out_of_fold
+        residual = data.y - out_of_fold
+        if averaged:
+            return averaging_factor(groups, residual, scale, data.repetitions, len(folds))
+        least = SMALLEST_RESIDUAL * float(np.average(np.abs(residual), weights=data.sample_weight))
+        return learning_curve_factor(groups, out_of_fold, data, folds, least) if least > 0 else 1.0
 
     def _fit_scale(
         self,
@@ -375,19 +423,14 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     # ---------------------------------------------------------------------------- prediction
 
     def _point(self, X: Any) -> FloatArray:
-        return point_predict(self.estimator_, X)
-
-    def _location(self, X: Any) -> FloatArray:
-        loc = self._point(X)
-        if self.effort != "high" or self.averaging_weight_ == 0:
-            return loc
-        mean = np.mean([point_predict(one, X) for one in self.fold_estimators_], axis=0)
-        return np.asarray(loc + self.averaging_weight_ * (mean - loc))
+        models = zip(self.estimators_, self._columns, strict=True)
+        points = [point_predict(model, columns_of_rows(X, columns)) for model, columns in models]
+        return np.asarray(points[0] if len(points) == 1 else np.mean(points, axis=0))
 
     def _predict_dist(self, X: Any) -> Distribution:
-        loc = self._location(X)
+        loc = self._point(X)
         scale = self.scale_model_.predict(self._scale_inputs(X, loc))
-        return self._shaped(loc, self.learning_curve_factor_ * scale)
+        return self._shaped(loc, self.scale_factor_ * scale)
 
 
 def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:

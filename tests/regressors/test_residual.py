@@ -23,6 +23,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from skuq.distributions import Normal, Recalibrated
+from skuq.exceptions import FoldMismatchWarning
 from skuq.metrics import crps_loss
 from skuq.regressors import BootstrapRegressor, MultiQuantileRegressor, ResidualRegressor
 from skuq.regressors._scale_model import log_residuals, shrunk_scale_model
@@ -50,7 +51,8 @@ def test_mean_and_scale_are_found():
     assert np.allclose(dist.std(), true_scale(PROBE), rtol=0.07)
     assert np.allclose(dist.interval(0.9)[:, 1] - dist.median(), 1.645 * true_scale(PROBE), rtol=0.1)
     assert model.scale_model_.slope == pytest.approx(1, abs=0.1)
-    assert np.array_equal(model.predict(PROBE), LinearRegression().fit(X, y).predict(PROBE))
+    refit = model.set_params(location="refit").fit(X, y)
+    assert np.array_equal(refit.predict(PROBE), LinearRegression().fit(X, y).predict(PROBE))
 
 
 def test_the_shape_is_that_of_the_residuals():
@@ -200,7 +202,8 @@ def test_a_finished_model_is_not_refitted():
     assert np.array_equal(model.predict(X), finished.predict(X))
     by_itself = ResidualRegressor(FrozenEstimator(finished), random_state=0).fit(X[300:], y[300:])
     assert np.array_equal(by_itself.predict(X), finished.predict(X))
-    assert by_itself.learning_curve_factor_ == 1.0
+    assert by_itself.scale_factor_ == 1.0
+    assert by_itself.location_ == "refit"
 
 
 @pytest.mark.parametrize(
@@ -228,7 +231,7 @@ def test_models_that_take_no_negative_target(child):
 def test_weights_reach_both_models():
     X, y = exponential_world(300)
     weight = np.where(np.arange(300) < 150, 1.0, 0.0)
-    model = ResidualRegressor(LinearRegression(), cv=KFold(3, shuffle=True, random_state=0))
+    model = ResidualRegressor(LinearRegression(), cv=KFold(3, shuffle=True, random_state=0), location="refit")
     weighted = model.fit(X, y, sample_weight=weight)
     assert np.allclose(weighted.predict(PROBE), LinearRegression().fit(X[:150], y[:150]).predict(PROBE))
     outliers = np.where(weight > 0, y, y + 100)
@@ -267,7 +270,9 @@ def test_bad_shape_and_cv():
 def test_two_rows_need_two_folds(effort):
     X, y = exponential_world(2)
     model = ResidualRegressor(Ridge(), effort=effort, random_state=0)
-    with pytest.raises(ValueError, match=r"`cv` must give at most one fold a row, got [35] folds of 2 rows"):
+    with pytest.raises(
+        ValueError, match=r"`cv` must give at most one fold a row, got (3|5|10) folds of 2 rows"
+    ):
         model.fit(X, y)
     assert np.isfinite(model.set_params(cv=2).fit_transform(X, y).interval()).all()
 
@@ -276,12 +281,11 @@ def test_a_seed_of_ones_own_is_kept():
     X, y = exponential_world(100)
     forest = RandomForestRegressor(5, random_state=11)
     model = ResidualRegressor(forest, random_state=0).fit(X, y)
-    assert model.estimator_.random_state == 11
-    assert (
-        ResidualRegressor(RandomForestRegressor(5), random_state=0).fit(X, y).estimator_.random_state
-        is not None
-    )
-    assert ResidualRegressor(RandomForestRegressor(5)).fit(X, y).estimator_.random_state is None
+    assert [one.random_state for one in model.estimators_] == [11] * 5
+    seeded = ResidualRegressor(RandomForestRegressor(5), random_state=0).fit(X, y)
+    assert None not in [one.random_state for one in seeded.estimators_]
+    unseeded = ResidualRegressor(RandomForestRegressor(5)).fit(X, y)
+    assert unseeded.estimators_[0].random_state is None
 
 
 class CountedTree(DecisionTreeRegressor):
@@ -295,74 +299,161 @@ class CountedTree(DecisionTreeRegressor):
 
 
 @pytest.mark.parametrize(
-    ("effort", "cv", "most"),
+    ("location", "effort", "cv", "fits"),
     [
-        ("low", None, 3.7),
-        ("standard", None, 6.0),
-        ("high", None, 11.0),
-        ("standard", 10, 11),
-        ("high", 10, 26),
+        ("folds", "low", None, 3.0),
+        ("folds", "standard", None, 5.8),
+        ("folds", "high", None, 11.4),
+        ("folds", "standard", 4, 4.5),
+        ("refit", "low", None, 3.7),
+        ("refit", "standard", None, 5.8),
+        ("refit", "high", None, 11.0),
     ],
 )
-def test_fits_by_rows(effort, cv, most):
-    X, y = exponential_world(200)
+def test_fits_by_rows(location, effort, cv, fits):
+    X, y = exponential_world(300)
     CountedTree.rows.clear()
-    ResidualRegressor(CountedTree(min_samples_leaf=10), effort=effort, cv=cv, random_state=0).fit(X, y)
-    assert sum(CountedTree.rows) <= most * 200
-    assert sum(CountedTree.rows) > (most - 1) * 200
+    tree = CountedTree(min_samples_leaf=10)
+    ResidualRegressor(tree, effort=effort, location=location, cv=cv, random_state=0).fit(X, y)
+    assert sum(CountedTree.rows) == pytest.approx(fits * 300, abs=15)
 
 
 def test_effort_has_three_levels():
     X, y = exponential_world(30)
     with pytest.raises(ValueError, match="`effort` must be one of 'low', 'standard', 'high', got 'most'"):
         ResidualRegressor(Ridge(), effort="most").fit(X, y)
-    with pytest.raises(ValueError, match="every row exactly once with `effort` 'high'"):
-        ResidualRegressor(Ridge(), effort="high", cv=TimeSeriesSplit(3)).fit(X, y)
+    with pytest.raises(ValueError, match="`location` must be one of 'auto', 'folds', 'refit', got 'mean'"):
+        ResidualRegressor(Ridge(), location="mean").fit(X, y)
+    with pytest.raises(ValueError, match="every row exactly once with `location` 'folds'"):
+        ResidualRegressor(Ridge(), location="folds", cv=TimeSeriesSplit(3)).fit(X, y)
 
 
-def test_high_effort_averages_models_that_vary():
-    """Fully grown trees in noise: an average of five is better than one."""
+def test_the_mean_of_models_that_vary_is_better_than_one():
+    """Fully grown trees in noise."""
     X, y = linear_world(300)
     X_new, y_new = linear_world(1000, seed=1)
     tree = DecisionTreeRegressor(random_state=0)
-    model = ResidualRegressor(tree, effort="high", random_state=0).fit(X, y)
-    assert model.averaging_weight_ > 0.8
-    assert len(model.fold_estimators_) == 5
-    assert np.array_equal(model.predict(X_new), tree.fit(X, y).predict(X_new))  # the model's own prediction
-    standard = ResidualRegressor(tree, random_state=0).fit(X, y)
-    crps = [one.predict_dist(X_new).crps(y_new).mean() for one in (model, standard)]
+    folds, refit = (
+        ResidualRegressor(tree, location=location, random_state=0).fit(X, y)
+        for location in ("folds", "refit")
+    )
+    assert np.allclose(
+        folds.predict(X_new), np.mean([one.predict(X_new) for one in folds.estimators_], axis=0)
+    )
+    assert np.array_equal(refit.predict(X_new), tree.fit(X, y).predict(X_new))  # the model's own prediction
+    assert len(folds.estimators_) == 5
+    assert folds.scale_factor_ < 0.9
+    crps = [one.predict_dist(X_new).crps(y_new).mean() for one in (folds, refit)]
     assert crps[0] < 0.9 * crps[1]
-    lower, upper = model.predict_interval(X_new).T
+    lower, upper = folds.predict_interval(X_new).T
     assert 0.86 < np.mean((lower <= y_new) & (y_new <= upper)) < 0.95
 
 
-def test_high_effort_leaves_models_that_do_not_vary_alone():
+def test_the_mean_of_equal_models_has_their_errors():
     X, y = exponential_world(200)
-    model = ResidualRegressor(DummyRegressor(strategy="constant", constant=1.5), effort="high").fit(X, y)
-    assert model.averaging_weight_ == 0.0
-    assert model.learning_curve_factor_ == 1.0
+    constant = DummyRegressor(strategy="constant", constant=1.5)
+    assert ResidualRegressor(constant, random_state=0).fit(X, y).scale_factor_ == 1.0
 
 
-def test_errors_shrink_with_the_number_of_rows():
+@pytest.mark.parametrize(("child", "tolerance"), [(KNeighborsRegressor(1), 0.05), (Ridge(), 0.01)])
+@pytest.mark.parametrize("n_folds", [3, 5, 10])
+def test_the_factor_is_the_gain_by_averaging(child, tolerance, n_folds):
+    """Errors of the mean of the folds' models on new rows, relative to the errors of one of them."""
+    ratios, factors = [], []
+    for seed in range(4):
+        X, y = heteroscedastic_world(500, seed=seed)
+        X_new, y_new = heteroscedastic_world(2000, seed=100 + seed)
+        model = ResidualRegressor(child, cv=n_folds, random_state=seed).fit(X, y)
+        errors = y_new - np.array([one.predict(X_new) for one in model.estimators_])
+        ratios.append(np.sqrt(np.mean(np.mean(errors, axis=0) ** 2) / np.mean(errors**2)))
+        factors.append(model.scale_factor_)
+    assert np.mean(factors) == pytest.approx(np.mean(ratios), abs=tolerance)
+
+
+def test_many_folds_and_frozen_models_predict_with_one_model():
+    X, y = exponential_world(60)
+    assert ResidualRegressor(Ridge(), cv=20, random_state=0).fit(X, y).location_ == "folds"
+    assert ResidualRegressor(Ridge(), cv=21, random_state=0).fit(X, y).location_ == "refit"
+    folds = ResidualRegressor(Ridge(), location="folds", cv=21, random_state=0).fit(X, y)
+    assert len(folds.estimators_) == 21
+
+
+class StopsEarlyOnMany(Ridge):
+    """Learns nothing from more rows than a fold has, as boosting that stops at once."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        if len(y) == 200:
+            self.coef_ = np.zeros_like(self.coef_)
+        return self
+
+
+def test_a_refit_that_is_not_like_the_folds_models_is_replaced():
+    X, y = exponential_world(200)
+    model = ResidualRegressor(StopsEarlyOnMany(1e-6), location="refit", random_state=0)
+    with pytest.warns(FoldMismatchWarning, match="the mean of the latter is the location"):
+        model.fit(X, y)
+    assert model.location_ == "folds"
+    assert len(model.estimators_) == 5
+    X_new, y_new = exponential_world(1000, seed=1)
+    lower, upper = model.predict_interval(X_new).T
+    assert 0.87 < np.mean((lower <= y_new) & (y_new <= upper)) < 0.93
+
+
+def test_a_refit_in_time_order_can_only_be_warned_of():
+    X, y = exponential_world(200)
+    model = ResidualRegressor(StopsEarlyOnMany(1e-6), cv=TimeSeriesSplit(4), random_state=0)
+    with pytest.warns(FoldMismatchWarning, match="location='refit' predicts with the former"):
+        model.fit(X, y)
+    assert model.location_ == "refit"
+
+
+@pytest.mark.parametrize("exponent", [-27, 27])
+@pytest.mark.parametrize(
+    "child",
+    [
+        HistGradientBoostingRegressor(early_stopping=True, max_iter=20, random_state=0),
+        DecisionTreeRegressor(min_samples_leaf=5, random_state=0),
+        GradientBoostingRegressor(n_iter_no_change=3, n_estimators=20, random_state=0),
+        make_pipeline(StandardScaler(), DecisionTreeRegressor(min_samples_leaf=5, random_state=0)),
+    ],
+    ids=["boosting", "tree", "gradient boosting", "tree in a pipeline"],
+)
+def test_tolerances_of_trees_do_not_depend_on_units(child, exponent):
+    """scikit-learn's trees alone would end at the root, and its boosting after some rounds."""
+    X, y = exponential_world(300)
+    for location in ("folds", "refit"):
+        model = ResidualRegressor(child, location=location, random_state=0)
+        expected = model.fit(X, y).predict_interval(PROBE)
+        scaled = model.fit(X, np.ldexp(y, exponent)).predict_interval(PROBE)
+        assert np.allclose(np.ldexp(scaled, -exponent), expected, rtol=1e-9)
+
+
+def test_a_threshold_in_units_of_y_is_kept():
+    X, y = exponential_world(300)
+    tree = DecisionTreeRegressor(min_impurity_decrease=1e3)
+    model = ResidualRegressor(tree, random_state=0).fit(X, y * 2.0**20)
+    assert isinstance(model.estimators_[0], DecisionTreeRegressor)
+
+
+def test_errors_of_a_refit_shrink_with_the_number_of_rows():
     """The nearest neighbour of a function without noise comes closer."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(4000, 2))
     y = np.sin(20 * X[:, 0]) + np.cos(20 * X[:, 1])
-    model = ResidualRegressor(KNeighborsRegressor(1), random_state=0).fit(X, y)
-    assert 0.8 < model.learning_curve_factor_ < 0.95
+    model = ResidualRegressor(KNeighborsRegressor(1), location="refit", random_state=0).fit(X, y)
+    assert 0.8 < model.scale_factor_ < 0.95
     X_new = rng.uniform(size=(4000, 2))
     error = np.abs(np.sin(20 * X_new[:, 0]) + np.cos(20 * X_new[:, 1]) - model.predict(X_new))
     out_of_fold = np.abs(y - cross_val_predict(KNeighborsRegressor(1), X, y, cv=KFold(5, shuffle=True)))
     ratio = np.exp(np.mean(np.log(error)) - np.mean(np.log(out_of_fold)))
-    assert model.learning_curve_factor_ == pytest.approx(ratio, abs=0.06)
+    assert model.scale_factor_ == pytest.approx(ratio, abs=0.06)
 
 
 def test_the_learning_curve_of_noise_is_flat():
     X, y = linear_world(400)
     factors = [
-        ResidualRegressor(LinearRegression(), cv=KFold(5, shuffle=True, random_state=seed))
-        .fit(X, y)
-        .learning_curve_factor_
+        ResidualRegressor(LinearRegression(), location="refit", random_state=seed).fit(X, y).scale_factor_
         for seed in range(5)
     ]
     assert min(factors) > 0.98

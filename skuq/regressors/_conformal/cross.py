@@ -20,7 +20,9 @@ from skuq.distributions._numerics.ranks import RANK_TOLERANCE, score_level
 from skuq.prediction._cross_fit import CrossFit, Split, cross_fit, resolve_cv, split_rows
 from skuq.prediction._point import point_predict
 from skuq.prediction._random import seeded_clone
+from skuq.prediction._refit_check import find_mismatch, warn_of_mismatch
 from skuq.prediction._row_sets import check_disjoint
+from skuq.prediction._target_units import in_target_units
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._conformal.cross_bounds import (
     Centring,
@@ -57,6 +59,7 @@ def fit_cross(data: TrainingData, settings: ConformalSettings, progress: Progres
     _check_settings(settings)
     effective_rows(data.sample_weight, len(data))  # ranks need repetitions, so relative weights raise
     estimator = seeded_clone(settings.estimator, settings.model_seed, settings.random_state)
+    estimator = in_target_units(estimator, data.y)
     splits = _splits(data, settings)
     folds = cross_fit(
         estimator,
@@ -75,6 +78,10 @@ def fit_cross(data: TrainingData, settings: ConformalSettings, progress: Progres
     )
     with progress.task("model", estimator):
         estimator = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
+    warn_of_mismatch(
+        find_mismatch(estimator, folds, data.X, point_predict),
+        "intervals come from the latter, and `predict` from the former",
+    )
     columns = None
     if is_pairwise(estimator):
         columns = tuple(train for train, _ in split_rows(resolve_cv(splits), data.X, data.y, None))

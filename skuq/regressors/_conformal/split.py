@@ -17,6 +17,7 @@ from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
 from skuq.prediction._point import point_predict
 from skuq.prediction._random import seeded_clone
 from skuq.prediction._row_sets import columns_of_rows, n_held_out, row_mask
+from skuq.prediction._target_units import in_target_units
 from skuq.recalibration._calibration_set import PredictedRows, density_ratio_of, group_labels
 from skuq.regressors._conformal.adaptive import AdaptiveCalibration
 from skuq.regressors._conformal.calibration_set import CalibrationSet
@@ -53,8 +54,9 @@ def fit_split(data: TrainingData, settings: ConformalSettings, progress: Progres
     else:
         train, calibrating = split = _one_split(data, settings)
         columns = train if is_pairwise(settings.estimator) else None
+        estimator = seeded_clone(settings.estimator, settings.model_seed, settings.random_state)
         result = cross_fit(
-            seeded_clone(settings.estimator, settings.model_seed, settings.random_state),
+            in_target_units(estimator, data.y) if settings.method == "split" else estimator,
             data.X,
             data.target,
             cv=[split],

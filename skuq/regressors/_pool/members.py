@@ -14,6 +14,7 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import supports_dist
 from skuq.prediction._cross_fit import cross_fit
 from skuq.prediction._failures import located
+from skuq.prediction._refit_check import Mismatch, find_mismatch, predict_quartiles, warn_of_mismatch
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData
@@ -26,6 +27,7 @@ class FittedMember(NamedTuple):
 
     estimator: Any
     out_of_fold: Distribution | None
+    mismatch: Mismatch | None = None
 
 
 def named_members(estimators: Any, validate_names: Callable[[list[str]], object]) -> dict[str, Any]:
@@ -106,8 +108,11 @@ def fit_pool(
         for name, member in members.items()
     )
     fitted = []
-    for member in run_parallel(tasks, n_jobs=n_jobs, one_by_one=on_member is not None, verbose=verbose):
+    results = run_parallel(tasks, n_jobs=n_jobs, one_by_one=on_member is not None, verbose=verbose)
+    for name, member in zip(members, results, strict=True):
         fitted.append(member)
+        # here, since a warning in a worker process would not arrive
+        warn_of_mismatch(member.mismatch, f"the weights are learnt from the latter (member {name!r})")
         if on_member is not None:
             on_member()
     return fitted
@@ -128,5 +133,6 @@ def _fit_member(
         if own_folds and isinstance(member, BaseUncertaintyRegressor):
             dist = member.fit_transform(X, y, **params)
             return FittedMember(member, dist[np.concatenate([test for _, test in folds])])
-        out_of_fold = cross_fit(member, X, y, cv=folds, params=params).tested()[1]
-        return FittedMember(fit_wrapped(member, X, y, **params), out_of_fold)
+        cross = cross_fit(member, X, y, cv=folds, params=params)
+        refit = fit_wrapped(member, X, y, **params)
+        return FittedMember(refit, cross.tested()[1], find_mismatch(refit, cross, X, predict_quartiles))

@@ -1,0 +1,105 @@
+"""Targets in units near 1 for estimators with absolute tolerances.
+
+Boosting of scikit-learn stops early when the loss improves by less than a tolerance, and trees end at nodes
+whose impurity is below 2e-16. Both numbers are in units of y, so that a target in other units gives another
+model. These estimators are equivariant otherwise: with y divided by a power of two, every number in the fit
+is divided by a power of two.
+
+Networks of scikit-learn take steps of a fixed size. They learn nothing where the target is many orders of
+magnitude smaller or larger than their first predictions.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import (
+    BaggingRegressor,
+    ExtraTreesRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.tree import DecisionTreeRegressor
+
+from skuq._typing import FloatArray
+from skuq.prediction._child import is_search, last_step
+
+__all__ = ["in_target_units"]
+
+_TREES = (DecisionTreeRegressor, RandomForestRegressor, ExtraTreesRegressor, GradientBoostingRegressor)
+
+_ROWS_WITHOUT_STOPPING = 10_000
+"""Number of rows above which HistGradientBoostingRegressor stops early by default."""
+
+_EXPONENTS_OF_TREES = (-10, 64)
+"""Exponents of the standard deviation of y between which no node of a tree has too small an impurity."""
+
+_EXPONENTS_OF_NETWORKS = (-10, 10)
+"""Exponents of the standard deviation of y between which a network is fitted to y itself."""
+
+
+def in_target_units(estimator: Any, y: FloatArray) -> Any:
+    """Return the estimator, or one that fits it to y in units near the standard deviation.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Unfitted; a Pipeline or a search is treated as the estimator inside.
+    y : ndarray of shape (n,)
+        The target of all rows, so that all folds have the same unit.
+
+    Returns
+    -------
+    estimator : estimator
+        The same, or a `TransformedTargetRegressor` around it. Its predictions are in the units of y.
+    """
+    exponent = _exponent_of(y)
+    if exponent == 0 or not _has_absolute_tolerance(_inner(estimator), len(y), exponent):
+        return estimator
+    return TransformedTargetRegressor(
+        estimator,
+        func=partial(_times_power, exponent=-exponent),
+        inverse_func=partial(_times_power, exponent=exponent),
+        check_inverse=False,
+    )
+
+
+def _times_power(y: FloatArray, exponent: int) -> FloatArray:
+    return np.ldexp(y, exponent)
+
+
+def _exponent_of(y: FloatArray) -> int:
+    """Return the exponent of the power of two at or above the standard deviation, 0 for a constant."""
+    largest = int(np.frexp(np.abs(y).max())[1])
+    std = np.std(np.ldexp(y, -largest))
+    return 0 if std == 0 else largest + int(np.frexp(std)[1])
+
+
+def _inner(estimator: Any) -> Any:
+    """Return the estimator inside of Pipelines and searches."""
+    while isinstance(estimator, Pipeline) or is_search(estimator):
+        estimator = last_step(estimator) if isinstance(estimator, Pipeline) else estimator.estimator
+    return estimator
+
+
+def _has_absolute_tolerance(estimator: Any, n: int, exponent: int) -> bool:
+    """Return whether absolute tolerances or step sizes matter to the fit in these units of y."""
+    if isinstance(estimator, BaggingRegressor):
+        return estimator.estimator is None or _has_absolute_tolerance(estimator.estimator, n, exponent)
+    if isinstance(estimator, HistGradientBoostingRegressor):
+        early = estimator.early_stopping
+        return bool(n > _ROWS_WITHOUT_STOPPING if early == "auto" else early)
+    if isinstance(estimator, MLPRegressor):
+        lowest, highest = _EXPONENTS_OF_NETWORKS
+        return not lowest < exponent < highest
+    if not isinstance(estimator, _TREES) or estimator.min_impurity_decrease:
+        return False  # a threshold that the user gave is in the units of y
+    lowest, highest = _EXPONENTS_OF_TREES
+    stops = getattr(estimator, "n_iter_no_change", None) is not None
+    return stops or not lowest < exponent < highest
