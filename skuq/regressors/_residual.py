@@ -334,7 +334,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         )
         residual = data.y - out_of_fold
         if averaged:
-            return averaging_factor(groups, residual, scale, data.repetitions, len(folds))
+            return averaging_factor(groups, out_of_fold, residual, scale, data.repetitions, len(folds))
         least = SMALLEST_RESIDUAL * float(np.average(np.abs(residual), weights=data.sample_weight))
         return learning_curve_factor(groups, out_of_fold, data, folds, least) if least > 0 else 1.0
 
