@@ -27,11 +27,9 @@ from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._fold_groups import (
     Folds,
-    averaging_factor,
+    RelativeErrors,
     fit_fold_groups,
-    halves_of_folds,
-    learning_curve_factor,
-    pairs_of_folds,
+    relative_errors,
     trained_on_by_all,
 )
 from skuq.regressors._log_scale_regressor import (
@@ -42,7 +40,6 @@ from skuq.regressors._log_scale_regressor import (
 from skuq.regressors._progress import Progress
 from skuq.regressors._scale_features import ScaleFeatures
 from skuq.regressors._scale_model import (
-    SMALLEST_RESIDUAL,
     MeanOfModels,
     log_residuals,
     shrunk_scale_model,
@@ -97,8 +94,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         - "refit": one model, fitted to all rows. If its predictions differ from the folds' models far more
           than these differ from each other, as after early stopping, the mean of the folds' models takes
           its place with a FoldMismatchWarning; in time order there is the warning alone.
-        - "auto": "folds" if ``cv`` tests every row once in at most 20 folds, otherwise "refit"; "refit" for
-          a FrozenEstimator, which is a single model.
+        - "auto": the one with the smaller mean absolute error, as estimated from models without two folds,
+          if ``cv`` tests every row once in at most 20 folds. Otherwise "refit", also for a FrozenEstimator,
+          which is a single model.
     shape : {"empirical", "normal"}, default="empirical"
         "empirical" takes the shape of the standardised residuals; "normal" the Gaussian one, for few
         rows.
@@ -154,11 +152,12 @@ class ResidualRegressor(BaseUncertaintyRegressor):
        half of the folds, and predicts the other half; new rows get the mean of both. A ``scale_estimator`` is
        fitted to all folds but one, and to all. Predictions are shrunk to a constant as far as they do not
        hold for rows left out. A new row's scale stays within the sizes of the training residuals.
-    3. The mean of the folds' models has smaller errors than one of them. By how much follows from models
-       without two folds, which are fitted to three pairs of folds: they leave the same rows out, so that
-       their variance is known there. With "refit", models trained without half of the folds show how errors
-       fall with the number of rows. Their decrease as a power of the number of rows, shrunk for chance,
-       gives the factor of the scale for new rows.
+    3. The out-of-fold errors are those of one model without one fold. The mean of the folds' models has
+       smaller errors than one of them, and a model fitted to all rows has smaller errors too. By how much
+       follows from models without two folds, which are fitted to three pairs of folds. Two of them leave the
+       same row out and show the gain by averaging. Their errors, compared with models without one fold, show
+       the gain by more rows, which is taken as a power of the number of rows and is shrunk for chance. The
+       scale for new rows is multiplied by the factor of the location in use.
     4. The standardised residuals :math:`z = r / s(x)`, out of fold in both models, are fitted by a
        Student t distribution centred at 0, and their departure from it, skewness for one, by
        `IsotonicRecalibrator`. The result has a density, tails beyond the largest residual and exact
@@ -177,8 +176,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     comes from all of them. It needs a ``cv`` that tests every row once.
 
     Cost, in fits of the mean model by their share of the rows: 3.0 with "low", 5.8 with "standard", 11.4 with
-    "high" (with "refit" 3.7, 5.8 and 11); and one fit of the default scale model, one per fold and one more
-    of another. A prediction costs one call per fold, with "refit" one.
+    "high", and one more if the location is a refit; and one fit of the default scale model, one per fold and
+    one more of another. A prediction costs one call per fold, with a refit one.
 
     Weights count as repetitions in both models, but the boosting in the default scale model has at least 20
     rows in a leaf, whatever their weights.
@@ -252,7 +251,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         cv = FOLDS_BY_EFFORT[self.effort] if self.cv is None else self.cv
         folds = split_rows(resolve_cv(cv, fold_seed), data.X, data.y, data.groups)
         partition = is_partition([test for _, test in folds], len(data))
-        self.location_ = self._check_location(len(folds), partition=partition)
+        self._check_location(partition=partition)
         mean_fit = cross_fit(
             estimator,
             data.X,
@@ -264,34 +263,40 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             predict=point_predict,
             on_fold=progress.reporter("mean fold"),
         )
-        self._fit_location(estimator, data, mean_fit, progress, partition=partition)
         rows, loc = mean_fit.tested()
         pairs = data.take(rows)
         tested, scale = self._fit_scale(folds, pairs, loc, len(data), scale_seed, progress)
-        self.scale_factor_ = 1.0
-        if partition and self.scale_model_.unit > 0:  # otherwise the model is exact
+        relative = standardized = RelativeErrors(1.0, 1.0)
+        if partition and not isinstance(self.estimator, FrozenEstimator):
             scale_by_row = np.full(len(data), np.nan)
             scale_by_row[rows[tested]] = scale
-            self.scale_factor_ = self._size_of_errors(
+            relative, standardized = self._relative_errors(
                 estimator, data, folds, mean_fit, scale_by_row, progress
             )
+        self.location_ = self._choose_location(relative, len(folds), partition=partition)
+        self._fit_location(estimator, data, mean_fit, progress, partition=partition)
+        self.scale_factor_ = standardized.folds if self.location_ == "folds" else standardized.refit
         self._fit_shape(pairs.take(tested), loc[tested], scale)
         if not partition:
             return None
         in_row_order = np.argsort(rows[tested], kind="stable")
         return loc[tested][in_row_order], scale[in_row_order]
 
-    def _check_location(self, n_folds: int, *, partition: bool) -> str:
-        """Return the location that "auto" resolves to, or the one given if the folds allow it."""
+    def _check_location(self, *, partition: bool) -> None:
+        """Raise if the location is the mean of folds that are no partition of the rows."""
         if self.location == "folds" and not partition:
             raise ValueError(
                 "`cv` must test every row exactly once with `location` 'folds', but it does not. Use a "
                 "partition such as KFold or GroupKFold, or location='refit'."
             )
+
+    def _choose_location(self, relative: RelativeErrors, n_folds: int, *, partition: bool) -> str:
+        """Return the location: for "auto", the one with the smaller errors if both are possible."""
         if self.location != "auto":
             return self.location
-        one_model = isinstance(self.estimator, FrozenEstimator)
-        return "refit" if one_model or not partition or n_folds > MOST_AVERAGED else "folds"
+        if isinstance(self.estimator, FrozenEstimator) or not partition or n_folds > MOST_AVERAGED:
+            return "refit"
+        return "refit" if relative.refit < relative.folds else "folds"
 
     def _fit_location(
         self, estimator: Any, data: TrainingData, mean_fit: CrossFit, progress: Progress, *, partition: bool
@@ -311,7 +316,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         pairwise = is_pairwise(self.estimator)
         self._columns = mean_fit.train_rows if pairwise else (None,) * len(self.estimators_)
 
-    def _size_of_errors(
+    def _relative_errors(
         self,
         estimator: Any,
         data: TrainingData,
@@ -319,24 +324,24 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         mean_fit: CrossFit,
         scale: FloatArray,
         progress: Progress,
-    ) -> float:
-        """Return the size of the location's errors in units of the size of the out-of-fold errors."""
+    ) -> tuple[RelativeErrors, RelativeErrors]:
+        """Return the errors of both locations in units of the out-of-fold errors, raw and standardized."""
         out_of_fold: FloatArray = mean_fit.in_row_order(len(data))
-        averaged = self.location_ == "folds"
+        if self.scale_model_.unit == 0:  # the model is exact
+            return RelativeErrors(1.0, 1.0), RelativeErrors(1.0, 1.0)
         groups = fit_fold_groups(
             estimator,
             data,
             folds,
-            pairs_of_folds(len(folds)) if averaged else halves_of_folds(len(folds)),
             n_jobs=self.n_jobs,
             verbose=self.verbose,
-            on_fold=progress.reporter("mean without several folds"),
+            on_fold=progress.reporter("mean without two folds"),
         )
-        residual = data.y - out_of_fold
-        if averaged:
-            return averaging_factor(groups, out_of_fold, residual, scale, data.repetitions, len(folds))
-        least = SMALLEST_RESIDUAL * float(np.average(np.abs(residual), weights=data.sample_weight))
-        return learning_curve_factor(groups, out_of_fold, data, folds, least) if least > 0 else 1.0
+        raw, standardized = (
+            relative_errors(groups, out_of_fold, data, folds, unit)
+            for unit in (np.full(len(data), self.scale_model_.unit), scale)
+        )
+        return raw, standardized
 
     def _fit_scale(
         self,
