@@ -327,7 +327,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             model.set_params(linear_share=best_linear_share(predicted, target[tested], weight))
             predicted = weighted_mean(predicted, model.linear_share)
             for one in fit.estimators:
-                one.set_params(linear_share=model.linear_share)
+                one.with_share(model.linear_share)
         if self._features is not None and len(tested) == len(pairs):
             fitted: Any = MeanOfModels(fit.estimators)
         else:
