@@ -377,17 +377,21 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     def _point(self, X: Any) -> FloatArray:
         return point_predict(self.estimator_, X)
 
-    def _location(self, X: Any) -> FloatArray:
-        loc = self._point(X)
+    def _location(self, X: Any, loc: FloatArray) -> FloatArray:
+        """Return the location of each row, given the prediction of ``estimator_``."""
         if self.effort != "high" or self.averaging_weight_ == 0:
             return loc
         mean = np.mean([point_predict(one, X) for one in self.fold_estimators_], axis=0)
         return np.asarray(loc + self.averaging_weight_ * (mean - loc))
 
     def _predict_dist(self, X: Any) -> Distribution:
-        loc = self._location(X)
+        return self._point_and_dist(X)[1]
+
+    def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
+        point = self._point(X)
+        loc = self._location(X, point)
         scale = self.scale_model_.predict(self._scale_inputs(X, loc))
-        return self._shaped(loc, self.learning_curve_factor_ * scale)
+        return point, self._shaped(loc, self.learning_curve_factor_ * scale)
 
 
 def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
