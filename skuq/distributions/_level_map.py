@@ -8,7 +8,7 @@ distribution to another is a straight line.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, TypeVar
 
@@ -94,7 +94,6 @@ class LevelMap:
     """
 
     pieces: Pieces
-    _latest: dict[str, tuple[Any, Any]] = field(init=False)
 
     def __init__(self, levels: ArrayLike, values: ArrayLike) -> None:
         u = check_probabilities(np.atleast_1d(np.asarray(levels)), "levels")
@@ -169,7 +168,11 @@ class LevelMap:
         for array in (pieces.knots, pieces.values, pieces.slopes):
             array.setflags(write=False)
         object.__setattr__(self, "pieces", pieces)
-        object.__setattr__(self, "_latest", {})
+
+    @cached_property
+    def _latest(self) -> dict[str, tuple[Any, Any]]:
+        """The latest key and result of each kind; see `_kept`."""
+        return {}
 
     def _kept(self, what: str, key: Any, compute: Callable[[], Result]) -> Result:
         """Return a result that depends on the map and ``key`` alone; the one for the latest key is kept.
@@ -295,6 +298,10 @@ class LevelMap:
         """Pickle and copy through the constructor, which validates."""
         pieces = self.pieces
         return LevelMap.from_scores, (pieces.knots, pieces.values, pieces.slopes[0], pieces.slopes[-1])
+
+    def __getstate__(self) -> dict[str, Pieces]:
+        """Return the state without kept results, for packages that do not use ``__reduce__``, as skops."""
+        return {"pieces": self.pieces}
 
     def __repr__(self) -> str:
         return f"LevelMap({self.pieces.knots.size + 2} knots)"
