@@ -15,7 +15,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from skuq import _sklearn_compat, predict_dist
 from skuq.distributions import LevelMap, Normal, Recalibrated, StudentT, _base, _recalibrated, affine
@@ -34,7 +34,7 @@ from skuq.regressors import (
 )
 from skuq.regressors._log_scale_regressor import LogScaleRegressor, weighted_mean
 from skuq.regressors._scale_features import ScaleFeatures
-from skuq.regressors._scale_model import shrunk_scale_model
+from skuq.regressors._scale_model import MeanOfModels, shrunk_scale_model
 from tests.regressors.worlds import heteroscedastic_world
 
 X, Y = heteroscedastic_world(150)
@@ -97,7 +97,7 @@ def student_model():
         ConformalRegressor(ResidualRegressor(LinearRegression()), "normalized", random_state=0),
         TransformedTargetRegressor(
             ResidualRegressor(LinearRegression(), random_state=0),
-            transformer=make_pipeline(FunctionTransformer(np.negative, np.negative), StandardScaler()),
+            transformer=StandardScaler(),
         ),
         RecalibratedRegressor(
             ResidualRegressor(LinearRegression()), IsotonicRecalibrator(), cv=2, random_state=0
@@ -330,6 +330,8 @@ def test_a_part_without_weight_is_not_evaluated(share, monkeypatch):
         lambda self, X: evaluated.append("boosting") or boosting(self, X),
     )
     model.with_share(share)
+    assert (LogScaleRegressor(share).fit(features, target).boosting_ is None) == (share == 1)
+    evaluated.clear()
     np.testing.assert_array_equal(model.predict(features), expected)
     assert evaluated == ["linear"] * (share > 0) + ["boosting"] * (share < 1)
     if share == 1:
@@ -338,10 +340,11 @@ def test_a_part_without_weight_is_not_evaluated(share, monkeypatch):
 
 def test_one_scale_for_all_rows_needs_no_model():
     target = np.array([1.0, 2.0, 3.0, 4.0])
-    useless = shrunk_scale_model(object(), target, -target, 2.0, None)
+    useless = shrunk_scale_model(MeanOfModels(()), target, -target, 2.0, None)
     assert useless.slope == 0
     assert useless.model is None
     np.testing.assert_array_equal(useless.predict(np.zeros((3, 2))), useless.from_logarithm(target[:3]))
+    assert shrunk_scale_model(Ridge(), target, -target, 2.0, None).model is not None
 
 
 # ----------------------------------------------------------------------------------- around members

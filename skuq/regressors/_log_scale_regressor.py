@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import nnls
@@ -30,7 +30,7 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     linear_share : float, default=0.5
-        Weight of the linear model, from 0 to 1. It matters to predictions alone.
+        Weight of the linear model, from 0 to 1. With 1 there is no boosting.
     random_state : int or None, default=None
         Seed of the bins, where there are more rows than are needed to choose them.
     """
@@ -50,10 +50,12 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
         self.fill_, self.center_, self.spread_ = imputer.statistics_, scaler.mean_, scaler.scale_
         linear = Ridge(_RIDGE).fit(self._standardized(X), y, sample_weight=sample_weight)
         self.coef_, self.intercept_ = linear.coef_, linear.intercept_
-        self.boosting_ = HistGradientBoostingRegressor(
-            learning_rate=0.05, max_leaf_nodes=4, early_stopping=False, random_state=self.random_state
-        )
-        self.boosting_.fit(X, y, sample_weight=sample_weight)
+        self.boosting_: Any = None
+        if self.linear_share < 1:
+            boosting = HistGradientBoostingRegressor(
+                learning_rate=0.05, max_leaf_nodes=4, early_stopping=False, random_state=self.random_state
+            )
+            self.boosting_ = boosting.fit(X, y, sample_weight=sample_weight)
         return self
 
     def predict_both(self, X: FloatArray) -> FloatArray:
