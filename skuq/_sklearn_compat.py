@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from inspect import signature
-from typing import Any
+from typing import Any, TypeAlias
 
 from joblib import hash as content_hash
 from joblib import parallel_config
@@ -180,11 +180,15 @@ def _in_dask_task() -> bool:
     return True
 
 
-def delayed(function: Callable[..., Any]) -> Callable[..., Any]:
+Task: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+"""A function and its arguments."""
+
+
+def delayed(function: Callable[..., Any]) -> Callable[..., Task]:
     """Return a function that makes a task for `run_parallel`, inside which nothing is sent out again."""
 
-    def task(*args: Any, **kwargs: Any) -> Any:
-        return sklearn_delayed(_run_task)(function, args, kwargs)
+    def task(*args: Any, **kwargs: Any) -> Task:
+        return function, args, kwargs
 
     return task
 
@@ -195,7 +199,7 @@ def _run_task(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 
 
 def run_parallel(
-    tasks: Iterable[Any], *, n_jobs: int | None, one_by_one: bool = False, **options: Any
+    tasks: Iterable[Task], *, n_jobs: int | None, one_by_one: bool = False, **options: Any
 ) -> Iterable[Any]:
     """Return the results of tasks, made by `delayed`, in their order.
 
@@ -212,8 +216,14 @@ def run_parallel(
         For ``sklearn.utils.parallel.Parallel``.
     """
     with parallel_config("sequential") if n_jobs == 1 else sequential_in_cluster_task():
-        backend = get_active_backend()[0]
+        backend, n_jobs_of_backend = get_active_backend()
         gradual = one_by_one and (isinstance(backend, SequentialBackend) or backend.supports_return_generator)
+        # for one job joblib's own work takes as long as the prediction of a linear model for one row
+        requested = n_jobs_of_backend if n_jobs is None else n_jobs
+        one_job = requested in (None, 1) and backend.effective_n_jobs(1) == 1 and not options.get("verbose")
         parallel = Parallel(n_jobs=n_jobs, return_as="generator" if gradual else "list", **options)
-    results: Iterable[Any] = parallel(tasks)
+    if one_job:
+        here = (_run_task(*task) for task in tasks)
+        return here if gradual else list(here)
+    results: Iterable[Any] = parallel(sklearn_delayed(_run_task)(*task) for task in tasks)
     return results

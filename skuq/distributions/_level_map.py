@@ -7,9 +7,10 @@ distribution to another is a straight line.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -22,6 +23,8 @@ from skuq._validation import (
     check_number,
     check_probabilities,
 )
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,23 @@ class LevelMap:
             array.setflags(write=False)
         object.__setattr__(self, "pieces", pieces)
 
+    @cached_property
+    def _latest(self) -> dict[str, tuple[Any, Any]]:
+        """The latest key and result of each kind; see `_kept`."""
+        return {}
+
+    def _kept(self, what: str, key: Any, compute: Callable[[], Result]) -> Result:
+        """Return a result that depends on the map and ``key`` alone; the one for the latest key is kept.
+
+        A fitted model has one map for all of its predictions, so that what depends on no row is computed
+        once. Threads read and write whole entries; two that come first at the same time both compute the
+        result. A pickle leaves the results out.
+        """
+        entry: tuple[Any, Result] | None = self._latest.get(what)
+        if entry is None or entry[0] != key:
+            entry = self._latest[what] = (key, compute())
+        return entry[1]
+
     @property
     def levels(self) -> FloatArray:
         """The levels at the knots, 0 and 1 included; shape (k,)."""
@@ -222,8 +242,12 @@ class LevelMap:
             Exact near 0, where R near 1 is not.
         """
         pieces = self.pieces
-        return LevelMap.from_scores(
-            -pieces.knots[::-1], -pieces.values[::-1], pieces.slopes[-1], pieces.slopes[0]
+        return self._kept(
+            "reversed",
+            None,
+            lambda: LevelMap.from_scores(
+                -pieces.knots[::-1], -pieces.values[::-1], pieces.slopes[-1], pieces.slopes[0]
+            ),
         )
 
     def after(self, inner: LevelMap) -> LevelMap:
@@ -239,6 +263,9 @@ class LevelMap:
         level_map : LevelMap
             With the knots of both.
         """
+        return self._kept("after", inner, lambda: self._composed(inner))
+
+    def _composed(self, inner: LevelMap) -> LevelMap:
         first, second = inner.pieces, self.pieces
         # the composition bends at the knots of the inner map and where it takes on those of the outer one
         knots = np.unique(np.concatenate([first.knots, first.inverse(second.knots)]))
@@ -271,6 +298,10 @@ class LevelMap:
         """Pickle and copy through the constructor, which validates."""
         pieces = self.pieces
         return LevelMap.from_scores, (pieces.knots, pieces.values, pieces.slopes[0], pieces.slopes[-1])
+
+    def __getstate__(self) -> dict[str, Pieces]:
+        """Return the state without kept results, for packages that do not use ``__reduce__``, as skops."""
+        return {"pieces": self.pieces}
 
     def __repr__(self) -> str:
         return f"LevelMap({self.pieces.knots.size + 2} knots)"

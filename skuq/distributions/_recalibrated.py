@@ -54,7 +54,8 @@ class Recalibrated(Distribution):
     form, O(n log k) for k knots; for a `StudentT` base with common df the CRPS is tabulated once for all
     rows, and then costs the same. For another base of one shape the quantile function is integrated between
     the knots once for all rows; for others it costs O(n k), and a mixture's cdf is integrated instead.
-    Recalibrating twice composes the maps.
+    The level map keeps the integrals of its latest `Normal` or `StudentT` base, so that all predictions of
+    a fitted model share them. Recalibrating twice composes the maps.
 
     References
     ----------
@@ -176,7 +177,17 @@ class Recalibrated(Distribution):
     def _standard(self) -> Recalibrated | None:
         """The one-row distribution common to all rows, kept because its moments and CRPS are integrals."""
         form = self.base._standard_form()
-        return None if form is None else Recalibrated(form[2], self.level_map)
+        if form is None:
+            return None
+        standard = form[2]
+
+        def recalibrated() -> Recalibrated:
+            return Recalibrated(standard, self.level_map)
+
+        if not isinstance(standard, Normal | StudentT):
+            return recalibrated()
+        df = np.inf if isinstance(standard, Normal) else float(standard.df[0])
+        return self.level_map._kept("standard", (type(standard), df), recalibrated)
 
     @cached_property
     def _one_row_moments(self) -> tuple[FloatArray, FloatArray]:

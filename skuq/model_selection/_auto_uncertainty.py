@@ -37,7 +37,7 @@ from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 from skuq.prediction._cross_fit import has_random_folds, resolve_cv, row_order, split_rows
 from skuq.prediction._fit_metadata import router_for
-from skuq.prediction._point import point_predict
+from skuq.prediction._point import point_and_dist, point_predict
 from skuq.prediction._random import MAX_SEED
 from skuq.regressors import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData, read_training
@@ -350,6 +350,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     def _predict_dist(self, X: Any) -> Distribution:
         dist: Distribution = predict_dist(self.best_estimator_, X)
         return dist
+
+    def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
+        return point_and_dist(self.best_estimator_, X)
 
     # ------------------------------------------------------------------------- scikit-learn
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from skuq._sklearn_compat import sequential_in_cluster_task
 from skuq._typing import FloatArray
+from skuq.distributions import Distribution
 from skuq.prediction._resolve import predict_dist, predicts_columns
 from skuq.prediction._rules.native import single_output
 
-__all__ = ["point_predict"]
+__all__ = ["point_and_dist", "point_predict"]
 
 
 def point_predict(estimator: Any, X: Any) -> FloatArray:
@@ -23,3 +24,18 @@ def point_predict(estimator: Any, X: Any) -> FloatArray:
     with sequential_in_cluster_task():
         points = estimator.predict(X)
     return single_output(points, estimator)
+
+
+def point_and_dist(estimator: Any, X: Any) -> tuple[FloatArray, Distribution]:
+    """Return an estimator's point predictions and its distribution.
+
+    Regressors of skuq have ``_point_and_dist``, which predicts once where that gives both.
+    """
+    own = getattr(estimator, "_point_and_dist", None)
+    if own is not None:
+        estimator._check_new(X)
+        with sequential_in_cluster_task():
+            points, dist = own(X)
+        return single_output(points, estimator), dist
+    dist = predict_dist(estimator, X)
+    return (dist.mean() if predicts_columns(estimator) else point_predict(estimator, X)), dist

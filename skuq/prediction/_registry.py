@@ -9,7 +9,7 @@ from typing import Any
 
 from skuq.distributions import Distribution
 
-__all__ = ["Adapter", "add_adapter", "find_adapter", "is_named", "register"]
+__all__ = ["Adapter", "add_adapter", "find_adapter", "is_named", "may_predict_columns", "register"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,9 @@ class Adapter:
 
 _ADAPTERS: dict[str, dict[str, Adapter]] = {}
 """Class name -> module or package it is reached from -> adapter."""
+
+_PACKAGES_OF_COLUMNS: set[str] = set()
+"""Packages with estimators whose ``predict`` may give columns."""
 
 
 def register(
@@ -109,6 +112,13 @@ def add_adapter(qualified_name: str, adapter: Adapter) -> None:
     """Use an adapter for a class, in place of one that it had."""
     place, _, name = qualified_name.rpartition(".")
     _ADAPTERS.setdefault(name, {})[place] = adapter
+    if not adapter.points:
+        _PACKAGES_OF_COLUMNS.add(place.partition(".")[0])
+
+
+def may_predict_columns() -> bool:
+    """Return whether a package is imported whose estimators' ``predict`` may give columns."""
+    return any(package in sys.modules for package in _PACKAGES_OF_COLUMNS)
 
 
 def find_adapter(cls: type) -> Adapter | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from skuq._sklearn_compat import count_rows, sequential_in_cluster_task
 from skuq._validation import check_unmasked
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._failures import named
-from skuq.prediction._registry import add_adapter, find_adapter, register
+from skuq.prediction._registry import add_adapter, find_adapter, may_predict_columns, register
 from skuq.prediction._rules.adapters import ADAPTERS
 from skuq.prediction._rules.containers import CONTAINERS
 from skuq.prediction._rules.native import NATIVES
@@ -26,6 +26,8 @@ __all__ = [
     "register",
     "supports_dist",
 ]
+
+Rule = TypeVar("Rule", Container, Native)
 
 _LONG = 80
 """Characters of a repr that an error message still shows."""
@@ -170,14 +172,16 @@ def inner_estimators(estimator: Any) -> list[Any]:
     One, or several where the distribution is their mixture; the estimator itself if it is no container.
     None and strings stand for absent ones.
     """
-    rule = _rule_of(estimator)
-    if not isinstance(rule, Container):
+    container = None if _has_own_way(estimator) else _first_match(CONTAINERS, estimator)
+    if container is None:
         return [estimator]
-    return [inner for part in rule.parts(estimator) for inner in inner_estimators(part)]
+    return [inner for part in container.parts(estimator) for inner in inner_estimators(part)]
 
 
 def predicts_columns(estimator: Any) -> bool:
     """Return whether ``predict`` gives parameters or quantiles of a distribution, not one number a row."""
+    if not may_predict_columns():  # then no such estimator exists, and nothing has to be looked through
+        return False
     for inner in inner_estimators(estimator):
         adapter = find_adapter(type(inner))
         if adapter is not None and not adapter.points and _supports(inner):
@@ -211,9 +215,16 @@ def _dispatch(estimator: Any, X: Any) -> Distribution:
 
 def _rule_of(estimator: Any) -> Container | Native | None:
     """Return the first record that applies; None for what has its own way, an adapter, or no way."""
-    if callable(getattr(estimator, "predict_dist", None)) or find_adapter(type(estimator)) is not None:
+    if _has_own_way(estimator):
         return None
-    rules: tuple[Container | Native, ...] = CONTAINERS + NATIVES
+    return _first_match(CONTAINERS, estimator) or _first_match(NATIVES, estimator)
+
+
+def _has_own_way(estimator: Any) -> bool:
+    return callable(getattr(estimator, "predict_dist", None)) or find_adapter(type(estimator)) is not None
+
+
+def _first_match(rules: tuple[Rule, ...], estimator: Any) -> Rule | None:
     return next((rule for rule in rules if rule.matches(estimator)), None)
 
 

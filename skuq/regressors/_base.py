@@ -107,6 +107,12 @@ class BaseUncertaintyRegressor(
         """Return the wrapped model's own point prediction, or None where it has none."""
         return None
 
+    def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
+        """Return point predictions and distributions; overridden where both use the same predictions."""
+        point = self._point(X)
+        dist = self._predict_dist(X)
+        return (dist.mean() if point is None else point), dist
+
     # ------------------------------------------------------------------------------- fitting
 
     @with_callbacks  # type: ignore[untyped-decorator]
@@ -246,13 +252,11 @@ class BaseUncertaintyRegressor(
             Only with `return_std`; in the units of y.
         """
         self._check_new(X)
+        if return_std:
+            points, dist = self._point_and_dist(X)
+            return points, dist.std()
         point = self._point(X)
-        if point is not None and not return_std:
-            return point
-        dist = self._predict_dist(X)
-        if point is None:
-            point = dist.mean()
-        return (point, dist.std()) if return_std else point
+        return self._predict_dist(X).mean() if point is None else point
 
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
         """Return central prediction intervals.

@@ -386,11 +386,19 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return self._members(X).mean_and_variance()[0]
 
     def _predict_dist(self, X: Any) -> Distribution:
+        return self._around(self._members(X), X)
+
+    def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
+        members = self._members(X)
+        return members.mean_and_variance()[0], self._around(members, X)
+
+    def _around(self, members: MemberPredictions, X: Any) -> Distribution:
+        """Return the distributions of new rows, given what the members predict for them."""
         if self.noise_model_ is None:
             noise_variance: FloatArray | float = self.noise_scale_**2
         else:
             noise_variance = (self._noise_factor * self.noise_model_.predict(X)) ** 2
-        return self._distribution(self._members(X), noise_variance)
+        return self._distribution(members, noise_variance)
 
     def _distribution(self, members: MemberPredictions, noise_variance: FloatArray | float) -> Distribution:
         if self.noise is None:

@@ -14,7 +14,7 @@ from skuq.distributions import Distribution, Mixture, concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._cross_fit import CrossFit, cross_fit, fold_masks, resolve_cv, split_rows
-from skuq.prediction._point import point_predict
+from skuq.prediction._point import point_and_dist
 from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
 from skuq.prediction._wrapped import fit_wrapped
@@ -209,8 +209,16 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
 
     def _point(self, X: Any) -> FloatArray:
         pairs = zip(self.estimators_, self.recalibrators_, strict=True)
-        points: FloatArray = np.mean([_moved_point(*pair, X) for pair in pairs], axis=0)
-        return points
+        points = [_moved_points(recalibrator, *point_and_dist(one, X)) for one, recalibrator in pairs]
+        return np.asarray(np.mean(points, axis=0))
+
+    def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
+        points, parts = [], []
+        for estimator, recalibrator in zip(self.estimators_, self.recalibrators_, strict=True):
+            point, dist = point_and_dist(estimator, X)
+            points.append(_moved_points(recalibrator, point, dist))
+            parts.append(recalibrator.transform(dist))
+        return np.asarray(np.mean(points, axis=0)), parts[0] if len(parts) == 1 else Mixture(parts)
 
 
 def check_recalibrator(recalibrator: Any) -> None:
@@ -231,8 +239,6 @@ def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, 
     return fitted.fit(dist, data.y[rows], sample_weight=data.sample_weight[rows])
 
 
-def _moved_point(estimator: Any, recalibrator: Any, X: Any) -> FloatArray:
-    """Return the model's own point prediction, moved by as much as the recalibrator moves the mean."""
-    dist = predict_dist(estimator, X)
-    shift: FloatArray = recalibrator.predict(dist) - dist.mean()
-    return point_predict(estimator, X) + shift
+def _moved_points(recalibrator: Any, points: FloatArray, dist: Distribution) -> FloatArray:
+    """Return the model's own point predictions, moved by as much as the recalibrator moves the mean."""
+    return np.asarray(points + (recalibrator.predict(dist) - dist.mean()))

@@ -380,7 +380,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             model.set_params(linear_share=best_linear_share(predicted, target[tested], weight))
             predicted = weighted_mean(predicted, model.linear_share)
             for one in fit.estimators:
-                one.set_params(linear_share=model.linear_share)
+                one.with_share(model.linear_share)
         if self._features is not None and len(tested) == len(pairs):
             fitted: Any = MeanOfModels(fit.estimators)
         else:
@@ -433,9 +433,12 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         return np.asarray(points[0] if len(points) == 1 else np.mean(points, axis=0))
 
     def _predict_dist(self, X: Any) -> Distribution:
+        return self._point_and_dist(X)[1]
+
+    def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
         loc = self._point(X)
         scale = self.scale_model_.predict(self._scale_inputs(X, loc))
-        return self._shaped(loc, self.scale_factor_ * scale)
+        return loc, self._shaped(loc, self.scale_factor_ * scale)
 
 
 def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:

@@ -43,6 +43,8 @@ class ScaleFeatures:
         pairwise : bool
             Whether the columns of X belong to training rows, as those of a precomputed kernel do.
         """
+        if not pairwise and (numbers := _as_numbers(X)) is not None:
+            return cls((None,) * numbers.shape[1])
         table = None if pairwise else _as_table(X)
         return cls(
             () if table is None else tuple(_categories(table.iloc[:, j]) for j in range(table.shape[1]))
@@ -52,11 +54,32 @@ class ScaleFeatures:
         """Return an array of n rows and a column more than X has, which may be NaN where X is missing."""
         if not self.categories:
             return prediction[:, np.newaxis]
+        numbers = _as_numbers(X) if all(known is None for known in self.categories) else None
+        if numbers is not None:
+            return np.column_stack([numbers[:, : len(self.categories)], prediction])
         table = _as_table(X)
         if table is None:
             return prediction[:, np.newaxis]
         columns = [_numbers(table.iloc[:, j], known) for j, known in enumerate(self.categories)]
         return np.column_stack([*columns, prediction])
+
+
+def _as_numbers(X: Any) -> FloatArray | None:
+    """Return a table of numbers as an array with NaN in place of infinities; None for any other X.
+
+    One pass over the table, without a data frame or a Series per column: for one row these cost more than the
+    models.
+    """
+    if isinstance(X, pd.DataFrame):
+        if not all(pd.api.types.is_numeric_dtype(dtype) for dtype in X.dtypes):
+            return None
+        array = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    elif isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
+        array = np.asarray(X, dtype=np.float64)
+    else:
+        return None
+    # row by row in memory whatever X is, as sums over columns depend on the order in the last bit
+    return np.ascontiguousarray(np.where(np.isfinite(array), array, np.nan))
 
 
 def _as_table(X: Any) -> pd.DataFrame | None:

@@ -13,9 +13,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
 
+from skuq._sklearn_compat import count_rows
 from skuq._typing import FloatArray
 from skuq.prediction._failures import located
 from skuq.prediction._point import point_predict
+from skuq.regressors._log_scale_regressor import LogScaleRegressor
 
 __all__ = [
     "SMALLEST_RESIDUAL",
@@ -95,7 +97,7 @@ class MeanOfModels:
 
     def predict(self, X: Any) -> FloatArray:
         """Return the mean prediction of each row."""
-        return np.asarray(np.mean([point_predict(model, X) for model in self.models], axis=0))
+        return np.asarray(np.mean([model.predict(X) for model in self.models], axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +106,8 @@ class ScaleModel:
 
     Attributes
     ----------
-    model : estimator
-        Fitted to the logarithms of residuals.
+    model : estimator or None
+        Fitted to the logarithms of residuals; None for the default model where the slope is 0.
     intercept, slope : float
         The shrinkage: a slope of 0 is one scale for all rows.
     unit : float
@@ -122,6 +124,8 @@ class ScaleModel:
 
     def predict(self, X: Any) -> FloatArray:
         """Return the scale of each row."""
+        if self.model is None:
+            return self.from_logarithm(np.zeros(count_rows(X)))
         with located("the model of the scale"):
             return self.from_logarithm(point_predict(self.model, X))
 
@@ -168,4 +172,6 @@ def shrunk_scale_model(
     slope = min(max(slope, 0.0), 1.0) if shrink else 1.0
     counted = target if weight is None else target[weight > 0]
     bounds = (float(counted.min()), float(counted.max()))
+    if slope == 0 and isinstance(model, MeanOfModels | LogScaleRegressor):  # others may raise for new rows
+        model = None
     return ScaleModel(model, float(level - slope * centre), slope, unit, bounds)

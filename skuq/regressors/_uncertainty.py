@@ -12,7 +12,7 @@ from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._cross_fit import has_random_folds
-from skuq.prediction._point import point_predict
+from skuq.prediction._point import point_and_dist, point_predict
 from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
@@ -299,3 +299,6 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     def _predict_dist(self, X: Any) -> Distribution:
         dist: Distribution = predict_dist(self.estimator_, X)
         return dist
+
+    def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
+        return point_and_dist(self.estimator_, X)

@@ -430,7 +430,8 @@ def test_effort_is_that_of_the_method():
         assert crossed._wrapper("conformal").cv == folds
         assert UncertaintyRegressor(tree, cv=4, effort=effort)._wrapper("recalibrated").cv == 4
     X, y = linear_world(60)
-    model = UncertaintyRegressor(tree, effort="high", random_state=0).fit(X, y)
-    assert model.estimator_.location_ == "refit" or len(model.estimator_.estimators_) == 10
+    folds = {"location": "folds"}
+    model = UncertaintyRegressor(tree, effort="high", method_params=folds, random_state=0).fit(X, y)
+    assert len(model.estimator_.estimators_) == 10
     with pytest.raises(ValueError, match="`effort` must be one of 'low', 'standard', 'high', got 5"):
         UncertaintyRegressor(tree, effort=5).fit(X, y)

@@ -22,7 +22,15 @@ __all__ = ["AUTOML_ADAPTERS", "AUTOML_CONTAINERS"]
 
 
 def _named(*qualified_names: str) -> Callable[[Any], bool]:
-    return lambda estimator: any(is_named(type(estimator), name) for name in qualified_names)
+    names = {name.rpartition(".")[2] for name in qualified_names}
+
+    def matches(estimator: Any) -> bool:
+        cls = type(estimator)
+        if names.isdisjoint([ancestor.__name__ for ancestor in cls.__mro__]):  # of nearly all, by one pass
+            return False
+        return any(is_named(cls, name) for name in qualified_names)
+
+    return matches
 
 
 # --------------------------------------------------------------------------------------- FLAML

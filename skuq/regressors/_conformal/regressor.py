@@ -430,3 +430,8 @@ class ConformalRegressor(BaseUncertaintyRegressor):
 
     def _predict_dist(self, X: Any) -> Distribution:
         return self._conformal.dist(X)
+
+    def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
+        if isinstance(self._conformal, SplitConformal):
+            return self._conformal.point_and_dist(X)
+        return super()._point_and_dist(X)

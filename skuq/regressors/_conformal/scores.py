@@ -23,7 +23,7 @@ from skuq._validation import check_finite_moments
 from skuq.distributions import Distribution, Normal
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
-from skuq.prediction._point import point_predict
+from skuq.prediction._point import point_and_dist, point_predict
 from skuq.prediction._rules.quantile_estimators import find_quantile_loss
 from skuq.recalibration._residuals import reaching_scores, standardised_residuals
 
@@ -67,9 +67,18 @@ class ConformalScore(ABC):
     def check_estimator(self, estimator: Any) -> None:
         """Raise if the score cannot be computed from predictions of this estimator."""
 
-    @abstractmethod
     def predict(self, estimator: Any, X: Any) -> Any:
         """Return the prediction of each row of X from which `band` is computed; it has n entries."""
+        return self.read(predict_dist(estimator, X))
+
+    def predict_with_point(self, estimator: Any, X: Any) -> tuple[Any, FloatArray]:
+        """Return the prediction of `predict` and the estimator's own point predictions."""
+        points, dist = point_and_dist(estimator, X)
+        return self.read(dist), points
+
+    @abstractmethod
+    def read(self, dist: Distribution) -> Any:
+        """Return the prediction, given the distributions that the estimator predicts."""
 
     @abstractmethod
     def band(self, prediction: Any, coverage: float) -> Band:
@@ -132,6 +141,15 @@ class AbsoluteScore(ConformalScore):
         """Return the point predictions, shape (n,)."""
         return point_predict(estimator, X)
 
+    def predict_with_point(self, estimator: Any, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Return the point predictions twice."""
+        points = self.predict(estimator, X)
+        return points, points
+
+    def read(self, dist: Distribution) -> FloatArray:
+        """Return the mean."""
+        return dist.mean()
+
     def band(self, prediction: FloatArray, coverage: float) -> Band:
         """Return the point prediction, whatever the coverage."""
         return Band(prediction, prediction, np.broadcast_to(1.0, prediction.shape))
@@ -147,10 +165,10 @@ class NormalizedScore(ConformalScore):
         """Raise if the estimator predicts no distribution."""
         _check_predicts_dist(estimator, "normalized", "UncertaintyRegressor")
 
-    def predict(self, estimator: Any, X: Any) -> Normal:
+    def read(self, dist: Distribution) -> Normal:
         """Return the mean and standard deviation of the predicted distributions, which must be finite."""
         mean, std = check_finite_moments(
-            predict_dist(estimator, X),
+            dist,
             "mean",
             "std",
             subject="with method 'normalized', `estimator` must predict",
@@ -181,9 +199,9 @@ class CQRScore(ConformalScore):
         wrapper = "MultiQuantileRegressor" if is_quantile_model else "UncertaintyRegressor"
         _check_predicts_dist(estimator, "cqr", wrapper)
 
-    def predict(self, estimator: Any, X: Any) -> Distribution:
+    def read(self, dist: Distribution) -> Distribution:
         """Return the predicted distributions."""
-        return predict_dist(estimator, X)
+        return dist
 
     def band(self, prediction: Distribution, coverage: float) -> Band:
         """Return the predicted interval, at coverage 0 the median."""

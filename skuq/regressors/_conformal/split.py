@@ -231,7 +231,14 @@ class SplitConformal:
 
     def dist(self, X: Any) -> Distribution:
         """Return the predictive distributions, of the nominal levels and not of those of `partial_fit`."""
-        rows = self._rows(X, self._predict(X))
+        return self._dist_of(self._rows(X, self._predict(X)))
+
+    def point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
+        """Return `point` and `dist` from one prediction of the model."""
+        prediction, points = self._score.predict_with_point(self.estimator, self._model_input(X))
+        return points, self._dist_of(self._rows(X, prediction))
+
+    def _dist_of(self, rows: PredictedRows) -> Distribution:
         calibration = self._calibration().calibration_set
         if self._score.depends_on_coverage:
             return self._through_intervals(calibration, rows)

@@ -1,0 +1,129 @@
+"""Time of a prediction for one row and for 1000 rows relative to the wrapped model, and size of the pickles.
+
+Run as `python benchmarks/one_row.py [part of a name]` with OMP_NUM_THREADS=1. Model and base are timed
+in turns on the same rows; each time is the median. ``ratio`` is the time of the model divided by that of its
+base. The base of a pool is that of its slowest member. The moments are timed without the prediction of the
+distribution.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import Ridge
+
+from skuq._sklearn_compat import one_thread
+from skuq.regressors import (
+    BootstrapRegressor,
+    ConformalRegressor,
+    MixtureRegressor,
+    UncertaintyRegressor,
+)
+
+N_TRAIN, N_FEATURES, ROWS = 2000, 8, (1, 1000)
+SECONDS_PER_CASE, CALLS = 3.0, 200
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and the fitted point regressor that it is compared with."""
+
+    what: str
+    model: Any
+    base: Any
+
+
+def table(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return features and a target whose noise depends on two of them, smoothly and by a step."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, N_FEATURES))
+    scale = np.exp(0.5 * X[:, 0]) * np.where(X[:, 1] > 0, 3.0, 1.0)
+    return X, X @ np.arange(1.0, N_FEATURES + 1) + scale * rng.standard_normal(n)
+
+
+def cases() -> Iterator[Case]:
+    """Yield unfitted models."""
+    ridge = Ridge()
+    boosting = HistGradientBoostingRegressor(random_state=0)
+    quantile = HistGradientBoostingRegressor(loss="quantile", quantile=0.5, random_state=0)
+    forest = RandomForestRegressor(50, min_samples_leaf=5, random_state=0)
+    pair = [("ridge", UncertaintyRegressor(ridge)), ("boosting", UncertaintyRegressor(boosting))]
+    default = UncertaintyRegressor(ridge, random_state=0)
+    yield Case("default around Ridge", default, ridge)
+    yield Case("default around boosting", UncertaintyRegressor(boosting, random_state=0), boosting)
+    yield Case("default around a forest", UncertaintyRegressor(forest, random_state=0), forest)
+    yield Case("normalized conformal", ConformalRegressor(default, "normalized", random_state=0), ridge)
+    yield Case("bootstrap of 50 Ridge", BootstrapRegressor(ridge, 50, random_state=0), ridge)
+    yield Case("pool of Ridge and boosting", MixtureRegressor(pair, random_state=0), boosting)
+    yield Case("quantile boosting", UncertaintyRegressor(quantile, effort="low", random_state=0), quantile)
+
+
+def calls(model: Any) -> dict[str, Callable[[np.ndarray], Callable[[], object]]]:
+    """Return what is timed: functions that prepare rows and return one call."""
+    return {
+        "predict": lambda X: lambda: model.predict(X),
+        "interval": lambda X: lambda: model.predict_interval(X),
+        "distribution": lambda X: lambda: model.predict_dist(X),
+    }
+
+
+def seconds(function: Callable[[], object]) -> float:
+    """Return the time of one call."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def measure(model: Callable[[], object], base: Callable[[], object]) -> tuple[float, float]:
+    """Return the median times of both, taken in turns."""
+    once = seconds(model) + seconds(base)
+    n_calls = int(np.clip(SECONDS_PER_CASE / once, 3, CALLS))
+    times = [(seconds(model), seconds(base)) for _ in range(n_calls)]
+    own, other = zip(*times, strict=True)
+    return statistics.median(own), statistics.median(other)
+
+
+def moment_seconds(model: Any, X: np.ndarray) -> float:
+    """Return the median time of mean and standard deviation of new distributions."""
+    times = []
+    for _ in range(20):
+        dist = model.predict_dist(X)
+        times.append(seconds(lambda dist=dist: (dist.mean(), dist.std())))
+    return statistics.median(times)
+
+
+def main() -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", nargs="?", default="", help="part of the names of the cases to run")
+    part = parser.parse_args().part
+    X_train, y_train = table(N_TRAIN, 0)
+    heads = "".join(f"{f'{n} rows, ms':>15}{'base':>9}{'ratio':>8}" for n in ROWS)
+    print(f"{'model':28}{'call':14}{heads}{'pickle, kB':>12}")
+    for case in cases():
+        if part not in case.what:
+            continue
+        model, base = case.model.fit(X_train, y_train), case.base.fit(X_train, y_train)
+        size = len(pickle.dumps(model)) / 1e3
+        with one_thread():
+            for call, prepare in calls(model).items():
+                text = ""
+                for n in ROWS:
+                    X, _ = table(n, 1)
+                    own, other = measure(prepare(X), lambda X=X, base=base: base.predict(X))
+                    text += f"{1e3 * own:15.3f}{1e3 * other:9.3f}{own / other:8.1f}"
+                print(f"{case.what:28}{call:14}{text}{size:12.1f}", flush=True)
+            text = "".join(f"{1e3 * moment_seconds(model, table(n, 1)[0]):15.3f}{'':17}" for n in ROWS)
+            print(f"{case.what:28}{'moments':14}{text}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
