@@ -133,8 +133,8 @@ def _fail(optuna: Any, study: Any, concerns: Callable[[Any], bool]) -> None:
                 continue
 
 
-def interrupted_trials(optuna: Any, study: Any) -> list[Any]:
-    """Return the interrupted trials of a study that have not been tried again."""
+def interrupted_trials(optuna: Any, study: Any) -> tuple[list[Any], list[Any]]:
+    """Return the interrupted trials that are to be tried again, and others that were interrupted too often."""
     found: dict[str, Any] = {}
     times: dict[str, int] = {}
     for frozen in study.get_trials(deepcopy=False):
@@ -145,7 +145,9 @@ def interrupted_trials(optuna: Any, study: Any) -> list[Any]:
             times[key] = times.get(key, 0) + 1
         else:
             found.pop(key, None)
-    return [frozen for key, frozen in found.items() if times[key] < MAX_INTERRUPTIONS]
+    due = [frozen for key, frozen in found.items() if times[key] < MAX_INTERRUPTIONS]
+    given_up = [frozen for key, frozen in found.items() if times[key] >= MAX_INTERRUPTIONS]
+    return due, given_up
 
 
 @contextmanager

@@ -183,8 +183,8 @@ class _ParzenSearch:
 
     def _width(self) -> int:
         """Return the number of trials side by side; one where it may be the one that ends the process."""
-        due = self.tried_again or interrupted_trials(self.optuna, self.study)
-        return 1 if due else self.search.width
+        due, _ = interrupted_trials(self.optuna, self.study)
+        return 1 if due or self.tried_again else self.search.width
 
     def _next(self) -> Trial | None:
         """Begin the next trial; None where every candidate has one."""
@@ -208,13 +208,15 @@ class _ParzenSearch:
         Base models whose trials ended for want of time are due again.
         """
         release_lost(self.optuna, self.study, self.owner)
-        for frozen in interrupted_trials(self.optuna, self.study):
+        interrupted, given_up = interrupted_trials(self.optuna, self.study)
+        for frozen in interrupted:
             candidate = self.space.suggest(frozen)
             if self.space.key(candidate) not in self.search.seen:
                 self.tried_again = True
                 return candidate
         self.tried_again = False
         begun = {trial.candidate.kind for trial in self.search.trials}
+        begun.update(self.space.suggest(frozen).kind for frozen in given_up)
         for frozen in self.study.get_trials(deepcopy=False):
             if frozen.state != self.optuna.trial.TrialState.FAIL or "error" in frozen.user_attrs:
                 base = frozen.params.get("base")
