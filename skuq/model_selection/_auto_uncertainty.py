@@ -247,6 +247,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         check_option(self.pool, "pool", (True, False))
         check_option(self.engine, "engine", ("auto", "optuna", "halving"))
         check_integer(self.verbose, "verbose", 0)
+        if self.n_jobs is not None and check_integer(self.n_jobs, "n_jobs", -sys.maxsize) == 0:
+            raise ValueError("`n_jobs` must be a number of jobs, -1 for one per core, or None, got 0.")
         return seconds
 
     def _constraints(self) -> tuple[Constraint, ...]:

@@ -530,11 +530,42 @@ def test_candidates_are_reported_to_callbacks():
         ({"cv": "five"}, TypeError, "`cv` must be an int"),
         ({"random_state": "zero"}, ValueError, "`random_state` must be"),
         ({"verbose": -1}, ValueError, "`verbose` must be at least 0, got -1"),
+        ({"subject_to": {"picp": (">=", 2)}}, ValueError, "got 'picp >= 2', which no value satisfies"),
+        ({"subject_to": {"picp": ("<=", 1)}}, ValueError, "got 'picp <= 1', which every value satisfies"),
+        ({"subject_to": {"mpiw": ("<=", -1)}}, ValueError, "got 'mpiw <= -1', which no value satisfies"),
+        ({"n_jobs": 0}, ValueError, "`n_jobs` must be a number of jobs, .* got 0"),
+        ({"n_jobs": 1.5}, TypeError, "`n_jobs` must be an integer, got 1.5"),
     ],
 )
 def test_parameters_are_checked(params, error, message):
     with pytest.raises(error, match=message):
         auto(TINY, **params).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("storage", "error", "reason"),
+    [
+        ("foo", ValueError, "which cannot be opened: Could not parse"),
+        ("", ValueError, "which cannot be opened: Could not parse"),
+        ("no_such_database://x", ValueError, "which cannot be opened: "),
+        ("sqlite:////no/such/folder/trials.db", ValueError, "which cannot be opened: .*unable to open"),
+        ("redis://localhost", ValueError, "which cannot be opened: "),
+        (5, TypeError, "5"),
+        (["sqlite://"], TypeError, "'sqlite://'"),
+        ("no_such_database://user:secret@host", ValueError, r"user:\*\*\*@host"),
+    ],
+)
+def test_a_storage_that_cannot_be_used_raises_with_what_it_may_be(storage, error, reason):
+    pytest.importorskip("optuna")
+    message = "`storage` must be the URL of a database, such as 'sqlite:///trials.db', a storage of Optuna, "
+    with pytest.raises(error, match=f"{message}.* or None, got .*{reason}"):
+        auto(TINY, storage=storage, study_name="mine").fit(X, Y)
+
+
+def test_a_study_name_that_is_no_string_raises():
+    pytest.importorskip("optuna")
+    with pytest.raises(TypeError, match="`study_name` must be a string or None, got 5"):
+        auto(TINY, storage="sqlite://", study_name=5).fit(X, Y)
 
 
 def test_tags_of_the_default_space_are_those_of_its_base_models():

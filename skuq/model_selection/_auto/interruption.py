@@ -134,7 +134,7 @@ def _fail(optuna: Any, study: Any, concerns: Callable[[Any], bool]) -> None:
 
 
 def interrupted_trials(optuna: Any, study: Any) -> tuple[list[Any], list[Any]]:
-    """Return the interrupted trials that are to be tried again, and others that were interrupted too often."""
+    """Return the interrupted trials to try again, and others that were interrupted too often."""
     found: dict[str, Any] = {}
     times: dict[str, int] = {}
     for frozen in study.get_trials(deepcopy=False):

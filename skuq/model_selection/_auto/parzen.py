@@ -26,6 +26,10 @@ from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["content_of", "open_study", "quiet", "search_by_optuna", "stored_trials"]
 
+_STORAGES = (
+    "the URL of a database, such as 'sqlite:///trials.db', a storage of Optuna, such as "
+    "JournalStorage(JournalFileBackend('trials.log')), or None"
+)
 KEPT_PERCENTAGE = 100 / 3
 """Percentage of complete trials that a trial must be among to go on to the next fold."""
 
@@ -38,9 +42,11 @@ def open_study(
     A study of other content raises.
     """
     n_first = len(list(space.first()))
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"`study_name` must be a string or None, got {name!r}.")
     with quiet(optuna):
         study = optuna.create_study(
-            storage=storage,
+            storage=_open_storage(optuna, storage),
             study_name=name,
             load_if_exists=True,
             pruner=optuna.pruners.PercentilePruner(KEPT_PERCENTAGE, n_startup_trials=n_first),
@@ -61,6 +67,22 @@ def open_study(
         )
     study.set_user_attr("skuq", shared)
     return study, int(shared["seed"])
+
+
+def _open_storage(optuna: Any, storage: Any) -> Any:
+    """Return Optuna's storage for a URL; others are returned unchanged."""
+    if storage is None or isinstance(storage, optuna.storages.BaseStorage):
+        return storage
+    if not isinstance(storage, str):
+        raise TypeError(f"`storage` must be {_STORAGES}, got {storage!r}.")
+    try:
+        return optuna.storages.RDBStorage(storage)
+    except Exception as error:  # each of SQLAlchemy, a database and its driver has classes of its own
+        shown = re.sub(r"(//[^/:@]*):[^@]*@", r"\1:***@", storage)  # without the password
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"`storage` must be {_STORAGES}, got {shown!r}, which cannot be opened: {reason}"
+        ) from error
 
 
 def content_of(space: Space, data: TrainingData, folds: Any, constraints: Sequence[object]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,7 +108,9 @@ class Range:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Return whether two values of a parameter are the same; True is not 1."""
+    """Return whether two values of a parameter are the same; True is not 1, and NaN is NaN."""
+    if isinstance(value, float) and isinstance(other, float) and math.isnan(value) and math.isnan(other):
+        return True
     return type(value) is type(other) and bool(value == other)
 
 
@@ -216,8 +219,9 @@ def read_space(space: Any, random_folds: bool) -> Space:
     recalibrators = space.get("recalibrators") or {"none": None}
     if not isinstance(recalibrators, Mapping):
         raise ValueError("`space['recalibrators']` must be a dict of recalibrators by name.")
-    for recalibrator in recalibrators.values():
-        check_recalibrator(recalibrator)
+    for name, recalibrator in recalibrators.items():
+        with _at(f"space['recalibrators'][{name!r}]"):
+            check_recalibrator(recalibrator)
     if len({str(name) for name in estimators}) < len(estimators):
         raise ValueError(
             f"`space['estimators']` must have names that differ as strings, got {list(estimators)}."
@@ -253,16 +257,27 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
         )
     domains = {key: _read_domain(f"{place}['params'][{key!r}]", value) for key, value in params.items()}
     methods = entry.get("methods") or methods_of(estimator, random_folds)
-    if isinstance(methods, str):
+    if not isinstance(methods, list | tuple):
         raise TypeError(f"`{place}['methods']` must be a list of methods, got {methods!r}.")
     method: Any
     for method in methods:  # raises for an unknown one, and for one that the estimator has not
-        UncertaintyRegressor(estimator, method)._resolve()
+        with _at(f"{place}['methods']"):
+            UncertaintyRegressor(estimator, method)._resolve()
     if not random_folds:  # out-of-bag rows are drawn at random
         methods = [one for one in methods if one not in {"forest", "bootstrap"}] or methods_of(
             estimator, False
         )
     return Base(estimator, tuple(methods), domains)
+
+
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    """Put the place in the space in front of an error."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        error.args = (f"`{place}`: {error}", *error.args[1:])
+        raise
 
 
 def _own_names(estimator: Any) -> set[str]:
@@ -285,4 +300,11 @@ def _read_domain(place: str, value: Any) -> Values | Range:
         )
     low, high = (float(bound) for bound in value.support())
     integer = family == "randint"
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise ValueError(
+            f"`{place}` must be a distribution between two finite bounds, got {family} from {low:g} to "
+            f"{high:g}."
+        )
+    if integer and not (low.is_integer() and high.is_integer()):
+        raise ValueError(f"`{place}` must have integers as bounds, got randint from {low:g} to {high:g}.")
     return Range(int(low) if integer else low, int(high) if integer else high, _NUMBERS[family], integer)
