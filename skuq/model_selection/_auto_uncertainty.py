@@ -32,7 +32,7 @@ from skuq.model_selection._auto.parzen import content_of, open_study, quiet, sea
 from skuq.model_selection._auto.search import Search
 from skuq.model_selection._auto.space import read_space
 from skuq.model_selection._auto.trial import Summary, Trial
-from skuq.model_selection._auto_candidates import default_space, import_optuna
+from skuq.model_selection._auto_candidates import default_space, deferred_space, import_optuna
 from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 from skuq.prediction._cross_fit import has_random_folds, resolve_cv, row_order, split_rows
@@ -280,9 +280,11 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         self, data: TrainingData, progress: Progress, every_row: bool = False
     ) -> tuple[Evaluator, Finalist]:
         """Search, fit the winner to all rows and set the attributes."""
-        constraints, optuna = self._constraints(), self._optuna()
+        constraints = self._constraints()
+        with self._budget.account("imports"):
+            optuna = self._optuna()
         random_folds = has_random_folds(self.cv)
-        space = read_space(self.search_space(), random_folds)
+        space = read_space(deferred_space() if self.space is None else self.search_space(), random_folds)
         rng = check_random_state(self.random_state)
         seed, sampler_seed = rng.randint(MAX_SEED, size=2).tolist()
         given = None if random_folds else split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
@@ -331,8 +333,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     def _choose(self, search: Search, stored: list[Trial], constraints: tuple[Constraint, ...]) -> Finalist:
         """Fit the winner among the best candidates, with and without recalibrators, and their pool."""
         _warn_of_failures(search)
-        found = finalists(search.affordable(), search.evaluator, self.pool)
-        winner = best_of(found, search.violation)
+        with self._budget.account("choice"):
+            found = finalists(search.affordable(), search.evaluator, self.pool)
+            winner = best_of(found, search.violation)
         least = search.violation(winner.summary)
         if least > 0:
             warn_user(
@@ -342,6 +345,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             )
         self.best_estimator_ = winner.fit(search.evaluator)
         self.leaderboard_: pd.DataFrame = leaderboard(search.trials, found, stored, search.violation, winner)
+        self.time_spent_ = self._budget.uses()
         return winner
 
     # ---------------------------------------------------------------------------- prediction
@@ -371,9 +375,13 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         tags.non_deterministic = self.time_budget is not None
         if self.space is None:  # as below, but without importing the packages of the default space
             tags.input_tags.allow_nan = tags.input_tags.sparse = True
+            tags.input_tags.string = tags.input_tags.categorical = True
             return tags
         try:
-            members = [get_tags(entry["estimator"]) for entry in self.search_space()["estimators"].values()]
+            entries = self.search_space()["estimators"].values()
+            encoded = any(entry.get("encoding") is not None for entry in entries)
+            tags.input_tags.string = tags.input_tags.categorical = encoded
+            members = [get_tags(entry["estimator"]) for entry in entries]
         except Exception:  # estimators of other packages may have no tags; a wrong space raises in fit
             return tags
         tags.input_tags.allow_nan = any(one.input_tags.allow_nan for one in members)

@@ -209,47 +209,55 @@ class _ParzenSearch:
         return 1 if due or self.tried_again else self.search.width
 
     def _next(self) -> Trial | None:
-        """Begin the next trial; None where every candidate has one."""
-        if self.waiting:
-            return self.search.open(self.waiting.pop(0))
-        while (due := self._due()) is not None:
+        """Begin the next trial; None where every candidate has one, or takes too long."""
+        search = self.search
+        if (candidate := search.choose(self.waiting)) is not None:
+            self.waiting = [one for one in self.waiting if one.kind != candidate.kind]
+            return search.open(candidate)
+        self.waiting = []
+        while (due := search.choose(self._due())) is not None:
             self.study.enqueue_trial(self.space.encode(due))
-            begun = self._ask()
-            if begun is not None:
+            if (begun := self._ask()) is not None:
                 return begun
-        while (other := self.search.draw(self.rng)) is not None:
-            begun = self._ask()
-            if begun is not None:
+        while (other := search.draw(self.rng)) is not None:
+            if (begun := self._ask()) is not None:
                 return begun
             self.study.enqueue_trial(self.space.encode(other))
         return None
 
-    def _due(self) -> Candidate | None:
-        """Return the first interrupted candidate, or the first base model that has no trial with this method.
+    def _due(self) -> list[Candidate]:
+        """Return interrupted candidates, or base models that have no trial with one of their methods.
 
         Base models whose trials ended for want of time are due again.
         """
         release_lost(self.optuna, self.study, self.owner)
         interrupted, given_up = interrupted_trials(self.optuna, self.study)
-        for frozen in interrupted:
-            candidate = self.space.suggest(frozen)
-            if self.space.key(candidate) not in self.search.seen:
-                self.tried_again = True
-                return candidate
-        self.tried_again = False
+        due = [self.space.suggest(frozen) for frozen in interrupted]
+        due = [
+            one
+            for one in due
+            if self.space.key(one) not in self.search.seen and one.kind not in self.search.closed
+        ]
+        self.tried_again = bool(due)
+        if due:
+            return due
         begun = {trial.candidate.kind for trial in self.search.trials}
         begun.update(self.space.suggest(frozen).kind for frozen in given_up)
         for frozen in self.study.get_trials(deepcopy=False):
             if frozen.state != self.optuna.trial.TrialState.FAIL or "error" in frozen.user_attrs:
                 base = frozen.params.get("base")
                 begun.add((base, frozen.params.get(f"{base}: method")))
-        return next((one for one in self.space.first() if one.kind not in begun), None)
+        return [one for one in self.space.first() if one.kind not in begun]
 
     def _ask(self) -> Trial | None:
-        """Begin the trial that the study has next; None if its candidate has a trial, here or elsewhere."""
+        """Begin the trial that the study has next.
+
+        None if its candidate has a trial, here or elsewhere, or takes too long.
+        """
         handle = self.study.ask()
         candidate = self.space.suggest(handle)
-        if self.space.key(candidate) not in self.search.seen and not self._is_elsewhere(handle):
+        is_new = self.space.key(candidate) not in self.search.seen and not self._is_elsewhere(handle)
+        if is_new and (not self.search.best or self.search.admits(candidate)):
             self.owner.claim(handle)
             return self.search.open(candidate, handle)
         self.study.tell(handle, state=self.optuna.trial.TrialState.FAIL)
