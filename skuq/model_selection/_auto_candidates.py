@@ -48,11 +48,9 @@ def default_estimators(
     --------
     skuq.regressors.MixtureRegressor : The pool of all of them.
 
-    Notes
-    -----
-    None accepts strings. The networks do not accept missing values either, the others do: a pool of all fails
-    once the networks are fitted, and ``MixtureRegressor(estimators).set_params(deep_ensemble="drop")`` leaves
-    them out.
+    Notes ----- None accepts strings; `AutoUncertaintyRegressor` encodes them. The networks do not accept
+    missing values either, the others do: a pool of all fails once the networks are fitted, and
+    ``MixtureRegressor(estimators).set_params(deep_ensemble="drop")`` leaves them out.
 
     "boosting" does not separate epistemic from aleatoric uncertainty, "forest" and "deep_ensemble" with their
     default parameters do. ``predict_dist(X).epistemic()`` of a pool with the default weights therefore raises

@@ -62,7 +62,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     space : dict or None, default=None
         What is searched, in the form that `search_space` returns; None is the default space.
     time_budget : float or None, default=60
-        Seconds of wall-clock time, the final fits included. None is no limit.
+        Seconds of wall-clock time. Imports of the candidates' packages and the final fits count. None is no
+        limit.
     n_trials : int or None, default=None
         Largest number of candidates. With ``time_budget=None`` and an integer ``random_state``, results are
         reproducible; a time budget makes them depend on the machine.
@@ -71,7 +72,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     subject_to : dict of str to (operator, limit), default=None
         Constraints on out-of-fold coverage and mean width of 90 % intervals, such as
         ``{"picp": (">=", 0.88)}`` or ``{"mpiw": ("<=", 2.5)}``, as in `refit_best`. Among the candidates that
-        satisfy them, the CRPS decides.
+        satisfy them, the CRPS decides. A constraint raises if every value of its metric satisfies it, or
+        none.
     cv : int, splitter or iterable of (train, test), default=3
         Folds. With an int k they are ``KFold(k, shuffle=True)``, and forests and deep ensembles are evaluated
         on their out-of-bag rows instead. A splitter, which may keep groups together or time in order, gives
@@ -83,8 +85,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         tree-structured Parzen estimator, "halving" at random, by successive halving over the folds. "auto" is
         "optuna" where that is installed.
     storage : str, optuna storage or None, default=None
-        Where Optuna keeps the trials, such as ``"sqlite:///trials.db"``, so that a search can be resumed, or
-        shared between several processes; None is in memory.
+        Where Optuna keeps the trials, so that a search can be resumed, or shared between several processes:
+        the URL of a database such as ``"sqlite:///trials.db"``, or a storage such as optuna's JournalStorage.
+        None is in memory.
     study_name : str or None, default=None
         Name of the study in the storage; that of an earlier search of the same data, folds, space and
         constraints resumes it.
@@ -101,8 +104,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     ----------
     best_estimator_ : estimator
         The winner, fitted to all rows: an `UncertaintyRegressor`, a `MixtureRegressor` of several, or a
-        Pipeline of either with a fitted recalibrator. Members of a `MixtureRegressor` are frozen here:
-        another fit, of a clone too, leaves them as they are.
+        Pipeline of either with a fitted recalibrator, an encoder of words and dates, or both. Members of a
+        `MixtureRegressor` are frozen here: another fit, of a clone too, leaves them as they are.
     leaderboard_ : DataFrame
         A row for each candidate, the winner first. Columns: ``"base"``, ``"method"``, ``"recalibration"``;
         of the out-of-fold forecasts, the mean ``"crps"`` with its ``"standard_error"``, and ``"coverage"``
@@ -110,6 +113,10 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         weights of a pool. A candidate is "complete"; "stored" if it is one of the storage that was not fitted
         here; "pruned" if it was stopped after a few folds, whose scores it has; "out of time" if its next
         fit would not have ended in time; "failed" if it raised an error.
+    time_spent_ : dict of str to float
+        Seconds by use: ``"imports"`` of packages; ``"probes"``, fits on few rows that measure the time of a
+        kind of model; ``"trials"``, the fits and forecasts of candidates; ``"choice"``, weights of the pool
+        and recalibrators; ``"refits"`` to all rows; ``"other"``; and their ``"total"``.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -130,10 +137,24 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     forecasts whose CRPS is within half a percent of the smallest, the one whose coverage is nearest to 90 %
     is chosen. The pool averages quantile functions, with the weights of `MixtureRegressor`.
 
-    A fit that would not end in time, by the slowest of its kind so far in proportion to the rows, is not
-    started. The first candidate is fitted in any case. No candidate is fitted twice, so that a space without
-    continuous parameters may end the search early. From 4000 rows on, a kind is measured on 1000 rows
-    before its first fit.
+    A candidate is begun only if there is time for its import and all of its fits. The time of a fit is
+    estimated from earlier fits of the same kind, and before the first one from fits on 100, 400, 1600, ...
+    rows, as far as these are needed for the decision; for the packages of the default space, from typical
+    times. The first candidate is the first one in the order of the space that is expected to end in time, if
+    necessary with fewer trees. If none is, the fastest one is fitted, and the search takes longer than its
+    budget. No candidate is fitted twice, so that a space without continuous parameters may end the search
+    early. A kind of model that raises an error with its own parameters is not tried again.
+
+    Every base model of the default space takes data frames with words, categories, dates and missing values.
+    Words are categories for the boosting of scikit-learn and LightGBM, numbers of categories for forests and
+    CatBoost, and indicators for the others, for which missing values are replaced by medians. A date becomes
+    the days since 1970 and its position in the year, the week and the day. The encoders see X of all rows,
+    and never the target.
+
+    In a storage, a trial that is interrupted, by Ctrl-C or SIGTERM, is recorded as failed, and a search that
+    is resumed begins with it. So does a trial whose process was killed: the process is looked up on the same
+    machine; another machine's process counts as killed after five minutes without a sign of life. A trial
+    that was interrupted three times is not tried again.
 
     The scores of the leaderboard are those by which the winner is chosen, hence a little optimistic. For an
     unbiased estimate, pass the whole regressor to ``cross_validate``: each fold is a search of its own, which
@@ -208,15 +229,17 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             distribution of scipy.stats, one of ``uniform``, ``loguniform`` and ``randint``; ``"methods"`` of
             `UncertaintyRegressor`, without which they are those of its rules that apply. "forest" and
             "bootstrap", which draw their out-of-bag rows at random, are left out where ``cv`` is no int; if
-            there are no others, they are those of the rules. Only the first is required. Names must not be
-            ``"pool"``. ``"recalibrators"`` has recalibrators by name; None leaves a forecast as it is.
+            there are no others, they are those of the rules. ``"encoding"`` of words, dates and missing
+            values: "codes", "categories" or "numbers", see Notes of the class; without it the model is given
+            X unchanged. Only ``"estimator"`` is required. Names must not be ``"pool"``.
+            ``"recalibrators"`` has recalibrators by name; None leaves a forecast as it is.
 
         Examples
         --------
         >>> from skuq.model_selection import AutoUncertaintyRegressor
         >>> space = AutoUncertaintyRegressor().search_space()
         >>> list(space["estimators"])[:2]
-        ['linear', 'extra_trees']
+        ['forest', 'linear']
         >>> del space["estimators"]["linear"]
         >>> model = AutoUncertaintyRegressor(space)
         """
