@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import Any, TypeAlias
 
+from joblib import effective_n_jobs, parallel_config
 from joblib import hash as content_hash
-from joblib import parallel_config
 from joblib.parallel import SequentialBackend, get_active_backend
 from sklearn.ensemble._forest import ForestRegressor
 from sklearn.utils import _safe_indexing, get_tags
@@ -73,6 +73,7 @@ __all__ = [
     "content_hash",
     "count_rows",
     "delayed",
+    "effective_n_jobs",
     "is_classifying",
     "is_pairwise",
     "is_regressing",

@@ -113,6 +113,7 @@ INTERFACES = {
         "_pool.criterion": {"model_selection"},
         "_progress": {"neural", "simulation", "model_selection"},
         "_recalibrated": {"model_selection"},
+        "_scale_features": {"model_selection"},
         "_standardise": {"neural"},
     },
 }

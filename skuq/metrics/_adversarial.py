@@ -286,6 +286,7 @@ def group_errors(counts: IntArray, levels: FloatArray, error: str) -> FloatArray
     units=0,
     direction="lower",
     optimum=0.0,
+    bounds=(0.0, 1.0),
     needs="distribution",
     proper=False,
     random=True,

@@ -127,6 +127,7 @@ def area_of_lines(levels: FloatArray, observed: FloatArray) -> float:
     units=0,
     direction="lower",
     optimum=0.0,
+    bounds=(0.0, 1.0),
     needs="distribution",
     proper=False,
     small_sample=True,

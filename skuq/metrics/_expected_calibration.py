@@ -92,6 +92,7 @@ def ece_of_weights(
     units=0,
     direction="lower",
     optimum=0.0,
+    bounds=(0.0, 1.0),
     needs="proba",
     proper=False,
     small_sample=True,

@@ -28,6 +28,7 @@ def crps_rows(y: FloatArray, dist: Distribution, *, estimator: str = "nrg") -> F
     units=1,
     direction="lower",
     optimum=0.0,
+    bounds=(0.0, np.inf),
     needs="distribution",
     proper=True,
     source="Gneiting & Raftery 2007, eq. 20-21",

@@ -55,6 +55,7 @@ def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatAr
     units=0,
     direction="lower",
     optimum=0.0,
+    bounds=(0.0, 1.0),
     needs="moments",
     proper=False,
     small_sample=True,

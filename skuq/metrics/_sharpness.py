@@ -34,6 +34,7 @@ def sharpness_of_mean(mean: float | FloatArray, *, kind: str = "std") -> FloatAr
     units=1,
     direction=None,
     optimum=None,
+    bounds=(0.0, np.inf),
     needs="moments",
     proper=False,
     source="Chung et al. 2021, appendix A.3",

@@ -41,6 +41,7 @@ def crpss_of_means(means: FloatArray, **_: Any) -> FloatArray:
     units=0,
     direction="higher",
     optimum=1.0,
+    bounds=(-np.inf, 1.0),
     needs="distribution",
     proper=False,
     one_of=REFERENCES,

@@ -71,6 +71,8 @@ class MetricSpec:
         Whether lower or higher is better; None for a descriptive number.
     optimum : float, str or None
         Value of the best possible forecast; a string names the option with this value.
+    bounds : (float, float)
+        Smallest and largest value that the metric can have, with any options.
     needs : {"distribution", "density", "interval", "moments", "proba", "set"}
         Required property of the forecast. Interval metrics also accept bounds. The last two are forecasts of
         classes, with the argument ``labels``: probabilities, or sets, which may be given as probabilities.
@@ -121,6 +123,7 @@ class MetricSpec:
     needs: Literal["distribution", "density", "interval", "moments", "proba", "set"]
     proper: bool
     source: str
+    bounds: tuple[float, float] = (-np.inf, np.inf)
     random: bool = False
     needs_X: bool = False
     small_sample: bool = False

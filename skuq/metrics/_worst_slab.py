@@ -139,6 +139,7 @@ def draw_directions(
     units=0,
     direction=None,
     optimum="coverage",
+    bounds=(0.0, 1.0),
     needs="interval",
     proper=False,
     random=True,

@@ -11,11 +11,13 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor,
 from sklearn.linear_model import BayesianRidge
 
 from skuq._validation import check_random_state
+from skuq.model_selection._auto.budget import Cost
+from skuq.model_selection._auto.space import Deferred
 from skuq.prediction._random import MAX_SEED
 from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
 from skuq.regressors import UncertaintyRegressor
 
-__all__ = ["default_estimators", "default_space", "import_optuna"]
+__all__ = ["default_estimators", "default_space", "deferred_space", "import_optuna"]
 
 
 def default_estimators(
@@ -46,11 +48,9 @@ def default_estimators(
     --------
     skuq.regressors.MixtureRegressor : The pool of all of them.
 
-    Notes
-    -----
-    None accepts strings. The networks do not accept missing values either, the others do: a pool of all fails
-    once the networks are fitted, and ``MixtureRegressor(estimators).set_params(deep_ensemble="drop")`` leaves
-    them out.
+    Notes ----- None accepts strings; `AutoUncertaintyRegressor` encodes them. The networks do not accept
+    missing values either, the others do: a pool of all fails once the networks are fitted, and
+    ``MixtureRegressor(estimators).set_params(deep_ensemble="drop")`` leaves them out.
 
     "boosting" does not separate epistemic from aleatoric uncertainty, "forest" and "deep_ensemble" with their
     default parameters do. ``predict_dist(X).epistemic()`` of a pool with the default weights therefore raises
@@ -89,16 +89,32 @@ def import_optuna() -> Any:
 
 
 def default_space() -> dict[str, dict[str, Any]]:
-    """Return what `AutoUncertaintyRegressor` searches: base models, cheap ones first, and recalibrators."""
-    forest = {"min_samples_leaf": [1, 2, 3, 5, 10], "max_features": uniform(0.3, 0.7)}
+    """Return what `AutoUncertaintyRegressor` searches, with the estimators of all packages."""
+    space = deferred_space()
+    for entry in space["estimators"].values():
+        if isinstance(entry["estimator"], Deferred):
+            entry["estimator"] = entry["estimator"].load()
+    return space
+
+
+def deferred_space() -> dict[str, dict[str, Any]]:
+    """Return the default space: recalibrators, and base models in the order in which they are tried.
+
+    The first ones have the lowest CRPS for their time. Packages other than scikit-learn are not imported.
+    """
+    forest = {
+        "min_samples_leaf": [1, 2, 3, 5, 10],
+        "max_features": uniform(0.3, 0.7),
+        "n_estimators": [50, 100],
+    }
+    trees = {"methods": ["forest"], "params": forest, "encoding": "codes"}
     estimators: dict[str, dict[str, Any]] = {
-        "linear": {"estimator": BayesianRidge(), "methods": ["native", "residual"]},
-        "extra_trees": {
-            "estimator": ExtraTreesRegressor(bootstrap=True),
-            "methods": ["forest"],
-            "params": forest,
+        "forest": {"estimator": RandomForestRegressor(), **trees},
+        "linear": {
+            "estimator": BayesianRidge(),
+            "methods": ["native", "residual"],
+            "encoding": "numbers",
         },
-        "forest": {"estimator": RandomForestRegressor(), "methods": ["forest"], "params": forest},
         "boosting": {
             "estimator": HistGradientBoostingRegressor(),
             "params": {
@@ -108,14 +124,16 @@ def default_space() -> dict[str, dict[str, Any]]:
                 "min_samples_leaf": randint(5, 60),
                 "l2_regularization": [0.0, 1.0, 10.0],
             },
+            "encoding": "categories",
         },
     }
-    if find_spec("lightgbm"):
-        estimators["lightgbm"] = _lightgbm()
-    if find_spec("catboost"):
-        estimators["catboost"] = _catboost()
     if find_spec("torch") and find_spec("skorch"):
         estimators["deep_ensemble"] = _deep_ensemble()
+    if find_spec("lightgbm"):
+        estimators["lightgbm"] = _lightgbm()
+    estimators["extra_trees"] = {"estimator": ExtraTreesRegressor(bootstrap=True), **trees}
+    if find_spec("catboost"):
+        estimators["catboost"] = _catboost()
     if find_spec("ngboost"):
         estimators["ngboost"] = _ngboost()
     recalibrators = {
@@ -127,7 +145,19 @@ def default_space() -> dict[str, dict[str, Any]]:
 
 
 def _lightgbm() -> dict[str, Any]:
-    from lightgbm import LGBMRegressor
+    own: dict[str, Any] = {
+        "learning_rate": 0.1,
+        "n_estimators": 100,
+        "num_leaves": 31,
+        "min_child_samples": 20,
+        "colsample_bytree": 1.0,
+        "reg_lambda": 0.0,
+    }
+
+    def make() -> Any:
+        from lightgbm import LGBMRegressor
+
+        return LGBMRegressor(n_jobs=1, verbose=-1, **own)
 
     params = {
         "learning_rate": loguniform(0.02, 0.3),
@@ -137,39 +167,55 @@ def _lightgbm() -> dict[str, Any]:
         "colsample_bytree": uniform(0.4, 0.6),
         "reg_lambda": [0.0, 1.0, 10.0],
     }
-    return {"estimator": LGBMRegressor(n_jobs=1, verbose=-1), "params": params}
+    estimator = Deferred("lightgbm", make, ("lightgbm",), Cost(0.5, 0.2, 3e-4), own)
+    return {"estimator": estimator, "methods": ["residual"], "params": params, "encoding": "categories"}
 
 
 def _catboost() -> dict[str, Any]:
-    from catboost import CatBoostRegressor
+    own: dict[str, Any] = {"learning_rate": 0.1, "iterations": 300, "depth": 6, "l2_leaf_reg": 3.0}
 
-    estimator = CatBoostRegressor(
-        iterations=300, learning_rate=0.1, depth=6, thread_count=1, verbose=False, allow_writing_files=False
-    )
+    def make() -> Any:
+        from catboost import CatBoostRegressor
+
+        return CatBoostRegressor(thread_count=1, verbose=False, allow_writing_files=False, **own)
+
     params = {
         "learning_rate": loguniform(0.03, 0.3),
         "iterations": [300, 600],
         "depth": [4, 5, 6, 7],
         "l2_leaf_reg": loguniform(1, 10),
     }
-    return {"estimator": estimator, "params": params}
+    estimator = Deferred("catboost", make, ("catboost",), Cost(0.5, 1.0, 2e-3), own)
+    return {"estimator": estimator, "methods": ["residual"], "params": params, "encoding": "codes"}
 
 
 def _deep_ensemble() -> dict[str, Any]:
-    from skuq.neural import DeepEnsembleRegressor
+    own: dict[str, Any] = {"hidden_layer_sizes": (64, 64), "learning_rate": 8e-3, "loss": "beta_nll"}
+
+    def make() -> Any:
+        from skuq.neural import DeepEnsembleRegressor
+
+        return DeepEnsembleRegressor(**own)
 
     params = {
         "hidden_layer_sizes": [(64, 64), (128, 128), (32, 32), (64, 64, 64)],
         "learning_rate": loguniform(1e-3, 1e-2),
         "loss": ["beta_nll", "crps"],
     }
-    return {"estimator": DeepEnsembleRegressor(), "methods": ["native"], "params": params}
+    cost = Cost(3.0, 2.5, 1e-2)
+    estimator = Deferred("deep_ensemble", make, ("torch", "skorch"), cost, own, out_of_bag=True)
+    return {"estimator": estimator, "methods": ["native"], "params": params, "encoding": "numbers"}
 
 
 def _ngboost() -> dict[str, Any]:
-    from ngboost import NGBRegressor
-
     # fewer and larger steps than its own 500 of 0.01, which take seconds
-    estimator = NGBRegressor(n_estimators=200, learning_rate=0.03, verbose=False)
+    own: dict[str, Any] = {"n_estimators": 200, "learning_rate": 0.03, "minibatch_frac": 1.0}
+
+    def make() -> Any:
+        from ngboost import NGBRegressor
+
+        return NGBRegressor(verbose=False, **own)
+
     params = {"learning_rate": loguniform(0.01, 0.1), "minibatch_frac": [0.5, 1.0]}
-    return {"estimator": estimator, "methods": ["native"], "params": params}
+    estimator = Deferred("ngboost", make, ("ngboost",), Cost(2.0, 2.5, 1.5e-3), own)
+    return {"estimator": estimator, "methods": ["native"], "params": params, "encoding": "numbers"}

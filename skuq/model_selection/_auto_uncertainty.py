@@ -32,7 +32,7 @@ from skuq.model_selection._auto.parzen import content_of, open_study, quiet, sea
 from skuq.model_selection._auto.search import Search
 from skuq.model_selection._auto.space import read_space
 from skuq.model_selection._auto.trial import Summary, Trial
-from skuq.model_selection._auto_candidates import default_space, import_optuna
+from skuq.model_selection._auto_candidates import default_space, deferred_space, import_optuna
 from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 from skuq.prediction._cross_fit import has_random_folds, resolve_cv, row_order, split_rows
@@ -62,7 +62,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     space : dict or None, default=None
         What is searched, in the form that `search_space` returns; None is the default space.
     time_budget : float or None, default=60
-        Seconds of wall-clock time, the final fits included. None is no limit.
+        Seconds of wall-clock time. Imports of the candidates' packages and the final fits count. None is no
+        limit.
     n_trials : int or None, default=None
         Largest number of candidates. With ``time_budget=None`` and an integer ``random_state``, results are
         reproducible; a time budget makes them depend on the machine.
@@ -71,7 +72,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     subject_to : dict of str to (operator, limit), default=None
         Constraints on out-of-fold coverage and mean width of 90 % intervals, such as
         ``{"picp": (">=", 0.88)}`` or ``{"mpiw": ("<=", 2.5)}``, as in `refit_best`. Among the candidates that
-        satisfy them, the CRPS decides.
+        satisfy them, the CRPS decides. A constraint raises if every value of its metric satisfies it, or
+        none.
     cv : int, splitter or iterable of (train, test), default=3
         Folds. With an int k they are ``KFold(k, shuffle=True)``, and forests and deep ensembles are evaluated
         on their out-of-bag rows instead. A splitter, which may keep groups together or time in order, gives
@@ -83,8 +85,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         tree-structured Parzen estimator, "halving" at random, by successive halving over the folds. "auto" is
         "optuna" where that is installed.
     storage : str, optuna storage or None, default=None
-        Where Optuna keeps the trials, such as ``"sqlite:///trials.db"``, so that a search can be resumed, or
-        shared between several processes; None is in memory.
+        Where Optuna keeps the trials, so that a search can be resumed, or shared between several processes:
+        the URL of a database such as ``"sqlite:///trials.db"``, or a storage such as optuna's JournalStorage.
+        None is in memory.
     study_name : str or None, default=None
         Name of the study in the storage; that of an earlier search of the same data, folds, space and
         constraints resumes it.
@@ -101,8 +104,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     ----------
     best_estimator_ : estimator
         The winner, fitted to all rows: an `UncertaintyRegressor`, a `MixtureRegressor` of several, or a
-        Pipeline of either with a fitted recalibrator. Members of a `MixtureRegressor` are frozen here:
-        another fit, of a clone too, leaves them as they are.
+        Pipeline of either with a fitted recalibrator, an encoder of words and dates, or both. Members of a
+        `MixtureRegressor` are frozen here: another fit, of a clone too, leaves them as they are.
     leaderboard_ : DataFrame
         A row for each candidate, the winner first. Columns: ``"base"``, ``"method"``, ``"recalibration"``;
         of the out-of-fold forecasts, the mean ``"crps"`` with its ``"standard_error"``, and ``"coverage"``
@@ -110,6 +113,10 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         weights of a pool. A candidate is "complete"; "stored" if it is one of the storage that was not fitted
         here; "pruned" if it was stopped after a few folds, whose scores it has; "out of time" if its next
         fit would not have ended in time; "failed" if it raised an error.
+    time_spent_ : dict of str to float
+        Seconds by use: ``"imports"`` of packages; ``"probes"``, fits on few rows that measure the time of a
+        kind of model; ``"trials"``, the fits and forecasts of candidates; ``"choice"``, weights of the pool
+        and recalibrators; ``"refits"`` to all rows; ``"other"``; and their ``"total"``.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -130,10 +137,24 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     forecasts whose CRPS is within half a percent of the smallest, the one whose coverage is nearest to 90 %
     is chosen. The pool averages quantile functions, with the weights of `MixtureRegressor`.
 
-    A fit that would not end in time, by the slowest of its kind so far in proportion to the rows, is not
-    started. The first candidate is fitted in any case. No candidate is fitted twice, so that a space without
-    continuous parameters may end the search early. From 4000 rows on, a kind is measured on 1000 rows
-    before its first fit.
+    A candidate is begun only if there is time for its import and all of its fits. The time of a fit is
+    estimated from earlier fits of the same kind, and before the first one from fits on 100, 400, 1600, ...
+    rows, as far as these are needed for the decision; for the packages of the default space, from typical
+    times. The first candidate is the first one in the order of the space that is expected to end in time, if
+    necessary with fewer trees. If none is, the fastest one is fitted, and the search takes longer than its
+    budget. No candidate is fitted twice, so that a space without continuous parameters may end the search
+    early. A kind of model that raises an error with its own parameters is not tried again.
+
+    Every base model of the default space takes data frames with words, categories, dates and missing values.
+    Words are categories for the boosting of scikit-learn and LightGBM, numbers of categories for forests and
+    CatBoost, and indicators for the others, for which missing values are replaced by medians. A date becomes
+    the days since 1970 and its position in the year, the week and the day. The encoders see X of all rows,
+    and never the target.
+
+    In a storage, a trial that is interrupted, by Ctrl-C or SIGTERM, is recorded as failed, and a search that
+    is resumed begins with it. So does a trial whose process was killed: the process is looked up on the same
+    machine; another machine's process counts as killed after five minutes without a sign of life. A trial
+    that was interrupted three times is not tried again.
 
     The scores of the leaderboard are those by which the winner is chosen, hence a little optimistic. For an
     unbiased estimate, pass the whole regressor to ``cross_validate``: each fold is a search of its own, which
@@ -208,15 +229,17 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             distribution of scipy.stats, one of ``uniform``, ``loguniform`` and ``randint``; ``"methods"`` of
             `UncertaintyRegressor`, without which they are those of its rules that apply. "forest" and
             "bootstrap", which draw their out-of-bag rows at random, are left out where ``cv`` is no int; if
-            there are no others, they are those of the rules. Only the first is required. Names must not be
-            ``"pool"``. ``"recalibrators"`` has recalibrators by name; None leaves a forecast as it is.
+            there are no others, they are those of the rules. ``"encoding"`` of words, dates and missing
+            values: "codes", "categories" or "numbers", see Notes of the class; without it the model is given
+            X unchanged. Only ``"estimator"`` is required. Names must not be ``"pool"``.
+            ``"recalibrators"`` has recalibrators by name; None leaves a forecast as it is.
 
         Examples
         --------
         >>> from skuq.model_selection import AutoUncertaintyRegressor
         >>> space = AutoUncertaintyRegressor().search_space()
         >>> list(space["estimators"])[:2]
-        ['linear', 'extra_trees']
+        ['forest', 'linear']
         >>> del space["estimators"]["linear"]
         >>> model = AutoUncertaintyRegressor(space)
         """
@@ -247,6 +270,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         check_option(self.pool, "pool", (True, False))
         check_option(self.engine, "engine", ("auto", "optuna", "halving"))
         check_integer(self.verbose, "verbose", 0)
+        if self.n_jobs is not None and check_integer(self.n_jobs, "n_jobs", -sys.maxsize) == 0:
+            raise ValueError("`n_jobs` must be a number of jobs, -1 for one per core, or None, got 0.")
         return seconds
 
     def _constraints(self) -> tuple[Constraint, ...]:
@@ -278,9 +303,11 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         self, data: TrainingData, progress: Progress, every_row: bool = False
     ) -> tuple[Evaluator, Finalist]:
         """Search, fit the winner to all rows and set the attributes."""
-        constraints, optuna = self._constraints(), self._optuna()
+        constraints = self._constraints()
+        with self._budget.account("imports"):
+            optuna = self._optuna()
         random_folds = has_random_folds(self.cv)
-        space = read_space(self.search_space(), random_folds)
+        space = read_space(deferred_space() if self.space is None else self.search_space(), random_folds)
         rng = check_random_state(self.random_state)
         seed, sampler_seed = rng.randint(MAX_SEED, size=2).tolist()
         given = None if random_folds else split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
@@ -329,8 +356,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     def _choose(self, search: Search, stored: list[Trial], constraints: tuple[Constraint, ...]) -> Finalist:
         """Fit the winner among the best candidates, with and without recalibrators, and their pool."""
         _warn_of_failures(search)
-        found = finalists(search.affordable(), search.evaluator, self.pool)
-        winner = best_of(found, search.violation)
+        with self._budget.account("choice"):
+            found = finalists(search.affordable(), search.evaluator, self.pool)
+            winner = best_of(found, search.violation)
         least = search.violation(winner.summary)
         if least > 0:
             warn_user(
@@ -340,6 +368,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             )
         self.best_estimator_ = winner.fit(search.evaluator)
         self.leaderboard_: pd.DataFrame = leaderboard(search.trials, found, stored, search.violation, winner)
+        self.time_spent_ = self._budget.uses()
         return winner
 
     # ---------------------------------------------------------------------------- prediction
@@ -372,9 +401,13 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         tags.non_deterministic = self.time_budget is not None
         if self.space is None:  # as below, but without importing the packages of the default space
             tags.input_tags.allow_nan = tags.input_tags.sparse = True
+            tags.input_tags.string = tags.input_tags.categorical = True
             return tags
         try:
-            members = [get_tags(entry["estimator"]) for entry in self.search_space()["estimators"].values()]
+            entries = self.search_space()["estimators"].values()
+            encoded = any(entry.get("encoding") is not None for entry in entries)
+            tags.input_tags.string = tags.input_tags.categorical = encoded
+            members = [get_tags(entry["estimator"]) for entry in entries]
         except Exception:  # estimators of other packages may have no tags; a wrong space raises in fit
             return tags
         tags.input_tags.allow_nan = any(one.input_tags.allow_nan for one in members)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from skuq._typing import FloatArray
 from skuq._validation import check_number, check_option
+from skuq.metrics._spec import find_spec
 
 __all__ = ["Constraint", "read_constraints"]
 
@@ -56,4 +57,26 @@ def _read_constraint(name: Any, condition: Any) -> Constraint:
     if not isinstance(condition, tuple | list) or len(condition) != 2:
         raise ValueError(f"`subject_to[{name!r}]` must be a pair such as ('<=', 0.1), got {condition!r}.")
     operator = check_option(condition[0], f"subject_to[{name!r}][0]", _OPERATORS)
-    return Constraint(name, operator, check_number(condition[1], f"subject_to[{name!r}][1]"))
+    constraint = Constraint(name, operator, check_number(condition[1], f"subject_to[{name!r}][1]"))
+    _check_range(constraint)
+    return constraint
+
+
+def _check_range(constraint: Constraint) -> None:
+    """Raise if every value of a metric of skuq, or none, satisfies its constraint."""
+    spec = find_spec(constraint.name)
+    if spec is None:
+        return
+    low, high = spec.bounds
+    limit, at_most = constraint.limit, constraint.operator == "<="
+    if limit < low if at_most else limit > high:
+        share = "no"
+    elif limit >= high if at_most else limit <= low:
+        share = "every"
+    else:
+        return
+    raise ValueError(
+        f"`subject_to` must have constraints that some values satisfy and others do not, got '{constraint}', "
+        f"which {share} value satisfies: {constraint.name} lies in [{low:g}, {high:g}]. Coverages and rates "
+        "are fractions, not percent."
+    )

@@ -35,6 +35,7 @@ def refit_best(
         ``{"ence": ("<=", 0.1), "picp": (">=", 0.88)}``. The operator is "<=" or ">=". A constraint on "ence"
         reads the scorer ``neg_ence`` and changes its sign back; so does "mean_absolute_error" with
         scikit-learn's ``neg_mean_absolute_error``. A timing such as "mean_fit_time" can be a constraint too.
+        A constraint raises if every value of its metric satisfies it, or none.
 
     Returns
     -------

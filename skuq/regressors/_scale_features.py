@@ -17,7 +17,7 @@ from scipy import sparse
 
 from skuq._typing import FloatArray
 
-__all__ = ["ScaleFeatures"]
+__all__ = ["ScaleFeatures", "as_table", "categories_of", "numbers_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +45,9 @@ class ScaleFeatures:
         """
         if not pairwise and (numbers := _as_numbers(X)) is not None:
             return cls((None,) * numbers.shape[1])
-        table = None if pairwise else _as_table(X)
+        table = None if pairwise else as_table(X)
         return cls(
-            () if table is None else tuple(_categories(table.iloc[:, j]) for j in range(table.shape[1]))
+            () if table is None else tuple(categories_of(table.iloc[:, j]) for j in range(table.shape[1]))
         )
 
     def __call__(self, X: Any, prediction: FloatArray) -> FloatArray:
@@ -57,10 +57,10 @@ class ScaleFeatures:
         numbers = _as_numbers(X) if all(known is None for known in self.categories) else None
         if numbers is not None:
             return np.column_stack([numbers[:, : len(self.categories)], prediction])
-        table = _as_table(X)
+        table = as_table(X)
         if table is None:
             return prediction[:, np.newaxis]
-        columns = [_numbers(table.iloc[:, j], known) for j, known in enumerate(self.categories)]
+        columns = [numbers_of(table.iloc[:, j], known) for j, known in enumerate(self.categories)]
         return np.column_stack([*columns, prediction])
 
 
@@ -82,7 +82,7 @@ def _as_numbers(X: Any) -> FloatArray | None:
     return np.ascontiguousarray(np.where(np.isfinite(array), array, np.nan))
 
 
-def _as_table(X: Any) -> pd.DataFrame | None:
+def as_table(X: Any) -> pd.DataFrame | None:
     """Return X as a pandas data frame, or None if it is not a dense table."""
     if isinstance(X, pd.DataFrame):
         return X
@@ -93,7 +93,7 @@ def _as_table(X: Any) -> pd.DataFrame | None:
     return pd.DataFrame(np.asarray(X))
 
 
-def _categories(column: pd.Series) -> pd.Index | None:
+def categories_of(column: pd.Series) -> pd.Index | None:
     """Return the distinct values of a column in their order of appearance, or None if they are numbers."""
     if pd.api.types.is_numeric_dtype(column.dtype):
         return None
@@ -103,7 +103,7 @@ def _categories(column: pd.Series) -> pd.Index | None:
     return distinct
 
 
-def _numbers(column: pd.Series, categories: pd.Index | None) -> FloatArray:
+def numbers_of(column: pd.Series, categories: pd.Index | None) -> FloatArray:
     """Return the numbers of a column, or the positions of its values among the categories, -1 if unknown."""
     if categories is not None:
         return categories.get_indexer(pd.Index(column)).astype(np.float64)

@@ -51,6 +51,15 @@ def value(spec, y, proba, **options):
 
 
 @each_case
+def test_values_lie_within_the_bounds_of_the_record(spec, options, forecast):
+    y, proba = forecast
+    low, high = spec.bounds
+    certain = np.eye(len(LABELS))
+    for one in (proba, proba[::-1], certain[np.argmin(proba, axis=1)], certain[np.searchsorted(LABELS, y)]):
+        assert low <= value(spec, y, one, **options) <= high
+
+
+@each_case
 def test_a_float_comes_back(spec, options, forecast):
     result = value(spec, *forecast, **options)
     assert type(result) is float

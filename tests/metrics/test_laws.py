@@ -169,6 +169,15 @@ def test_bounds_stand_for_the_distribution(spec, forecast):
         )
 
 
+@of(SPECS)
+@pytest.mark.parametrize(("bias", "spread"), [(0.0, 1.0), (0.0, 0.01), (0.0, 1e4), (-50.0, 0.1), (1e3, 1e-6)])
+def test_values_lie_within_the_bounds_of_the_record(spec, bias, spread, forecast):
+    y, dist = forecast
+    low, high = spec.bounds
+    for member in families(spec, Normal(dist.loc + bias, spread * dist.scale)):
+        assert low <= value(spec, y, member) <= high
+
+
 @of(all_specs().values())
 def test_the_record_is_complete_and_documented(spec):
     assert spec.direction in {"lower", "higher", None}

@@ -25,8 +25,11 @@ from skuq.distributions import Normal, concat
 from skuq.exceptions import ConstraintWarning
 from skuq.metrics import crps_loss
 from skuq.model_selection import AutoUncertaintyRegressor, _auto_candidates
+from skuq.model_selection import _auto_uncertainty as auto_module
 from skuq.model_selection._auto import budget as clock_module
 from skuq.model_selection._auto import evaluation
+from skuq.model_selection._auto.budget import Cost
+from skuq.model_selection._auto.space import Deferred
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import MixtureRegressor, UncertaintyRegressor
 
@@ -387,6 +390,101 @@ def test_candidates_that_fail_are_left_out_with_a_warning(engine):
         auto({"estimators": {"wrong": {"estimator": Ridge(alpha=-1.0)}}}, engine=engine, n_trials=2).fit(X, Y)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_kind_that_fails_is_not_tried_again(engine):
+    fits = []
+
+    class Fails(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            fits.append(self.alpha)
+            raise ValueError("not for these data")
+
+    params = {"params": {"alpha": loguniform(0.1, 10)}, "methods": ["conformal"]}
+    space = {"fails": {"estimator": Fails(), **params}, "ridge": {"estimator": Ridge(), **params}}
+    with pytest.warns(FitFailedWarning, match="1 of 12 candidates failed"):
+        board = auto({"estimators": space}, engine=engine, n_trials=12).fit(X, Y).leaderboard_
+    assert len(fits) == 1
+    assert (board["base"] == "fails").sum() == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_kind_that_fails_with_some_parameters_is_tried_with_others(engine):
+    class FailsForSome(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            if self.solver == "svd":
+                raise ValueError("not with svd")
+            return super().fit(X, y, sample_weight)
+
+    params = {"solver": ["auto", "svd"], "alpha": [0.1, 1.0, 10.0]}
+    space = {"ridge": {"estimator": FailsForSome(), "params": params, "methods": ["conformal"]}}
+    with pytest.warns(FitFailedWarning, match="3 of 6 candidates failed"):
+        board = auto({"estimators": space}, engine=engine, n_trials=20).fit(X, Y).leaderboard_
+    assert (board["state"] == "failed").sum() == 3
+
+
+def small_default_space():
+    """Return the default space with models that are fitted fast, one candidate of each."""
+    space = AutoUncertaintyRegressor().search_space()
+    small = {
+        "deep_ensemble": {"max_epochs": 4},
+        "catboost": {"iterations": 20},
+        "ngboost": {"n_estimators": 10},
+        "boosting": {"max_iter": 20},
+        "lightgbm": {"n_estimators": 20},
+        "forest": {"n_estimators": 50},
+        "extra_trees": {"n_estimators": 50},
+    }
+    for name, params in small.items():
+        if name in space["estimators"]:
+            space["estimators"][name]["estimator"].set_params(**params)
+            space["estimators"][name].pop("params")
+    return space
+
+
+@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
+def test_a_table_of_words_dates_and_gaps_is_fitted_by_every_base_model_of_the_default_space():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "number": np.where(rng.random(160) < 0.1, np.nan, X[:, 0]),
+            "a: [word]": rng.choice(["red", "green", None], 160),
+            "category": pd.Categorical(rng.choice([1, 2], 160)),
+            "date": pd.date_range("2024-01-01", periods=160, freq="9h"),
+            "name": [f"name {k}" for k in range(160)],
+        }
+    )
+    y = X[:, 0] + 2.0 * (table["a: [word]"] == "red") + 0.1 * rng.normal(size=160)
+    space = small_default_space()
+    n = len(space["estimators"])
+    model = AutoUncertaintyRegressor(space, time_budget=None, n_trials=n, random_state=0).fit(table, y)
+    board = model.leaderboard_
+    assert (board["state"] == "complete").all()
+    assert set(board["base"]) == {*space["estimators"], "pool"}
+    assert board["crps"].iloc[0] < 0.3 * y.std()
+    new = table.assign(category=None, number=np.nan, date=pd.NaT)
+    new["a: [word]"] = "violet"
+    assert np.isfinite(model.predict_interval(new)).all()
+    loaded = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(loaded.predict(table[:9]), model.predict(table)[:9])
+
+
+@pytest.mark.parametrize("base", ["linear", "boosting", "forest"])
+@pytest.mark.parametrize("recalibrator", [None, IsotonicRecalibrator()])
+def test_the_winner_of_a_table_of_words_takes_the_table(base, recalibrator):
+    table = pd.DataFrame({"x": X[:, 0], "word": np.where(X[:, 1] > 0, "red", "green")})
+    entry = {**small_default_space()["estimators"][base]}
+    space = {"estimators": {base: entry}, "recalibrators": {"only": recalibrator}}
+    model = auto(space, n_trials=1, pool=False)
+    dist = model.fit_transform(table, Y)
+    assert isinstance(model.best_estimator_, Pipeline)
+    steps = [name for name, _ in model.best_estimator_.steps]
+    assert steps == ["encoder", "model", *(["recalibrator"] if recalibrator else [])]
+    assert model.leaderboard_["crps"].iloc[0] == pytest.approx(dist.crps(Y).mean(), rel=1e-9)
+    np.testing.assert_array_equal(
+        model.predict_quantiles(table, [0.1, 0.9]), predict_dist(model, table).quantile([0.1, 0.9])
+    )
+
+
 def test_weights_are_repetitions_for_the_scores_too():
     weight = np.ones(160)
     weight[:80] = 2.0
@@ -446,16 +544,7 @@ def test_the_space_is_returned_to_be_changed_and_passed_again():
 
 @pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
 def test_every_base_model_of_the_default_space_can_be_fitted():
-    space = AutoUncertaintyRegressor().search_space()
-    small = {
-        "deep_ensemble": {"max_epochs": 4},
-        "catboost": {"iterations": 20},
-        "ngboost": {"n_estimators": 10},
-    }
-    for name, params in small.items():
-        if name in space["estimators"]:
-            space["estimators"][name]["estimator"].set_params(**params)
-            space["estimators"][name].pop("params")
+    space = small_default_space()
     n = len(space["estimators"])
     model = AutoUncertaintyRegressor(space, time_budget=None, n_trials=n, random_state=0).fit(X, Y)
     assert set(model.leaderboard_["base"]) == {*space["estimators"], "pool"}
@@ -530,11 +619,42 @@ def test_candidates_are_reported_to_callbacks():
         ({"cv": "five"}, TypeError, "`cv` must be an int"),
         ({"random_state": "zero"}, ValueError, "`random_state` must be"),
         ({"verbose": -1}, ValueError, "`verbose` must be at least 0, got -1"),
+        ({"subject_to": {"picp": (">=", 2)}}, ValueError, "got 'picp >= 2', which no value satisfies"),
+        ({"subject_to": {"picp": ("<=", 1)}}, ValueError, "got 'picp <= 1', which every value satisfies"),
+        ({"subject_to": {"mpiw": ("<=", -1)}}, ValueError, "got 'mpiw <= -1', which no value satisfies"),
+        ({"n_jobs": 0}, ValueError, "`n_jobs` must be a number of jobs, .* got 0"),
+        ({"n_jobs": 1.5}, TypeError, "`n_jobs` must be an integer, got 1.5"),
     ],
 )
 def test_parameters_are_checked(params, error, message):
     with pytest.raises(error, match=message):
         auto(TINY, **params).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("storage", "error", "reason"),
+    [
+        ("foo", ValueError, "which cannot be opened: Could not parse"),
+        ("", ValueError, "which cannot be opened: Could not parse"),
+        ("no_such_database://x", ValueError, "which cannot be opened: "),
+        ("sqlite:////no/such/folder/trials.db", ValueError, "which cannot be opened: .*unable to open"),
+        ("redis://localhost", ValueError, "which cannot be opened: "),
+        (5, TypeError, "5"),
+        (["sqlite://"], TypeError, "'sqlite://'"),
+        ("no_such_database://user:secret@host", ValueError, r"user:\*\*\*@host"),
+    ],
+)
+def test_a_storage_that_cannot_be_used_raises_with_what_it_may_be(storage, error, reason):
+    pytest.importorskip("optuna")
+    message = "`storage` must be the URL of a database, such as 'sqlite:///trials.db', a storage of Optuna, "
+    with pytest.raises(error, match=f"{message}.* or None, got .*{reason}"):
+        auto(TINY, storage=storage, study_name="mine").fit(X, Y)
+
+
+def test_a_study_name_that_is_no_string_raises():
+    pytest.importorskip("optuna")
+    with pytest.raises(TypeError, match="`study_name` must be a string or None, got 5"):
+        auto(TINY, storage="sqlite://", study_name=5).fit(X, Y)
 
 
 def test_tags_of_the_default_space_are_those_of_its_base_models():
@@ -609,6 +729,144 @@ class Failing(Slow):
     def fit(self, X, y, sample_weight=None):
         super().fit(X, y, sample_weight)
         raise ValueError("the sun is too low")
+
+
+class Growing(Ridge):
+    """Takes a constant time and one that grows with a power of the rows."""
+
+    fits = 0
+
+    def __init__(self, alpha=1.0, constant=0.0, seconds=0.0, power=1.0, n_estimators=100):
+        super().__init__(alpha)
+        self.constant, self.seconds, self.power, self.n_estimators = constant, seconds, power, n_estimators
+
+    def fit(self, X, y, sample_weight=None):
+        Growing.fits += 1
+        growing = self.seconds * (len(y) / 100) ** self.power
+        Time.now += (self.constant + growing) * self.n_estimators / 100
+        return super().fit(X, y, sample_weight)
+
+
+def growing(rng, time_budget, **params):
+    """Return an entry of a space whose fits take up to half a budget."""
+    seconds = time_budget * 10 ** rng.uniform(-2.5, -0.3)
+    model = Growing(
+        constant=rng.uniform(0, 0.1) * seconds, seconds=seconds, power=rng.uniform(0.3, 2), **params
+    )
+    return {"estimator": model, "methods": ["conformal"], "params": {"alpha": loguniform(0.1, 10.0)}}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("seed", range(5))
+def test_budgets_are_kept_whatever_fits_take(engine, seed, monkeypatch):
+    monkeypatch.setattr(clock_module, "time", Time)
+    monkeypatch.setattr(evaluation, "PROBE_ROWS", 20)
+    rng = np.random.default_rng(seed)
+    budget = 10 ** rng.uniform(0, 2)
+    # the first one can be fitted in time
+    space = {f"model_{k}": growing(rng, budget if k else budget / 20) for k in range(4)}
+    rows = np.tile(X, (3, 1)), np.tile(Y, 3)
+    for name in ("model_1", "model_2"):
+        space[name]["params"]["n_estimators"] = [50, 100, 400]
+    start = Time.now
+    model = auto({"estimators": space}, engine=engine, n_trials=25, time_budget=budget).fit(*rows)
+    took = Time.now - start
+    assert took <= 1.3 * budget
+    assert (model.leaderboard_["state"] == "complete").any()
+    assert model.time_spent_["total"] == pytest.approx(took)
+    assert sum(model.time_spent_.values()) == pytest.approx(2 * took)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_first_candidate_is_one_that_ends_in_time(engine, monkeypatch):
+    monkeypatch.setattr(clock_module, "time", Time)
+    monkeypatch.setattr(evaluation, "PROBE_ROWS", 20)
+    entries = {
+        "slow": {"estimator": Growing(seconds=60.0)},
+        "smaller": {"estimator": Growing(seconds=15.0), "params": {"n_estimators": [10, 100]}},
+        "fast": {"estimator": Growing(seconds=0.1)},
+    }
+    entries = {name: {**entry, "methods": ["conformal"]} for name, entry in entries.items()}
+    start = Time.now
+    model = auto({"estimators": entries}, engine=engine, n_trials=1, time_budget=40).fit(X, Y)
+    assert model.leaderboard_["base"].tolist() == ["smaller"]
+    assert model.leaderboard_["params"].iloc[0] == {"n_estimators": 10}
+    assert Time.now - start < 40
+    model = auto({"estimators": entries}, engine=engine, n_trials=1, time_budget=0.5).fit(X, Y)
+    assert model.leaderboard_["base"].tolist() == ["fast"]  # all of them take too long
+
+
+def deferred(monkeypatch, cost, imports=4.0):
+    """Replace the default space by a model of scikit-learn and one of a package; return what is imported."""
+    imported = []
+
+    def make():
+        if not imported:
+            imported.append("package")
+            Time.now += imports
+        return Slow(seconds=0.001)
+
+    package = Deferred("package", make, ("no_such_package",), cost, {})
+    here = {"estimator": Slow(seconds=0.001), "methods": ["conformal"]}
+    space = {"here": here, "package": {"estimator": package, "methods": ["conformal"]}}
+    monkeypatch.setattr(clock_module, "time", Time)
+    monkeypatch.setattr(auto_module, "deferred_space", lambda: {"estimators": space})
+    return imported
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("cost", "time_budget", "is_imported"),
+    [
+        (Cost(4.0, 0.1, 0.0), 20, True),
+        (Cost(4.0, 0.1, 0.0), 4, False),
+        (Cost(4.0, 8.0, 0.0), 20, False),
+        (Cost(0.1, 0.0, 0.08), 20, False),
+    ],
+)
+def test_packages_are_imported_if_there_is_time_for_them_and_their_fits(
+    engine, cost, time_budget, is_imported, monkeypatch
+):
+    imported = deferred(monkeypatch, cost)
+    model = auto(None, engine=engine, n_trials=None, time_budget=time_budget, pool=False).fit(X, Y)
+    assert bool(imported) == is_imported
+    assert set(model.leaderboard_["base"]) == ({"here", "package"} if is_imported else {"here"})
+    assert model.time_spent_["imports"] == pytest.approx(4.0 * is_imported, abs=0.01)
+    assert model.time_spent_["total"] <= time_budget
+
+
+def test_imports_in_a_search_without_a_time_budget_are_accounted_too(monkeypatch):
+    deferred(monkeypatch, Cost(400.0, 1.0, 1.0))
+    model = auto(None, n_trials=2).fit(X, Y)
+    assert set(model.leaderboard_["base"]) >= {"here", "package"}
+    assert model.time_spent_["imports"] == pytest.approx(4.0)
+    assert model.time_spent_["trials"] == pytest.approx(
+        model.leaderboard_["seconds"].iloc[-2:].sum(), rel=0.5
+    )
+
+
+def test_a_short_search_in_a_new_process_imports_no_large_package():
+    packages = {"torch", "skorch", "lightgbm", "catboost", "ngboost"}
+    code = (
+        "import sys, numpy as np; from skuq.model_selection import AutoUncertaintyRegressor as A; "
+        "X = np.random.default_rng(0).normal(size=(90, 2)); A(time_budget=1e-3).fit(X, X[:, 0]); "
+        f"sys.exit(' '.join({packages} & sys.modules.keys()) or None)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_package_that_cannot_be_imported_is_a_failed_candidate(monkeypatch):
+    def make():
+        raise ImportError("no such package")
+
+    here = {"estimator": Ridge(), "methods": ["conformal"]}
+    package = Deferred("package", make, ("no_such_package",), Cost(0.0, 0.0, 0.0), {})
+    space = {"package": {"estimator": package, "methods": ["conformal"]}, "here": here}
+    monkeypatch.setattr(auto_module, "deferred_space", lambda: {"estimators": space})
+    for params in ({"n_trials": 5}, {"n_trials": 5, "time_budget": 1000}):
+        with pytest.warns(FitFailedWarning, match="1 of 2 candidates failed, .* no such package"):
+            board = auto(None, **params).fit(X, Y).leaderboard_
+        assert set(board["base"]) == {"here", "package"}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

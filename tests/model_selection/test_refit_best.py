@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skuq.exceptions import ConstraintWarning
 from skuq.metrics import get_scorer, make_scorer, scorers
+from skuq.metrics._spec import all_specs
 from skuq.model_selection import refit_best
 from skuq.prediction import predict_dist
 
@@ -130,7 +131,7 @@ def test_nothing_but_nan_is_an_error():
         ),
         (refit_best("ence"), "got 'ence'. Did you mean 'neg_ence'"),
         (
-            refit_best("r2", subject_to={"mace": ("<=", 1)}),
+            refit_best("r2", subject_to={"mace": ("<=", 0.5)}),
             "`subject_to` must name metrics of the search .*got 'mace'",
         ),
     ],
@@ -170,6 +171,7 @@ def test_a_loss_under_a_name_without_its_sign_is_refused():
         ),
         ("neg_crps", {"ence": ("<=", "0.1")}, TypeError, r"`subject_to\['ence'\]\[1\]` must be a number"),
         ("neg_crps", {"ence": ("<=", NAN)}, ValueError, r"`subject_to\['ence'\]\[1\]` must be finite"),
+        ("neg_crps", {"picp": (">=", 88)}, ValueError, "got 'picp >= 88', which no value satisfies"),
     ],
 )
 def test_bad_arguments(name, subject_to, error, message):
@@ -224,3 +226,22 @@ def test_narrowest_intervals_that_hold():
     widths, coverage = -search.cv_results_["mean_test_neg_mpiw"], search.cv_results_["mean_test_picp"]
     allowed = np.flatnonzero(coverage >= 0.85)
     assert search.best_index_ == allowed[np.argmin(widths[allowed])]
+
+
+@pytest.mark.parametrize("spec", all_specs().values(), ids=lambda spec: spec.abbreviation)
+def test_a_constraint_separates_values_of_its_metric(spec):
+    def refusal(operator, limit):
+        try:
+            refit_best("neg_crps", subject_to={spec.abbreviation: (operator, limit)})
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    values = np.array([-9.0, -1.0, -0.4, 0.0, 0.4, 1.0, 9.0])
+    values = values[(spec.bounds[0] <= values) & (values <= spec.bounds[1])]
+    for limit in (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5):
+        for operator, hold in (("<=", values <= limit), (">=", values >= limit)):
+            message = refusal(operator, limit)
+            assert ("which every value satisfies" in message) == hold.all()
+            assert ("which no value satisfies" in message) == (not hold.any())
+            assert bool(message) == (hold.all() or not hold.any())

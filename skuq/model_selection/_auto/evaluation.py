@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import config_context
 
-from skuq._sklearn_compat import delayed, one_thread, run_parallel
+from skuq._sklearn_compat import delayed, effective_n_jobs, one_thread, run_parallel
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
-from skuq.model_selection._auto.budget import Budget, clock
-from skuq.model_selection._auto.space import Candidate, Space
+from skuq.model_selection._auto.budget import Budget, Cost, Forecast, clock
+from skuq.model_selection._auto.encoding import TableEncoder, encoder_for
+from skuq.model_selection._auto.space import Candidate, Deferred, Space
 from skuq.model_selection._auto.trial import Trial
 from skuq.prediction._cross_fit import cross_fit
 from skuq.regressors import UncertaintyRegressor
@@ -21,10 +23,12 @@ from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["Evaluator"]
 
-PROBE_ROWS = 1000
-"""Rows on which the time of a kind is measured before it is fitted to many more."""
+PROBE_ROWS = 100
+"""Rows on which the time of a kind is measured first."""
 PROBE_FACTOR = 4
-"""From how many times as many."""
+"""Factor between the numbers of rows of two such measurements."""
+PROBE_SHARE = 0.1
+"""Largest expected share of a measurement in the time at hand; a third of it where the time is stated."""
 
 
 class Outcome(NamedTuple):
@@ -34,6 +38,15 @@ class Outcome(NamedTuple):
     dist: Distribution | None = None
     fitted: Any = None
     error: Exception | None = None
+
+
+class _Task(NamedTuple):
+    """A fit of a trial, the rows that it trains on and tests, and the latest time of its start."""
+
+    trial: Trial
+    estimator: UncertaintyRegressor
+    split: tuple[IntArray, IntArray] | None
+    latest: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +71,8 @@ class Evaluator:
         The time that is left.
     n_jobs : int or None
         As in joblib; one job is a fit.
+    encoded : dict
+        The encoder of each encoding, None where none is needed, and the encoded data.
     """
 
     space: Space
@@ -68,11 +83,17 @@ class Evaluator:
     seed: int
     budget: Budget
     n_jobs: int | None
+    encoded: dict[str | None, tuple[TableEncoder | None, TrainingData]] = field(default_factory=dict)
 
     @property
     def test_rows(self) -> list[IntArray]:
         """Test rows of each fold."""
         return [test for _, test in self.folds]
+
+    @property
+    def jobs(self) -> int:
+        """Number of fits at a time."""
+        return int(effective_n_jobs(self.n_jobs))
 
     def advance(self, trials: Sequence[Trial], reserve: float | None) -> None:
         """Fit the next fold of each trial; out-of-bag forecasts are those of all folds at once.
@@ -84,51 +105,127 @@ class Evaluator:
         reserve : float or None
             Seconds of the budget that are needed afterwards. None fits in any case.
         """
-        if reserve is not None:
-            self._probe(trials, reserve)
         tasks = []
         for trial in trials:
-            estimator = self._build(trial.candidate)
-            split = None if self._is_out_of_bag(estimator) else self.folds[len(trial.forecasts)]
+            candidate = trial.candidate
+            try:
+                estimator = self._build(candidate)
+                out_of_bag = self.random_folds and estimator._is_out_of_bag()
+            except Exception as error:  # of a package that cannot be imported, or of a parameter
+                trial.state, trial.error = "failed", error
+                continue
+            split = None if out_of_bag else self.folds[len(trial.forecasts)]
             n = len(self.data) if split is None else len(split[0])
-            latest = np.inf if reserve is None else self.budget.latest_start(trial.candidate.kind, n, reserve)
-            tasks.append((estimator, split, latest))
-        for trial, (_, split, _), outcome in zip(trials, tasks, self._run(tasks), strict=True):
-            self._take(trial, split, outcome)
+            latest = np.inf
+            if reserve is not None:
+                latest = self.budget.latest_start(self.forecast(candidate, n).likely, reserve)
+            tasks.append(_Task(trial, estimator, split, latest))
+        with self.budget.account("trials"):
+            outcomes = self._run(tasks)
+            for task, outcome in zip(tasks, outcomes, strict=True):
+                self._take(task.trial, task.split, outcome)
 
-    def refit(self, candidates: Sequence[Candidate]) -> list[Any]:
-        """Return the candidates, fitted to all rows."""
-        outcomes = self._run([(self._build(one), None, np.inf) for one in candidates])
+    def refit(self, trials: Sequence[Trial]) -> list[Any]:
+        """Return the candidates of trials, fitted to all rows."""
+        tasks = [_Task(trial, self._build(trial.candidate), None, np.inf) for trial in trials]
+        with self.budget.account("refits"):
+            outcomes = self._run(tasks)
         for outcome in outcomes:
             if outcome is not None and outcome.error is not None:
                 raise outcome.error
         return [outcome.fitted for outcome in outcomes if outcome is not None]
 
     def refit_seconds(self, trial: Trial) -> float:
-        """Return how long the fit to all rows is expected to take; nothing if it has been made."""
-        return 0.0 if trial.fitted else self.budget.expected(trial.candidate.kind, len(self.data))
+        """Return the expected time of the fit to all rows; 0 if it has been made."""
+        return 0.0 if trial.fitted else self.forecast(trial.candidate, len(self.data)).likely
+
+    def foresee(self, candidate: Candidate, available: float) -> float:
+        """Return the expected seconds of all fits of a candidate, the one to all rows included.
+
+        Parameters
+        ----------
+        candidate : Candidate
+            One that has no trial.
+        available : float
+            Seconds at hand. Where it is not certain whether these suffice, the time is measured on few rows,
+            then on more, as long as this takes a small share of them.
+        """
+        while True:
+            needed = self._needed(candidate)
+            largest = self.budget.largest(candidate.kind)
+            rows = PROBE_FACTOR * largest if largest else PROBE_ROWS
+            decided = available < needed.low or needed.high <= available
+            if decided or 2 * rows > min(len(train) for train, _ in self.folds):
+                return needed.likely
+            share = PROBE_SHARE if largest or self._cost(candidate) is None else PROBE_SHARE / 3
+            probe = self._import_seconds(candidate) + self.forecast(candidate, rows).likely
+            if probe > share * available:
+                return needed.likely
+            self._probe(candidate, rows)
+
+    def encoder(self, base: str) -> TableEncoder | None:
+        """Return the fitted encoder that a base model needs, or None."""
+        return self._encoded(base)[0]
+
+    def _encoded(self, base: str) -> tuple[TableEncoder | None, TrainingData]:
+        """Return the encoder that a base model needs, fitted to all rows, and the data as it takes them."""
+        encoding = self.space.bases[base].encoding
+        if encoding not in self.encoded:
+            encoder = encoder_for(self.data.X, encoding)
+            X = self.data.X if encoder is None else encoder.transform(self.data.X)
+            self.encoded[encoding] = encoder, replace(self.data, X=X)
+        return self.encoded[encoding]
 
     def _build(self, candidate: Candidate) -> UncertaintyRegressor:
-        return self.space.build(candidate, self.cv, self.seed)
+        with self.budget.account("imports") if self._import_seconds(candidate) else nullcontext():
+            return self.space.build(candidate, self.cv, self.seed)
 
-    def _is_out_of_bag(self, estimator: UncertaintyRegressor) -> bool:
+    def _cost(self, candidate: Candidate) -> Cost | None:
+        """Return the stated time of a base model of the default space."""
+        estimator = self.space.bases[candidate.base].estimator
+        return estimator.cost if isinstance(estimator, Deferred) else None
+
+    def _import_seconds(self, candidate: Candidate) -> float:
+        """Return the expected time of the import of a candidate's packages; 0 if it has been made."""
+        estimator = self.space.bases[candidate.base].estimator
+        return estimator.import_seconds() if isinstance(estimator, Deferred) else 0.0
+
+    def _is_out_of_bag(self, candidate: Candidate) -> bool:
         """Return whether one fit to all rows also gives forecasts of them by models that left them out."""
-        return self.random_folds and estimator._is_out_of_bag()
+        estimator = self.space.bases[candidate.base].estimator
+        if isinstance(estimator, Deferred):
+            return self.random_folds and estimator.out_of_bag
+        try:
+            return self.random_folds and self._build(candidate)._is_out_of_bag()
+        except Exception:  # the trial of the candidate will raise it again
+            return False
 
-    def _probe(self, trials: Sequence[Trial], reserve: float) -> None:
-        """Measure the time of kinds that have not been fitted, on few rows where there are many."""
-        n = len(self.data)
-        if self.budget.seconds is None or n < PROBE_FACTOR * PROBE_ROWS:
+    def forecast(self, candidate: Candidate, rows: int) -> Forecast:
+        """Return the expected time of one fit."""
+        of_kind = self.budget.forecast(candidate.kind, rows, self._cost(candidate))
+        return of_kind * self.space.size(candidate)
+
+    def _needed(self, candidate: Candidate) -> Forecast:
+        """Return the expected time of the import and of all fits of a candidate."""
+        imports = self._import_seconds(candidate)
+        needed = Forecast(imports, imports, imports).plus(self.forecast(candidate, len(self.data)))
+        if not self._is_out_of_bag(candidate):
+            for train, _ in self.folds:
+                needed = needed.plus(self.forecast(candidate, len(train)))
+        return needed
+
+    def _probe(self, candidate: Candidate, n: int) -> None:
+        """Measure the time of a kind on few rows."""
+        rows = np.random.RandomState(self.seed).permutation(len(self.data))[:n]
+        try:
+            estimator = self._build(candidate)
+        except Exception:  # the trial of the candidate will raise it again
+            self.budget.observe(candidate.kind, n, 0.0)
             return
-        unknown = {
-            t.candidate.kind: t.candidate for t in trials if not self.budget.has_observed(t.candidate.kind)
-        }
-        rows = np.random.RandomState(self.seed).permutation(n)[:PROBE_ROWS]
-        latest = self.budget.latest_start(None, 0, reserve)
-        tasks = [(self._build(one), (rows, rows[:1]), latest) for one in unknown.values()]
-        for kind, outcome in zip(unknown, self._run(tasks), strict=True):
-            if outcome is not None:
-                self.budget.observe(kind, len(rows), outcome.seconds)
+        size = self.space.size(candidate)
+        with self.budget.account("probes"):
+            (outcome,) = self._run([_Task(Trial(candidate), estimator, (rows, rows[:1]), np.inf)])
+        self.budget.observe(candidate.kind, n, outcome.seconds / size)
 
     def _take(self, trial: Trial, split: tuple[IntArray, IntArray] | None, outcome: Outcome | None) -> None:
         """Add what a fit leaves to its trial."""
@@ -137,7 +234,8 @@ class Evaluator:
             return
         trial.seconds += outcome.seconds
         n = len(self.data) if split is None else len(split[0])
-        self.budget.observe(trial.candidate.kind, n, outcome.seconds)
+        size = self.space.size(trial.candidate)
+        self.budget.observe(trial.candidate.kind, n, outcome.seconds / size)
         if outcome.dist is None:
             trial.state, trial.error = "failed", outcome.error
             return
@@ -152,12 +250,13 @@ class Evaluator:
         elif len(trial.forecasts) == len(self.folds):
             trial.state = "complete"
 
-    def _run(self, tasks: Sequence[tuple[Any, tuple[IntArray, IntArray] | None, float]]) -> list[Any]:
+    def _run(self, tasks: Sequence[_Task]) -> list[Any]:
         data = self.data
-        jobs = (
-            delayed(_fit)(estimator, data.X, data.y, data.metadata, split, latest, self.random_folds)
-            for estimator, split, latest in tasks
-        )
+        jobs = []
+        for task in tasks:
+            X = self._encoded(task.trial.candidate.base)[1].X
+            options = (task.split, task.latest, self.random_folds)
+            jobs.append(delayed(_fit)(task.estimator, X, data.y, data.metadata, *options))
         return list(run_parallel(jobs, n_jobs=self.n_jobs))
 
 

@@ -92,19 +92,34 @@ class Finalist:
     def fit(self, evaluator: Evaluator) -> Any:
         """Return the fitted estimator."""
         missing = [trial for trial in self.members if trial.fitted is None]
-        fitted = evaluator.refit([trial.candidate for trial in missing])
+        fitted = evaluator.refit(missing)
         for trial, estimator in zip(missing, fitted, strict=True):
             trial.fitted = estimator
         data = evaluator.data
-        model = self.members[0].fitted
+        steps = [self._steps(trial, evaluator) for trial in self.members]
         if len(self.members) > 1:
-            members = [(str(t.candidate.base), FrozenEstimator(t.fitted)) for t in self.members]
-            model = MixtureRegressor(members, weights=self.weights, combine=COMBINE).fit(data.X, data.y)
-        if self.recalibrator is None:
-            return model
-        rows = np.concatenate(evaluator.test_rows)
-        recalibrator = fit_recalibrator(self.recalibrator, self.in_sample, data, rows)
-        return Pipeline([("model", model), ("recalibrator", recalibrator)])
+            members = [
+                (str(trial.candidate.base), FrozenEstimator(_as_estimator(own)))
+                for trial, own in zip(self.members, steps, strict=True)
+            ]
+            pool = MixtureRegressor(members, weights=self.weights, combine=COMBINE).fit(data.X, data.y)
+            steps = [[("model", pool)]]
+        if self.recalibrator is not None:
+            rows = np.concatenate(evaluator.test_rows)
+            recalibrator = fit_recalibrator(self.recalibrator, self.in_sample, data, rows)
+            steps[0].append(("recalibrator", recalibrator))
+        return _as_estimator(steps[0])
+
+    def _steps(self, trial: Trial, evaluator: Evaluator) -> list[tuple[str, Any]]:
+        """Return the fitted model of a trial, behind the encoder that it needs."""
+        encoder = evaluator.encoder(trial.candidate.base)
+        model = ("model", trial.fitted)
+        return [model] if encoder is None else [("encoder", encoder), model]
+
+
+def _as_estimator(steps: list[tuple[str, Any]]) -> Any:
+    """Return a pipeline of fitted steps, or the only one."""
+    return Pipeline(steps) if len(steps) > 1 else steps[0][1]
 
 
 def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list[Finalist]:
@@ -124,7 +139,8 @@ def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list
     errors: dict[str, Exception] = {}
     for entry in entries:
         for name, recalibrator in evaluator.space.recalibrators.items():
-            is_late = evaluator.budget.latest_start(_RECALIBRATION, 1, needed) < clock()
+            seconds = evaluator.budget.expected(_RECALIBRATION, 1)
+            is_late = evaluator.budget.latest_start(seconds, needed) < clock()
             if recalibrator is not None and found and is_late:
                 continue
             start = clock()

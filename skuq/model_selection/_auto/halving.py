@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skuq.model_selection._auto.search import ROUND, Search
+from skuq.model_selection._auto.space import Candidate
 from skuq.model_selection._auto.trial import Trial
 
 __all__ = ["search_by_halving"]
@@ -17,27 +18,41 @@ REDUCTION_FACTOR = 3
 
 def search_by_halving(search: Search, rng: np.random.RandomState) -> None:
     """Evaluate base models as they are, and then random candidates, in brackets."""
-    space = search.evaluator.space
-    waiting = list(space.first())
+    waiting = list(search.evaluator.space.first())
     while not search.is_over():
-        # the first candidate alone, until one is complete
-        size = BRACKET if search.best else 1
-        if search.n_trials is not None:
-            size = min(size, search.n_trials - len(search.trials))
-        bracket = [search.open(candidate) for candidate in waiting[:size]]
-        waiting = waiting[size:]
-        bracket = bracket or _drawn(search, rng, size)
-        if not bracket:  # every candidate of the space has been evaluated
+        if search.best:
+            bracket, waiting = _bracket(search, waiting, rng)
+        else:  # one by one, until one is complete
+            candidate = search.choose(waiting)
+            bracket = [] if candidate is None else [search.open(candidate)]
+            waiting = [one for one in waiting if candidate is not None and one.kind != candidate.kind]
+        if not bracket:  # every candidate of the space has been evaluated, or takes too long
             return
         _halve(search, bracket)
 
 
-def _drawn(search: Search, rng: np.random.RandomState, size: int) -> list[Trial]:
-    """Begin trials of random candidates, fewer where no more are left."""
-    trials: list[Trial] = []
-    while len(trials) < size and (candidate := search.draw(rng)) is not None:
-        trials.append(search.open(candidate))
-    return trials
+def _bracket(
+    search: Search, waiting: list[Candidate], rng: np.random.RandomState
+) -> tuple[list[Trial], list[Candidate]]:
+    """Begin the trials of a bracket; return them and the base models that wait for the next one."""
+    size = BRACKET
+    if search.n_trials is not None:
+        size = min(size, search.n_trials - len(search.trials))
+    bracket: list[Trial] = []
+    committed = 0.0
+    waiting = list(waiting)
+    drawn = not waiting
+    while len(bracket) < size and (waiting or drawn):
+        candidate = waiting.pop(0) if waiting else search.draw(rng)
+        if candidate is None:
+            break
+        if search.admits(candidate, committed):
+            # most are stopped after the first fold
+            committed += search.first_fold_seconds(candidate)
+            bracket.append(search.open(candidate))
+        elif drawn:
+            break
+    return bracket, waiting
 
 
 def _halve(search: Search, running: list[Trial]) -> None:

@@ -6,12 +6,19 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from skuq._sklearn_compat import content_hash
+from skuq.model_selection._auto.interruption import (
+    Owner,
+    ended_by,
+    fails_on_interruption,
+    interrupted_trials,
+    release_lost,
+)
 from skuq.model_selection._auto.search import Search
 from skuq.model_selection._auto.space import Candidate, Space
 from skuq.model_selection._auto.trial import Summary, Trial
@@ -19,6 +26,10 @@ from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["content_of", "open_study", "quiet", "search_by_optuna", "stored_trials"]
 
+_STORAGES = (
+    "the URL of a database, such as 'sqlite:///trials.db', a storage of Optuna, such as "
+    "JournalStorage(JournalFileBackend('trials.log')), or None"
+)
 KEPT_PERCENTAGE = 100 / 3
 """Percentage of complete trials that a trial must be among to go on to the next fold."""
 
@@ -31,9 +42,11 @@ def open_study(
     A study of other content raises.
     """
     n_first = len(list(space.first()))
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"`study_name` must be a string or None, got {name!r}.")
     with quiet(optuna):
         study = optuna.create_study(
-            storage=storage,
+            storage=_open_storage(optuna, storage),
             study_name=name,
             load_if_exists=True,
             pruner=optuna.pruners.PercentilePruner(KEPT_PERCENTAGE, n_startup_trials=n_first),
@@ -54,6 +67,22 @@ def open_study(
         )
     study.set_user_attr("skuq", shared)
     return study, int(shared["seed"])
+
+
+def _open_storage(optuna: Any, storage: Any) -> Any:
+    """Return Optuna's storage for a URL; others are returned unchanged."""
+    if storage is None or isinstance(storage, optuna.storages.BaseStorage):
+        return storage
+    if not isinstance(storage, str):
+        raise TypeError(f"`storage` must be {_STORAGES}, got {storage!r}.")
+    try:
+        return optuna.storages.RDBStorage(storage)
+    except Exception as error:  # each of SQLAlchemy, a database and its driver has classes of its own
+        shown = re.sub(r"(//[^/:@]*):[^@]*@", r"\1:***@", storage)  # without the password
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"`storage` must be {_STORAGES}, got {shown!r}, which cannot be opened: {reason}"
+        ) from error
 
 
 def content_of(space: Space, data: TrainingData, folds: Any, constraints: Sequence[object]) -> str:
@@ -95,96 +124,175 @@ def stored_trials(optuna: Any, study: Any, space: Space, own: Sequence[Trial]) -
 
 
 def search_by_optuna(search: Search, optuna: Any, study: Any, rng: np.random.RandomState) -> None:
-    """Evaluate base models as they are, and then what Optuna suggests.
+    """Evaluate base models with their own parameters, and then the suggestions of Optuna.
 
-    The best candidates of a resumed study come first: their forecasts are not stored.
+    The best candidates of a resumed study come first: their forecasts are not stored. The trials that were
+    interrupted come next.
     """
-    space = search.evaluator.space
-    stored = stored_trials(optuna, study, space, search.trials)
-    best: dict[str, Trial] = {}
-    for trial in sorted(stored, key=search.rank):
-        if trial.state == "complete":
-            best.setdefault(trial.candidate.base, trial)
-    search.seen.update(space.key(trial.candidate) for trial in stored)
-    _enqueue_first(optuna, study, space)
-    waiting: list[Candidate] = [trial.candidate for trial in best.values()]
-    running: list[Trial] = []
-    while running or not search.is_over():
-        while len(running) < search.width and not search.is_over():
-            begun = _next(search, optuna, study, waiting, rng)
-            if begun is None:
-                break
-            running.append(begun)
-        if not running:  # every candidate of the space has been evaluated
+    parzen = _ParzenSearch(search, optuna, study, rng)
+    with (
+        fails_on_interruption(optuna, study, parzen.owner),
+        parzen.owner.heartbeat(lambda: [one.handle for one in [*parzen.running] if one.handle is not None]),
+    ):
+        parzen.run()
+
+
+@dataclass(eq=False)
+class _ParzenSearch:
+    """A search whose candidates and trials are those of a study.
+
+    Attributes
+    ----------
+    search : Search
+        All trials of this process.
+    optuna : module
+        The package.
+    study : optuna.Study
+        All trials of all processes.
+    rng : RandomState
+        Source of the candidates that take the place of repeated suggestions.
+    owner : Owner
+        The name of this search in the storage.
+    waiting : list of Candidate
+        Candidates that are complete in the storage and are fitted again, the best first.
+    running : list of Trial
+        Trials that are evaluated now.
+    tried_again : bool
+        Whether the trial that was begun last had been interrupted before.
+    """
+
+    search: Search
+    optuna: Any
+    study: Any
+    rng: np.random.RandomState
+    owner: Owner = field(default_factory=Owner)
+    waiting: list[Candidate] = field(default_factory=list)
+    running: list[Trial] = field(default_factory=list)
+    tried_again: bool = False
+
+    @property
+    def space(self) -> Space:
+        return self.search.evaluator.space
+
+    def run(self) -> None:
+        """Evaluate candidates until the search is over."""
+        search = self.search
+        self._read_stored()
+        while self.running or not search.is_over():
+            while len(self.running) < self._width() and not search.is_over():
+                begun = self._next()
+                if begun is None:
+                    break
+                self.running.append(begun)
+            if not self.running:  # every candidate of the space has been evaluated
+                return
+            search.advance(self.running)
+            for trial in self.running:
+                self._report(trial)
+                if trial.state != "running":
+                    search.close(trial)
+            self.running = [trial for trial in self.running if trial.state == "running"]
+
+    def _read_stored(self) -> None:
+        """Note what the study has already, and the best candidate of each base model."""
+        stored = stored_trials(self.optuna, self.study, self.space, self.search.trials)
+        best: dict[str, Trial] = {}
+        for trial in sorted(stored, key=self.search.rank):
+            if trial.state == "complete":
+                best.setdefault(trial.candidate.base, trial)
+        self.search.seen.update(self.space.key(trial.candidate) for trial in stored)
+        self.waiting = [trial.candidate for trial in best.values()]
+
+    def _width(self) -> int:
+        """Return the number of trials side by side; one where it may be the one that ends the process."""
+        due, _ = interrupted_trials(self.optuna, self.study)
+        return 1 if due or self.tried_again else self.search.width
+
+    def _next(self) -> Trial | None:
+        """Begin the next trial; None where every candidate has one, or takes too long."""
+        search = self.search
+        if (candidate := search.choose(self.waiting)) is not None:
+            self.waiting = [one for one in self.waiting if one.kind != candidate.kind]
+            return search.open(candidate)
+        self.waiting = []
+        while (due := search.choose(self._due())) is not None:
+            self.study.enqueue_trial(self.space.encode(due))
+            if (begun := self._ask()) is not None:
+                return begun
+        while (other := search.draw(self.rng)) is not None:
+            if (begun := self._ask()) is not None:
+                return begun
+            self.study.enqueue_trial(self.space.encode(other))
+        return None
+
+    def _due(self) -> list[Candidate]:
+        """Return interrupted candidates, or base models that have no trial with one of their methods.
+
+        Base models whose trials ended for want of time are due again.
+        """
+        release_lost(self.optuna, self.study, self.owner)
+        interrupted, given_up = interrupted_trials(self.optuna, self.study)
+        due = [self.space.suggest(frozen) for frozen in interrupted]
+        due = [
+            one
+            for one in due
+            if self.space.key(one) not in self.search.seen and one.kind not in self.search.closed
+        ]
+        self.tried_again = bool(due)
+        if due:
+            return due
+        begun = {trial.candidate.kind for trial in self.search.trials}
+        begun.update(self.space.suggest(frozen).kind for frozen in given_up)
+        for frozen in self.study.get_trials(deepcopy=False):
+            if frozen.state != self.optuna.trial.TrialState.FAIL or "error" in frozen.user_attrs:
+                base = frozen.params.get("base")
+                begun.add((base, frozen.params.get(f"{base}: method")))
+        return [one for one in self.space.first() if one.kind not in begun]
+
+    def _ask(self) -> Trial | None:
+        """Begin the trial that the study has next.
+
+        None if its candidate has a trial, here or elsewhere, or takes too long.
+        """
+        handle = self.study.ask()
+        candidate = self.space.suggest(handle)
+        is_new = self.space.key(candidate) not in self.search.seen and not self._is_elsewhere(handle)
+        if is_new and (not self.search.best or self.search.admits(candidate)):
+            self.owner.claim(handle)
+            return self.search.open(candidate, handle)
+        self.study.tell(handle, state=self.optuna.trial.TrialState.FAIL)
+        return None
+
+    def _is_elsewhere(self, handle: Any) -> bool:
+        """Return whether another process has begun the same candidate a moment before."""
+        running = self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,))
+        return any(one.number < handle.number and one.params == handle.params for one in running)
+
+    def _report(self, trial: Trial) -> None:
+        """Report the folds of a trial, stop it where it is not among the best, and record what is done.
+
+        Candidates that violate the constraints are worse than those that do not. Before one is complete here
+        none is stopped, as other processes' forecasts are not at hand.
+        """
+        if trial.handle is None:  # stored already
             return
-        search.advance(running)
-        for trial in running:
-            _report(search, optuna, study, trial)
-            if trial.state != "running":
-                search.close(trial)
-        running = [trial for trial in running if trial.state == "running"]
-
-
-def _enqueue_first(optuna: Any, study: Any, space: Space) -> None:
-    """Enqueue base models with their own parameters, unless the study has or had them by this method.
-
-    Trials that ended for want of time are no reason not to.
-    """
-    begun = set()
-    for frozen in study.get_trials(deepcopy=False):
-        if frozen.state != optuna.trial.TrialState.FAIL or "error" in frozen.user_attrs:
-            base = frozen.params.get("base")
-            own = (base, frozen.params.get(f"{base}: method"))
-            begun.add(tuple(frozen.user_attrs.get("kind", own)))
-    for candidate in space.first():
-        if candidate.kind not in begun:
-            study.enqueue_trial(space.encode(candidate), user_attrs={"kind": candidate.kind})
-
-
-def _next(
-    search: Search, optuna: Any, study: Any, waiting: list[Candidate], rng: np.random.RandomState
-) -> Trial | None:
-    """Begin the next trial; None where every candidate has one.
-
-    A suggestion that has a trial already is replaced by a random candidate that has none.
-    """
-    if waiting:
-        return search.open(waiting.pop(0))
-    space = search.evaluator.space
-    while (other := search.draw(rng)) is not None:
-        handle = study.ask()
-        candidate = space.suggest(handle)
-        if space.key(candidate) not in search.seen:
-            return search.open(candidate, handle)
-        study.tell(handle, state=optuna.trial.TrialState.FAIL)
-        study.enqueue_trial(space.encode(other))
-    return None
-
-
-def _report(search: Search, optuna: Any, study: Any, trial: Trial) -> None:
-    """Report the folds of a trial, stop it where it is not among the best, and record what is done.
-
-    Candidates that violate the constraints are worse than those that do not. Before one is complete here none
-    is stopped, as other processes' forecasts are not at hand.
-    """
-    if trial.handle is None:  # stored already
-        return
-    means = np.cumsum(trial.crps) / (1 + np.arange(len(trial.crps)))
-    penalty = 0.0 if trial.summary is None else search.penalty(trial.summary)
-    for step in range(trial.reported, len(means)):
-        trial.handle.report(float(means[step]) + penalty, step)
-    trial.reported = len(means)
-    if trial.state == "running" and search.best and trial.handle.should_prune():
-        trial.state = "pruned"
-    if trial.state == "running":
-        return
-    if trial.error is not None:
-        trial.handle.set_user_attr("error", repr(trial.error))
-    if trial.summary is not None:
-        trial.handle.set_user_attr("summary", asdict(trial.summary))
-        trial.handle.set_user_attr("seconds", trial.seconds)
-    states = optuna.trial.TrialState
-    if trial.state == "complete" and trial.summary is not None:
-        study.tell(trial.handle, trial.summary.crps + penalty)
-    else:
-        study.tell(trial.handle, state=states.PRUNED if trial.state == "pruned" else states.FAIL)
+        means = np.cumsum(trial.crps) / (1 + np.arange(len(trial.crps)))
+        penalty = 0.0 if trial.summary is None else self.search.penalty(trial.summary)
+        for step in range(trial.reported, len(means)):
+            trial.handle.report(float(means[step]) + penalty, step)
+        trial.reported = len(means)
+        if trial.state == "running" and self.search.best and trial.handle.should_prune():
+            trial.state = "pruned"
+        if trial.state == "running":
+            return
+        if trial.error is not None:
+            trial.handle.set_user_attr("error", repr(trial.error))
+        if trial.summary is not None:
+            trial.handle.set_user_attr("summary", asdict(trial.summary))
+            trial.handle.set_user_attr("seconds", trial.seconds)
+        states = self.optuna.trial.TrialState
+        if trial.state == "complete" and trial.summary is not None:
+            self.study.tell(trial.handle, trial.summary.crps + penalty)
+            return
+        ended_by(trial.handle, trial.state)
+        self.study.tell(trial.handle, state=states.PRUNED if trial.state == "pruned" else states.FAIL)

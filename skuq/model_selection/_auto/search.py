@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +16,10 @@ __all__ = ["ROUND", "Search"]
 
 ROUND = 4
 """Trials that are evaluated side by side; a constant, so that results do not depend on ``n_jobs``."""
-PATIENCE = 8
-"""Trials in a row that were not started for want of time, after which there is no more to try."""
+CAUTION = 1.2
+"""Factor between the expected time of a candidate and the time that must be left for it."""
+OVERRUN = 1.1
+"""Factor by which the first candidate may be expected to exceed the time that is left."""
 MEMBERS = 6
 """Most members of a pool."""
 FINISH = 0.07
@@ -44,6 +46,8 @@ class Search:
         Called when a trial is done.
     seen : set
         Keys of the candidates that need no other trial.
+    closed : set
+        Kinds that have failed, or for which the time does not suffice.
     """
 
     evaluator: Evaluator
@@ -54,6 +58,7 @@ class Search:
     trials: list[Trial] = field(default_factory=list)
     best: dict[str, Trial] = field(default_factory=dict)
     seen: set[Hashable] = field(default_factory=set)
+    closed: set[tuple[str, str]] = field(default_factory=set)
 
     def advance(self, trials: list[Trial]) -> None:
         """Fit the next fold of each trial; the first candidates are fitted whatever time it takes."""
@@ -61,12 +66,66 @@ class Search:
 
     @property
     def width(self) -> int:
-        """Trials to evaluate side by side; one by one until one is complete."""
-        return ROUND if self.best else 1
+        """Trials to evaluate side by side; one by one until one is complete.
+
+        With a time budget as many as there are jobs, since a trial that is begun should be completed.
+        """
+        if not self.best:
+            return 1
+        return ROUND if self.evaluator.budget.seconds is None else min(ROUND, self.evaluator.jobs)
 
     def draw(self, rng: np.random.RandomState) -> Candidate | None:
-        """Return a candidate drawn at random that has no trial; None where all have."""
-        return self.evaluator.space.draw_new(rng, self.seen)
+        """Return a random candidate that has no trial and for which there is time; None without one."""
+        late: set[Hashable] = set()
+        space = self.evaluator.space
+        while (candidate := space.draw_new(rng, self.seen | late, self.closed)) is not None:
+            if self.admits(candidate):
+                return candidate
+            late.add(space.key(candidate))
+        return None
+
+    def choose(self, candidates: Sequence[Candidate]) -> Candidate | None:
+        """Return the first candidate for which there is time; None without one.
+
+        Until a candidate is complete there is always one: a smaller version of it, or the fastest of all.
+        """
+        candidates = [one for one in candidates if one.kind not in self.closed]
+        if self.best or not candidates or self.evaluator.budget.seconds is None:
+            return next(filter(self.admits, candidates), None)
+        seconds = {}
+        for candidate in candidates:
+            for version in (candidate, self.evaluator.space.smallest(candidate)):
+                remaining = self.evaluator.budget.remaining()
+                needed = self.evaluator.foresee(version, remaining)
+                if needed <= OVERRUN * remaining:
+                    return version
+                seconds[needed] = version
+        return seconds[min(seconds)]
+
+    def admits(self, candidate: Candidate, committed: float = 0.0) -> bool:
+        """Return whether there is time for a candidate, and close its kind if there is none for the smallest.
+
+        Parameters
+        ----------
+        candidate : Candidate
+            One that has no trial.
+        committed : float
+            Seconds of other candidates that have not begun.
+        """
+        if candidate.kind in self.closed:
+            return False
+        if self.evaluator.budget.seconds is None:
+            return True
+        available = (self.evaluator.budget.remaining() - self.reserve() - committed) / CAUTION
+        if self.evaluator.foresee(candidate, available) <= available:
+            return True
+        if self.evaluator.foresee(self.evaluator.space.smallest(candidate), available) > available:
+            self.closed.add(candidate.kind)
+        return False
+
+    def first_fold_seconds(self, candidate: Candidate) -> float:
+        """Return the expected time of a candidate's first fold."""
+        return self.evaluator.forecast(candidate, len(self.evaluator.folds[0][0])).likely
 
     def open(self, candidate: Candidate, handle: Any = None) -> Trial:
         """Begin a trial."""
@@ -84,7 +143,15 @@ class Search:
             worse = best
         if worse is not None:
             worse.forecasts, worse.fitted = [], None
+        self._close_kind(trial)
         self.on_trial(trial)
+
+    def _close_kind(self, trial: Trial) -> None:
+        """Close the kind of a trial that failed, unless another of the kind is complete."""
+        kind = trial.candidate.kind
+        others = (one.state for one in self.trials if one.candidate.kind == kind)
+        if trial.state == "failed" and "complete" not in others:
+            self.closed.add(kind)
 
     def rank(self, trial: Trial) -> tuple[float, float]:
         """Return what complete trials are ordered by: the violation of constraints, then the CRPS."""
@@ -119,18 +186,15 @@ class Search:
         """Return the seconds that are needed at the end."""
         seconds = [self.evaluator.refit_seconds(trial) for trial in self.leaders()]
         total = self.evaluator.budget.seconds or 0.0
-        return (sum(seconds) if self.pool else max(seconds)) + FINISH * total
+        return (sum(seconds) if self.pool else max(seconds, default=0.0)) + FINISH * total
 
     def is_over(self) -> bool:
         """Return whether there is no trial or no time left, or nothing can be fitted."""
         if self.n_trials is not None and len(self.trials) >= self.n_trials:
             return True
-        remaining = self.evaluator.budget.remaining()
-        if not self.best:
-            failed = {trial.candidate.kind for trial in self.trials if trial.state == "failed"}
-            hopeless = failed.issuperset(one.kind for one in self.evaluator.space.first())
-            return hopeless or (bool(failed) and remaining <= 0)
-        if remaining <= self.reserve():
+        if self.closed.issuperset(self.evaluator.space.kinds()):
             return True
-        last = self.trials[-PATIENCE:]
-        return len(last) == PATIENCE and all(trial.state == "out of time" for trial in last)
+        remaining = self.evaluator.budget.remaining()
+        if self.best:
+            return remaining <= self.reserve()
+        return remaining <= 0 and any(trial.state == "failed" for trial in self.trials)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from skuq._validation import check_option
+from skuq.model_selection._auto.budget import Cost
+from skuq.model_selection._auto.encoding import ENCODINGS
 from skuq.prediction import supports_dist
 from skuq.regressors import MixtureRegressor, UncertaintyRegressor
 from skuq.regressors._method_rules import METHOD_RULES
 from skuq.regressors._recalibrated import check_recalibrator
 
-__all__ = ["POOL", "Candidate", "Space", "read_space"]
+__all__ = ["POOL", "Candidate", "Deferred", "Space", "read_space"]
 
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
 """Distributions of scipy that a parameter may have, and whether each is uniform in the logarithm."""
@@ -27,6 +32,47 @@ DRAWS = 1000
 """Draws without a new candidate, after which finite base models are listed."""
 POOL = "pool"
 """What the leaderboard names a pool."""
+_SIZES = ("n_estimators", "iterations", "max_iter")
+"""Parameters to which the time of a fit is proportional."""
+
+
+@dataclass(eq=False)
+class Deferred:
+    """A base model of the default space whose package is imported by its first use.
+
+    Attributes
+    ----------
+    name : str
+        Name in the space.
+    make : callable
+        Imports the package and returns the estimator.
+    packages : tuple of str
+        The packages that it imports.
+    cost : Cost
+        Stated time of the import and of a fit.
+    params : dict
+        Own values of the parameters that are searched.
+    out_of_bag : bool
+        Whether one fit also gives forecasts of all rows, if folds are random.
+    """
+
+    name: str
+    make: Callable[[], Any]
+    packages: tuple[str, ...]
+    cost: Cost
+    params: dict[str, Any]
+    out_of_bag: bool = False
+
+    def import_seconds(self) -> float:
+        """Return the expected time of the import."""
+        return 0.0 if sys.modules.keys() >= set(self.packages) else self.cost.imports
+
+    def load(self) -> Any:
+        """Return the estimator."""
+        return self.make()
+
+    def __repr__(self) -> str:
+        return f"{self.name} of the default space"
 
 
 @dataclass(frozen=True)
@@ -107,7 +153,9 @@ class Range:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Return whether two values of a parameter are the same; True is not 1."""
+    """Return whether two values of a parameter are the same; True is not 1, and NaN is NaN."""
+    if isinstance(value, float) and isinstance(other, float) and math.isnan(value) and math.isnan(other):
+        return True
     return type(value) is type(other) and bool(value == other)
 
 
@@ -118,10 +166,17 @@ class Base:
     estimator: Any
     methods: tuple[str, ...]
     params: dict[str, Values | Range]
+    encoding: str | None = None
+
+    def own(self) -> dict[str, Any]:
+        """Return the model's own parameters."""
+        if isinstance(self.estimator, Deferred):
+            return self.estimator.params
+        return dict(self.estimator.get_params()) if self.params else {}
 
     def first(self, name: str, method: str) -> Candidate:
         """Return the model with its own parameters, as far as the space has them."""
-        own = self.estimator.get_params() if self.params else {}
+        own = self.own()
         return Candidate(
             name, method, {key: domain.start(own.get(key)) for key, domain in self.params.items()}
         )
@@ -142,6 +197,10 @@ class Space:
                 if place < len(base.methods):
                     yield base.first(name, base.methods[place])
 
+    def kinds(self) -> list[tuple[str, str]]:
+        """Return all pairs of a base model and a method."""
+        return [(name, method) for name, base in self.bases.items() for method in base.methods]
+
     def draw(self, rng: np.random.RandomState) -> Candidate:
         """Return a candidate drawn at random."""
         name = list(self.bases)[rng.randint(len(self.bases))]
@@ -149,13 +208,40 @@ class Space:
         method = base.methods[rng.randint(len(base.methods))]
         return Candidate(name, method, {key: domain.draw(rng) for key, domain in base.params.items()})
 
-    def draw_new(self, rng: np.random.RandomState, seen: Container[Hashable]) -> Candidate | None:
-        """Return a random candidate whose key is not among the seen ones; None where none is left."""
+    def draw_new(
+        self, rng: np.random.RandomState, seen: Container[Hashable], closed: Container[Hashable] = ()
+    ) -> Candidate | None:
+        """Return a random candidate whose key is not seen and whose kind is not closed; None without one."""
+
+        def is_new(candidate: Candidate) -> bool:
+            return candidate.kind not in closed and self.key(candidate) not in seen
+
+        if all(kind in closed for kind in self.kinds()):
+            return None
         for _ in range(DRAWS):
             candidate = self.draw(rng)
-            if self.key(candidate) not in seen:
+            if is_new(candidate):
                 return candidate
-        return next((one for one in self.listed() if self.key(one) not in seen), None)
+        return next(filter(is_new, self.listed()), None)
+
+    def size(self, candidate: Candidate) -> float:
+        """Return how long a fit takes in units of the same model with its own parameters."""
+        own = self.bases[candidate.base].own()
+        factor = 1.0
+        for name in _SIZES:
+            values = candidate.params.get(name), own.get(name)
+            if all(isinstance(value, int | float) and value > 0 for value in values):
+                factor *= values[0] / values[1]  # type: ignore[operator]
+        return factor
+
+    def smallest(self, candidate: Candidate) -> Candidate:
+        """Return the candidate with the listed values of its parameters by which a fit takes least."""
+        params = dict(candidate.params)
+        for name in set(_SIZES) & set(params):
+            domain = self.bases[candidate.base].params[name]
+            if isinstance(domain, Values) and all(isinstance(one, int | float) for one in domain.values):
+                params[name] = min(domain.values)
+        return Candidate(candidate.base, candidate.method, params)
 
     def listed(self) -> Iterator[Candidate]:
         """Yield all candidates of the base models that have finitely many."""
@@ -186,7 +272,8 @@ class Space:
 
     def build(self, candidate: Candidate, cv: Any, seed: int) -> UncertaintyRegressor:
         """Return the unfitted regressor; folds by a splitter are those of the method, too."""
-        estimator = clone(self.bases[candidate.base].estimator)
+        estimator = self.bases[candidate.base].estimator
+        estimator = estimator.load() if isinstance(estimator, Deferred) else clone(estimator)
         estimator.set_params(**{key: clone(value, safe=False) for key, value in candidate.params.items()})
         method: Any = candidate.method
         return UncertaintyRegressor(estimator, method, effort="low", cv=cv, random_state=seed)
@@ -216,8 +303,9 @@ def read_space(space: Any, random_folds: bool) -> Space:
     recalibrators = space.get("recalibrators") or {"none": None}
     if not isinstance(recalibrators, Mapping):
         raise ValueError("`space['recalibrators']` must be a dict of recalibrators by name.")
-    for recalibrator in recalibrators.values():
-        check_recalibrator(recalibrator)
+    for name, recalibrator in recalibrators.items():
+        with _at(f"space['recalibrators'][{name!r}]"):
+            check_recalibrator(recalibrator)
     if len({str(name) for name in estimators}) < len(estimators):
         raise ValueError(
             f"`space['estimators']` must have names that differ as strings, got {list(estimators)}."
@@ -237,15 +325,19 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
         raise ValueError(f"`space['estimators']` must not be named {name!r}, as pools have such a parameter.")
     if not isinstance(entry, Mapping) or "estimator" not in entry:
         raise ValueError(f"`{place}` must be a dict with the key 'estimator', got {entry!r}.")
-    if unknown := set(entry) - {"estimator", "methods", "params"}:
+    if unknown := set(entry) - {"estimator", "methods", "params", "encoding"}:
         raise ValueError(
-            f"`{place}` must have no other keys than 'estimator', 'methods' and 'params', got "
+            f"`{place}` must have no other keys than 'estimator', 'methods', 'params' and 'encoding', got "
             f"{sorted(map(str, unknown))}."
         )
+    encoding = check_option(entry.get("encoding"), f"{place}['encoding']", (None, *ENCODINGS))
+    params = entry.get("params") or {}
     estimator = entry["estimator"]
+    if isinstance(estimator, Deferred):
+        domains = {key: _read_domain(key, value) for key, value in params.items()}
+        return Base(estimator, tuple(entry["methods"]), domains, encoding)
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(f"`{place}['estimator']` must be a regressor, got {estimator!r}.")
-    params = entry.get("params") or {}
     if params and (unknown := set(params) - set(clone(estimator).get_params()) - _own_names(estimator)):
         raise ValueError(
             f"`{place}['params']` must name parameters of {type(estimator).__name__}, got "
@@ -253,16 +345,27 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
         )
     domains = {key: _read_domain(f"{place}['params'][{key!r}]", value) for key, value in params.items()}
     methods = entry.get("methods") or methods_of(estimator, random_folds)
-    if isinstance(methods, str):
+    if not isinstance(methods, list | tuple):
         raise TypeError(f"`{place}['methods']` must be a list of methods, got {methods!r}.")
     method: Any
     for method in methods:  # raises for an unknown one, and for one that the estimator has not
-        UncertaintyRegressor(estimator, method)._resolve()
+        with _at(f"{place}['methods']"):
+            UncertaintyRegressor(estimator, method)._resolve()
     if not random_folds:  # out-of-bag rows are drawn at random
         methods = [one for one in methods if one not in {"forest", "bootstrap"}] or methods_of(
             estimator, False
         )
-    return Base(estimator, tuple(methods), domains)
+    return Base(estimator, tuple(methods), domains, encoding)
+
+
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    """Put the place in the space in front of an error."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        error.args = (f"`{place}`: {error}", *error.args[1:])
+        raise
 
 
 def _own_names(estimator: Any) -> set[str]:
@@ -285,4 +388,11 @@ def _read_domain(place: str, value: Any) -> Values | Range:
         )
     low, high = (float(bound) for bound in value.support())
     integer = family == "randint"
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise ValueError(
+            f"`{place}` must be a distribution between two finite bounds, got {family} from {low:g} to "
+            f"{high:g}."
+        )
+    if integer and not (low.is_integer() and high.is_integer()):
+        raise ValueError(f"`{place}` must have integers as bounds, got randint from {low:g} to {high:g}.")
     return Range(int(low) if integer else low, int(high) if integer else high, _NUMBERS[family], integer)

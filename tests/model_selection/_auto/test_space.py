@@ -112,7 +112,7 @@ def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is(
         (
             {"estimators": {"a": {"estimator": Ridge(), "parameters": {}}}},
             ValueError,
-            r"no other keys than 'estimator', 'methods' and 'params', got \['parameters'\]",
+            r"no other keys than 'estimator', 'methods', 'params' and 'encoding', got \['parameters'\]",
         ),
         (
             {"estimators": {"a": {"estimator": Ridge(), "params": {"C": [1]}}}},
@@ -157,3 +157,45 @@ def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is(
 def test_a_wrong_space_is_named(space, error, message):
     with pytest.raises(error, match=message):
         read_space(space, True)
+
+
+@pytest.mark.parametrize(
+    ("entry", "error", "message"),
+    [
+        (
+            {"params": {"alpha": uniform(1, 0)}},
+            ValueError,
+            "must be a distribution between two finite bounds",
+        ),
+        (
+            {"params": {"alpha": randint(1, 5, loc=0.5)}},
+            ValueError,
+            "must have integers as bounds",
+        ),
+        (
+            {"methods": 5},
+            TypeError,
+            "must be a list of methods, got 5",
+        ),
+        (
+            {"methods": ["nope"]},
+            ValueError,
+            r"\['methods'\]`: `method` must be",
+        ),
+    ],
+)
+def test_errors_of_the_space_name_the_place(entry, error, message):
+    place = rf"`space\['estimators'\]\['one'\].*{message}"
+    with pytest.raises(error, match=place):
+        read({"one": {"estimator": Ridge(), **entry}})
+
+
+def test_errors_of_recalibrators_name_the_place():
+    with pytest.raises(TypeError, match=r"`space\['recalibrators'\]\['five'\]`: `recalibrator` must be"):
+        read({"one": {"estimator": Ridge()}}, recalibrators={"five": 5})
+
+
+def test_a_listed_value_may_be_nan():
+    space = read({"one": {"estimator": Ridge(), "params": {"alpha": [float("nan"), 1.0]}}})
+    for value, position in ((np.nan, 0), (float("nan"), 0), (1.0, 1)):
+        assert space.encode(Candidate("one", "residual", {"alpha": value}))["one: alpha"] == position

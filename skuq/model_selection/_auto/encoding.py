@@ -1,0 +1,189 @@
+"""Words, dates and missing values as numbers, in the form that each base model takes them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skuq._typing import FloatArray
+from skuq.regressors._scale_features import as_table, categories_of, numbers_of
+
+__all__ = ["ENCODINGS", "TableEncoder", "encoder_for"]
+
+ENCODINGS = ("codes", "categories", "numbers")
+MAX_CODES = 254
+"""Most categories of a column, the rare ones together; histogram boosting takes 255."""
+MAX_INDICATORS = 30
+"""Most indicator columns of a column of words, the rare categories together."""
+_MISSING = "missing"
+_DAY = np.timedelta64(1, "D")
+
+
+def encoder_for(X: Any, encoding: str | None) -> TableEncoder | None:
+    """Return the fitted encoder of X, or None if base models of this encoding take X unchanged."""
+    table = None if encoding is None else as_table(X)
+    if table is None:
+        return None
+    numerical = [_is_numerical(table.iloc[:, j]) for j in range(table.shape[1])]
+    has_gaps = encoding == "numbers" and bool(table.isna().to_numpy().any())
+    return None if all(numerical) and not has_gaps else TableEncoder(encoding).fit(X)  # type: ignore[arg-type]
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Columns of words, dates and numbers as numbers.
+
+    Parameters
+    ----------
+    encoding : {"codes", "categories", "numbers"}, default="codes"
+        Form of the result. Words are numbers of categories in an array ("codes"), columns of pandas' type
+        category in a data frame ("categories"), or indicator columns ("numbers"). With "numbers", missing
+        values become medians and indicators; otherwise they stay missing.
+    """
+
+    def __init__(self, encoding: Literal["codes", "categories", "numbers"] = "codes") -> None:
+        self.encoding = encoding
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the type of each column, its categories and its median.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Features.
+        y : None
+            Unused.
+
+        Returns
+        -------
+        self : object
+            This transformer.
+        """
+        validate_data(self, X, skip_check_array=True)
+        table = _table(X)
+        columns = [table.iloc[:, j] for j in range(table.shape[1])]
+        self.kinds_ = [_kind(column) for column in columns]
+        dates = [
+            _date_parts(_dates(c)) for c, kind in zip(columns, self.kinds_, strict=True) if kind == "date"
+        ]
+        # the time of day of dates without one says nothing
+        self.date_parts_ = [np.fmax.reduce(parts) > np.fmin.reduce(parts) for parts in dates]
+        self.words_ = self._word_encoder().fit(self._words(table)) if "words" in self.kinds_ else None
+        self.imputer_ = None
+        if self.encoding == "numbers" and set(self.kinds_) != {"words"}:
+            self.imputer_ = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+            self.imputer_.fit(self._numbers(table))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the encoded columns: numbers and dates first, then words.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of n rows
+            Features.
+
+        Returns
+        -------
+        encoded : ndarray or DataFrame of n rows
+            A data frame with the encoding "categories".
+        """
+        check_is_fitted(self)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        table = _table(X)
+        numbers = self._numbers(table)
+        if self.imputer_ is not None:
+            numbers = self.imputer_.transform(numbers)
+        encoded = numbers
+        if self.words_ is not None:
+            encoded = np.hstack([numbers, self.words_.transform(self._words(table))])
+        if self.encoding != "categories":
+            return encoded
+        frame = pd.DataFrame(encoded).add_prefix("x")
+        for j, categories in enumerate(() if self.words_ is None else self.words_.categories_):
+            name = f"x{numbers.shape[1] + j}"
+            frame[name] = pd.Categorical(frame[name], categories=range(len(categories)))
+        return frame
+
+    def _word_encoder(self) -> Any:
+        if self.encoding == "numbers":
+            return OneHotEncoder(
+                handle_unknown="infrequent_if_exist", max_categories=MAX_INDICATORS, sparse_output=False
+            )
+        return OrdinalEncoder(
+            handle_unknown="use_encoded_value",
+            unknown_value=np.nan,
+            encoded_missing_value=np.nan,
+            max_categories=MAX_CODES,
+        )
+
+    def _words(self, table: pd.DataFrame) -> Any:
+        """Return the columns of words as strings, NaN where they are missing."""
+        missing: Any = _MISSING if self.encoding == "numbers" else np.nan
+        columns = [table.iloc[:, j] for j, kind in enumerate(self.kinds_) if kind == "words"]
+        return np.column_stack([_texts(column).where(column.notna(), missing) for column in columns])
+
+    def _numbers(self, table: pd.DataFrame) -> FloatArray:
+        """Return the columns of numbers and dates; shape (n, 0) without such columns."""
+        parts: list[FloatArray] = [np.empty((len(table), 0))]
+        varying = iter(self.date_parts_)
+        for j, kind in enumerate(self.kinds_):
+            if kind == "number":
+                parts.append(numbers_of(table.iloc[:, j], None)[:, np.newaxis])
+            elif kind == "date":
+                parts.append(_date_parts(_dates(table.iloc[:, j]))[:, next(varying)])
+        return np.hstack(parts)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+
+def _table(X: Any) -> pd.DataFrame:
+    table = as_table(X)
+    if table is None:
+        raise TypeError(f"`X` must be a dense table, got {type(X).__name__}.")
+    return table
+
+
+def _texts(column: pd.Series) -> pd.Series:
+    """Return the values of a column as strings; missing ones stay."""
+    texts: pd.Series = column.astype(object).map(str, na_action="ignore")
+    return texts
+
+
+def _is_numerical(column: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(column.dtype)
+
+
+def _kind(column: pd.Series) -> str:
+    """Return the type of a column: "number", "date" or "words"."""
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return "date"
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return "words"
+    if categories_of(column) is None:
+        return "number"
+    return "date" if _dates(column).notna().equals(column.notna()) else "words"
+
+
+def _dates(column: pd.Series) -> pd.Series:
+    """Return the dates of a column, with times in UTC; NaT where a value is none in the form of ISO 8601."""
+    if not pd.api.types.is_datetime64_any_dtype(column.dtype):
+        column = _texts(column)
+    dates: pd.Series = pd.to_datetime(column, format="ISO8601", errors="coerce", utc=True)
+    return dates
+
+
+def _date_parts(dates: pd.Series) -> FloatArray:
+    """Return the days since 1970, and the position in the year, in the week and in the day, shape (n, 4)."""
+    days = (dates.dt.tz_localize(None).to_numpy() - np.datetime64(0, "s")) / _DAY
+    parts = (dates.dt.dayofyear, dates.dt.dayofweek)
+    return np.column_stack([days, *(part.to_numpy(dtype=np.float64) for part in parts), days % 1])

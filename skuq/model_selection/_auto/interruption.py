@@ -1,0 +1,174 @@
+"""Trials of searches that were interrupted or killed: recorded as failed, found and tried again."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+__all__ = ["Owner", "ended_by", "fails_on_interruption", "interrupted_trials", "release_lost"]
+
+HEARTBEAT_SECONDS = 30.0
+"""Time between two records that a search is alive."""
+GRACE_SECONDS = 300.0
+"""Time without a record after which the process of a running trial counts as killed."""
+MAX_INTERRUPTIONS = 3
+"""Interruptions after which a candidate is not tried again, as it may be the one that ends the process."""
+_OWNER, _ALIVE, _ENDED = "owner", "alive", "ended"
+"""Names of the user attributes of a stored trial."""
+
+
+class Terminated(BaseException):
+    """SIGTERM as an exception."""
+
+
+def _machine() -> str:
+    """Return the name of the machine and, on Linux, of its boot and of the namespace of process numbers."""
+    parts = [platform.node()]
+    try:
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    except OSError:  # other systems have no such files
+        pass
+    return " ".join(parts)
+
+
+def _exists(pid: int) -> bool:
+    """Return whether a process of this machine exists; True where that cannot be found out."""
+    if sys.platform == "win32":  # there the signal 0 would end the process
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # a process of another user
+        return True
+    return True
+
+
+class Owner:
+    """A search, under the name that its trials have in the storage."""
+
+    def __init__(self) -> None:
+        self._record = {"search": uuid.uuid4().hex, "machine": _machine(), "pid": os.getpid()}
+
+    def claim(self, handle: Any) -> None:
+        """Record that this search evaluates a trial."""
+        handle.set_user_attr(_OWNER, self._record)
+
+    def owns(self, frozen: Any) -> bool:
+        """Return whether this search evaluates a stored trial."""
+        return bool(frozen.user_attrs.get(_OWNER) == self._record)
+
+    def has_lost(self, frozen: Any) -> bool:
+        """Return whether the process that evaluated a running trial has ended.
+
+        A process of the same machine is looked up. In any other case the last heartbeat decides.
+        """
+        owner = frozen.user_attrs.get(_OWNER, {})
+        if owner.get("machine") == self._record["machine"] and not _exists(owner["pid"]):
+            return True
+        last = frozen.user_attrs.get(_ALIVE, frozen.datetime_start.timestamp())
+        return bool(time.time() - last > GRACE_SECONDS)
+
+    @contextmanager
+    def heartbeat(self, handles: Callable[[], Iterable[Any]]) -> Iterator[None]:
+        """Record inside of the block, at regular times, that trials are under evaluation."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            while not ended.wait(HEARTBEAT_SECONDS):
+                for handle in handles():
+                    try:
+                        handle.set_user_attr(_ALIVE, time.time())
+                    except Exception:  # the trial has just ended, or the storage is busy; the next one counts
+                        continue
+
+        thread = threading.Thread(target=beat, daemon=True, name="heartbeat of a search")
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def ended_by(handle: Any, reason: str) -> None:
+    """Record that a trial fails for another reason than an interruption."""
+    handle.set_user_attr(_ENDED, reason)
+
+
+@contextmanager
+def fails_on_interruption(optuna: Any, study: Any, owner: Owner) -> Iterator[None]:
+    """Record running trials of a search as failed if anything ends it, SIGTERM included."""
+    with _sigterm_raises():
+        try:
+            yield
+        except BaseException:
+            _fail(optuna, study, owner.owns)
+            raise
+
+
+def release_lost(optuna: Any, study: Any, owner: Owner) -> None:
+    """Record running trials of processes that have ended as failed."""
+    _fail(optuna, study, owner.has_lost)
+
+
+def _fail(optuna: Any, study: Any, concerns: Callable[[Any], bool]) -> None:
+    states = optuna.trial.TrialState
+    for frozen in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
+        if concerns(frozen):
+            try:
+                study.tell(frozen.number, state=states.FAIL)
+            except (RuntimeError, ValueError):  # another process has done so at the same time
+                continue
+
+
+def interrupted_trials(optuna: Any, study: Any) -> tuple[list[Any], list[Any]]:
+    """Return the interrupted trials to try again, and others that were interrupted too often."""
+    found: dict[str, Any] = {}
+    times: dict[str, int] = {}
+    for frozen in study.get_trials(deepcopy=False):
+        key = repr(sorted((frozen.params or frozen.system_attrs.get("fixed_params", {})).items()))
+        failed = frozen.state == optuna.trial.TrialState.FAIL
+        if failed and _OWNER in frozen.user_attrs and _ENDED not in frozen.user_attrs:
+            found[key] = frozen
+            times[key] = times.get(key, 0) + 1
+        else:
+            found.pop(key, None)
+    due = [frozen for key, frozen in found.items() if times[key] < MAX_INTERRUPTIONS]
+    given_up = [frozen for key, frozen in found.items() if times[key] >= MAX_INTERRUPTIONS]
+    return due, given_up
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """Raise an exception at SIGTERM inside of the block, and repeat the signal after it.
+
+    A program's own handler, and other threads, are left alone.
+    """
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    except Terminated:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,139 @@
+"""Tables with words, dates and missing values as numbers."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+from skuq.model_selection._auto.encoding import (
+    ENCODINGS,
+    MAX_CODES,
+    MAX_INDICATORS,
+    TableEncoder,
+    encoder_for,
+)
+
+N = 60
+RNG = np.random.default_rng(0)
+COLUMNS = {
+    "number": RNG.normal(size=N),
+    "flag": RNG.random(N) < 0.5,
+    "digits": [str(k) for k in range(N)],
+    "nullable": pd.array([1, None, 3] * (N // 3), dtype="Int64"),
+    "word": RNG.choice(["red", "green", "blue"], N),
+    "gaps": RNG.choice(["a", None], N),
+    "missing": RNG.choice(["a", np.nan], N),
+    "string": pd.array(["x", "y", None] * (N // 3), dtype="string"),
+    "category": pd.Categorical(RNG.choice([10, 2, 3], N)),
+    "mixed": [1, "one"] * (N // 2),
+    "name": [f"name {k}" for k in range(N)],
+    "date": pd.date_range("2020-01-01", periods=N, freq="7h"),
+    "zone": pd.date_range("2020-01-01", periods=N, freq="7h", tz="Europe/Berlin"),
+    "iso": [f"2021-{1 + k % 12:02}-{1 + k % 28:02}" for k in range(N)],
+    "period": pd.period_range("2020-01", periods=N, freq="M"),
+    "nothing": [None] * N,
+}
+FRAME = pd.DataFrame(COLUMNS)
+NUMBERS = ["number", "flag", "digits", "nullable", "nothing"]
+DATES = ["date", "zone", "iso", "period"]
+each_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
+
+
+def array(encoded):
+    return np.asarray(encoded, dtype=float)
+
+
+@pytest.mark.parametrize("name", list(COLUMNS))
+def test_types_of_columns(name):
+    kind = "number" if name in NUMBERS else "date" if name in DATES else "words"
+    assert TableEncoder().fit(FRAME[[name]]).kinds_ == [kind]
+
+
+@each_encoding
+def test_rows_are_encoded_one_by_one(encoding):
+    encoder = encoder_for(FRAME, encoding)
+    encoded = array(encoder.transform(FRAME))
+    rows = RNG.permutation(N)[:7]
+    np.testing.assert_array_equal(array(encoder.transform(FRAME.iloc[rows])), encoded[rows])
+    loaded = pickle.loads(pickle.dumps(encoder))
+    np.testing.assert_array_equal(array(loaded.transform(FRAME)), encoded)
+    np.testing.assert_array_equal(array(clone(encoder).fit(FRAME).transform(FRAME)), encoded)
+    assert len(encoder.transform(FRAME)) == N
+
+
+@each_encoding
+def test_other_containers_are_encoded_alike(encoding):
+    table = FRAME[["number", "word", "gaps"]]
+    expected = array(TableEncoder(encoding).fit_transform(table))
+    for other in (table.to_numpy(dtype=object), table.to_numpy(dtype=object).tolist()):
+        np.testing.assert_array_equal(array(TableEncoder(encoding).fit_transform(other)), expected)
+
+
+@each_encoding
+def test_equal_words_have_equal_codes_and_others_have_not(encoding):
+    table = FRAME[["word"]]
+    encoded = array(TableEncoder(encoding).fit_transform(table))
+    same = FRAME["word"].to_numpy()[:, np.newaxis] == FRAME["word"].to_numpy()
+    np.testing.assert_array_equal((encoded[:, np.newaxis] == encoded).all(axis=2), same)
+
+
+@each_encoding
+def test_unknown_and_missing_values_of_new_rows(encoding):
+    encoder = TableEncoder(encoding).fit(FRAME)
+    new = FRAME.copy()
+    new["word"], new["category"] = "violet", None
+    new["number"], new["date"] = np.nan, pd.NaT
+    encoded = array(encoder.transform(new))
+    if encoding == "numbers":
+        assert np.isfinite(encoded).all()
+    else:
+        assert np.isnan(encoded).any(axis=0).sum() >= 4
+    assert encoded.shape == array(encoder.transform(FRAME)).shape
+
+
+def test_indicators_of_missing_numbers():
+    table = pd.DataFrame({"a": [1.0, np.nan, 5.0, 4.0], "b": [1.0, 2.0, 3.0, 4.0]})
+    encoded = encoder_for(table, "numbers").transform(table)
+    np.testing.assert_array_equal(encoded, [[1, 1, 0], [4, 2, 1], [5, 3, 0], [4, 4, 0]])
+
+
+@pytest.mark.parametrize(("encoding", "most"), [("codes", MAX_CODES), ("categories", MAX_CODES)])
+def test_rare_words_share_a_code(encoding, most):
+    words = np.repeat([f"w{k}" for k in range(600)], 1 + np.arange(600) % 3)
+    encoded = array(TableEncoder(encoding).fit_transform(pd.DataFrame({"a": words})))
+    assert len(np.unique(encoded)) == most
+    assert encoded.max() <= most
+
+
+def test_rare_words_share_an_indicator():
+    words = [f"w{k}" for k in range(600)]
+    assert TableEncoder("numbers").fit_transform(pd.DataFrame({"a": words})).shape == (600, MAX_INDICATORS)
+
+
+def test_categories_are_of_the_type_category_under_plain_names():
+    table = FRAME[["word", "number", "category"]].rename(columns={"word": "a[0]:{"})
+    encoded = TableEncoder("categories").fit_transform(table)
+    assert encoded.columns.tolist() == ["x0", "x1", "x2"]
+    assert [str(one) for one in encoded.dtypes] == ["float64", "category", "category"]
+
+
+def test_dates_become_days_and_their_position_in_year_week_and_day():
+    times = ["1970-01-02 00:00", "1970-02-01 06:00", "1971-01-01 12:00"]
+    dates = pd.DataFrame({"a": pd.to_datetime(times)})
+    encoded = TableEncoder().fit_transform(dates)
+    np.testing.assert_allclose(encoded, [[1, 2, 4, 0], [31.25, 32, 6, 0.25], [365.5, 1, 4, 0.5]])
+    days = pd.DataFrame({"a": ["1970-01-02", "1970-01-09", None]})
+    np.testing.assert_allclose(TableEncoder().fit_transform(days), [[1, 2], [8, 9], [np.nan, np.nan]])
+
+
+@each_encoding
+def test_numbers_need_no_encoder(encoding):
+    for X in (RNG.normal(size=(5, 2)), RNG.normal(size=(5, 2)).tolist(), FRAME[["number", "flag"]]):
+        assert encoder_for(X, encoding) is None
+    assert encoder_for(sparse.eye_array(5), encoding) is None
+    assert encoder_for(FRAME, None) is None
+    gaps = np.array([[1.0, np.nan], [2.0, 3.0]])
+    assert (encoder_for(gaps, encoding) is None) == (encoding != "numbers")

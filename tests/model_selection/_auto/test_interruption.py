@@ -1,0 +1,229 @@
+"""Searches that are interrupted or killed, and resumed."""
+
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression, Ridge
+
+from skuq.model_selection import AutoUncertaintyRegressor
+from skuq.model_selection._auto import interruption
+from skuq.model_selection._auto.interruption import MAX_INTERRUPTIONS, Owner
+
+optuna = pytest.importorskip("optuna")
+
+PROGRAM = '''
+import os, sys
+import numpy as np
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression, Ridge
+from skuq.model_selection import AutoUncertaintyRegressor
+
+class Ending(LinearRegression):
+    """Sends the signal of the environment to its own process in its third fit."""
+    fits = 0
+    def fit(self, X, y, sample_weight=None):
+        Ending.fits += 1
+        if Ending.fits == 3 and "SIGNAL" in os.environ:
+            os.kill(os.getpid(), int(os.environ["SIGNAL"]))
+        return super().fit(X, y, sample_weight)
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60, 2))
+Y = X @ [1.0, 2.0] + 0.1 * rng.normal(size=60)
+
+def space(order):
+    bases = {"best": Ending(), "constant": DummyRegressor(), "ridge": Ridge(100.0)}
+    return {"estimators": {name: {"estimator": bases[name], "methods": ["conformal"]} for name in order}}
+
+def storage_of(kind, path):
+    if kind == "sqlite":
+        return f"sqlite:///{path}/trials.db"
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+    return JournalStorage(JournalFileBackend(f"{path}/journal.log"))
+
+def search(storage, order):
+    options = {"time_budget": None, "n_trials": 5, "pool": False, "random_state": 0}
+    model = AutoUncertaintyRegressor(space(order), storage=storage, study_name="s", **options)
+    return model.fit(X, Y)
+
+if __name__ == "__main__":
+    search(storage_of(sys.argv[1], sys.argv[2]), sys.argv[3].split())
+'''
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """Return the path of a program that searches, its functions, and the board of an undisturbed search."""
+    path = tmp_path_factory.mktemp("program") / "program.py"
+    path.write_text(PROGRAM)
+    names = runpy.run_path(str(path))
+    board = names["search"](optuna.storages.InMemoryStorage(), ("best", "constant", "ridge")).leaderboard_
+    return SimpleNamespace(path=path, names=names, board=board)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs the signals of POSIX")
+@pytest.mark.parametrize(
+    ("kind", "number", "order"),
+    [
+        ("sqlite", signal.SIGINT, "best constant ridge"),
+        ("sqlite", signal.SIGTERM, "constant best ridge"),
+        ("sqlite", signal.SIGKILL, "constant best ridge"),
+        ("journal", signal.SIGKILL, "best constant ridge"),
+    ],
+)
+def test_a_trial_whose_process_was_ended_comes_first_in_the_resumed_search(
+    kind, number, order, program, tmp_path
+):
+    done = subprocess.run(
+        [sys.executable, program.path, kind, tmp_path, order],
+        env={**os.environ, "SIGNAL": str(int(number))},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == -number  # the program ends by the signal, as without a search
+    storage = program.names["storage_of"](kind, tmp_path)
+    study = optuna.load_study(storage=storage, study_name="s")
+    expected = "RUNNING" if number == signal.SIGKILL else "FAIL"
+    lost = [one for one in study.trials if one.state.name != "COMPLETE"]
+    assert {one.state.name for one in lost} == {expected}
+    assert "best" in {one.params["base"] for one in lost}
+    before = len(study.trials)
+    board = program.names["search"](storage, order.split()).leaderboard_
+    trials = optuna.load_study(storage=storage, study_name="s").trials
+    assert {trials[one.number].state.name for one in lost} == {"FAIL"}
+    again = trials[before : before + len(lost)]
+    assert [one.params for one in again] == [one.params for one in lost]
+    assert {one.state.name for one in again} == {"COMPLETE"}
+    assert board["base"].iloc[0] == program.board["base"].iloc[0] == "best"
+    assert board["crps"].iloc[0] == pytest.approx(program.board["crps"].iloc[0], rel=1e-12)
+    assert set(board["base"]) == {"best", "constant", "ridge"}
+
+
+class Interrupting(LinearRegression):
+    """Raises as Ctrl-C does, as often as it is set to."""
+
+    left = 0
+
+    def fit(self, X, y, sample_weight=None):
+        if Interrupting.left:
+            Interrupting.left -= 1
+            raise KeyboardInterrupt
+        return super().fit(X, y, sample_weight)
+
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 2))
+Y = X @ [1.0, 2.0] + 0.1 * RNG.normal(size=60)
+
+
+def search(space, storage, **params):
+    bases = {name: {"estimator": one, "methods": ["conformal"]} for name, one in space.items()}
+    options = {"time_budget": None, "n_trials": 4, "pool": False, "random_state": 0, "storage": storage}
+    return AutoUncertaintyRegressor({"estimators": bases}, study_name="s", **{**options, **params})
+
+
+def test_interruptions_in_one_process_leave_no_trial_running():
+    storage = optuna.storages.InMemoryStorage()
+    space = {"constant": DummyRegressor(), "best": Interrupting(), "ridge": Ridge(100.0)}
+    Interrupting.left = MAX_INTERRUPTIONS - 1
+    for k in range(MAX_INTERRUPTIONS - 1):
+        with pytest.raises(KeyboardInterrupt):
+            search(space, storage).fit(X, Y)
+        trials = optuna.load_study(storage=storage, study_name="s").trials
+        # two were begun side by side, of which the first is tried again alone
+        assert [one.state.name for one in trials] == ["COMPLETE", "FAIL", "FAIL", *["FAIL"] * k]
+    assert search(space, storage).fit(X, Y).leaderboard_["base"].iloc[0] == "best"
+    trials = optuna.load_study(storage=storage, study_name="s").trials
+    assert [one.params["base"] for one in trials[3:]] == ["best", "best", "ridge"]
+    assert {one.state.name for one in trials[4:]} == {"COMPLETE"}
+
+
+def test_a_candidate_that_always_ends_the_process_does_not_stop_later_searches():
+    storage = optuna.storages.InMemoryStorage()
+    space = {"ends": Interrupting(), "constant": DummyRegressor()}
+    Interrupting.left = 100
+    for _ in range(MAX_INTERRUPTIONS):
+        with pytest.raises(KeyboardInterrupt):
+            search(space, storage).fit(X, Y)
+    board = search(space, storage, n_trials=1).fit(X, Y).leaderboard_
+    Interrupting.left = 0
+    assert board["base"].tolist() == ["constant"]
+
+
+def test_a_handler_of_the_program_is_left_alone():
+    class Terminating(BaseEstimator, RegressorMixin):
+        def fit(self, X, y):
+            seen.append(signal.getsignal(signal.SIGTERM))
+            return self
+
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    def own(number, frame):
+        """Do nothing."""
+
+    seen, before = [], signal.getsignal(signal.SIGTERM)
+    try:
+        for handler in (own, signal.SIG_DFL):
+            signal.signal(signal.SIGTERM, handler)
+            search({"one": Terminating()}, optuna.storages.InMemoryStorage(), n_trials=1).fit(X, Y)
+            assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert own in seen
+    assert signal.SIG_DFL in seen  # in the last fit, after the search
+    assert len(set(seen)) == 3
+
+
+def running_trial(**attrs):
+    """Return a study with one running trial with the given attributes."""
+    study = optuna.create_study(storage=optuna.storages.InMemoryStorage())
+    handle = study.ask()
+    handle.suggest_categorical("base", ["a", "b"])
+    owner = Owner()
+    owner.claim(handle)
+    for name, value in attrs.items():
+        handle.set_user_attr(name, value)
+    return study, owner
+
+
+@pytest.mark.parametrize(
+    ("attrs", "lost"),
+    [
+        ({}, False),
+        ({"owner": {"search": "other", "machine": "elsewhere", "pid": 1}}, False),
+        ({"owner": {"search": "other", "machine": "elsewhere", "pid": 1}, "alive": time.time() - 1e4}, True),
+        ({"owner": {"search": "other", "machine": "here", "pid": 2**22 + 1}}, True),
+        ({"owner": {"search": "other", "machine": "here", "pid": os.getpid()}}, False),
+        ({"owner": {"search": "other", "machine": "here", "pid": os.getpid()}, "alive": 0.0}, True),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be looked up there")
+def test_trials_are_lost_if_their_process_is_gone_or_silent(attrs, lost, monkeypatch):
+    monkeypatch.setattr(interruption, "_machine", lambda: "here")
+    study, owner = running_trial(**attrs)
+    interruption.release_lost(optuna, study, owner)
+    assert study.trials[0].state.name == ("FAIL" if lost else "RUNNING")
+    due, given_up = interruption.interrupted_trials(optuna, study)
+    assert len(due) == lost
+    assert given_up == []
+
+
+def test_running_trials_get_a_heartbeat(monkeypatch):
+    monkeypatch.setattr(interruption, "HEARTBEAT_SECONDS", 0.01)
+    study, owner = running_trial()
+    handle = optuna.trial.Trial(study, 0)
+    with owner.heartbeat(lambda: [handle]):
+        while "alive" not in study.trials[0].user_attrs:
+            time.sleep(0.01)
+    assert abs(study.trials[0].user_attrs["alive"] - time.time()) < 60
