@@ -26,7 +26,7 @@ from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
 
-__all__ = ["MultiQuantileRegressor"]
+__all__ = ["DEFAULT_LEVELS", "MultiQuantileRegressor", "fits_each_level"]
 
 DEFAULT_LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Ends at the bounds of the default interval, so that none of it is extrapolated."""
@@ -197,6 +197,12 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
                     columns.append(point_predict(fitted, X))
             values = np.column_stack(columns)
         return Quantiles(self.levels_, values)
+
+
+def fits_each_level(estimator: Any, quantile_param: str | None) -> bool:
+    """Return whether there is a quantile loss of which each level takes a fit, rather than one fit all."""
+    found = find_quantile_loss(estimator, quantile_param)
+    return found is not None and found[1].many is None
 
 
 def _fit_one(estimator: Any, data: TrainingData, place: str) -> Any:

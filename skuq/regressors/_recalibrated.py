@@ -20,6 +20,7 @@ from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData
+from skuq.regressors._fold_groups import Folds
 from skuq.regressors._progress import Progress
 
 __all__ = ["RecalibratedRegressor", "check_recalibrator", "fit_recalibrator"]
@@ -124,7 +125,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         frozen = isinstance(self.estimator, FrozenEstimator)
-        folds = self._fold_frozen(data, progress) if frozen else self._learn(data, progress)
+        folds = self._fold_frozen(data, progress) if frozen else self._learn(data, progress, all_folds=True)
         folds.in_row_order(len(data))  # raises unless each row is tested once
         rows, pooled = folds.tested()
         parts = []
@@ -133,32 +134,46 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             parts.append(recalibrator.transform(pooled[inside]))
         return concat(parts)[np.argsort(rows, kind="stable")]
 
-    def _learn(self, data: TrainingData, progress: Progress) -> CrossFit:
+    def _learn(self, data: TrainingData, progress: Progress, *, all_folds: bool = False) -> CrossFit:
         """Fit models and recalibrators; return the models' predictions for rows they are not trained on."""
         self._check_estimator()
         fold_seed, model_seed = check_random_state(self.random_state).randint(MAX_SEED, size=2).tolist()
         estimator = seeded_clone(self.estimator, model_seed, self.random_state)
-        folds = cross_fit(
+        calibration, others = self._divide(data, fold_seed)
+        folds = self._cross_fit(estimator, data, calibration, progress)
+        if self.ensemble:
+            self.estimators_ = list(folds.estimators)
+            parts = zip(folds.predictions, folds.test_rows, strict=True)
+            self.recalibrators_ = [self._calibrate(dist, data, rows) for dist, rows in parts]
+        else:
+            rows, dist = folds.tested()
+            self.recalibrators_ = [self._calibrate(dist, data, rows)]
+            with progress.task("model", estimator):
+                self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
+        if not (all_folds and others):
+            return folds
+        rest = self._cross_fit(estimator, data, others, progress)
+        return CrossFit(
+            folds.estimators + rest.estimators,
+            folds.test_rows + rest.test_rows,
+            folds.predictions + rest.predictions,
+        )
+
+    def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:
+        """Return the folds that calibrate, and those that only `fit_transform` needs."""
+        return split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups), []
+
+    def _cross_fit(self, estimator: Any, data: TrainingData, folds: Folds, progress: Progress) -> CrossFit:
+        return cross_fit(
             estimator,
             data.X,
             data.target,
-            cv=resolve_cv(self.cv, fold_seed),
-            groups=data.groups,
+            cv=folds,
             params=data.fit_params,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
             on_fold=progress.reporter("fold"),
         )
-        if self.ensemble:
-            self.estimators_ = list(folds.estimators)
-            parts = zip(folds.predictions, folds.test_rows, strict=True)
-            self.recalibrators_ = [self._calibrate(dist, data, rows) for dist, rows in parts]
-            return folds
-        rows, dist = folds.tested()
-        self.recalibrators_ = [self._calibrate(dist, data, rows)]
-        with progress.task("model", estimator):
-            self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
-        return folds
 
     def _check_estimator(self) -> None:
         check_option(self.ensemble, "ensemble", (True, False))

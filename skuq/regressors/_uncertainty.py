@@ -19,10 +19,12 @@ from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
 from skuq.regressors._conformal.regressor import ConformalRegressor
 from skuq.regressors._default_recalibrator import DefaultRecalibrator
+from skuq.regressors._few_fits.level_regression import LevelRegressionRecalibrator
+from skuq.regressors._few_fits.two_folds import TwoFoldsRegressor
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._method_rules import is_calibrated, method_of
-from skuq.regressors._multi_quantile import MultiQuantileRegressor
+from skuq.regressors._multi_quantile import DEFAULT_LEVELS, MultiQuantileRegressor, fits_each_level
 from skuq.regressors._progress import Progress
 from skuq.regressors._recalibrated import RecalibratedRegressor
 from skuq.regressors._residual import ResidualRegressor
@@ -40,8 +42,11 @@ class _Effort(NamedTuple):
 
 
 _EFFORTS = {"low": _Effort(3, 20), "standard": _Effort(5, 50), "high": _Effort(10, 100)}
-_OF_QUANTILES = ("levels", "quantile_param")
-"""Parameters of `MultiQuantileRegressor` that `RecalibratedRegressor` around it passes on to it."""
+_FEW_LEVELS = (0.05, 0.35, 0.65, 0.95)
+"""Levels of which each is a fit: twelve fits with two folds and the final model."""
+
+_FOLDS_OF_LEVELS = {"low": 2, "standard": 2, "high": 5}
+"""Number of folds where each level is a fit."""
 
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
@@ -225,12 +230,10 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             **(self.method_params or {}),
         }
         if method == "recalibrated":
-            model = self.estimator
-            if not supports_dist(model):
-                quantiles = {name: options.pop(name) for name in _OF_QUANTILES if name in options}
-                model = MultiQuantileRegressor(model, n_jobs=self.n_jobs, **quantiles)
+            if not supports_dist(self.estimator):
+                return self._recalibrated_quantiles(options, cv)
             options = {"recalibrator": DefaultRecalibrator(), "cv": cv, **options}
-            return RecalibratedRegressor(model, **options)
+            return RecalibratedRegressor(self.estimator, **options)
         if method == "forest":
             if "verbose" not in (self.method_params or {}):
                 options.pop("verbose")  # the forest has its own
@@ -243,6 +246,22 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             folds = options.get("method") == "cv+" or not has_random_folds(self.cv)
             return ConformalRegressor(self.estimator, **{"cv": cv if folds else None, **options})
         return ResidualRegressor(self.estimator, **{"effort": self.effort, "cv": self.cv, **options})
+
+    def _recalibrated_quantiles(self, options: dict[str, Any], cv: Any) -> BaseUncertaintyRegressor:
+        """Return the unfitted class for a quantile loss; few levels and folds if each level is a fit."""
+        levels, param = options.pop("levels", None), options.pop("quantile_param", None)
+        recalibrator: Any = DefaultRecalibrator()
+        wrapper: type[RecalibratedRegressor] = RecalibratedRegressor
+        if fits_each_level(self.estimator, param):
+            if levels is None:
+                recalibrator = LevelRegressionRecalibrator()
+                levels = DEFAULT_LEVELS if self.effort == "high" else _FEW_LEVELS
+            if self.cv is None:
+                cv = _FOLDS_OF_LEVELS[self.effort]
+                wrapper = TwoFoldsRegressor if cv == 2 else RecalibratedRegressor
+        levels = DEFAULT_LEVELS if levels is None else levels
+        model = MultiQuantileRegressor(self.estimator, levels, quantile_param=param, n_jobs=self.n_jobs)
+        return wrapper(model, **{"recalibrator": recalibrator, "cv": cv, **options})
 
     def _make(self) -> tuple[Any, bool]:
         """Return the unfitted method, and whether it is a skuq regressor that takes all metadata."""
