@@ -88,8 +88,8 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     search inside would choose by one score at every level.
 
     On new rows the outer quantiles lie too far inside, as those of the training rows are fitted too closely:
-    90 % intervals around gradient boosting cover about 80 %. `UncertaintyRegressor` recalibrates them by
-    `QuantileShiftRecalibrator`, which also learns the tails;
+    90 % intervals around gradient boosting cover about 80 %. `UncertaintyRegressor` fits fewer levels and
+    recalibrates them by `QuantileShiftRecalibrator`, which also learns the tails;
     ``RecalibratedRegressor(MultiQuantileRegressor(...), recalibrator)`` does so with any recalibrator.
 
     Cost: one fit a level, unless one predicts all.
