@@ -3,8 +3,8 @@
 `UncertaintyRegressor` takes the first rule that applies; the documentation prints the table.
 
 No rule depends on the number of rows. That was measured, and is unnecessary: the CRPS of "forest" relative to
-"residual" is 0.94, 0.94 and 0.92 with 60, 150 and up to 1500 training rows. With 100 rows recalibrated quantiles
-have 1.05 of the CRPS of those as fitted, but the latter do not cover.
+"residual" is 0.94, 0.94 and 0.92 with 60, 150 and up to 1500 training rows. With 100 rows the CRPS of
+recalibrated quantiles is 1.05 of that of the quantiles as fitted, which do not cover.
 """
 
 from __future__ import annotations
