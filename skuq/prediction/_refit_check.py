@@ -62,7 +62,7 @@ def find_mismatch(
         ``predict(estimator, X)`` returns an array of shape (n,), or (n, q) for q quantities per row.
     """
     n = count_rows(X)
-    if len(folds.estimators) < 3 or is_pairwise(refit):
+    if len(folds.estimators) < 2 or is_pairwise(refit):
         return None
     rows = np.unique(np.linspace(0, n - 1, min(n, _MAX_ROWS)).astype(np.intp))
     X = safe_indexing(X, rows)

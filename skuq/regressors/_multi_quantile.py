@@ -21,12 +21,13 @@ from skuq.prediction._rules.quantile_estimators import (
     predict_many,
     with_prefix,
 )
+from skuq.prediction._target_units import in_target_units
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._progress import Progress
 
-__all__ = ["MultiQuantileRegressor"]
+__all__ = ["DEFAULT_LEVELS", "MultiQuantileRegressor", "fits_each_level"]
 
 DEFAULT_LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Ends at the bounds of the default interval, so that none of it is extrapolated."""
@@ -88,8 +89,8 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     search inside would choose by one score at every level.
 
     On new rows the outer quantiles lie too far inside, as those of the training rows are fitted too closely:
-    90 % intervals around gradient boosting cover about 80 %. `UncertaintyRegressor` recalibrates them by
-    `QuantileShiftRecalibrator`, which also learns the tails;
+    90 % intervals around gradient boosting cover about 80 %. `UncertaintyRegressor` fits fewer levels and
+    recalibrates them by `QuantileShiftRecalibrator`, which also learns the tails;
     ``RecalibratedRegressor(MultiQuantileRegressor(...), recalibrator)`` does so with any recalibrator.
 
     Cost: one fit a level, unless one predicts all.
@@ -144,8 +145,11 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
         tasks = (
             delayed(_fit_one)(
-                seeded_clone(self.estimator, seed, self.random_state).set_params(
-                    **with_prefix(prefix, {**setting, **aliases})
+                in_target_units(
+                    seeded_clone(self.estimator, seed, self.random_state).set_params(
+                        **with_prefix(prefix, {**setting, **aliases})
+                    ),
+                    data.y,
                 ),
                 data,
                 place,
@@ -187,8 +191,8 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         return prefix, loss
 
     def _predict_dist(self, X: Any) -> Distribution:
-        loss = self._find_loss(self.estimators_[0])[1]
-        if loss.many is not None:
+        if len(self.estimators_) == 1:  # of all levels, of which there are at least two
+            loss = self._find_loss(self.estimators_[0])[1]
             values = predict_many(self.estimators_[0], loss, X, self.levels_.tolist())
         else:
             columns = []
@@ -197,6 +201,12 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
                     columns.append(point_predict(fitted, X))
             values = np.column_stack(columns)
         return Quantiles(self.levels_, values)
+
+
+def fits_each_level(estimator: Any, quantile_param: str | None) -> bool:
+    """Return whether there is a quantile loss of which each level takes a fit, rather than one fit all."""
+    found = find_quantile_loss(estimator, quantile_param)
+    return found is not None and found[1].many is None
 
 
 def _fit_one(estimator: Any, data: TrainingData, place: str) -> Any:

@@ -14,13 +14,14 @@ from skuq.distributions import Distribution, Mixture, concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._cross_fit import CrossFit, cross_fit, fold_masks, resolve_cv, split_rows
-from skuq.prediction._point import point_and_dist
+from skuq.prediction._point import point_predict
 from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData
+from skuq.regressors._fold_groups import Folds
 from skuq.regressors._progress import Progress
 
 __all__ = ["RecalibratedRegressor", "check_recalibrator", "fit_recalibrator"]
@@ -125,7 +126,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         frozen = isinstance(self.estimator, FrozenEstimator)
-        folds = self._fold_frozen(data, progress) if frozen else self._learn(data, progress)
+        folds = self._fold_frozen(data, progress) if frozen else self._learn(data, progress, all_folds=True)
         folds.in_row_order(len(data))  # raises unless each row is tested once
         rows, pooled = folds.tested()
         parts = []
@@ -134,27 +135,26 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             parts.append(recalibrator.transform(pooled[inside]))
         return concat(parts)[np.argsort(rows, kind="stable")]
 
-    def _learn(self, data: TrainingData, progress: Progress) -> CrossFit:
+    def _learn(self, data: TrainingData, progress: Progress, *, all_folds: bool = False) -> CrossFit:
         """Fit models and recalibrators; return the models' predictions for rows they are not trained on."""
         self._check_estimator()
         fold_seed, model_seed = check_random_state(self.random_state).randint(MAX_SEED, size=2).tolist()
         estimator = seeded_clone(self.estimator, model_seed, self.random_state)
-        folds = cross_fit(
-            estimator,
-            data.X,
-            data.target,
-            cv=resolve_cv(self.cv, fold_seed),
-            groups=data.groups,
-            params=data.fit_params,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-            on_fold=progress.reporter("fold"),
-        )
+        calibration, others = self._divide(data, fold_seed)
+        folds = self._cross_fit(estimator, data, calibration, progress)
         if self.ensemble or not self._refit(estimator, data, folds, progress):
             self.estimators_ = list(folds.estimators)
             parts = zip(folds.predictions, folds.test_rows, strict=True)
             self.recalibrators_ = [self._calibrate(dist, data, rows) for dist, rows in parts]
-        return folds
+        if not (all_folds and others):
+            return folds
+        rest = self._cross_fit(estimator, data, others, progress)
+        return CrossFit(
+            folds.estimators + rest.estimators,
+            folds.test_rows + rest.test_rows,
+            folds.predictions + rest.predictions,
+            folds.train_rows + rest.train_rows,
+        )
 
     def _refit(self, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress) -> bool:
         """Fit one model to all rows; return whether the recalibrator of the folds' models applies to it."""
@@ -168,6 +168,22 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             return True
         warn_of_mismatch(mismatch, "the mixture of the latter predicts, as with ensemble=True")
         return mismatch is None
+
+    def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:
+        """Return the folds that calibrate, and those that only `fit_transform` needs."""
+        return split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups), []
+
+    def _cross_fit(self, estimator: Any, data: TrainingData, folds: Folds, progress: Progress) -> CrossFit:
+        return cross_fit(
+            estimator,
+            data.X,
+            data.target,
+            cv=folds,
+            params=data.fit_params,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+            on_fold=progress.reporter("fold"),
+        )
 
     def _check_estimator(self) -> None:
         check_option(self.ensemble, "ensemble", (True, False))
@@ -209,16 +225,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
 
     def _point(self, X: Any) -> FloatArray:
         pairs = zip(self.estimators_, self.recalibrators_, strict=True)
-        points = [_moved_points(recalibrator, *point_and_dist(one, X)) for one, recalibrator in pairs]
-        return np.asarray(np.mean(points, axis=0))
-
-    def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
-        points, parts = [], []
-        for estimator, recalibrator in zip(self.estimators_, self.recalibrators_, strict=True):
-            point, dist = point_and_dist(estimator, X)
-            points.append(_moved_points(recalibrator, point, dist))
-            parts.append(recalibrator.transform(dist))
-        return np.asarray(np.mean(points, axis=0)), parts[0] if len(parts) == 1 else Mixture(parts)
+        points: FloatArray = np.mean([_moved_point(*pair, X) for pair in pairs], axis=0)
+        return points
 
 
 def check_recalibrator(recalibrator: Any) -> None:
@@ -239,6 +247,8 @@ def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, 
     return fitted.fit(dist, data.y[rows], sample_weight=data.sample_weight[rows])
 
 
-def _moved_points(recalibrator: Any, points: FloatArray, dist: Distribution) -> FloatArray:
-    """Return the model's own point predictions, moved by as much as the recalibrator moves the mean."""
-    return np.asarray(points + (recalibrator.predict(dist) - dist.mean()))
+def _moved_point(estimator: Any, recalibrator: Any, X: Any) -> FloatArray:
+    """Return the model's own point prediction, moved by as much as the recalibrator moves the mean."""
+    dist = predict_dist(estimator, X)
+    shift: FloatArray = recalibrator.predict(dist) - dist.mean()
+    return point_predict(estimator, X) + shift

@@ -19,10 +19,12 @@ from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
 from skuq.regressors._conformal.regressor import ConformalRegressor
 from skuq.regressors._default_recalibrator import DefaultRecalibrator
+from skuq.regressors._few_fits.level_regression import LevelRegressionRecalibrator
+from skuq.regressors._few_fits.two_folds import TwoFoldsRegressor
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._method_rules import is_calibrated, method_of
-from skuq.regressors._multi_quantile import MultiQuantileRegressor
+from skuq.regressors._multi_quantile import DEFAULT_LEVELS, MultiQuantileRegressor, fits_each_level
 from skuq.regressors._progress import Progress
 from skuq.regressors._recalibrated import RecalibratedRegressor
 from skuq.regressors._residual import ResidualRegressor
@@ -40,8 +42,11 @@ class _Effort(NamedTuple):
 
 
 _EFFORTS = {"low": _Effort(3, 20), "standard": _Effort(5, 50), "high": _Effort(10, 100)}
-_OF_QUANTILES = ("levels", "quantile_param")
-"""Parameters of `MultiQuantileRegressor` that `RecalibratedRegressor` around it passes on to it."""
+_FEW_LEVELS = (0.05, 0.35, 0.65, 0.95)
+"""Levels of which each is a fit: twelve fits with two folds and the final model."""
+
+_FOLDS_OF_LEVELS = {"low": 2, "standard": 2, "high": 5}
+"""Number of folds where each level is a fit."""
 
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
@@ -71,11 +76,13 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     effort : {"low", "standard", "high"}, default="standard"
         Amount of computation: with "residual" that of `ResidualRegressor`, with
         "bootstrap" 20, 50 or 100 resamples, with the other methods that have folds 3, 5 or 10 of them.
-        "native", "forest" and split conformal prediction have one fit at any effort.
+        "native", "forest" and split conformal prediction have one fit at any effort. A quantile loss
+        that takes a fit per level has 4, 4 or 11 levels and 2, 2 or 5 folds: 12, 12 or 66 fits.
     method_params : dict or None, default=None
         More parameters of the method's class, such as ``{"n_estimators": 100}``; none with "native". With
         "recalibrated" those of `RecalibratedRegressor`, among them another ``recalibrator``, and for a
-        quantile loss ``levels`` and ``quantile_param`` of `MultiQuantileRegressor`.
+        quantile loss ``levels`` and ``quantile_param`` of `MultiQuantileRegressor`. With ``levels``, exactly
+        these are fitted and shifted; each is a fit in each fold and one on all rows.
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds of the method; "bootstrap" and "forest" have none and use their out-of-bag rows. An int k is
         ``KFold(k, shuffle=True)``; None takes the number of folds from ``effort``. With "conformal" an int is
@@ -131,13 +138,21 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     ``method="recalibrated"`` or "residual".
 
     A distribution fitted to the training rows is too narrow on new ones. "recalibrated" corrects it by
-    out-of-fold predictions. Quantiles, fitted at eleven levels or those of a model that predicts several, are
-    shifted level by level, with tails as far out as the rows reach, by
-    `~skuq.recalibration.QuantileShiftRecalibrator`: on eleven data sets with up to 1500 training rows, 90 %
-    intervals of LightGBM's quantiles cover 78 % as fitted and 90 % when shifted, and the CRPS is 1.4 % lower.
-    The width of another distribution is multiplied by one factor, so that 90 % intervals contain 90 % of
-    these rows, or its levels are mapped by `~skuq.recalibration.IsotonicRecalibrator` where no such factor
-    exists.
+    out-of-fold predictions. Quantiles are shifted level by level, with tails as far out as the rows reach, by
+    `~skuq.recalibration.QuantileShiftRecalibrator`. The width of another distribution is multiplied by one
+    factor, so that 90 % intervals contain 90 % of these rows, or its levels are mapped by
+    `~skuq.recalibration.IsotonicRecalibrator` where no such factor exists.
+
+    A quantile loss is fitted at the levels 0.05, 0.35, 0.65 and 0.95, on all rows and without each of two
+    folds, twelve fits in all. Each fold is a quarter of the rows, with fewer than 100 rows a half. Quantiles
+    at eleven levels come from these four by linear quantile regression on the rows of the two folds, and are
+    then shifted. On eleven data sets with up to 1500 training rows, CRPS and 90 % interval score around
+    histogram gradient boosting are 0.993 and 0.94 of those of eleven levels and five folds without the
+    regression. 90 % intervals of LightGBM cover 78 % as fitted at eleven levels and 92 % after these twelve
+    fits; the CRPS is 2 % lower and the interval score 13 %. With 100 training rows, on ten other data sets,
+    the CRPS of LightGBM is 5 % higher than as fitted: use ``effort="high"`` or "residual" for few rows.
+    Models that predict all levels by one fit (CatBoost, XGBoost, quantile-forest) have eleven levels, and 3,
+    5 or 10 folds.
 
     Forests on bootstrap rows, a hundred trees, on eleven of these data sets with up to 1500 training rows:
     the CRPS of "forest" is 0.92 of that of "residual" (geometric mean), for one fit instead of 5.8.
@@ -145,7 +160,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     Around a quantile loss, `predict` gives the mean of the distribution with "recalibrated" and "quantile":
     the level that the loss is set to is not used. ``predict_quantiles(X, 0.9)`` gives the quantile at 90 %.
 
-    Cost: that of the method's class; with "recalibrated" the number of folds plus one fit of the model.
+    Cost: that of the method's class; with "recalibrated" the number of folds plus one fit of the model, times
+    the levels of a quantile loss that takes a fit per level. `fit_transform` of such a model has 20 fits
+    instead of 12 from 100 rows on, since each row is then left out once.
 
     Examples
     --------
@@ -225,12 +242,10 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             **(self.method_params or {}),
         }
         if method == "recalibrated":
-            model = self.estimator
-            if not supports_dist(model):
-                quantiles = {name: options.pop(name) for name in _OF_QUANTILES if name in options}
-                model = MultiQuantileRegressor(model, n_jobs=self.n_jobs, **quantiles)
+            if not supports_dist(self.estimator):
+                return self._recalibrated_quantiles(options, cv)
             options = {"recalibrator": DefaultRecalibrator(), "cv": cv, **options}
-            return RecalibratedRegressor(model, **options)
+            return RecalibratedRegressor(self.estimator, **options)
         if method == "forest":
             if "verbose" not in (self.method_params or {}):
                 options.pop("verbose")  # the forest has its own
@@ -243,6 +258,22 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             folds = options.get("method") == "cv+" or not has_random_folds(self.cv)
             return ConformalRegressor(self.estimator, **{"cv": cv if folds else None, **options})
         return ResidualRegressor(self.estimator, **{"effort": self.effort, "cv": self.cv, **options})
+
+    def _recalibrated_quantiles(self, options: dict[str, Any], cv: Any) -> BaseUncertaintyRegressor:
+        """Return the unfitted class for a quantile loss; few levels and folds if each level is a fit."""
+        levels, param = options.pop("levels", None), options.pop("quantile_param", None)
+        recalibrator: Any = DefaultRecalibrator()
+        wrapper: type[RecalibratedRegressor] = RecalibratedRegressor
+        if fits_each_level(self.estimator, param):
+            if levels is None:
+                recalibrator = LevelRegressionRecalibrator()
+                levels = DEFAULT_LEVELS if self.effort == "high" else _FEW_LEVELS
+            if self.cv is None:
+                cv = _FOLDS_OF_LEVELS[self.effort]
+                wrapper = TwoFoldsRegressor if cv == 2 else RecalibratedRegressor
+        levels = DEFAULT_LEVELS if levels is None else levels
+        model = MultiQuantileRegressor(self.estimator, levels, quantile_param=param, n_jobs=self.n_jobs)
+        return wrapper(model, **{"recalibrator": recalibrator, "cv": cv, **options})
 
     def _make(self) -> tuple[Any, bool]:
         """Return the unfitted method, and whether it is a skuq regressor that takes all metadata."""

@@ -48,6 +48,7 @@ from skuq.regressors import (
     ResidualRegressor,
     UncertaintyRegressor,
 )
+from skuq.regressors._few_fits.level_regression import LevelRegressionRecalibrator
 from tests.regressors.worlds import heteroscedastic_world, linear_world
 
 
@@ -159,7 +160,11 @@ def test_native_and_quantile_give_distributions_as_they_are():
     ("estimator", "model", "recalibrator"),
     [
         (ReportsStd(), ReportsStd(), StdScalingRecalibrator(objective="coverage")),
-        (PIPELINE, MultiQuantileRegressor(PIPELINE), QuantileShiftRecalibrator()),
+        (
+            PIPELINE,
+            MultiQuantileRegressor(PIPELINE, [0.05, 0.35, 0.65, 0.95]),
+            LevelRegressionRecalibrator(),
+        ),
     ],
     ids=["distribution", "quantiles"],
 )

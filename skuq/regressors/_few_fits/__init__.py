@@ -1,0 +1,1 @@
+"""Recalibrated quantile models of which each level is a fit."""
