@@ -14,7 +14,7 @@ from skuq.distributions import Distribution, Mixture, concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._cross_fit import CrossFit, cross_fit, fold_masks, resolve_cv, split_rows
-from skuq.prediction._point import point_predict
+from skuq.prediction._point import point_and_dist
 from skuq.prediction._random import MAX_SEED, seeded_clone
 from skuq.prediction._refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
 from skuq.prediction._wrapped import fit_wrapped
@@ -141,14 +141,14 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         fold_seed, model_seed = check_random_state(self.random_state).randint(MAX_SEED, size=2).tolist()
         estimator = seeded_clone(self.estimator, model_seed, self.random_state)
         calibration, others = self._divide(data, fold_seed)
-        folds = self._cross_fit(estimator, data, calibration, progress)
+        folds = self._fit_folds(estimator, data, calibration, progress)
         if self.ensemble or not self._refit(estimator, data, folds, progress):
             self.estimators_ = list(folds.estimators)
             parts = zip(folds.predictions, folds.test_rows, strict=True)
             self.recalibrators_ = [self._calibrate(dist, data, rows) for dist, rows in parts]
         if not (all_folds and others):
             return folds
-        rest = self._cross_fit(estimator, data, others, progress)
+        rest = self._fit_folds(estimator, data, others, progress)
         return CrossFit(
             folds.estimators + rest.estimators,
             folds.test_rows + rest.test_rows,
@@ -173,7 +173,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         """Return the folds that calibrate, and those that only `fit_transform` needs."""
         return split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups), []
 
-    def _cross_fit(self, estimator: Any, data: TrainingData, folds: Folds, progress: Progress) -> CrossFit:
+    def _fit_folds(self, estimator: Any, data: TrainingData, folds: Folds, progress: Progress) -> CrossFit:
         return cross_fit(
             estimator,
             data.X,
@@ -225,8 +225,16 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
 
     def _point(self, X: Any) -> FloatArray:
         pairs = zip(self.estimators_, self.recalibrators_, strict=True)
-        points: FloatArray = np.mean([_moved_point(*pair, X) for pair in pairs], axis=0)
-        return points
+        points = [_moved_points(recalibrator, *point_and_dist(one, X)) for one, recalibrator in pairs]
+        return np.asarray(np.mean(points, axis=0))
+
+    def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
+        points, parts = [], []
+        for estimator, recalibrator in zip(self.estimators_, self.recalibrators_, strict=True):
+            point, dist = point_and_dist(estimator, X)
+            points.append(_moved_points(recalibrator, point, dist))
+            parts.append(recalibrator.transform(dist))
+        return np.asarray(np.mean(points, axis=0)), parts[0] if len(parts) == 1 else Mixture(parts)
 
 
 def check_recalibrator(recalibrator: Any) -> None:
@@ -247,8 +255,6 @@ def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, 
     return fitted.fit(dist, data.y[rows], sample_weight=data.sample_weight[rows])
 
 
-def _moved_point(estimator: Any, recalibrator: Any, X: Any) -> FloatArray:
-    """Return the model's own point prediction, moved by as much as the recalibrator moves the mean."""
-    dist = predict_dist(estimator, X)
-    shift: FloatArray = recalibrator.predict(dist) - dist.mean()
-    return point_predict(estimator, X) + shift
+def _moved_points(recalibrator: Any, points: FloatArray, dist: Distribution) -> FloatArray:
+    """Return the model's own point predictions, moved by as much as the recalibrator moves the mean."""
+    return np.asarray(points + (recalibrator.predict(dist) - dist.mean()))
