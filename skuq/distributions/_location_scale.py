@@ -73,7 +73,8 @@ def unstandardise(z: FloatArray, loc: FloatArray, scale: FloatArray, point_mass:
 
 def noise_scale(scale: FloatArray, epistemic_scale: FloatArray) -> FloatArray:
     """Scale of the noise: the variances of independent parts add up (Sluijterman et al. 2024, 5.1)."""
-    return np.sqrt((scale - epistemic_scale) * (scale + epistemic_scale))
+    # The root of each factor: their product may overflow, or vanish.
+    return np.sqrt(scale - epistemic_scale) * np.sqrt(scale + epistemic_scale)
 
 
 def merge_optional(parts: list[FloatArray | None]) -> tuple[FloatArray | None, bool]:

@@ -19,7 +19,7 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.metrics._binning import STRATEGIES, Bins, make_bins
-from skuq.metrics._group_calibration import ON, bin_key
+from skuq.metrics._group_calibration import ON, Squares
 from skuq.metrics._inputs import (
     check_forecast,
     check_forecast_or_bounds,
@@ -108,17 +108,14 @@ def reliability_table(
     mean = finite_mean(dist)
     std = finite_std(dist)
     lower, upper = intervals_around(y, dist, nominal).T
-    bins = make_bins(bin_key(std, strategy, on), n_bins, strategy, weight)
-    columns = {
-        "rmv": np.square(std),
-        "rmse": np.square(y - mean),
-        "coverage": covered(y, lower, upper),
-    }
-    table = _table_of_bins(bins, columns)
-    for name in ("rmv", "rmse"):
-        table[name] = np.sqrt(table[name])
-    if on == "variance" and strategy == "uniform":
-        table[["lower", "upper"]] = np.sqrt(table[["lower", "upper"]])
+    squares = Squares.of(std, y - mean)
+    bins = make_bins(squares.key(strategy, on), n_bins, strategy, weight)
+    variance, square = squares.columns(slice(None))
+    table = _table_of_bins(bins, {"rmv": variance, "rmse": square, "coverage": covered(y, lower, upper)})
+    table["rmv"], table["rmse"] = squares.roots(table[["rmv", "rmse"]].to_numpy().T)
+    edges = table[["lower", "upper"]]
+    edges = np.sqrt(edges) if squares.bins_variance(strategy, on) else edges
+    table[["lower", "upper"]] = squares.units[0] * edges
     return table
 
 

@@ -31,12 +31,12 @@ from skuq.metrics._accumulator.arguments import (
     plans_of_tables,
 )
 from skuq.metrics._accumulator.block import Block
-from skuq.metrics._accumulator.histogram import LogHistogram, bin_width
+from skuq.metrics._accumulator.histogram import bin_width
 from skuq.metrics._accumulator.plans import Plan
 from skuq.metrics._accumulator.report import ReportEntry, report_of
-from skuq.metrics._accumulator.statistics import Statistic, same
+from skuq.metrics._accumulator.statistics import SquaresHistogram, Statistic, same
 from skuq.metrics._average_calibration import CalibrationCurve
-from skuq.metrics._inputs import is_bounds
+from skuq.metrics._inputs import has_no_rows, is_bounds
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._report.table import UncertaintyReport
 from skuq.metrics._report.wording import headline_words
@@ -212,7 +212,7 @@ class MetricAccumulator:
         Parameters
         ----------
         y : array-like of shape (n,)
-            Observed targets.
+            Observed targets. A block without rows changes nothing.
         y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
             Forecast of every target. An array of lower and upper bounds where all metrics are those of
             intervals and there are no curves.
@@ -231,6 +231,8 @@ class MetricAccumulator:
         """
         only_intervals = all(spec.needs == "interval" for spec in self._specs.values())
         takes_bounds = only_intervals and not self._arguments["curves"]
+        if (takes_bounds or not is_bounds(y_pred)) and has_no_rows(y, y_pred, sample_weight):
+            return self
         block = Block.checked(y, y_pred, sample_weight, takes_bounds=takes_bounds)
         if is_bounds(block.forecast):
             for options in self._options.values():  # one array of bounds has one coverage
@@ -272,6 +274,10 @@ class MetricAccumulator:
         if not isinstance(other, MetricAccumulator):
             return NotImplemented
         return self.__copy__().merge(other)
+
+    def __radd__(self, other: int) -> Self:
+        # `sum` begins with 0.
+        return self.__copy__() if isinstance(other, int) and other == 0 else NotImplemented
 
     def result(self) -> dict[str, float]:
         """Return the metrics of all rows so far.
@@ -352,8 +358,8 @@ class MetricAccumulator:
             within the relative accuracy.
         """
         p = np.atleast_1d(check_probabilities(levels, "levels"))
-        histogram: LogHistogram = self._state(self._table("reliability", "table"))[0]
-        return histogram.quantile(p, bin_width(self._arguments["accuracy"]))
+        squares: SquaresHistogram = self._state(self._table("reliability", "table"))[0]
+        return squares.histogram.quantile(p, bin_width(self._arguments["accuracy"]))
 
     def report(
         self,

@@ -1,0 +1,46 @@
+"""Powers of two as units, in which squares neither overflow nor vanish; division by them rounds nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skuq._typing import FloatArray
+
+__all__ = ["mean_of", "power_of_two", "root_mean_square", "square_in", "standard_deviation", "unit_of"]
+
+
+def power_of_two(size: float) -> float:
+    """Return the largest power of two that is not above a size; 1 for sizes of 0 and infinity."""
+    return float(np.ldexp(0.5, np.frexp(size)[1])) if 0 < size < np.inf else 1.0
+
+
+def unit_of(values: FloatArray) -> float:
+    """Return the power of two next to the largest absolute value, infinite values left out."""
+    size = max(abs(float(values.max(initial=0.0))), abs(float(values.min(initial=0.0))))
+    if size == np.inf:
+        size = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+    return power_of_two(size)
+
+
+def square_in(unit: float, square: float) -> float:
+    """Return a number in squares of ``unit`` as a plain number; infinite where it overflows."""
+    return float(square) * unit * unit
+
+
+def mean_of(values: FloatArray, weight: FloatArray | None) -> float:
+    """Return the weighted mean of finite values."""
+    return float(values.mean()) if weight is None else float(weight @ values) / float(weight.sum())
+
+
+def standard_deviation(values: FloatArray, weight: FloatArray | None = None) -> float:
+    """Return the standard deviation of finite values with divisor n, exactly 0 for equal values."""
+    unit = unit_of(values)
+    scaled = values / unit
+    gap = scaled - scaled[0 if weight is None else np.argmax(weight)]
+    return unit * root_mean_square(gap - mean_of(gap, weight), weight)
+
+
+def root_mean_square(values: FloatArray, weight: FloatArray | None = None) -> float:
+    """Return the root of the weighted mean of the squares of finite values."""
+    unit = unit_of(values)
+    return unit * float(np.sqrt(mean_of(np.square(values / unit), weight)))
