@@ -113,7 +113,7 @@ def reliability_table(
     variance, square = squares.columns(slice(None))
     table = _table_of_bins(bins, {"rmv": variance, "rmse": square, "coverage": covered(y, lower, upper)})
     table["rmv"], table["rmse"] = squares.roots(table[["rmv", "rmse"]].to_numpy().T)
-    edges = table[["lower", "upper"]]
+    edges = table[["lower", "upper"]].to_numpy()
     edges = np.sqrt(edges) if squares.bins_variance(strategy, on) else edges
     table[["lower", "upper"]] = squares.units[0] * edges
     return table

@@ -275,9 +275,8 @@ class MetricAccumulator:
             return NotImplemented
         return self.__copy__().merge(other)
 
-    def __radd__(self, other: int) -> Self:
-        # `sum` begins with 0.
-        return self.__copy__() if isinstance(other, int) and other == 0 else NotImplemented
+    def __radd__(self, other: object) -> Self:
+        return self.__copy__() if same(other, 0) else NotImplemented  # `sum` begins with 0
 
     def result(self) -> dict[str, float]:
         """Return the metrics of all rows so far.

@@ -75,19 +75,20 @@ class Sums:
         with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs are NaN, as in one sum
             sums, products = self.sums + other.sums, None
             if self.products is not None and other.products is not None:
-                products = self._products_in(units) + other._products_in(units)
+                products = self.products * _outer_square(self.units / units)
+                products = products + other.products * _outer_square(other.units / units)
         return type(self)(self.total + other.total, sums, products, units)
-
-    def _products_in(self, units: FloatArray) -> Any:
-        """Return the sums of products, divided by larger units."""
-        factor = self.units / units
-        return self.products * np.outer(factor, factor)
 
     @property
     def means(self) -> FloatArray:
         """Means of the columns, shape (c,)."""
         means: FloatArray = np.divide(self.sums, self.total)
         return means
+
+
+def _outer_square(values: FloatArray) -> FloatArray:
+    """Return the products of each two values."""
+    return np.asarray(np.outer(values, values))
 
 
 class RowSums(Statistic):
