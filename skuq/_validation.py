@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from sklearn.utils import check_random_state as sklearn_check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -171,6 +172,25 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
     if n is not None:
         check_rows(array, name, n)
     return check_finite(array, name)
+
+
+def as_labels(values: Any, name: str) -> np.ndarray:
+    """Return class labels of one kind as an array, none of which is missing; texts of any string type."""
+    check_unmasked(values, name)
+    array = np.asarray(values)
+    # Of a list numpy makes texts of missing values too; its own strings are of kind T.
+    labels = np.asarray(values, dtype=object) if array.dtype.kind in "UST" else array
+    missing = np.asarray(pd.isna(labels))
+    if missing.any():
+        raise ValueError(
+            f"`{name}` must not have missing values, got {int(missing.sum())}, the first{_where(missing)}. "
+            "Leave these rows out."
+        )
+    if array.dtype == object and array.ndim == 1:  # a column of a DataFrame may hold numbers as objects
+        array = labels = np.asarray(pd.Series(array).infer_objects())
+    if labels.dtype == object and len({isinstance(each, str | bytes) for each in labels.ravel()}) > 1:
+        raise TypeError(f"`{name}` must hold labels of one kind, numbers or texts, got a mixture.")
+    return labels.astype(str) if array.dtype.kind == "T" else array
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:

@@ -216,8 +216,8 @@ def split_rows(splitter: Any, X: Any, y: Any, groups: Any) -> list[Split]:
     n = count_rows(X)
     if isinstance(splitter, KFold) and splitter.n_splits > n:
         raise ValueError(
-            f"`cv` must give at most one fold a row, got {splitter.n_splits} folds of {n} rows; by default, "
-            "their number is fixed or that of `effort`. Set a smaller one, such as `cv=2`."
+            f"`X` must have at least one row per fold, got {splitter.n_splits} folds of {n} rows. Pass more "
+            "rows, or fewer folds where there is a parameter `cv`, such as `cv=2`."
         )
     if groups is None:
         if splitter_needs_groups(splitter):

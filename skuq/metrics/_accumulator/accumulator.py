@@ -40,7 +40,7 @@ from skuq.metrics._inputs import has_no_rows, is_bounds
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._report.table import UncertaintyReport
 from skuq.metrics._report.wording import headline_words
-from skuq.metrics._spec import MetricFunction
+from skuq.metrics._spec import MetricFunction, warn_of_small_report
 from skuq.metrics._ucc.curve import UncertaintyCharacteristicsCurve
 
 MOST_SHOWN = 6
@@ -384,12 +384,19 @@ class MetricAccumulator:
         report : UncertaintyReport
             As `uncertainty_report` returns it, with what calibrated forecasts score where there is a formula.
             Intervals of metrics that are no function of means per row are left out.
+
+        Warns
+        -----
+        SmallSampleWarning
+            Below 50 rows.
         """
+        n = check_repetitions(self._total, self._rows)
         inside = self._value(self._tables["inside"])
         below = self._value(self._tables["below"]) if "below" in self._tables else None
+        warn_of_small_report(n)
         return report_of(
             self._entries(),
-            check_repetitions(self._total, self._rows),
+            n,
             headline_words(inside, below, self._arguments["coverage"], self._total),
             confidence=check_single_coverage(confidence, "confidence"),
             n_resamples=check_integer(n_resamples, "n_resamples", 0),

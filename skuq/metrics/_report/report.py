@@ -32,7 +32,7 @@ from skuq.metrics._resampling import (
     seed_of,
 )
 from skuq.metrics._significance import interval_of_draws
-from skuq.metrics._spec import MetricSpec, all_specs
+from skuq.metrics._spec import MetricSpec, all_specs, warn_of_small_report
 
 MOST_SIMULATED = 1e8
 """Largest number of targets of one simulation: some arrays of that length are held at a time."""
@@ -142,6 +142,11 @@ def uncertainty_report(
         calibrated model would score), units, direction, optimum and reading. It prints and shows as a table,
         models side by side. NaN where a metric is not defined, with the reason as reading.
 
+    Warns
+    -----
+    SmallSampleWarning
+        Below 50 rows, once for all metrics and models.
+
     See Also
     --------
     paired_permutation_test : Whether the difference of two models may be chance.
@@ -207,6 +212,7 @@ def uncertainty_report(
             tables[name] = pd.DataFrame([_record(entry, rows.total, level, rng) for entry in entries])
             summarise = headline_of_classes if of_classes else headline
             summary[name] = summarise(rows, forecast, nominal)
+    warn_of_small_report(given.total)
     return assemble(tables, summary, given.total, level, single=not isinstance(y_pred, Mapping))
 
 
