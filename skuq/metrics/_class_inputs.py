@@ -14,7 +14,7 @@ import pandas as pd
 
 from skuq._prediction_sets import check_proba, mass_sets
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from skuq._validation import as_labels, check_sample_weight, check_single_coverage, check_unmasked
+from skuq._validation import as_array, as_labels, check_sample_weight, check_single_coverage, check_unmasked
 
 ClassForecast = np.ndarray
 """Probabilities or, of dtype bool, sets: shape (n, K)."""
@@ -66,7 +66,7 @@ def check_class_forecast(
     y_pred: Any, shape: tuple[int, int] | None = None, *, needs_proba: bool = False
 ) -> ClassForecast:
     """Return probabilities, or sets as a boolean array, of shape (n, K)."""
-    array = np.asarray(y_pred)
+    array = as_array(y_pred, "y_pred")
     # those of crepes are whole numbers, those of a DataFrame with missing values allowed are objects
     whole = array.dtype.kind in "iu" and array.ndim == 2 and np.any(array.sum(axis=1) != 1)
     if whole or (array.dtype == object and array.size and isinstance(array.flat[0], bool | np.bool_)):

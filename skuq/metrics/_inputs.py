@@ -178,11 +178,20 @@ def has_no_rows(y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None 
         columns = list(y_pred)
     elif hasattr(y_pred, "kwds"):  # a frozen scipy distribution
         columns = [*y_pred.args, *y_pred.kwds.values()]
-    elif is_bounds(y_pred) and np.ndim(y_pred) == 2:
-        check_bounds(y_pred)
     columns = [column for column in columns if not isinstance(column, numbers.Real)]
     columns += [y_true] if sample_weight is None else [y_true, sample_weight]
-    return len(columns) > 1 and all(np.shape(column)[:1] == (0,) for column in columns)
+    if len(columns) < 2 or not all(_is_empty(column) for column in columns):
+        return False
+    if getattr(y_pred, "ndim", 1) == 2:
+        check_bounds(y_pred)
+    return True
+
+
+def _is_empty(column: Any) -> bool:
+    """Return whether an array-like has no rows."""
+    if isinstance(column, list | tuple):
+        return not column
+    return getattr(column, "shape", ())[:1] == (0,)
 
 
 def is_bounds(y_pred: Any) -> bool:

@@ -10,6 +10,7 @@ import pandas as pd
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
+    as_array,
     as_float_array,
     check_finite,
     check_integer,
@@ -210,7 +211,7 @@ def conditional_coverage(
     keep = kept_rows(sample_weight, np.shape(y_true)[0])
     columns = {"coverage": covered(y, lower, upper), "mean_width": upper - lower}
     if groups is not None:
-        table = table_of_groups(np.asarray(groups), keep, columns, weight)
+        table = table_of_groups(as_array(groups, "groups"), keep, columns, weight)
     else:
         key = upper - lower if feature is None else _check_feature(feature, keep)
         table = _table_of_bins(make_bins(check_finite(key, "y_pred"), n_bins, strategy, weight), columns)
@@ -237,7 +238,9 @@ def table_of_groups(
     """Return weight and column means of the rows of each label."""
     if groups.shape != keep.shape:
         raise ValueError(f"`groups` must have shape {keep.shape}, got {groups.shape}.")
-    codes, labels = pd.factorize(groups[keep], sort=True)
+    kept = groups[keep]
+    # pandas has no index of half precision
+    codes, labels = pd.factorize(kept.astype(np.float64) if kept.dtype == np.float16 else kept, sort=True)
     if (codes < 0).any():
         raise ValueError("`groups` must have a label in every row, got a missing one.")
     total = np.bincount(codes, weight).astype(np.float64)

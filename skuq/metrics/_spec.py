@@ -245,7 +245,7 @@ def warn_of_small_report(rows: float) -> None:
     if rows < SMALL_REPORT:
         warn_user(
             f"the report is of {rows:g} rows. Below {SMALL_REPORT}, its intervals are too narrow, and its "
-            "values say little about other rows. Report more rows, such as out-of-fold forecasts of all rows.",
+            "values say little about other rows. Report more rows, such as all rows out of fold.",
             SmallSampleWarning,
         )
 

@@ -143,7 +143,13 @@ def resolve_cv(cv: Any, random_state: Any = None) -> Any:
             "`cv` must be an int, a splitter with a `split` method or an iterable of (train, test) rows, "
             f"got {cv!r}."
         )
-    return check_cv(cv)
+    if hasattr(cv, "split"):
+        return check_cv(cv)
+    pairs = list(cv) if getattr(cv, "ndim", 1) > 0 else [cv]
+    for pair in pairs:
+        if not isinstance(pair, tuple | list | np.ndarray) or getattr(pair, "ndim", 1) == 0 or len(pair) != 2:
+            raise TypeError(f"`cv` must hold pairs (train, test) of rows, got {pair!r}.")
+    return check_cv(pairs)
 
 
 def cross_fit(

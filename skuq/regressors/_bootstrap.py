@@ -206,7 +206,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         rng = check_random_state(self.random_state)
         oob = self._fit_members(data, rng, progress)
         noise_seed, refit_seed = rng.randint(MAX_SEED, size=2).tolist()
-        usable = oob.count >= 2
+        usable = (oob.count >= 2) & (data.repetitions > 0)
         if every_row or (self.noise is not None and not usable.any()):
             oob = self._refit_without_rows(data, oob, refit_seed)
         if not usable.any():  # a forest without bootstrap leaves no row out

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq._sklearn_compat import count_rows, is_classifying, safe_indexing
 from skuq._typing import FloatArray
 from skuq._units import unit_of
-from skuq._validation import check_finite, check_new, check_option, check_unmasked
+from skuq._validation import check_finite, check_new, check_option, check_X
 from skuq.distributions import Distribution, Normal, ScipyDistribution, StudentT
 from skuq.prediction._cross_fit import cross_fit, resolve_cv
 from skuq.prediction._point import point_predict
@@ -170,7 +170,7 @@ class EstimatedWorld(RegressorMixin, BaseWorld):
             check_option(self.noise, "noise", list(_NOISES))
         estimator = _regressor(self.estimator, "estimator", RandomForestRegressor(100, max_depth=15))
         noise_estimator = _regressor(self.noise_estimator, "noise_estimator", estimator)
-        check_unmasked(X, "X")
+        check_X(X)
         target = check_y(y, self)
         validate_data(self, X, skip_check_array=True)
         (X,) = indexable(X)

@@ -337,3 +337,11 @@ def test_units_of_any_size(noise, unit):
         for number in ("mean", "std", "interval"):
             expected = getattr(before, number)()
             np.testing.assert_allclose(getattr(after, number)() / unit, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_out_of_bag_rows_without_weight_do_not_count():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 2)), rng.normal(size=12)
+    weight = np.r_[np.zeros(6), np.full(6, 20.0)]  # the others are hardly ever out of bag
+    model = BootstrapRegressor(LinearRegression(), 5, random_state=0).fit(X, y, sample_weight=weight)
+    assert 0 < model.noise_scale_ < np.inf

@@ -15,6 +15,7 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_integer,
+    check_mapping,
     check_option,
     check_probabilities,
     check_random_state,
@@ -152,6 +153,7 @@ class MetricAccumulator:
         curves: Sequence[str] = CURVES,
         options: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
+        level_grid(levels, closed=True)  # raises where these are no levels
         # Copies, because what is accumulated later must belong to the same arguments.
         self._arguments: dict[str, Any] = {
             "levels": copy.deepcopy(levels),
@@ -159,7 +161,7 @@ class MetricAccumulator:
             "accuracy": check_accuracy(accuracy),
             "coverage": check_single_coverage(coverage),
             "curves": check_curves(curves),
-            "options": copy.deepcopy(options),
+            "options": None if options is None else copy.deepcopy(check_mapping(options, "options")),
         }
         self._version = __version__
         self._specs, self._options, self._plans = plans_of_metrics(metrics, self._arguments)
