@@ -6,7 +6,19 @@ import numpy as np
 
 from skuq._typing import FloatArray
 
-__all__ = ["mean_of", "power_of_two", "root_mean_square", "square_in", "standard_deviation", "unit_of"]
+__all__ = [
+    "mean_of",
+    "power_of_two",
+    "root_mean_square",
+    "square_in",
+    "square_unit",
+    "standard_deviation",
+    "unit_of",
+]
+
+
+_LEAST_PLAIN, _MOST_PLAIN = 2.0**-256, 2.0**256
+"""Sizes of values whose squares, and those of values smaller by 77 decimals, are floats."""
 
 
 def power_of_two(size: float) -> float:
@@ -20,6 +32,12 @@ def unit_of(values: FloatArray) -> float:
     if size == np.inf:
         size = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
     return power_of_two(size)
+
+
+def square_unit(values: FloatArray) -> float:
+    """Return a unit in which squares of values of the largest size are floats; 1 where they are anyway."""
+    unit = unit_of(values)
+    return 1.0 if _LEAST_PLAIN <= unit <= _MOST_PLAIN else unit
 
 
 def square_in(unit: float, square: float) -> float:

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from skuq._units import mean_of, power_of_two, root_mean_square, square_in, standard_deviation, unit_of
+from skuq._units import (
+    mean_of,
+    power_of_two,
+    root_mean_square,
+    square_in,
+    square_unit,
+    standard_deviation,
+    unit_of,
+)
 
 SIZES = [5e-324, 1e-310, 1e-200, 0.3, 1.0, 1.5, 2.0, 1e200, 1.7e308]
 
@@ -44,3 +52,13 @@ def test_squares_that_no_float_holds_are_infinite_or_0():
     assert square_in(1e200, 3.0) == np.inf
     assert square_in(1e-200, 3.0) == 0.0
     assert square_in(1e-150, 1e20) == pytest.approx(1e-280)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_squares_in_their_unit_are_floats(size):
+    values = np.array([size, -size / 4, 0.0])
+    unit = square_unit(values)
+    assert unit == (1.0 if 1e-77 < size < 1e77 else unit_of(values))
+    square = np.square(values / unit)
+    assert np.isfinite(square).all()
+    assert square[0] > 0

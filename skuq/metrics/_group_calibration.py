@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._units import square_in, unit_of
+from skuq._units import square_in, square_unit
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution
 from skuq.metrics._binning import STRATEGIES, Binning, bin_means
@@ -223,7 +223,7 @@ def uncertainty_calibration_error(
     Returns
     -------
     error : float
-        Non-negative, in squared units of y; lower is better, at best 0.
+        Non-negative, in squared units of y; lower is better, at best 0. Infinite where it overflows.
 
     Warns
     -----
@@ -286,8 +286,10 @@ class Squares:
     @classmethod
     def of(cls, std: FloatArray, error: FloatArray) -> Squares:
         """Return the squares of standard deviations and errors."""
-        units = unit_of(std), unit_of(error)
-        return cls(std / units[0], error / units[1], units)
+        units = square_unit(std), square_unit(error)
+        std = std if units[0] == 1 else std / units[0]
+        error = error if units[1] == 1 else error / units[1]
+        return cls(std, error, units)
 
     def columns(self, rows: Any) -> tuple[FloatArray, FloatArray]:
         """Return variance and squared error of some rows."""
