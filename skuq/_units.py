@@ -18,7 +18,7 @@ __all__ = [
 
 
 _LEAST_PLAIN, _MOST_PLAIN = 2.0**-256, 2.0**256
-"""Sizes of values whose squares, and those of values smaller by 77 decimals, are floats."""
+"""Sizes whose squares are floats, also those of values 77 decimals away."""
 
 
 def power_of_two(size: float) -> float:
@@ -35,9 +35,16 @@ def unit_of(values: FloatArray) -> float:
 
 
 def square_unit(values: FloatArray) -> float:
-    """Return a unit in which squares of values of the largest size are floats; 1 where they are anyway."""
-    unit = unit_of(values)
-    return 1.0 if _LEAST_PLAIN <= unit <= _MOST_PLAIN else unit
+    """Return a unit in which most squares are floats; 1 where they are anyway.
+
+    The median decides, so that one value far from the others does not make their squares vanish.
+    """
+    size = np.abs(values)
+    if size.min(initial=1.0) >= _LEAST_PLAIN and size.max(initial=1.0) <= _MOST_PLAIN:
+        return 1.0
+    size = size[(size > 0) & np.isfinite(size)]
+    median = float(np.partition(size, size.size // 2)[size.size // 2]) if size.size else 1.0
+    return 1.0 if _LEAST_PLAIN <= median <= _MOST_PLAIN else power_of_two(median)
 
 
 def square_in(unit: float, square: float) -> float:

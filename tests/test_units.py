@@ -58,7 +58,14 @@ def test_squares_that_no_float_holds_are_infinite_or_0():
 def test_squares_in_their_unit_are_floats(size):
     values = np.array([size, -size / 4, 0.0])
     unit = square_unit(values)
-    assert unit == (1.0 if 1e-77 < size < 1e77 else unit_of(values))
+    assert (unit == 1) == (1e-77 < size < 1e77)
     square = np.square(values / unit)
     assert np.isfinite(square).all()
     assert square[0] > 0
+
+
+def test_one_value_far_from_the_others_does_not_make_their_squares_vanish():
+    values = np.array([1.0, 2.0, -3.0, 1e160, 0.0])
+    assert square_unit(values) == 1.0
+    assert square_unit(1e-200 * values) < 1e-199
+    assert square_unit(np.array([np.inf, 0.0])) == square_unit(np.empty(0)) == 1.0

@@ -292,8 +292,9 @@ class Squares:
         return cls(std, error, units)
 
     def columns(self, rows: Any) -> tuple[FloatArray, FloatArray]:
-        """Return variance and squared error of some rows."""
-        return np.square(self.std[rows]), np.square(self.error[rows])
+        """Return variance and squared error of some rows; infinite far from most others."""
+        with np.errstate(over="ignore"):
+            return np.square(self.std[rows]), np.square(self.error[rows])
 
     def key(self, strategy: str, on: str) -> FloatArray:
         """Return the number that rows are binned by, in `units` or their squares."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._units import square_in, unit_of
+from skuq._units import square_in, square_unit, unit_of
 from skuq._validation import check_option
 from skuq.distributions import Distribution, as_distribution
 from skuq.metrics._inputs import check_forecast_alone, finite_std, rows_with_weight
@@ -20,11 +20,17 @@ SHARPNESS_KINDS = ("std", "rms", "variance")
 
 
 def sharpness_rows(y: FloatArray, dist: Distribution, *, kind: str = "std") -> FloatArray | None:
-    """Return the standard deviation or variance of each row; None for a root of means, which needs a unit."""
+    """Return the standard deviation or variance of each row; None where the variance needs a unit."""
     check_option(kind, "kind", SHARPNESS_KINDS)
-    if kind == "rms":
-        return None
-    return finite_std(dist) if kind == "std" else dist.var()
+    std = finite_std(dist)
+    if kind == "std":
+        return std
+    return None if kind == "rms" and square_unit(std) != 1 else dist.var()
+
+
+def sharpness_of_mean(mean: FloatArray, *, kind: str = "std") -> FloatArray:
+    """Return the sharpness from the mean standard deviation or variance."""
+    return np.asarray(np.sqrt(mean) if kind == "rms" else mean)
 
 
 def sharpness_of_weights(y: FloatArray | None, dist: Distribution, *, kind: str = "std") -> WeightFunction:
@@ -53,6 +59,7 @@ def sharpness_of_weights(y: FloatArray | None, dist: Distribution, *, kind: str 
     proper=False,
     source="Chung et al. 2021, appendix A.3",
     rows=sharpness_rows,
+    combine=sharpness_of_mean,
     of_weights=sharpness_of_weights,
     meaning="the forecasts claim a standard deviation of {value} on average",
 )

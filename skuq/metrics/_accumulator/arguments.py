@@ -50,7 +50,8 @@ def check_accuracy(accuracy: float) -> float:
 def check_curves(curves: Any) -> tuple[str, ...]:
     """Return the names of the curves in their order."""
     if isinstance(curves, str) or not isinstance(curves, Iterable) or getattr(curves, "ndim", 1) == 0:
-        raise TypeError(f"`curves` must be a sequence of names, got {curves!r}.")
+        what = "the string " if isinstance(curves, str) else ""
+        raise TypeError(f"`curves` must be a sequence of names, got {what}{curves!r}.")
     for name in curves:
         check_option(name, "curves", CURVES)
     return tuple(name for name in CURVES if name in curves)

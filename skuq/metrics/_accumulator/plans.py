@@ -107,10 +107,10 @@ def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
 
 
 def _is_mean(spec: MetricSpec, options: Mapping[str, Any]) -> bool:
-    """Return whether the metric is a function of means per row, as it shows on three rows."""
+    """Return whether the metric is a function of means per row in any units, as it shows on three rows."""
     if spec.rows is None:
         return False
-    return spec.rows(np.array([-1.0, 0.0, 1.0]), Normal(np.zeros(3), 1.0), **options) is not None
+    return spec.rows(np.array([-1e200, 0.0, 1e200]), Normal(np.zeros(3), 1e200), **options) is not None
 
 
 def _plan_of_means(spec: MetricSpec, options: Mapping[str, Any]) -> Plan:

@@ -191,8 +191,10 @@ class SquaresHistogram:
 
     def _in(self, units: tuple[float, float]) -> LogHistogram:
         """Return the histogram in larger units."""
-        factors = np.square(np.array(self.units) / np.array(units))
-        return replace(self.histogram, table=self.histogram.table * np.array([1.0, *factors])[:, np.newaxis])
+        factors = np.array([1.0, *np.square(np.array(self.units) / np.array(units))])[:, np.newaxis]
+        table = self.histogram.table
+        finite = np.isfinite(table)
+        return replace(self.histogram, table=np.multiply(table, factors, out=table.copy(), where=finite))
 
     @property
     def roots(self) -> tuple[FloatArray, FloatArray]:
