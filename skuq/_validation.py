@@ -7,10 +7,11 @@ the argument, the condition, what came, and what to do.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from sklearn.utils import check_random_state as sklearn_check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -38,16 +39,44 @@ def as_float_array(values: ArrayLike, name: str) -> FloatArray:
     if sparse.issparse(values):
         raise TypeError(f"`{name}` must be a dense array, got a sparse one. Call `.toarray()` on it first.")
     check_unmasked(values, name)
+    array = as_array(values, name)
     try:
-        array = np.asarray(values)
         if array.dtype.kind == "c":
             raise TypeError
         if array.dtype.kind in "SUMm":
             raise ValueError
         return np.asarray(array, dtype=np.float64)
+    except OverflowError as error:
+        raise ValueError(f"`{name}` must hold numbers up to 1.8e308, got a larger integer.") from error
     except (TypeError, ValueError) as error:
         kind = getattr(values, "dtype", type(values).__name__)
         raise TypeError(f"`{name}` must hold real numbers, got {kind}.") from error
+
+
+def as_array(values: Any, name: str) -> np.ndarray:
+    """Return ``values`` as an array of any type; rows of different lengths raise."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"`{name}` must have rows of one length, got a nested list of others.") from error
+
+
+def check_mapping(values: Any, name: str) -> dict[Any, Any]:
+    """Return a mapping as a dictionary, an empty one for None."""
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping):
+        raise TypeError(f"`{name}` must be a mapping of names to values, got {type(values).__name__}.")
+    return dict(values)
+
+
+def check_X(X: Any) -> None:
+    """Raise for masked entries, and for kinds of X whose columns scikit-learn does not find."""
+    check_unmasked(X, "X")
+    if isinstance(X, Mapping):
+        raise TypeError(f"`X` must be an array or DataFrame, got {type(X).__name__}. Pass `pd.DataFrame(X)`.")
+    if isinstance(X, list | tuple) and not X:
+        raise ValueError(f"`X` must have at least one row, got an empty {type(X).__name__}.")
 
 
 def check_unmasked(values: Any, name: str) -> None:
@@ -171,6 +200,30 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
     if n is not None:
         check_rows(array, name, n)
     return check_finite(array, name)
+
+
+def as_labels(values: Any, name: str) -> np.ndarray:
+    """Return class labels of one kind as an array, none of which is missing; texts of any string type."""
+    check_unmasked(values, name)
+    array = as_array(values, name)
+    if array.dtype.kind == "V":
+        raise TypeError(f"`{name}` must hold one label per row, got records with fields {array.dtype.names}.")
+    # Of a list numpy makes texts of missing values too; its own strings are of kind T.
+    labels = np.asarray(values, dtype=object) if array.dtype.kind in "UST" else array
+    missing = np.asarray(pd.isna(labels))
+    if missing.any():
+        raise ValueError(
+            f"`{name}` must not have missing values, got {int(missing.sum())}, the first{_where(missing)}. "
+            "Leave these rows out."
+        )
+    if array.dtype == object and array.ndim == 1:  # a column of a DataFrame may hold numbers as objects
+        try:
+            array = labels = np.asarray(pd.Series(array).infer_objects())
+        except OverflowError as error:
+            raise ValueError(f"`{name}` must hold labels up to 1.8e308, got a larger integer.") from error
+    if labels.dtype == object and len({isinstance(each, str | bytes) for each in labels.ravel()}) > 1:
+        raise TypeError(f"`{name}` must hold labels of one kind, numbers or texts, got a mixture.")
+    return labels.astype(str) if array.dtype.kind == "T" else array
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
@@ -355,7 +408,7 @@ def check_same_length(lengths: Sequence[int], name: str) -> int:
 def check_new(owner: Any, X: Any) -> None:
     """Check that ``owner`` is fitted and that X, passed on as it is, has the columns of the training data."""
     check_is_fitted(owner)
-    check_unmasked(X, "X")
+    check_X(X)
     if hasattr(owner, "n_features_in_") and len(getattr(X, "shape", (0, 0))) == 1:
         raise ValueError(
             f"`X` must be 2-dimensional, got shape {X.shape}. Reshape your data: X.reshape(-1, 1) "

@@ -20,7 +20,7 @@ MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60
 MAX_PRIVATE_FILES = 12
 
-BASE = {"exceptions", "_warnings", "_typing", "_sklearn_compat"}
+BASE = {"exceptions", "_warnings", "_typing", "_sklearn_compat", "_units"}
 CHECKED = BASE | {"_validation", "_versioned", "_prediction_sets"}
 ALL_BUT_NEURAL = CHECKED | {
     "distributions",
@@ -38,6 +38,7 @@ ALLOWED = {
     "_warnings": set(),
     "_typing": set(),
     "_sklearn_compat": set(),
+    "_units": {"_typing"},
     "_validation": BASE,
     "_versioned": BASE,
     "_prediction_sets": BASE | {"_validation"},

@@ -1,8 +1,10 @@
 """Input at the edge of what floats and memory hold gives a clear error or a right number, never a raw one."""
 
 import inspect
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.base import clone
@@ -14,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from skuq.distributions import (
     ConformalPredictive,
     Empirical,
+    LevelMap,
     Mixture,
     Normal,
     NormalMixture,
@@ -21,15 +24,21 @@ from skuq.distributions import (
     ScipyDistribution,
     SharedEmpirical,
     StudentT,
+    concat,
 )
 from skuq.metrics import (
+    CoverageMonitor,
+    MetricAccumulator,
     adversarial_group_calibration_curve,
     bootstrap_interval,
     conditional_coverage,
     conditional_coverage_estimate,
     crps_loss,
     paired_permutation_test,
+    pinball_loss,
     reliability_table,
+    set_coverage_score,
+    uncertainty_report,
     worst_slab_coverage,
 )
 from skuq.metrics._spec import all_specs
@@ -367,3 +376,109 @@ def test_masked_features_raise_with_other_packages_models():
         cross_val_predict_dist(BayesianRidge(), MASKED_X, Y)
     with pytest.raises(ValueError, match=NO_MASK):
         ConformalRegressor(Ridge()).fit(COLUMN, Y).partial_fit(MASKED_X, Y)
+
+
+# ------------------------------------------------------------------------------------- kinds of input
+
+RAGGED = [[1.0, 2.0], [1.0]]
+LABELS = np.arange(N) % 2
+CLASSES = np.tile([[0.3, 0.7]], (N, 1))
+X = np.column_stack([STD, Y])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: Normal([10**400], 1.0), ValueError, "`loc` must hold numbers up to 1.8e308"),
+        (lambda: crps_loss([10**400] * N, DIST), ValueError, "`y_true` must hold numbers up to"),
+        (lambda: DIST.interval(10**400), ValueError, "`coverage` must hold numbers up to"),
+        (lambda: Normal(RAGGED, 1.0), ValueError, "`loc` must have rows of one length"),
+        (lambda: LevelMap(RAGGED, [0.2]), ValueError, "`levels` must have rows of one length"),
+        (lambda: pinball_loss(Y, DIST, levels=RAGGED), ValueError, "`levels` must have rows of one length"),
+        (lambda: MetricAccumulator(levels=RAGGED), ValueError, "`levels` must have rows of one length"),
+        (lambda: MetricAccumulator(levels="ninety"), TypeError, "`levels` must hold real numbers"),
+        (lambda: CoverageMonitor().update(Y, RAGGED), ValueError, "`y_pred` must have rows of one length"),
+        (lambda: uncertainty_report(Y, RAGGED), ValueError, "`y_pred` must have rows of one length"),
+        (lambda: set_coverage_score(RAGGED, CLASSES), ValueError, "`y_true` must have rows of one length"),
+        (lambda: set_coverage_score(LABELS, RAGGED), ValueError, "`y_pred` must have rows of one length"),
+        (
+            lambda: set_coverage_score(np.zeros(N, [("a", float)]), CLASSES),
+            TypeError,
+            r"`y_true` must hold one label per row, got records with fields \('a',\)",
+        ),
+        (lambda: conditional_coverage(Y, DIST, groups=RAGGED), ValueError, "`groups` must have rows of one"),
+        (lambda: ResidualRegressor(Ridge()).fit(X, RAGGED), ValueError, "`y` must have rows of one length"),
+        (
+            lambda: bootstrap_interval(Y, np.array(1.0), "crps"),
+            ValueError,
+            r"`y_pred` must have .*, got \(\)",
+        ),
+        (lambda: concat(np.array(1.0)), TypeError, "`parts` must be a sequence of distributions"),
+        (lambda: Mixture(np.array(1.0)), TypeError, "`components` must be a sequence of distributions"),
+    ],
+)
+def test_arrays_of_a_wrong_kind_are_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize("options", [3.0, "crps", np.ones(3), [1, 2], pd.DataFrame({"a": [1]})], ids=str)
+def test_options_that_are_no_mapping_raise(options):
+    calls = [
+        lambda: MetricAccumulator("crps", options=options),
+        lambda: uncertainty_report(Y, DIST, options=options),
+        lambda: bootstrap_interval(Y, DIST, "crps", options=options),
+        lambda: paired_permutation_test(Y, DIST, DIST, "crps", options=options),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="`options` must be a mapping of names to values, got"):
+            call()
+
+
+@pytest.mark.parametrize("curves", [None, 3.0, np.array(1.0), "calibration", Normal])
+def test_curves_that_are_no_sequence_raise(curves):
+    with pytest.raises(TypeError, match="`curves` must be a sequence of names, got"):
+        MetricAccumulator("crps", curves=curves)
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [np.ones(3), ["a", "b"], {1, 2}, range(3), np.ones((2, 3)), np.array(5), [([0], [1], [2])], {"a": 1}],
+)
+def test_folds_that_are_no_pairs_of_rows_raise(cv):
+    for call in (
+        ResidualRegressor(Ridge(), cv=cv).fit,
+        partial(cross_val_predict_dist, BayesianRidge(), cv=cv),
+    ):
+        with pytest.raises(TypeError, match=r"`cv` must hold pairs \(train, test\) of rows, got"):
+            call(X, Y)
+
+
+@pytest.mark.parametrize("estimator", [None, 3.0, "ridge", [], Ridge])
+def test_cross_fitting_needs_an_estimator(estimator):
+    with pytest.raises(TypeError, match="`estimator` must be an instance with a method `fit`, got"):
+        cross_val_predict_dist(estimator, X, Y)
+
+
+@pytest.mark.parametrize(
+    ("empty", "error", "message"),
+    [
+        ([], ValueError, "`X` must have at least one row, got an empty list"),
+        ((), ValueError, "`X` must have at least one row, got an empty tuple"),
+        ({"a": Y}, TypeError, r"`X` must be an array or DataFrame, got dict. Pass `pd.DataFrame\(X\)`"),
+    ],
+)
+@pytest.mark.parametrize("model", [ResidualRegressor(Ridge()), ConformalRegressor(Ridge())])
+def test_features_of_a_wrong_kind_are_named(model, empty, error, message):
+    with pytest.raises(error, match=message):
+        clone(model).fit(empty, Y)
+    fitted = clone(model).fit(X, Y)
+    for call in (fitted.predict_dist, fitted.predict, partial(predict_dist, fitted)):
+        with pytest.raises(error, match=message):
+            call(empty)
+
+
+def test_groups_may_be_of_half_precision():
+    groups = np.repeat([0.5, 1.5], [3, N - 3])
+    table = conditional_coverage(Y, DIST, groups=groups.astype(np.float16))
+    pd.testing.assert_frame_equal(table, conditional_coverage(Y, DIST, groups=groups))

@@ -10,7 +10,7 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from skuq._typing import IntArray
-from skuq._validation import check_unmasked
+from skuq._validation import as_array, as_labels, check_unmasked
 
 __all__ = ["check_labels", "codes_of"]
 
@@ -20,7 +20,8 @@ def check_labels(y: Any, owner: Any) -> np.ndarray:
     if y is None:
         raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
     check_unmasked(y, "y")
-    labels = column_or_1d(y, warn=True)
+    array = as_array(y, "y")
+    labels = column_or_1d(array if array.dtype.kind in "biuf" else as_labels(y, "y"), warn=True)
     assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     return np.asarray(labels)

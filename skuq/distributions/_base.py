@@ -205,9 +205,10 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         var : ndarray of shape (n,)
-            The square of `std`.
+            The square of `std`; infinite where it overflows.
         """
-        return np.square(self.std())
+        with np.errstate(over="ignore"):
+            return np.square(self.std())
 
     def median(self) -> FloatArray:
         """Return the median of each row, shape (n,), in the units of y.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -200,9 +201,9 @@ class Concatenated(Distribution):
         return Concatenated([part.aleatoric() for part in self.parts], self.order)
 
 
-def read_parts(parts: Sequence[Distribution], name: str) -> list[Distribution]:
+def read_parts(parts: Any, name: str) -> list[Distribution]:
     """Return a list of at least one distribution."""
-    if isinstance(parts, Distribution) or not isinstance(parts, Iterable):
+    if isinstance(parts, Distribution) or not isinstance(parts, Iterable) or getattr(parts, "ndim", 1) == 0:
         raise TypeError(f"`{name}` must be a sequence of distributions, got {type(parts).__name__}.")
     listed = list(parts)
     if not listed:

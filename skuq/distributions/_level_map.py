@@ -96,8 +96,8 @@ class LevelMap:
     pieces: Pieces
 
     def __init__(self, levels: ArrayLike, values: ArrayLike) -> None:
-        u = check_probabilities(np.atleast_1d(np.asarray(levels)), "levels")
-        r = check_probabilities(np.atleast_1d(np.asarray(values)), "values")
+        u = np.atleast_1d(check_probabilities(levels, "levels"))
+        r = np.atleast_1d(check_probabilities(values, "values"))
         if u.ndim != 1 or u.shape != r.shape:
             raise ValueError(
                 f"`levels` and `values` must be 1-D and equally long, got {u.shape} and {r.shape}."

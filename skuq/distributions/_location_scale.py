@@ -73,7 +73,10 @@ def unstandardise(z: FloatArray, loc: FloatArray, scale: FloatArray, point_mass:
 
 def noise_scale(scale: FloatArray, epistemic_scale: FloatArray) -> FloatArray:
     """Scale of the noise: the variances of independent parts add up (Sluijterman et al. 2024, 5.1)."""
-    return np.sqrt((scale - epistemic_scale) * (scale + epistemic_scale))
+    # In units of the power of two next to the scale, squares neither overflow nor vanish.
+    whole, exponent = np.frexp(scale)
+    part = np.ldexp(epistemic_scale, -exponent)
+    return np.asarray(np.ldexp(np.sqrt((whole - part) * (whole + part)), exponent))
 
 
 def merge_optional(parts: list[FloatArray | None]) -> tuple[FloatArray | None, bool]:

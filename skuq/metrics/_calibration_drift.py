@@ -11,6 +11,7 @@ from scipy.special import betaincinv
 from scipy.stats import binom, kstwo
 
 from skuq._typing import FloatArray
+from skuq._units import root_mean_square
 from skuq._validation import check_repetitions, check_single_coverage
 from skuq.metrics._accumulator.accumulator import MetricAccumulator
 
@@ -156,11 +157,9 @@ def _row_of(accumulator: MetricAccumulator) -> dict[str, float]:
     """Return the numbers of one period, without those that depend on the others."""
     metrics, bins = accumulator.result(), accumulator.reliability_table()
     curve = accumulator.calibration_curve()
-    square, variance = (
-        float(np.average(np.square(bins[name]), weights=bins["n"])) for name in ("rmse", "rmv")
-    )
+    rmse, rmv = (root_mean_square(bins[name].to_numpy(), bins["n"].to_numpy()) for name in ("rmse", "rmv"))
     with np.errstate(divide="ignore", invalid="ignore"):  # a standard deviation of 0 in every row
-        ratio = float(np.sqrt(np.divide(square, variance)))
+        ratio = float(np.divide(rmse, rmv))
     return {
         "n": float(np.round(check_repetitions(accumulator.total_weight, accumulator.n_rows))),
         "coverage": float(np.average(bins["coverage"], weights=bins["n"])),

@@ -14,7 +14,7 @@ import pandas as pd
 
 from skuq._prediction_sets import check_proba, mass_sets
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from skuq._validation import check_sample_weight, check_single_coverage, check_unmasked
+from skuq._validation import as_array, as_labels, check_sample_weight, check_single_coverage, check_unmasked
 
 ClassForecast = np.ndarray
 """Probabilities or, of dtype bool, sets: shape (n, K)."""
@@ -66,7 +66,7 @@ def check_class_forecast(
     y_pred: Any, shape: tuple[int, int] | None = None, *, needs_proba: bool = False
 ) -> ClassForecast:
     """Return probabilities, or sets as a boolean array, of shape (n, K)."""
-    array = np.asarray(y_pred)
+    array = as_array(y_pred, "y_pred")
     # those of crepes are whole numbers, those of a DataFrame with missing values allowed are objects
     whole = array.dtype.kind in "iu" and array.ndim == 2 and np.any(array.sum(axis=1) != 1)
     if whole or (array.dtype == object and array.size and isinstance(array.flat[0], bool | np.bool_)):
@@ -144,14 +144,7 @@ def _as_labels(values: Any, name: str) -> np.ndarray:
     """Return labels as an array, none of which is missing."""
     if values is None:
         raise ValueError(f"`{name}` must hold a class for each row, got None.")
-    check_unmasked(values, name)
-    array = np.asarray(values)
-    missing = int(np.sum(pd.isna(array)))
-    if missing:
-        raise ValueError(f"`{name}` must not have missing values, got {missing}.")
-    if array.dtype == object and array.ndim == 1:  # a column of a DataFrame may hold numbers as objects
-        array = np.asarray(pd.Series(array).infer_objects())
-    return array
+    return as_labels(values, name)
 
 
 def kind_of(labels: np.ndarray) -> str:

@@ -10,7 +10,7 @@ from scipy.special import betainc, betaln, logsumexp
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_option, check_single_coverage
-from skuq.metrics._inputs import check_forecast_or_bounds
+from skuq.metrics._inputs import check_forecast_or_bounds, has_no_rows
 from skuq.metrics._intervals import coverage_rows
 
 ALTERNATIVES = ("less", "greater", "two-sided")
@@ -112,7 +112,7 @@ class CoverageMonitor:
         Parameters
         ----------
         y : array-like of shape (n,)
-            Observed targets.
+            Observed targets. A block without rows changes nothing.
         y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
             Forecast of every target. An array holds lower and upper bounds.
 
@@ -121,6 +121,8 @@ class CoverageMonitor:
         self : CoverageMonitor
             Itself.
         """
+        if has_no_rows(y, y_pred):
+            return self
         target, forecast, _ = check_forecast_or_bounds(y, y_pred, None)
         inside = coverage_rows(target, forecast, coverage=self.coverage)
         misses = self.n_misses_ + np.concatenate([[0.0], np.cumsum(1.0 - inside)])

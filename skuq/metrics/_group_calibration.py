@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
+from skuq._units import square_in, square_unit
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution
 from skuq.metrics._binning import STRATEGIES, Binning, bin_means
@@ -24,11 +25,11 @@ def ence_of_weights(
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
     mean, std = finite_mean(dist), finite_std(dist)
-    binning, columns = Binning(std, n_bins, strategy), squares(y, mean, std)
+    binning, squares = Binning(std, n_bins, strategy), Squares.of(std, y - mean)
 
     def of_weights(weight: FloatArray | None) -> float:
-        _, (mean_variance, mean_squared_error) = bin_means(binning.bins(weight), columns)
-        return normalized_calibration_error(np.sqrt(mean_variance), np.sqrt(mean_squared_error))
+        _, means = bin_means(binning.bins(weight), squares.columns)
+        return normalized_calibration_error(*squares.roots(means))
 
     return of_weights
 
@@ -158,11 +159,13 @@ def uce_of_weights(
     check_option(strategy, "strategy", STRATEGIES)
     check_option(on, "on", ON)
     mean, std = finite_mean(dist), finite_std(dist)
-    binning, columns = Binning(bin_key(std, strategy, on), n_bins, strategy), squares(y, mean, std)
+    squares = Squares.of(std, y - mean)
+    binning = Binning(squares.key(strategy, on), n_bins, strategy)
 
     def of_weights(weight: FloatArray | None) -> float:
-        total, (mean_variance, mean_squared_error) = bin_means(binning.bins(weight), columns)
-        return float(total @ np.abs(mean_squared_error - mean_variance) / total.sum())
+        total, means = bin_means(binning.bins(weight), squares.columns)
+        (variance, square), unit = squares.in_one_unit(means)
+        return square_in(unit, float(total @ np.abs(square - variance) / total.sum()))
 
     return of_weights
 
@@ -222,7 +225,7 @@ def uncertainty_calibration_error(
     Returns
     -------
     error : float
-        Non-negative, in squared units of y; lower is better, at best 0.
+        Non-negative, in squared units of y; lower is better, at best 0. Infinite where it overflows.
 
     Warns
     -----
@@ -266,13 +269,50 @@ def uncertainty_calibration_error(
     return uce_of_weights(y, dist, n_bins=n_bins, strategy=strategy, on=on)(weight)
 
 
-def squares(
-    y: FloatArray, mean: FloatArray, std: FloatArray
-) -> Callable[[Any], tuple[FloatArray, FloatArray]]:
-    """Return a function that gives the variance and the squared error of some rows."""
-    return lambda rows: (np.square(std[rows]), np.square(y[rows] - mean[rows]))
+@dataclass(frozen=True, eq=False)
+class Squares:
+    """Predicted variances and squared errors of rows, each in squares of a unit of its own.
 
+    Attributes
+    ----------
+    std, error : ndarray of shape (n,)
+        Standard deviations and errors, divided by the units.
+    units : tuple of float
+        Units of the standard deviation and of the error.
+    """
 
-def bin_key(std: FloatArray, strategy: str, on: str) -> FloatArray:
-    """Return what the rows are binned by; bins of equal weight need only the order."""
-    return np.square(std) if on == "variance" and strategy == "uniform" else std
+    std: FloatArray
+    error: FloatArray
+    units: tuple[float, float]
+
+    @classmethod
+    def of(cls, std: FloatArray, error: FloatArray) -> Squares:
+        """Return the squares of standard deviations and errors."""
+        units = square_unit(std), square_unit(error)
+        std = std if units[0] == 1 else std / units[0]
+        error = error if units[1] == 1 else error / units[1]
+        return cls(std, error, units)
+
+    def columns(self, rows: Any) -> tuple[FloatArray, FloatArray]:
+        """Return variance and squared error of some rows; infinite far from most others."""
+        with np.errstate(over="ignore"):
+            return np.square(self.std[rows]), np.square(self.error[rows])
+
+    def key(self, strategy: str, on: str) -> FloatArray:
+        """Return the number that rows are binned by, in `units` or their squares."""
+        return np.square(self.std) if self.bins_variance(strategy, on) else self.std
+
+    @staticmethod
+    def bins_variance(strategy: str, on: str) -> bool:
+        """Return whether rows are binned by the variance; bins of equal weight need only the order."""
+        return on == "variance" and strategy == "uniform"
+
+    def roots(self, means: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return root mean variance and root mean squared error in the units of y."""
+        return self.units[0] * np.sqrt(means[0]), self.units[1] * np.sqrt(means[1])
+
+    def in_one_unit(self, means: FloatArray) -> tuple[FloatArray, float]:
+        """Return means of the columns in squares of the larger unit, and that unit."""
+        unit = max(self.units)
+        factors = np.square(np.array(self.units) / unit)
+        return means * factors[:, np.newaxis], unit

@@ -5,6 +5,7 @@ Rows of weight zero are dropped here, once, so that they have no influence in an
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, TypeVar
 
 import numpy as np
@@ -168,6 +169,29 @@ def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> Floa
     lower, upper = pit_scores(dist, y)
     near = np.abs(bounds - y[:, np.newaxis]) <= tie_tolerance(dist, y)[:, np.newaxis]
     return np.where(near & (lower < upper)[:, np.newaxis], y[:, np.newaxis], bounds)
+
+
+def has_no_rows(y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None = None) -> bool:
+    """Return whether targets, forecasts and weights all have 0 rows; a Distribution always has some."""
+    columns = [y_pred]
+    if isinstance(y_pred, tuple):
+        columns = list(y_pred)
+    elif hasattr(y_pred, "kwds"):  # a frozen scipy distribution
+        columns = [*y_pred.args, *y_pred.kwds.values()]
+    columns = [column for column in columns if not isinstance(column, numbers.Real)]
+    columns += [y_true] if sample_weight is None else [y_true, sample_weight]
+    if len(columns) < 2 or not all(_is_empty(column) for column in columns):
+        return False
+    if getattr(y_pred, "ndim", 1) == 2:
+        check_bounds(y_pred)
+    return True
+
+
+def _is_empty(column: Any) -> bool:
+    """Return whether an array-like has no rows."""
+    if isinstance(column, list | tuple):
+        return not column
+    return getattr(column, "shape", ())[:1] == (0,)
 
 
 def is_bounds(y_pred: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._units import standard_deviation
 from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check_single_coverage, check_target
 from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, interval_bounds
 from skuq.metrics._kernels import covered, weighted_mean
@@ -48,7 +49,7 @@ def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> W
         return lambda weight: number
     check_option(norm, "norm", NORMS)
     target = y if y_train is None else check_target(y_train, "y_train")
-    spread = TargetRange(target) if norm == "range" else partial(target_std, target)
+    spread = TargetRange(target) if norm == "range" else partial(standard_deviation, target)
     if y_train is None:
         return spread
     unit = spread(None)
@@ -76,13 +77,6 @@ class TargetRange:
         if low.size and high.size:  # nearly always: a resample leaves out a row with probability 1/e
             return float(self.y[high[0]] - self.y[low[0]])
         return TargetRange(self.y[weight > 0])(None)
-
-
-def target_std(y: FloatArray, weight: FloatArray | None) -> float:
-    """Return the standard deviation of the targets."""
-    centre = y[0 if weight is None else np.argmax(weight)]  # a shift that makes equal values exactly 0
-    gap = y - centre
-    return float(np.sqrt(weighted_mean(np.square(gap - weighted_mean(gap, weight)), weight)))
 
 
 def relative_width(width: float, unit: float) -> float:

@@ -73,7 +73,7 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
 
     `closed` admits 0 and 1 themselves.
     """
-    if np.ndim(levels) == 0 and isinstance(levels, int | np.integer):
+    if isinstance(levels, int | np.integer):
         m = check_integer(levels, name)
         if m > MOST_LEVELS:
             raise ValueError(f"`{name}` must be at most {MOST_LEVELS} levels, got {m}.")

@@ -8,7 +8,13 @@ import numpy as np
 import pandas as pd
 
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from skuq._validation import DEFAULT_COVERAGE, check_option, check_sample_weight, check_single_coverage
+from skuq._validation import (
+    DEFAULT_COVERAGE,
+    as_array,
+    check_option,
+    check_sample_weight,
+    check_single_coverage,
+)
 from skuq.metrics._class_inputs import (
     CheckedClasses,
     ClassForecast,
@@ -399,7 +405,7 @@ def conditional_set_coverage(
         columns["claimed"] = claimed_mass(given.forecast, sets)
     if groups is not None:
         keep = kept_rows(sample_weight, np.shape(y_true)[0])
-        table = table_of_groups(np.asarray(groups), keep, columns, given.weight)
+        table = table_of_groups(as_array(groups, "groups"), keep, columns, given.weight)
     elif by == "size":
         everything = np.ones(size.size, dtype=bool)
         table = table_of_groups(size, everything, columns, given.weight)

@@ -10,6 +10,7 @@ import pandas as pd
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
+    as_array,
     as_float_array,
     check_finite,
     check_integer,
@@ -19,7 +20,7 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.metrics._binning import STRATEGIES, Bins, make_bins
-from skuq.metrics._group_calibration import ON, bin_key
+from skuq.metrics._group_calibration import ON, Squares
 from skuq.metrics._inputs import (
     check_forecast,
     check_forecast_or_bounds,
@@ -108,17 +109,14 @@ def reliability_table(
     mean = finite_mean(dist)
     std = finite_std(dist)
     lower, upper = intervals_around(y, dist, nominal).T
-    bins = make_bins(bin_key(std, strategy, on), n_bins, strategy, weight)
-    columns = {
-        "rmv": np.square(std),
-        "rmse": np.square(y - mean),
-        "coverage": covered(y, lower, upper),
-    }
-    table = _table_of_bins(bins, columns)
-    for name in ("rmv", "rmse"):
-        table[name] = np.sqrt(table[name])
-    if on == "variance" and strategy == "uniform":
-        table[["lower", "upper"]] = np.sqrt(table[["lower", "upper"]])
+    squares = Squares.of(std, y - mean)
+    bins = make_bins(squares.key(strategy, on), n_bins, strategy, weight)
+    variance, square = squares.columns(slice(None))
+    table = _table_of_bins(bins, {"rmv": variance, "rmse": square, "coverage": covered(y, lower, upper)})
+    table["rmv"], table["rmse"] = squares.roots(table[["rmv", "rmse"]].to_numpy().T)
+    edges = table[["lower", "upper"]].to_numpy()
+    edges = np.sqrt(edges) if squares.bins_variance(strategy, on) else edges
+    table[["lower", "upper"]] = squares.units[0] * edges
     return table
 
 
@@ -213,7 +211,7 @@ def conditional_coverage(
     keep = kept_rows(sample_weight, np.shape(y_true)[0])
     columns = {"coverage": covered(y, lower, upper), "mean_width": upper - lower}
     if groups is not None:
-        table = table_of_groups(np.asarray(groups), keep, columns, weight)
+        table = table_of_groups(as_array(groups, "groups"), keep, columns, weight)
     else:
         key = upper - lower if feature is None else _check_feature(feature, keep)
         table = _table_of_bins(make_bins(check_finite(key, "y_pred"), n_bins, strategy, weight), columns)
@@ -240,7 +238,9 @@ def table_of_groups(
     """Return weight and column means of the rows of each label."""
     if groups.shape != keep.shape:
         raise ValueError(f"`groups` must have shape {keep.shape}, got {groups.shape}.")
-    codes, labels = pd.factorize(groups[keep], sort=True)
+    kept = groups[keep]
+    # pandas has no index of half precision
+    codes, labels = pd.factorize(kept.astype(np.float64) if kept.dtype == np.float16 else kept, sort=True)
     if (codes < 0).any():
         raise ValueError("`groups` must have a label in every row, got a missing one.")
     total = np.bincount(codes, weight).astype(np.float64)

@@ -20,6 +20,7 @@ from scipy import sparse
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import (
     as_float_array,
+    check_mapping,
     check_random_state,
     check_sample_weight,
     check_target,
@@ -82,8 +83,8 @@ class Rows:
     def of(self, y_pred: Any) -> Any:
         """Return the forecast of these rows: a Distribution, or bounds."""
         forecast = as_float_array(y_pred, "y_pred") if is_bounds(y_pred) else as_distribution(y_pred)
-        if len(forecast) != self.given:
-            raise ValueError(f"`y_pred` must have {self.given} rows, one a sample, got {len(forecast)}.")
+        if forecast.shape[:1] != (self.given,):
+            raise ValueError(f"`y_pred` must have {self.given} rows, one per sample, got {forecast.shape}.")
         return forecast if self.keep is None else forecast[self.keep]
 
 
@@ -225,7 +226,7 @@ def evaluations(
             "what it binds as `options`."
         )
     definition = require_spec(metric) if isinstance(metric, str) else find_spec(metric) or metric
-    settings = dict(options or {})
+    settings = check_mapping(options, "options")
     if isinstance(definition, MetricSpec):
         check_options(definition, settings)
         if definition.needs_X:

@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
+from skuq._units import square_in, square_unit, unit_of
 from skuq._validation import check_option
 from skuq.distributions import Distribution, as_distribution
 from skuq.metrics._inputs import check_forecast_alone, finite_std, rows_with_weight
 from skuq.metrics._kernels import weighted_mean
-from skuq.metrics._spec import metric
+from skuq.metrics._spec import WeightFunction, metric
 
 SHARPNESS_KINDS = ("std", "rms", "variance")
 
 
-def sharpness_rows(y: FloatArray | None, dist: Distribution, *, kind: str = "std") -> FloatArray:
-    """Return the standard deviation of each row, or its square, whatever the target."""
+def sharpness_rows(y: FloatArray, dist: Distribution, *, kind: str = "std") -> FloatArray | None:
+    """Return the standard deviation or variance of each row; None where the variance needs a unit."""
     check_option(kind, "kind", SHARPNESS_KINDS)
     std = finite_std(dist)
-    return std if kind == "std" else np.square(std)
+    if kind == "std":
+        return std
+    return None if kind == "rms" and square_unit(std) != 1 else dist.var()
 
 
-def sharpness_of_mean(mean: float | FloatArray, *, kind: str = "std") -> FloatArray:
+def sharpness_of_mean(mean: FloatArray, *, kind: str = "std") -> FloatArray:
     """Return the sharpness from the mean standard deviation or variance."""
     return np.asarray(np.sqrt(mean) if kind == "rms" else mean)
+
+
+def sharpness_of_weights(y: FloatArray | None, dist: Distribution, *, kind: str = "std") -> WeightFunction:
+    """Return the sharpness as a function of weights."""
+    check_option(kind, "kind", SHARPNESS_KINDS)
+    std = finite_std(dist)
+    if kind == "std":
+        return partial(weighted_mean, std)
+    unit = unit_of(std)
+    variance = np.square(std / unit)
+
+    def of_weights(weight: FloatArray | None) -> float:
+        mean = weighted_mean(variance, weight)
+        return unit * math.sqrt(mean) if kind == "rms" else square_in(unit, mean)
+
+    return of_weights
 
 
 @metric(
@@ -40,6 +61,7 @@ def sharpness_of_mean(mean: float | FloatArray, *, kind: str = "std") -> FloatAr
     source="Chung et al. 2021, appendix A.3",
     rows=sharpness_rows,
     combine=sharpness_of_mean,
+    of_weights=sharpness_of_weights,
     meaning="the forecasts claim a standard deviation of {value} on average",
 )
 def sharpness(
@@ -62,7 +84,7 @@ def sharpness(
         Number of repetitions of each row.
     kind : {"std", "rms", "variance"}, default="std"
         Mean of the standard deviations (the text of [1]_); root of the mean variance (its code); mean
-        variance, in squared units of y.
+        variance, in squared units of y, infinite where it overflows.
 
     Returns
     -------
@@ -95,5 +117,4 @@ def sharpness(
     """
     checked = check_forecast_alone(y_true, as_distribution(y_pred), sample_weight)
     dist, weight = rows_with_weight(*checked)  # first: without weight, a row may lack a standard deviation
-    mean = weighted_mean(sharpness_rows(None, dist, kind=kind), weight)
-    return float(sharpness_of_mean(mean, kind=kind))
+    return sharpness_of_weights(None, dist, kind=kind)(weight)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skuq._typing import ArrayLike, FloatArray
+from skuq._units import unit_of
 from skuq._validation import check_integer, check_option, check_random_state, check_single_coverage
 from skuq.metrics._resampling import (
     Evaluation,
@@ -224,7 +225,8 @@ def bca_tails(draws: FloatArray, value: float, acceleration: float, tails: Float
 
 def standard_error(draws: FloatArray) -> float:
     """Return the standard deviation of the resampled values; infinite if one of them is."""
-    return float(draws.std(ddof=1)) if np.isfinite(draws).all() else math.inf
+    unit = unit_of(draws)
+    return unit * float((draws / unit).std(ddof=1)) if np.isfinite(draws).all() else math.inf
 
 
 def paired_permutation_test(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
+from skuq._units import standard_deviation
 from skuq._validation import check_target
 from skuq.distributions import Distribution, Empirical, Normal, as_distribution
 from skuq.metrics._inputs import check_forecast
@@ -269,4 +270,4 @@ def normal_of(sample: FloatArray) -> Normal:
     """Return the normal distribution with the mean and the variance of a sample."""
     if sample.min() == sample.max():
         raise ValueError(f"`y_train` must vary to have a density, got {sample[0]:g} in every row.")
-    return Normal(sample.mean(), sample.std())
+    return Normal(sample.mean(), standard_deviation(sample))

@@ -53,6 +53,13 @@ SMALL_SAMPLE = 500
 
 _NOT_OPTIONS = ("y_true", "y_pred", "X", "sample_weight", "labels")
 
+SMALL_REPORT = 50
+"""Rows below which intervals of a report are too narrow.
+
+In 150 simulations each, 95 % intervals of coverage, CRPS and interval score covered .37, .79 and .35 with 5
+rows, .86, .91 and .77 with 20, and .95, .93 and .93 with 50.
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSpec:
@@ -234,6 +241,16 @@ def _with_small_sample_warning(compute: Callable[P, float]) -> Callable[P, float
         return value
 
     return function
+
+
+def warn_of_small_report(rows: float) -> None:
+    """Warn if a report is of few rows or repetitions."""
+    if rows < SMALL_REPORT:
+        warn_user(
+            f"the report is of {rows:g} rows. Below {SMALL_REPORT}, its intervals are too narrow, and its "
+            "values say little about other rows. Report more rows, such as all rows out of fold.",
+            SmallSampleWarning,
+        )
 
 
 def _warn_if_small(name: str, y_true: ArrayLike, sample_weight: ArrayLike | None) -> None:

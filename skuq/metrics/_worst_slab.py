@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from skuq._units import standard_deviation
 from skuq._validation import DEFAULT_COVERAGE, check_integer, check_open_unit, check_random_state
 from skuq.metrics._inputs import check_covered
 from skuq.metrics._kernels import weighted_mean
@@ -128,8 +129,7 @@ def draw_directions(
     """
     if X.shape[1] == 1:
         return np.ones((1, 1))
-    variance = np.average((X - np.average(X, axis=0, weights=weight)) ** 2, axis=0, weights=weight)
-    scale = np.sqrt(variance)
+    scale = np.array([standard_deviation(column, weight) for column in X.T])
     return rng.standard_normal((n_directions, X.shape[1])) / np.where(scale > 0, scale, 1.0)
 
 

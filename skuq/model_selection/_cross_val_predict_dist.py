@@ -83,6 +83,8 @@ def cross_val_predict_dist(
     >>> len(dist) == len(y)
     True
     """
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise TypeError(f"`estimator` must be an instance with a method `fit`, got {estimator!r}.")
     check_unmasked(X, "X")
     n = count_rows(X)
     target = y if y is None or wraps_skorch(estimator) else check_target(y, "y", n)

@@ -158,7 +158,13 @@ def resolve_cv(cv: Any, random_state: Any = None) -> Any:
             "`cv` must be an int, a splitter with a `split` method or an iterable of (train, test) rows, "
             f"got {cv!r}."
         )
-    return check_cv(cv)
+    if hasattr(cv, "split"):
+        return check_cv(cv)
+    pairs = list(cv) if getattr(cv, "ndim", 1) > 0 else [cv]
+    for pair in pairs:
+        if not isinstance(pair, tuple | list | np.ndarray) or getattr(pair, "ndim", 1) == 0 or len(pair) != 2:
+            raise TypeError(f"`cv` must hold pairs (train, test) of rows, got {pair!r}.")
+    return check_cv(pairs)
 
 
 def cross_fit(
@@ -232,8 +238,8 @@ def split_rows(splitter: Any, X: Any, y: Any, groups: Any) -> list[Split]:
     n = count_rows(X)
     if isinstance(splitter, KFold) and splitter.n_splits > n:
         raise ValueError(
-            f"`cv` must give at most one fold a row, got {splitter.n_splits} folds of {n} rows; by default, "
-            "their number is fixed or that of `effort`. Set a smaller one, such as `cv=2`."
+            f"`X` must have at least one row per fold, got {splitter.n_splits} folds of {n} rows. Pass more "
+            "rows, or fewer folds where there is a parameter `cv`, such as `cv=2`."
         )
     if groups is None:
         if splitter_needs_groups(splitter):

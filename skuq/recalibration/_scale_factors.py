@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from skuq._typing import FloatArray
+from skuq._units import power_of_two
 from skuq.distributions import Distribution, Normal, affine
 from skuq.distributions._members import search_quantile
 from skuq.distributions._numerics.ranks import WeightedRanks
@@ -70,7 +71,7 @@ def coverage_factor(spread: Spread, coverage: float) -> float:
     dist, y, _, _, weight = spread
     mean, bounds = central_bands(dist, coverage)
     widest = np.abs(bounds - mean[:, np.newaxis]).max()
-    unit = np.ldexp(0.5, np.frexp(widest)[1])  # dividing by a power of two is exact; no square overflows
+    unit = power_of_two(widest)
     curve = uncertainty_characteristics_curve(
         y / unit, bounds / unit, point=mean / unit, sample_weight=weight
     )

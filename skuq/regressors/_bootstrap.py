@@ -10,6 +10,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skuq._sklearn_compat import safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._units import root_mean_square
 from skuq._validation import check_integer, check_option, check_random_state
 from skuq.distributions import Distribution, Empirical, StudentT
 from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
@@ -195,18 +196,17 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         self._learn(data, progress, every_row=False)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        oob, noise_variance = self._learn(data, progress, every_row=True)
-        return self._distribution(oob, noise_variance)
+        return self._distribution(*self._learn(data, progress, every_row=True))
 
     def _learn(
         self, data: TrainingData, progress: Progress, *, every_row: bool
     ) -> tuple[MemberPredictions, FloatArray]:
-        """Fit members and noise; return the out-of-bag predictions and the noise variance of the rows."""
+        """Fit members and noise; return the out-of-bag predictions and the noise scale of the rows."""
         check_option(self.noise, "noise", ("homoscedastic", "heteroscedastic", None))
         rng = check_random_state(self.random_state)
         oob = self._fit_members(data, rng, progress)
         noise_seed, refit_seed = rng.randint(MAX_SEED, size=2).tolist()
-        usable = oob.count >= 2
+        usable = (oob.count >= 2) & (data.repetitions > 0)
         if every_row or (self.noise is not None and not usable.any()):
             oob = self._refit_without_rows(data, oob, refit_seed)
         if not usable.any():  # a forest without bootstrap leaves no row out
@@ -288,8 +288,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         """
         too_few: BoolArray = oob.count < 2
         if self.noise is None:
-            mean, variance = oob.mean_and_variance()
-            too_few |= (variance == 0) & (mean != data.y)
+            mean, std = oob.mean_and_std()
+            too_few |= (std == 0) & (mean != data.y)
         return too_few
 
     def _helper(self, estimator: Any, seed: int) -> BootstrapRegressor:
@@ -303,23 +303,23 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     def _fit_noise(
         self, data: TrainingData, oob: MemberPredictions, usable: BoolArray, seed: int, progress: Progress
     ) -> FloatArray:
-        """Estimate the noise from out-of-bag residuals (equation 9) and return its variance in each row."""
+        """Estimate the noise from out-of-bag residuals (equation 9) and return its scale in each row."""
         self.noise_scale_ = 0.0
         self.noise_model_: ScaleModel | None = None
         if self.noise is None:
             return np.zeros(len(data))
-        mean, variance = oob.take(usable).mean_and_variance()
+        mean, std = oob.take(usable).mean_and_std()
         usable_rows = np.flatnonzero(usable)
         weight = None if data.sample_weight is None else data.sample_weight[usable_rows]
         residual = data.y[usable_rows] - mean
-        excess = np.maximum(residual**2 - variance, 0.0)
-        self.noise_scale_ = float(np.sqrt(np.average(excess, weights=weight)))
+        size = np.abs(residual)
+        excess = np.sqrt(np.maximum(size - std, 0.0)) * np.sqrt(size + std)
+        self.noise_scale_ = root_mean_square(excess, weight)
         if self.noise == "homoscedastic" or self.noise_scale_ == 0:
-            return np.full(len(data), self.noise_scale_**2)
+            return np.full(len(data), self.noise_scale_)
         scale = self._fit_noise_model(data, usable_rows, residual, seed)
         progress.done("noise model")
-        noise_variance: FloatArray = np.square(scale)
-        return noise_variance
+        return scale
 
     def _fit_noise_model(
         self, data: TrainingData, usable_rows: IntArray, residual: FloatArray, seed: int
@@ -359,8 +359,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             model, target, out_of_fold[usable_rows], unit, rows.sample_weight
         )
         scale = self.noise_model_.from_logarithm(out_of_fold)
-        level = np.sqrt(np.average(np.square(scale[usable_rows]), weights=rows.sample_weight))
-        self._noise_factor = float(self.noise_scale_ / level)
+        self._noise_factor = self.noise_scale_ / root_mean_square(scale[usable_rows], rows.sample_weight)
         scaled: FloatArray = self._noise_factor * scale
         return scaled
 
@@ -383,35 +382,34 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return MemberPredictions(values, np.ones(values.shape, dtype=bool))
 
     def _point(self, X: Any) -> FloatArray:
-        return self._members(X).mean_and_variance()[0]
+        return self._members(X).mean_and_std()[0]
 
     def _predict_dist(self, X: Any) -> Distribution:
         return self._around(self._members(X), X)
 
     def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
         members = self._members(X)
-        return members.mean_and_variance()[0], self._around(members, X)
+        return members.mean_and_std()[0], self._around(members, X)
 
     def _around(self, members: MemberPredictions, X: Any) -> Distribution:
         """Return the distributions of new rows, given what the members predict for them."""
-        if self.noise_model_ is None:
-            noise_variance: FloatArray | float = self.noise_scale_**2
-        else:
-            noise_variance = (self._noise_factor * self.noise_model_.predict(X)) ** 2
-        return self._distribution(members, noise_variance)
+        noise: FloatArray | float = self.noise_scale_
+        if self.noise_model_ is not None:
+            noise = self._noise_factor * self.noise_model_.predict(X)
+        return self._distribution(members, noise)
 
-    def _distribution(self, members: MemberPredictions, noise_variance: FloatArray | float) -> Distribution:
+    def _distribution(self, members: MemberPredictions, noise: FloatArray | float) -> Distribution:
         if self.noise is None:
             every = bool(members.used.all())
             return Empirical(members.values, None if every else members.used.astype(np.float64))
-        mean, variance = members.mean_and_variance()
+        mean, std = members.mean_and_std()
         count, n_members = members.count, members.values.shape[1]
         # A mean of few members is less certain than the one of all that new rows get, by this much.
-        epistemic = variance * (1.0 + 1.0 / count - 1.0 / n_members)
-        total = epistemic + noise_variance
+        epistemic = std * np.sqrt(1.0 + 1.0 / count - 1.0 / n_members)
+        total = np.hypot(epistemic, noise)
         share = np.divide(epistemic, total, out=np.zeros_like(total), where=total > 0)
-        df = _degrees_of_freedom(count, n_members, share)
-        return StudentT(mean, np.sqrt(total), df, epistemic_scale=np.sqrt(epistemic))
+        df = _degrees_of_freedom(count, n_members, np.square(share))
+        return StudentT(mean, total, df, epistemic_scale=epistemic)
 
 
 def _degrees_of_freedom(count: IntArray, n_members: int, share: FloatArray) -> FloatArray:

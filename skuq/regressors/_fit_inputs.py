@@ -23,7 +23,7 @@ from skuq._sklearn_compat import (
     slice_fit_params,
 )
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import as_float_array, check_finite, check_sample_weight, check_unmasked
+from skuq._validation import as_array, as_float_array, check_finite, check_sample_weight, check_X
 from skuq._warnings import warn_user
 from skuq.prediction import supports_dist
 from skuq.prediction._child import inwards, is_search
@@ -119,7 +119,7 @@ def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
     """
     if y is None:
         raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
-    if not sparse.issparse(y) and np.iscomplexobj(np.asarray(y)):
+    if not sparse.issparse(y) and np.iscomplexobj(as_array(y, "y")):
         raise ValueError("Complex data not supported: `y` must hold real numbers.")
     target = as_float_array(y, "y")
     if target.ndim == 2 and target.shape[1] == 1:
@@ -171,7 +171,7 @@ def read_training(
     if hasattr(owner, "estimator"):
         _check_wrapped(owner.estimator)
     y_original = np.asarray(y) if wraps_skorch(getattr(owner, "estimator", None)) else None
-    check_unmasked(X, "X")
+    check_X(X)
     target = check_y(y, owner, column=y_original is not None)
     validate_data(owner, X, skip_check_array=True)
     (X,) = indexable(X)  # rows can be selected; nothing else changes

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._sklearn_compat import ForestRegressor, delayed, run_parallel, safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._units import unit_of
 from skuq._validation import effective_rows
 from skuq.prediction._failures import located, place_of
 from skuq.prediction._point import point_predict
@@ -55,12 +56,15 @@ class MemberPredictions:
         count: IntArray = self.used.sum(axis=1)
         return count
 
-    def mean_and_variance(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance over members, the latter with divisor count - 1 (algorithm 1)."""
+    def mean_and_std(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and standard deviation over members, with divisor count - 1 (algorithm 1)."""
         count = self.count
         mean = np.where(self.used, self.values, 0.0).sum(axis=1) / np.maximum(count, 1)
         deviation = np.where(self.used, self.values - mean[:, np.newaxis], 0.0)
-        return mean, np.einsum("ij,ij->i", deviation, deviation) / np.maximum(count - 1, 1)
+        unit = unit_of(deviation)
+        deviation /= unit
+        variance = np.einsum("ij,ij->i", deviation, deviation) / np.maximum(count - 1, 1)
+        return mean, unit * np.sqrt(variance)
 
     def take(self, rows: IntArray | BoolArray) -> MemberPredictions:
         """Return the given rows."""

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._sklearn_compat import count_rows, is_classifying, safe_indexing
 from skuq._typing import FloatArray
-from skuq._validation import check_finite, check_new, check_option, check_unmasked
+from skuq._units import unit_of
+from skuq._validation import check_finite, check_new, check_option, check_X
 from skuq.distributions import Distribution, Normal, ScipyDistribution, StudentT
 from skuq.prediction._cross_fit import cross_fit, resolve_cv
 from skuq.prediction._point import point_predict
@@ -87,7 +88,7 @@ class EstimatedWorld(RegressorMixin, BaseWorld):
     Attributes
     ----------
     estimator_, noise_estimator_ : estimator
-        Fitted regressors of mean and squared residuals.
+        Fitted regressors of the mean, and of the squared residuals divided by a common factor.
     train_rows_, test_rows_ : ndarray of int
         Row numbers of the training rows and the test rows.
     X_test_ : array-like or DataFrame
@@ -169,7 +170,7 @@ class EstimatedWorld(RegressorMixin, BaseWorld):
             check_option(self.noise, "noise", list(_NOISES))
         estimator = _regressor(self.estimator, "estimator", RandomForestRegressor(100, max_depth=15))
         noise_estimator = _regressor(self.noise_estimator, "noise_estimator", estimator)
-        check_unmasked(X, "X")
+        check_X(X)
         target = check_y(y, self)
         validate_data(self, X, skip_check_array=True)
         (X,) = indexable(X)
@@ -188,7 +189,8 @@ class EstimatedWorld(RegressorMixin, BaseWorld):
         self.estimator_ = fit_wrapped(estimator, X, target)
         if residuals == "training":
             predicted = point_predict(self.estimator_, X)
-        squared = np.square(target - predicted)
+        self._unit = unit_of(target - predicted)
+        squared = np.square((target - predicted) / self._unit)
         self.noise_estimator_ = fit_wrapped(noise_estimator, X, squared)
         self._least_variance = _LEAST_SCALE**2 * float(squared.mean())
         self.train_rows_, self.test_rows_ = train_test_split(
@@ -203,7 +205,8 @@ class EstimatedWorld(RegressorMixin, BaseWorld):
     def _distribution(self, X: Any) -> Distribution:
         """Return the true distribution of checked rows."""
         loc = point_predict(self.estimator_, X)
-        scale = np.sqrt(np.maximum(point_predict(self.noise_estimator_, X), self._least_variance))
+        variance = np.maximum(point_predict(self.noise_estimator_, X), self._least_variance)
+        scale = self._unit * np.sqrt(variance)
         if not scale.any():  # the regression function is the target, and has no noise
             return Normal(loc, 0.0)
         noise = self.noise if callable(self.noise) else _NOISES[self.noise]

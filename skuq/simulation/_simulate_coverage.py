@@ -9,6 +9,7 @@ import numpy as np
 
 from skuq._sklearn_compat import delayed, run_parallel, with_callbacks
 from skuq._typing import ArrayLike, FloatArray
+from skuq._units import unit_of
 from skuq._validation import DEFAULT_COVERAGE, check_coverage, check_integer, check_option
 from skuq._warnings import warn_user
 from skuq.distributions import Empirical
@@ -222,7 +223,7 @@ class _Study:
 
     def result(self, levels: FloatArray) -> PointwiseCoverage:
         """Return the result; a single coverage has no axis of its own."""
-        n_simulations = len(self._means)
+        n_simulations, unit = len(self._means), unit_of(self._means)
 
         def axes(values: Any) -> Any:
             return values[..., 0] if levels.ndim == 0 else values
@@ -237,6 +238,6 @@ class _Study:
             prediction_width=axes(self._widths[0] / n_simulations),
             confidence_width=axes(self._widths[1] / n_simulations) if separates else None,
             bias=None if self._function is None else self._means.mean(axis=0) - self._function[:, 0],
-            spread=self._means.std(axis=0, ddof=1),
+            spread=unit * (self._means / unit).std(axis=0, ddof=1),
             claimed_spread=self._claimed / n_simulations if separates else None,
         )

@@ -525,6 +525,29 @@ def test_std_in_extreme_units(unit):
         np.testing.assert_allclose(small.mean() / unit, plain.mean(), rtol=1e-9, err_msg=repr(plain))
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_epistemic_parts_in_extreme_units(unit):
+    def parts(unit):
+        loc, scale, part = (
+            unit * np.array([1.0, -2.0]),
+            unit * np.array([2.0, 3.0]),
+            unit * np.array([1.0, 3.0]),
+        )
+        values = unit * np.array([[-1.0, 0.0, 2.0], [1.0, 2.0, 9.0]])
+        return [
+            Normal(loc, scale, part),
+            StudentT(loc, scale, 5.0, part),
+            Quantiles([0.1, 0.5, 0.9], values, unit * np.array([0.4, 0.0])),
+        ]
+
+    for dist, plain in zip(parts(unit), parts(1.0), strict=True):
+        for name in ("epistemic", "aleatoric"):
+            part, expected = getattr(dist, name)(), getattr(plain, name)()
+            np.testing.assert_allclose(part.std() / unit, expected.std(), rtol=1e-9)
+            np.testing.assert_allclose(part.interval() / unit, expected.interval(), rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(dist.var(), np.inf if unit > 1 else 0.0)
+
+
 def test_a_component_without_weight_does_not_count():
     for idle in (StudentT(0.0, 1.0, 1.5), Normal(0.0, 1e300)):
         mixed = Mixture([Normal(3.0, 2.0), idle], [1.0, 0.0])

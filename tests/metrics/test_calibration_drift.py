@@ -234,3 +234,19 @@ def test_periods_of_several_coverages_and_wrong_rates_raise():
         calibration_drift(periods)
     with pytest.raises(ValueError, match="`false_alarm` must lie strictly between 0 and 1"):
         calibration_drift({0.9: periods[0.9]}, false_alarm=0.0)
+
+
+@pytest.mark.parametrize("unit", [2.0**-830, 2.0**830])
+def test_units_of_any_size(unit):
+    rng = np.random.default_rng(0)
+    y, std = rng.normal(size=(2, 300)), rng.uniform(1, 2, size=300)
+    plain, scaled = (
+        calibration_drift(
+            {name: MetricAccumulator().update(c * y[name], Normal(np.zeros(300), c * std)) for name in (0, 1)}
+        )
+        for c in (1.0, unit)
+    )
+    of_y = ["crps", "crps_standard_error", "width"]
+    np.testing.assert_allclose(scaled[of_y], unit * plain[of_y], rtol=1e-9)
+    rest = [name for name in plain.select_dtypes("number") if name not in of_y]
+    np.testing.assert_allclose(scaled[rest], plain[rest], rtol=1e-4)

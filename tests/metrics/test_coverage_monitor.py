@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.integrate import quad
 from scipy.special import betaln
 
@@ -129,3 +130,23 @@ def test_rows_with_equal_probability_have_a_closed_form():
     monitor = CoverageMonitor(1 - p).update(*missing(1.0, m, np.random.default_rng(0)))
     expected = np.exp(betaln(m + 1, 1)) * (1 - p ** (m + 1)) / (1 - p) / p**m
     assert monitor.e_value_ == pytest.approx(expected / 2 + 1 / 2, rel=1e-12)
+
+
+def test_blocks_without_rows_change_nothing():
+    monitor = CoverageMonitor().update([0.0, 3.0], ([0.0, 0.0], [1.0, 1.0]))
+    before = repr(monitor)
+    none = np.empty(0)
+    for y_pred in (np.empty((0, 2)), [], (none, none), ([], 1.0), stats.norm(none, 1.0), stats.norm(loc=[])):
+        for y in ([], none):
+            assert monitor.update(y, y_pred) is monitor
+    assert repr(monitor) == before
+    for y, y_pred in (
+        ([], np.empty((0, 3))),
+        ([], [[0.0, 1.0]]),
+        ([1.0], np.empty((0, 2))),
+        ([], None),
+        (None, []),
+    ):
+        with pytest.raises((ValueError, TypeError), match=r"`y_pred` must|`y_true` must"):
+            monitor.update(y, y_pred)
+    assert repr(monitor) == before

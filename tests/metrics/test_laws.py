@@ -1,7 +1,9 @@
 """Laws that every registered metric obeys, read off its record."""
 
+import functools
 import inspect
 import math
+import operator
 from itertools import product
 
 import numpy as np
@@ -60,6 +62,46 @@ def test_units_are_as_declared(spec, forecast):
         before, after = value(spec, y, member), value(spec, 8.0 * y, affine(member, 0.0, 8.0), factor=8.0)
         expected = before + math.log(8.0) if spec.units == "log" else before * 8.0**spec.units
         assert after == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@of(FIXED)
+@pytest.mark.parametrize("unit", [2.0**-830, 1e-200, 1e155, 2.0**830])
+def test_units_may_be_of_any_size(spec, forecast, unit):
+    y, dist = forecast
+    before = value(spec, y, dist)
+    after = value(spec, unit * y, affine(dist, 0.0, unit), factor=unit)
+    if spec.units == "log":
+        assert after == pytest.approx(before + math.log(unit), rel=1e-9)
+    else:
+        size = functools.reduce(operator.mul, [unit] * spec.units, 1.0)  # of squares 0 or infinite
+        assert after == pytest.approx(before * size, rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "units"),
+    [
+        ("nmpiw", {"norm": "std"}, 0),
+        ("cwc", {"norm": "std"}, 0),
+        ("ence", {"strategy": "uniform"}, 0),
+        ("sharpness", {"kind": "rms"}, 1),
+        ("sharpness", {"kind": "variance"}, 2),
+        ("uce", {"on": "std"}, 2),
+        ("uce", {"strategy": "quantile"}, 2),
+        ("auucc", {"y_axis": "deficit"}, 2),
+        ("auucc", {"y_axis": "deficit", "y_range": (0.1, 0.3)}, 2),
+        ("auucc", {"x_axis": "excess", "normalize": "std"}, 0),
+    ],
+)
+@pytest.mark.parametrize("unit", [2.0**-830, 1e-75, 1e75, 2.0**830])
+def test_options_in_units_of_any_size(name, options, units, unit, forecast):
+    y, dist = forecast
+    spec = all_specs()[name]
+    before = spec.function(y, dist, **options)
+    if "y_range" in options:
+        options = {**options, "y_range": tuple(unit * end for end in options["y_range"])}
+    after = spec.function(unit * y, affine(dist, 0.0, unit), **options)
+    expected = functools.reduce(operator.mul, [unit] * units, before)
+    assert after == pytest.approx(expected, rel=1e-9, abs=0)
 
 
 @of(FIXED)

@@ -271,3 +271,15 @@ def test_infinite_widths_have_no_bins():
     with pytest.raises(ValueError, match="`y_pred` must be finite"):
         conditional_coverage([0.5, 0.5], bounds)
     assert conditional_coverage([0.5, 0.5], bounds, groups=[0, 1])["coverage"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("unit", [2.0**-830, 2.0**830])
+@pytest.mark.parametrize("options", [{}, {"on": "variance", "strategy": "uniform"}, {"strategy": "uniform"}])
+def test_units_of_any_size(unit, options):
+    rng = np.random.default_rng(0)
+    std = rng.uniform(1, 3, size=200)
+    y = std * rng.normal(size=200)
+    plain = reliability_table(y, Normal(np.zeros(200), std), **options)
+    table = reliability_table(unit * y, Normal(np.zeros(200), unit * std), **options)
+    plain[["lower", "upper", "rmv", "rmse"]] *= unit
+    pd.testing.assert_frame_equal(table, plain, rtol=1e-12)

@@ -309,3 +309,14 @@ def test_all_models_of_a_report_are_evaluated_on_the_same_groups():
                 Y, models, metrics=["agce"], options={"agce": seed}, n_resamples=0, n_simulations=0
             )
             assert again["value"].tolist() == values
+
+
+@pytest.mark.parametrize("name", ["ence", "uce"])
+def test_an_infinite_squared_error_without_weight_leaves_the_others_as_they_are(name):
+    y, dist = Y.copy(), FAMILIES["normal"]
+    y[100] = 1e160
+    weight = np.ones((1, Y.size))
+    weight[0, 100] = 0.0
+    (values,) = values_of_weights([evaluate(name, {}, y, dist)], [weight])
+    (expected,) = values_of_weights([evaluate(name, {}, Y, dist)], [weight])
+    np.testing.assert_allclose(values, expected, rtol=1e-12)

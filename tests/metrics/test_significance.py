@@ -519,3 +519,21 @@ def test_errors_distinguish_what_is_no_metric():
         bootstrap_interval([1.0, 2.0], forecast, get_scorer("neg_crps"))
     with pytest.raises(ValueError, match=r"Did you mean 'ence'\?"):
         bootstrap_interval([1.0, 2.0], forecast, "expected_normalized_calibration_error")
+
+
+@pytest.mark.parametrize(
+    ("metric", "options"), [("crps", {}), ("sharpness", {"kind": "rms"}), ("nmpiw", {"norm": "std"})]
+)
+@pytest.mark.parametrize("unit", [2.0**-830, 2.0**830])
+def test_intervals_in_units_of_any_size(metric, options, unit):
+    rng = np.random.default_rng(0)
+    y, std = rng.normal(size=60), rng.uniform(1, 2, size=60)
+    plain, scaled = (
+        bootstrap_interval(
+            c * y, Normal(np.zeros(60), c * std), metric, options=options, n_resamples=50, random_state=0
+        )
+        for c in (1.0, unit)
+    )
+    factor = 1.0 if metric == "nmpiw" else unit
+    for name in ("low", "high", "value", "standard_error"):
+        assert getattr(scaled, name) == pytest.approx(factor * getattr(plain, name), rel=1e-9)

@@ -226,3 +226,14 @@ def test_true_intervals_are_nominal_in_the_worst_slab(n_features, seeds, toleran
 def test_one_width_is_not_nominal_in_the_worst_slab():
     X, y, _, one_width = cubic(5000, 1, seed=0)
     assert worst_slab_coverage(y, one_width, X, random_state=0) < 0.78
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e155, 1e250])
+def test_units_of_X_may_be_of_any_size(unit):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(600, 3)) * [1.0, 20.0, 0.3]
+    y, dist = rng.normal(size=600), (np.zeros(600), np.full(600, 0.7))
+    plain = worst_slab_coverage(y, dist, X, random_state=0, n_directions=200)
+    assert worst_slab_coverage(y, dist, unit * X, random_state=0, n_directions=200) == plain
+    one = X * [unit, 1.0, 1.0]
+    assert worst_slab_coverage(y, dist, one, random_state=0, n_directions=200) == plain

@@ -269,7 +269,9 @@ class TestRowOrder:
     def test_more_folds_than_rows_raise(self, data):
         X, y = data
         for cv in (4, KFold(4)):
-            with pytest.raises(ValueError, match=r"got 4 folds of 3 rows.*`effort`.*`cv=2`"):
+            with pytest.raises(
+                ValueError, match=r"row per fold, got 4 folds of 3 rows.*more rows, or.*`cv=2`"
+            ):
                 cross_fit(BayesianRidge(), X[:3], y[:3], cv=cv)
         assert len(cross_fit(LinearRegression(), X[:3], y[:3], cv=2, predict=point).estimators) == 2
 

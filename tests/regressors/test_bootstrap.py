@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.base import clone
 from sklearn.ensemble import (
     BaggingRegressor,
     ExtraTreesRegressor,
@@ -319,3 +320,28 @@ def test_without_noise_few_agreeing_out_of_bag_members_are_not_the_last_word(see
     assert dist.std().min() > 0
     constant = BootstrapRegressor(bagged, noise=None, random_state=seed).fit_transform(X, 0 * y)
     np.testing.assert_array_equal(constant.interval(), 0.0)  # exact, so that no other ensemble is fitted
+
+
+@pytest.mark.parametrize("noise", ["homoscedastic", "heteroscedastic", None])
+@pytest.mark.parametrize("unit", [2.0**-830, 2.0**500])
+def test_units_of_any_size(noise, unit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] + (1 + np.abs(X[:, 1])) * rng.normal(size=60)
+    model = BootstrapRegressor(LinearRegression(), 10, noise=noise, random_state=0)
+    plain, scaled = (
+        (clone(model).fit(X, c * y).predict_dist(X), clone(model).fit_transform(X, c * y))
+        for c in (1.0, unit)
+    )
+    for before, after in zip(plain, scaled, strict=True):
+        for number in ("mean", "std", "interval"):
+            expected = getattr(before, number)()
+            np.testing.assert_allclose(getattr(after, number)() / unit, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_out_of_bag_rows_without_weight_do_not_count():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 2)), rng.normal(size=12)
+    weight = np.r_[np.zeros(6), np.full(6, 20.0)]  # the others are hardly ever out of bag
+    model = BootstrapRegressor(LinearRegression(), 5, random_state=0).fit(X, y, sample_weight=weight)
+    assert 0 < model.noise_scale_ < np.inf

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import BaggingRegressor, ExtraTreesRegressor, RandomForestRegressor
 from sklearn.impute import SimpleImputer
@@ -434,3 +435,48 @@ def test_it_works_in_a_pipeline_and_a_search():
     assert pipeline.predict(X).shape == (150,)
     search = GridSearchCV(model, {"estimator__min_samples_leaf": [1, 5]}, cv=3).fit(X, y)
     assert search.best_estimator_.predict_interval(X).shape == (150, 2)
+
+
+@pytest.mark.parametrize("unit", [2.0**-830, 2.0**-30, 2.0**260, 2.0**830])
+@pytest.mark.parametrize(
+    "forest",
+    [
+        RandomForestRegressor(50, oob_score=True),
+        ExtraTreesRegressor(50, bootstrap=True, min_samples_leaf=3),
+        BaggingRegressor(n_estimators=50),
+        RandomForestRegressor(50, criterion="absolute_error", max_depth=3),
+    ],
+)
+def test_units_of_any_size(forest, unit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + np.abs(X[:, 1]) * rng.normal(size=60)
+    model = ForestDistributionRegressor(forest, random_state=0)
+    plain, scaled = (clone(model).fit(X, c * y) for c in (1.0, unit))
+    np.testing.assert_array_equal(scaled.predict(X), unit * plain.predict(X))
+    inner = [each.estimator_ for each in (plain, scaled)]
+    np.testing.assert_array_equal(inner[1].predict(X), unit * inner[0].predict(X))
+    if hasattr(inner[0], "oob_prediction_"):
+        np.testing.assert_array_equal(inner[1].oob_prediction_, unit * inner[0].oob_prediction_)
+    before, after = (each.predict_dist(X) for each in (plain, scaled))
+    for part in (lambda dist: dist, lambda dist: dist.epistemic(), lambda dist: dist.aleatoric()):
+        np.testing.assert_allclose(part(after).std() / unit, part(before).std(), rtol=1e-9)
+    np.testing.assert_array_equal(after.interval(), unit * before.interval())
+    oob = [clone(model).fit_transform(X, c * y).interval() for c in (1.0, unit)]
+    np.testing.assert_array_equal(oob[1], unit * oob[0])
+
+
+def test_a_parameter_in_units_of_y_keeps_its_meaning():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), 1e-5 * rng.normal(size=60)
+    model = ForestDistributionRegressor(RandomForestRegressor(50, min_impurity_decrease=1.0), random_state=0)
+    assert np.unique(model.fit(X, y).estimator_.estimators_[0].predict(X)).size == 1
+
+
+@pytest.mark.parametrize("constant", [0.0, 1e-250, -1e250])
+def test_a_constant_target_of_any_size(constant):
+    X = np.arange(40.0).reshape(-1, 1)
+    model = ForestDistributionRegressor(RandomForestRegressor(50), random_state=0).fit(
+        X, np.full(40, constant)
+    )
+    np.testing.assert_array_equal(model.predict_dist(X).interval(), constant)

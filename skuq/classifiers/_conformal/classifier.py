@@ -24,7 +24,7 @@ from skuq._validation import (
     check_option,
     check_random_state,
     check_sample_weight,
-    check_unmasked,
+    check_X,
     effective_rows,
 )
 from skuq._versioned import VersionedMixin
@@ -266,7 +266,7 @@ class ConformalClassifier(ClassifierMixin, VersionedMixin, BaseEstimator):
     def _read(self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]) -> LabelledRows:
         """Return what `fit` was given, checked and sorted by its recipient."""
         _check_wrapped(self.estimator)
-        check_unmasked(X, "X")
+        check_X(X)
         labels = check_labels(y, self)
         validate_data(self, X, skip_check_array=True)
         (X,) = indexable(X)

@@ -15,6 +15,7 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_integer,
+    check_mapping,
     check_option,
     check_probabilities,
     check_random_state,
@@ -31,16 +32,16 @@ from skuq.metrics._accumulator.arguments import (
     plans_of_tables,
 )
 from skuq.metrics._accumulator.block import Block
-from skuq.metrics._accumulator.histogram import LogHistogram, bin_width
+from skuq.metrics._accumulator.histogram import bin_width
 from skuq.metrics._accumulator.plans import Plan
 from skuq.metrics._accumulator.report import ReportEntry, report_of
-from skuq.metrics._accumulator.statistics import Statistic, same
+from skuq.metrics._accumulator.statistics import SquaresHistogram, Statistic, same
 from skuq.metrics._average_calibration import CalibrationCurve
-from skuq.metrics._inputs import is_bounds
+from skuq.metrics._inputs import has_no_rows, is_bounds
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._report.table import UncertaintyReport
 from skuq.metrics._report.wording import headline_words
-from skuq.metrics._spec import MetricFunction
+from skuq.metrics._spec import MetricFunction, warn_of_small_report
 from skuq.metrics._ucc.curve import UncertaintyCharacteristicsCurve
 
 MOST_SHOWN = 6
@@ -152,6 +153,7 @@ class MetricAccumulator:
         curves: Sequence[str] = CURVES,
         options: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
+        level_grid(levels, closed=True)  # raises where these are no levels
         # Copies, because what is accumulated later must belong to the same arguments.
         self._arguments: dict[str, Any] = {
             "levels": copy.deepcopy(levels),
@@ -159,7 +161,7 @@ class MetricAccumulator:
             "accuracy": check_accuracy(accuracy),
             "coverage": check_single_coverage(coverage),
             "curves": check_curves(curves),
-            "options": copy.deepcopy(options),
+            "options": None if options is None else copy.deepcopy(check_mapping(options, "options")),
         }
         self._version = __version__
         self._specs, self._options, self._plans = plans_of_metrics(metrics, self._arguments)
@@ -212,7 +214,7 @@ class MetricAccumulator:
         Parameters
         ----------
         y : array-like of shape (n,)
-            Observed targets.
+            Observed targets. A block without rows changes nothing.
         y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
             Forecast of every target. An array of lower and upper bounds where all metrics are those of
             intervals and there are no curves.
@@ -231,6 +233,8 @@ class MetricAccumulator:
         """
         only_intervals = all(spec.needs == "interval" for spec in self._specs.values())
         takes_bounds = only_intervals and not self._arguments["curves"]
+        if (takes_bounds or not is_bounds(y_pred)) and has_no_rows(y, y_pred, sample_weight):
+            return self
         block = Block.checked(y, y_pred, sample_weight, takes_bounds=takes_bounds)
         if is_bounds(block.forecast):
             for options in self._options.values():  # one array of bounds has one coverage
@@ -272,6 +276,9 @@ class MetricAccumulator:
         if not isinstance(other, MetricAccumulator):
             return NotImplemented
         return self.__copy__().merge(other)
+
+    def __radd__(self, other: object) -> Self:
+        return self.__copy__() if same(other, 0) else NotImplemented  # `sum` begins with 0
 
     def result(self) -> dict[str, float]:
         """Return the metrics of all rows so far.
@@ -352,8 +359,8 @@ class MetricAccumulator:
             within the relative accuracy.
         """
         p = np.atleast_1d(check_probabilities(levels, "levels"))
-        histogram: LogHistogram = self._state(self._table("reliability", "table"))[0]
-        return histogram.quantile(p, bin_width(self._arguments["accuracy"]))
+        squares: SquaresHistogram = self._state(self._table("reliability", "table"))[0]
+        return squares.histogram.quantile(p, bin_width(self._arguments["accuracy"]))
 
     def report(
         self,
@@ -379,12 +386,19 @@ class MetricAccumulator:
         report : UncertaintyReport
             As `uncertainty_report` returns it, with what calibrated forecasts score where there is a formula.
             Intervals of metrics that are no function of means per row are left out.
+
+        Warns
+        -----
+        SmallSampleWarning
+            Below 50 rows.
         """
+        n = check_repetitions(self._total, self._rows)
         inside = self._value(self._tables["inside"])
         below = self._value(self._tables["below"]) if "below" in self._tables else None
+        warn_of_small_report(n)
         return report_of(
             self._entries(),
-            check_repetitions(self._total, self._rows),
+            n,
             headline_words(inside, below, self._arguments["coverage"], self._total),
             confidence=check_single_coverage(confidence, "confidence"),
             n_resamples=check_integer(n_resamples, "n_resamples", 0),

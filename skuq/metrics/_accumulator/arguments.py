@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from skuq._validation import DEFAULT_COVERAGE, check_number, check_option
+from skuq._validation import DEFAULT_COVERAGE, check_mapping, check_number, check_option
 from skuq.metrics._accumulator.plans import (
     Plan,
     calibration_plan,
@@ -47,10 +47,11 @@ def check_accuracy(accuracy: float) -> float:
     return number
 
 
-def check_curves(curves: Sequence[str]) -> tuple[str, ...]:
+def check_curves(curves: Any) -> tuple[str, ...]:
     """Return the names of the curves in their order."""
-    if isinstance(curves, str):
-        raise TypeError(f"`curves` must be a sequence of names, got the string {curves!r}.")
+    if isinstance(curves, str) or not isinstance(curves, Iterable) or getattr(curves, "ndim", 1) == 0:
+        what = "the string " if isinstance(curves, str) else ""
+        raise TypeError(f"`curves` must be a sequence of names, got {what}{curves!r}.")
     for name in curves:
         check_option(name, "curves", CURVES)
     return tuple(name for name in CURVES if name in curves)
@@ -72,7 +73,8 @@ def plans_of_metrics(
 ) -> tuple[dict[str, MetricSpec], dict[str, dict[str, Any]], dict[str, Plan]]:
     """Return records, options and plans of the metrics, or of all ready-made ones that merge."""
     given = {
-        require_spec(name).abbreviation: dict(each) for name, each in dict(arguments["options"] or {}).items()
+        require_spec(name).abbreviation: check_mapping(each, "options")
+        for name, each in check_mapping(arguments["options"], "options").items()
     }
     ready = [
         spec

@@ -24,6 +24,7 @@ from skuq.metrics._accumulator.statistics import (
     Moments,
     RowSums,
     SquaresByStd,
+    SquaresHistogram,
     Statistic,
     Sums,
     TargetMoments,
@@ -106,10 +107,10 @@ def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
 
 
 def _is_mean(spec: MetricSpec, options: Mapping[str, Any]) -> bool:
-    """Return whether the metric is a function of means per row, as it shows on three rows."""
+    """Return whether the metric is a function of means per row in any units, as it shows on three rows."""
     if spec.rows is None:
         return False
-    return spec.rows(np.array([-1.0, 0.0, 1.0]), Normal(np.zeros(3), 1.0), **options) is not None
+    return spec.rows(np.array([-1e200, 0.0, 1e200]), Normal(np.zeros(3), 1e200), **options) is not None
 
 
 def _plan_of_means(spec: MetricSpec, options: Mapping[str, Any]) -> Plan:
@@ -126,23 +127,32 @@ def value_of_means(spec: MetricSpec, options: Mapping[str, Any], means: FloatArr
     return means if spec.combine is None else np.asarray(spec.combine(means, **options))
 
 
-def representatives(histogram: LogHistogram) -> tuple[FloatArray, Normal, FloatArray]:
+def representatives(squares: SquaresHistogram) -> tuple[FloatArray, Normal, FloatArray]:
     """Return one row for each bin of the standard deviation: targets, forecasts and weights.
 
     Their squared errors and variances are the means of the bin.
     """
-    variance, square = histogram.means
-    return np.sqrt(square), Normal(np.zeros_like(square), np.sqrt(variance)), histogram.weight
+    std, error = squares.roots
+    return error, Normal(np.zeros_like(error), std), squares.histogram.weight
 
 
 def _plan_of_squares(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Plan:
     """ENCE and UCE: functions of variances and squared errors of rows in bins of the former."""
 
-    def value(squares: LogHistogram) -> float:
+    def value(squares: SquaresHistogram) -> float:
         y, dist, weight = representatives(squares)
         return float(spec.compute(y, dist, sample_weight=weight, **options))
 
     return Plan((SquaresByStd(bin_width(accuracy)),), value, exact=False)
+
+
+def _plan_of_sharpness(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Plan:
+    """The root mean variance, the kind of sharpness that is no mean per row."""
+
+    def value(squares: SquaresHistogram) -> float:
+        return squares.root_mean_variance
+
+    return Plan((SquaresByStd(bin_width(accuracy)),), value, exact=True)
 
 
 def _plan_of_qce(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Plan:
@@ -155,8 +165,8 @@ def _plan_of_qce(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) 
 
         return Plan((RowSums(curve_rows(99, "interval"), {"levels": levels}),), of_counts, exact=True)
 
-    def value(squares: LogHistogram, covered: LogHistogram) -> float:
-        key, share = np.sqrt(squares.means[0]), covered.means
+    def value(squares: SquaresHistogram, covered: LogHistogram) -> float:
+        key, share = squares.roots[0], covered.means
         bins = Binning(key, options["n_bins"], options["strategy"]).bins(covered.weight)
         inside = bins.sums(lambda rows: tuple(column[rows] for column in share)).T
         return binned_coverage_error(inside, bins.totals(), levels)
@@ -266,6 +276,7 @@ def _plan_of_gain(spec: MetricSpec, options: Mapping[str, Any], accuracy: float)
 PLANS: dict[str, Callable[[MetricSpec, Mapping[str, Any], float], Plan]] = {
     "ence": _plan_of_squares,
     "uce": _plan_of_squares,
+    "sharpness": _plan_of_sharpness,
     "qce": _plan_of_qce,
     "miscal_area": _plan_of_area,
     "nmpiw": _plan_of_width,
@@ -279,16 +290,16 @@ def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
     """Return the plan of the reliability table."""
     width = bin_width(accuracy)
 
-    def value(squares: LogHistogram, inside: LogHistogram) -> pd.DataFrame:
-        _, dist, weight = representatives(squares)
-        bins = Binning(dist.std(), n_bins, "quantile").bins(weight)
-        total, columns = bins.totals(), (*squares.means, *inside.means)
+    def value(squares: SquaresHistogram, inside: LogHistogram) -> pd.DataFrame:
+        histogram = squares.histogram
+        bins = Binning(squares.roots[0], n_bins, "quantile").bins(histogram.weight)
+        total, columns = bins.totals(), (*histogram.means, *inside.means)
         means = bins.sums(lambda rows: tuple(column[rows] for column in columns)) / total
-        edges = squares.quantile(np.arange(total.size + 1) / total.size, width)
-        edges[0], edges[-1] = squares.low, squares.high
+        edges = histogram.quantile(np.arange(total.size + 1) / total.size, width)
+        edges[0], edges[-1] = histogram.low, histogram.high
+        rmv, rmse = (unit * np.sqrt(mean) for unit, mean in zip(squares.units, means[:2], strict=True))
         table = {"lower": edges[:-1], "upper": edges[1:], "n": total}
-        table |= {"rmv": np.sqrt(means[0]), "rmse": np.sqrt(means[1]), "coverage": means[2]}
-        return pd.DataFrame(table)
+        return pd.DataFrame(table | {"rmv": rmv, "rmse": rmse, "coverage": means[2]})
 
     return Plan((SquaresByStd(width), CoverageByStd(width, coverage)), value, exact=False)
 

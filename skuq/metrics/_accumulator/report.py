@@ -40,7 +40,7 @@ class ReportEntry:
         sums = self._sums
         if sums is None or sums.products is None or self.spec.combine is not None:
             return np.nan
-        return float(np.sqrt(_covariance(sums)[0, 0] / n))
+        return float(sums.units[0] * np.sqrt(_covariance(sums)[0, 0] / n))
 
     def interval(
         self, n: float, confidence: float, n_resamples: int, rng: np.random.RandomState
@@ -61,10 +61,11 @@ class ReportEntry:
 
 
 def _covariance(sums: Sums) -> FloatArray:
-    """Return the covariance of the columns, shape (c, c); NaN where a column is infinite."""
+    """Return the covariance of the columns in their units, shape (c, c); NaN where a column is infinite."""
     products: Any = sums.products
     with np.errstate(invalid="ignore", over="ignore"):
-        covariance = np.asarray(products / sums.total - np.outer(sums.means, sums.means))
+        means = sums.means / sums.units
+        covariance = np.asarray(products / sums.total - np.outer(means, means))
     # The difference of two nearly equal numbers may fall below 0 by rounding.
     np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
     return covariance
@@ -80,9 +81,8 @@ def _draws(sums: Sums, n: float, size: int, rng: np.random.RandomState) -> Float
         return np.empty((0, sums.means.size))
     # Not by Cholesky's factors: the covariance of columns that are proportional is singular.
     values, vectors = np.linalg.eigh(covariance)
-    return np.asarray(
-        sums.means + rng.normal(size=(size, values.size)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-    )
+    spread = rng.normal(size=(size, values.size)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    return np.asarray(sums.means + spread * sums.units)
 
 
 def report_of(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from skuq._typing import FloatArray
+from skuq._units import mean_of, standard_deviation, unit_of
 from skuq._validation import check_no_nan
 from skuq.distributions import Distribution
 from skuq.metrics._accumulator.block import Block
 from skuq.metrics._accumulator.histogram import LogHistogram, Slots
+from skuq.metrics._group_calibration import Squares
 from skuq.metrics._inputs import intervals_around
-from skuq.metrics._kernels import covered, weighted, weighted_mean, weighted_sum
+from skuq.metrics._kernels import covered, weighted, weighted_sum
 from skuq.metrics._levels import level_rows
 from skuq.metrics._resampling import group_sums, is_sparse
 
@@ -57,25 +60,35 @@ class Sums:
     sums : ndarray of shape (c,)
         Sums of the columns.
     products : ndarray of shape (c, c) or None
-        Sums of the products of two columns each; None of sparse columns.
+        Sums of the products of two columns each, divided by `units`; None of sparse columns.
+    units : ndarray of shape (c,)
+        Powers of two in which the products of the columns neither overflow nor vanish.
     """
 
     total: float
     sums: FloatArray
     products: FloatArray | None
+    units: FloatArray
 
     def __add__(self, other: Self) -> Self:
-        with np.errstate(invalid="ignore"):  # infinities of both signs are NaN, as in one sum
+        units = np.maximum(self.units, other.units)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs are NaN, as in one sum
             sums, products = self.sums + other.sums, None
             if self.products is not None and other.products is not None:
-                products = self.products + other.products
-        return type(self)(self.total + other.total, sums, products)
+                products = self.products * _outer_square(self.units / units)
+                products = products + other.products * _outer_square(other.units / units)
+        return type(self)(self.total + other.total, sums, products, units)
 
     @property
     def means(self) -> FloatArray:
         """Means of the columns, shape (c,)."""
         means: FloatArray = np.divide(self.sums, self.total)
         return means
+
+
+def _outer_square(values: FloatArray) -> FloatArray:
+    """Return the products of each two values."""
+    return np.asarray(np.outer(values, values))
 
 
 class RowSums(Statistic):
@@ -97,13 +110,15 @@ class RowSums(Statistic):
         weight = block.weight
         if is_sparse(values):
             sums = values.sum(axis=0) if weight is None else weight @ values
-            return Sums(block.total, np.asarray(sums, dtype=np.float64), None)
+            return Sums(block.total, np.asarray(sums, dtype=np.float64), None, np.ones(sums.size))
         columns = values if isinstance(values, tuple) else (values,)
         sums = np.array([weighted_sum(check_no_nan(column, "y_pred"), weight) for column in columns])
-        with np.errstate(all="ignore"):  # infinite values have no variance, and squares may overflow
+        units = np.array([unit_of(column) for column in columns])
+        with np.errstate(all="ignore"):  # infinite values have no variance
+            columns = tuple(column / unit for column, unit in zip(columns, units, strict=True))
             scaled = [weighted(column, weight) for column in columns]
             products = np.array([[left @ right for right in columns] for left in scaled])
-        return Sums(block.total, sums, products)
+        return Sums(block.total, sums, products, units)
 
 
 def below_median_rows(y: FloatArray, dist: Distribution) -> FloatArray:
@@ -114,11 +129,11 @@ def below_median_rows(y: FloatArray, dist: Distribution) -> FloatArray:
 
 @dataclass(frozen=True)
 class Moments:
-    """Weight, mean, sum of squared deviations, and range of the targets."""
+    """Weight, mean, root of the sum of squared deviations, and range of the targets."""
 
     total: float
     mean: float
-    square: float
+    norm: float
     low: float
     high: float
 
@@ -128,7 +143,7 @@ class Moments:
         return Moments(
             total,
             self.mean + gap * (other.total / total),
-            self.square + other.square + gap**2 * (self.total * other.total / total),
+            math.hypot(self.norm, other.norm, gap * math.sqrt(self.total * other.total / total)),
             min(self.low, other.low),
             max(self.high, other.high),
         )
@@ -136,19 +151,16 @@ class Moments:
     @property
     def std(self) -> float:
         """Standard deviation, with divisor n."""
-        return float(np.sqrt(self.square / self.total)) if self.high > self.low else 0.0
+        return self.norm / math.sqrt(self.total) if self.high > self.low else 0.0
 
 
 class TargetMoments(Statistic):
     """Moments and range of the targets."""
 
     def of(self, block: Block) -> Moments:
-        centred = block.y - block.y[0]
-        shift = weighted_mean(centred, block.weight)
-        centred -= shift
-        square = weighted_sum(np.square(centred), block.weight)
-        low, high = float(block.y.min()), float(block.y.max())
-        return Moments(block.total, float(block.y[0]) + shift, square, low, high)
+        mean = float(block.y[0]) + mean_of(block.y - block.y[0], block.weight)
+        norm = standard_deviation(block.y, block.weight) * math.sqrt(block.total)
+        return Moments(block.total, mean, norm, float(block.y.min()), float(block.y.max()))
 
 
 class AtomBlocks(Statistic):
@@ -156,6 +168,45 @@ class AtomBlocks(Statistic):
 
     def of(self, block: Block) -> int:
         return int(isinstance(block.forecast, Distribution) and not block.forecast.has_density)
+
+
+@dataclass(frozen=True, eq=False)
+class SquaresHistogram:
+    """Predicted variances and squared errors in bins, each in squares of a unit.
+
+    Parameters
+    ----------
+    histogram : LogHistogram
+        Weight, variances and squared errors in bins of the standard deviation.
+    units : tuple of float
+        Units of standard deviations and errors.
+    """
+
+    histogram: LogHistogram
+    units: tuple[float, float]
+
+    def __add__(self, other: Self) -> Self:
+        units = max(self.units[0], other.units[0]), max(self.units[1], other.units[1])
+        return type(self)(self._in(units) + other._in(units), units)
+
+    def _in(self, units: tuple[float, float]) -> LogHistogram:
+        """Return the histogram in larger units."""
+        factors = np.array([1.0, *np.square(np.array(self.units) / np.array(units))])[:, np.newaxis]
+        table = self.histogram.table
+        finite = np.isfinite(table)
+        return replace(self.histogram, table=np.multiply(table, factors, out=table.copy(), where=finite))
+
+    @property
+    def roots(self) -> tuple[FloatArray, FloatArray]:
+        """Root mean variance and root mean squared error of each occupied bin."""
+        variance, square = self.histogram.means
+        return self.units[0] * np.sqrt(variance), self.units[1] * np.sqrt(square)
+
+    @property
+    def root_mean_variance(self) -> float:
+        """Root of the mean variance of all rows."""
+        total, variance, _ = self.histogram.table.sum(axis=1)
+        return self.units[0] * math.sqrt(variance / total)
 
 
 class SquaresByStd(Statistic):
@@ -170,9 +221,12 @@ class SquaresByStd(Statistic):
     def __init__(self, width: float) -> None:
         self.width = width
 
-    def of(self, block: Block) -> LogHistogram:
-        columns = np.square(block.std), np.square(block.error)
-        return LogHistogram.of(block.slots("std", self.width), columns, block.weight)
+    def of(self, block: Block) -> SquaresHistogram:
+        squares = Squares.of(block.std, block.error)
+        slots = block.slots("std", self.width)
+        return SquaresHistogram(
+            LogHistogram.of(slots, squares.columns(slice(None)), block.weight), squares.units
+        )
 
 
 class CoverageByStd(Statistic):

@@ -13,7 +13,14 @@ import numpy as np
 import pandas as pd
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import DEFAULT_COVERAGE, check_integer, check_random_state, check_single_coverage
+from skuq._validation import (
+    DEFAULT_COVERAGE,
+    as_array,
+    check_integer,
+    check_mapping,
+    check_random_state,
+    check_single_coverage,
+)
 from skuq.distributions import Distribution
 from skuq.distributions._unreachable_levels import warn_of_unreachable_level
 from skuq.exceptions import SmallSampleWarning
@@ -32,7 +39,7 @@ from skuq.metrics._resampling import (
     seed_of,
 )
 from skuq.metrics._significance import interval_of_draws
-from skuq.metrics._spec import MetricSpec, all_specs
+from skuq.metrics._spec import MetricSpec, all_specs, warn_of_small_report
 
 MOST_SIMULATED = 1e8
 """Largest number of targets of one simulation: some arrays of that length are held at a time."""
@@ -142,6 +149,11 @@ def uncertainty_report(
         calibrated model would score), units, direction, optimum and reading. It prints and shows as a table,
         models side by side. NaN where a metric is not defined, with the reason as reading.
 
+    Warns
+    -----
+    SmallSampleWarning
+        Below 50 rows, once for all metrics and models.
+
     See Also
     --------
     paired_permutation_test : Whether the difference of two models may be chance.
@@ -207,6 +219,7 @@ def uncertainty_report(
             tables[name] = pd.DataFrame([_record(entry, rows.total, level, rng) for entry in entries])
             summarise = headline_of_classes if of_classes else headline
             summary[name] = summarise(rows, forecast, nominal)
+    warn_of_small_report(given.total)
     return assemble(tables, summary, given.total, level, single=not isinstance(y_pred, Mapping))
 
 
@@ -226,7 +239,7 @@ def _rows(
     y_true: ArrayLike, models: Mapping[str, Any], labels: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> Rows:
     """Return the rows, those of classes where there are labels, sets or columns of more than two classes."""
-    arrays = [np.asarray(forecast) for forecast in models.values() if is_bounds(forecast)]
+    arrays = [as_array(forecast, "y_pred") for forecast in models.values() if is_bounds(forecast)]
     tables = [each for each in arrays if each.ndim == 2]
     if labels is not None and not tables:
         raise ValueError(
@@ -258,7 +271,7 @@ def _are_two_classes(y_true: ArrayLike, table: np.ndarray) -> bool:
 def _settings(options: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:
     """Return the options by abbreviation, whichever name of the metric they were given under."""
     settings: dict[str, dict[str, Any]] = {}
-    for name, given in dict(options or {}).items():
+    for name, given in check_mapping(options, "options").items():
         spec = require_spec(name)
         if spec.abbreviation in settings:
             raise ValueError(f"`options` must hold a metric once, got {spec.abbreviation!r} under two names.")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
+from skuq._units import standard_deviation
 from skuq._validation import (
     as_float_array,
     check_bounds,
@@ -18,7 +19,6 @@ from skuq._validation import (
     check_target,
 )
 from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
-from skuq.metrics._kernels import weighted_mean
 
 ZERO_BANDS = ("keep", "min")
 
@@ -35,11 +35,7 @@ class Bands(NamedTuple):
     @property
     def target_std(self) -> float:
         """Standard deviation of the targets, with divisor n."""
-        centred = self.y - self.y[0]  # exactly 0 where the targets are all equal
-        centred -= weighted_mean(centred, self.weight)
-        if self.weight is None:
-            return float(np.sqrt(np.square(centred, out=centred).mean()))
-        return float(np.sqrt(weighted_mean(np.square(centred), self.weight)))
+        return standard_deviation(self.y, self.weight)
 
 
 def read_bands(

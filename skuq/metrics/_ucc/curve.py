@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
+from skuq._units import unit_of
 from skuq._validation import (
     as_float_array,
     check_finite,
@@ -266,7 +267,7 @@ class UncertaintyCharacteristicsCurve:
         Returns
         -------
         area : float
-            Lower is better, at best 0; infinite if some targets are out of reach.
+            Lower is better, at best 0; infinite if some targets are out of reach, and where it overflows.
         """
         _check_axes(x_axis, y_axis)
         check_option(rule, "rule", RULES)
@@ -284,8 +285,13 @@ class UncertaintyCharacteristicsCurve:
             # UQ360 has no corner at 0: its first is the smallest critical value, which lowers the miss rate.
             critical = np.diff(self.miss_rate, prepend=1.0) < 0
             columns = columns[0][critical], columns[1][critical]
-        value = area(*columns, step=y_axis == "miss_rate", rule=rule, x_range=ranges[0], y_range=ranges[1])
-        return value / (limits[1] - limits[0]) if per_range and limits else value
+        y_unit = unit_of(columns[1])  # the product of two axes in units of y may leave the range of a float
+        if ranges[1]:
+            ranges = None, (ranges[1][0] / y_unit, ranges[1][1] / y_unit)
+        part = {"x_range": ranges[0], "y_range": ranges[1]}
+        value = area(columns[0], columns[1] / y_unit, step=y_axis == "miss_rate", rule=rule, **part)
+        length = limits[1] - limits[0] if per_range and limits else 1.0
+        return value / length * y_unit
 
     def _corner(self, position: int) -> OperatingPoint:
         columns = (self.parameter, self.bandwidth, self.miss_rate, self.excess, self.deficit)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._units import standard_deviation
 from skuq.model_selection._auto.evaluation import Evaluator
 from skuq.model_selection._auto.space import Candidate
 from skuq.model_selection._auto.trial import Summary, Trial
@@ -161,7 +162,7 @@ class Search:
 
     def penalty(self, summary: Summary) -> float:
         """Return what makes the CRPS a single number in the order of `rank`."""
-        return PENALTY * (float(np.std(self.evaluator.data.y)) or 1.0) * self.violation(summary)
+        return PENALTY * (standard_deviation(self.evaluator.data.y) or 1.0) * self.violation(summary)
 
     def leaders(self) -> list[Trial]:
         """Return the best of the base models in their order, as many as a pool may have."""

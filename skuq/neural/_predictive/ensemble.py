@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skuq._typing import BoolArray, FloatArray
+from skuq._units import power_of_two
 from skuq.distributions import Distribution, Empirical, NormalMixture
 from skuq.neural._modules.device import read_device
 from skuq.neural._modules.evaluate import member_moments
@@ -87,8 +88,7 @@ class EnsemblePosterior(Posterior):
 
         Squares of values in this unit neither overflow nor vanish, and division by it rounds nothing.
         """
-        y_scale = self.scaler.y_scale
-        return float(np.ldexp(0.5, np.frexp(y_scale)[1])) if y_scale > 0 else 1.0
+        return power_of_two(self.scaler.y_scale)
 
     def moments_of(self, members: NetworkPredictions) -> Moments:
         """Return the moments of rows over the members that count for them, in the units of y."""

@@ -12,8 +12,14 @@ from sklearn.utils.validation import validate_data
 
 from skuq._sklearn_compat import ForestRegressor
 from skuq._typing import FloatArray, IntArray
+from skuq.prediction._wrapped import fit_wrapped
 
-__all__ = ["Trees", "bootstraps_trees", "check_forest"]
+__all__ = ["Trees", "bootstraps_trees", "check_forest", "fit_forest"]
+
+_LEAST_UNIT, _MOST_UNIT = 2.0**-10, 2.0**256
+"""Size of targets between which trees find their splits, and sums of squares do not overflow."""
+
+_IN_UNITS_OF_Y = ("min_impurity_decrease", "ccp_alpha")
 
 
 def bootstraps_trees(estimator: Any) -> bool:
@@ -41,6 +47,29 @@ def check_forest(estimator: Any) -> None:
     )
 
 
+def fit_forest(forest: Any, X: Any, y: FloatArray, unit: float, fit_params: dict[str, Any]) -> Any:
+    """Return the forest fitted to y, by way of y / unit where the squares of y are too small or too large.
+
+    scikit-learn does not split a node with a variance below 2e-16, whatever the units of y. The trees
+    predict in the units of y.
+    """
+    if _LEAST_UNIT <= unit <= _MOST_UNIT or _has_units(forest):
+        return fit_wrapped(forest, X, y, **fit_params)
+    fitted = fit_wrapped(forest, X, y / unit, **fit_params)
+    for member in fitted.estimators_:
+        member.tree_.value[...] *= unit
+    if hasattr(fitted, "oob_prediction_"):
+        fitted.oob_prediction_ *= unit
+    return fitted
+
+
+def _has_units(forest: Any) -> bool:
+    """Return whether a parameter of the forest is in the units of y, or may be."""
+    params = forest.get_params()
+    absolute = [value for name, value in params.items() if name.split("__")[-1] in _IN_UNITS_OF_Y]
+    return any(absolute) or callable(params["oob_score"])
+
+
 @dataclass(frozen=True, eq=False)
 class Trees:
     """The trees of a fitted forest, with the nodes of all trees numbered in one sequence.
@@ -52,7 +81,7 @@ class Trees:
     first : ndarray of shape (B,)
         Number of the first node of each tree.
     values : ndarray of shape (n_nodes,)
-        Prediction of each node.
+        Prediction of each node, divided by a unit.
     """
 
     forest: Any
@@ -60,11 +89,11 @@ class Trees:
     values: FloatArray
 
     @classmethod
-    def of(cls, forest: Any) -> Trees:
-        """Return the trees of a fitted forest."""
+    def of(cls, forest: Any, unit: float = 1.0) -> Trees:
+        """Return the trees of a fitted forest, with predictions in a unit of y."""
         counts = [member.tree_.node_count for member in forest.estimators_]
         values = np.concatenate([member.tree_.value[:, 0, 0] for member in forest.estimators_])
-        return cls(forest, np.cumsum([0, *counts[:-1]]), values)
+        return cls(forest, np.cumsum([0, *counts[:-1]]), values / unit)
 
     def __len__(self) -> int:
         return len(self.first)

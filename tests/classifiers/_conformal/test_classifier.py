@@ -619,3 +619,32 @@ def test_prediction_needs_a_fit_and_the_columns_of_the_training_rows():
         fitted().predict_set(np.ones((2, 3)))
     with pytest.raises(ValueError, match="`coverage` must lie strictly between 0 and 1"):
         fitted().predict_set(X, 90)
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+@pytest.mark.parametrize(
+    "missing", [lambda y: y, lambda y: y.tolist(), lambda y: pd.Series(y, dtype="string"), pd.Categorical]
+)
+def test_missing_texts_among_labels_raise(cv, missing):
+    rng = np.random.default_rng(0)
+    y = rng.choice(["a", "b"], size=40).astype(object)
+    for value in (None, np.nan, pd.NA):
+        y[3] = value
+        with pytest.raises(ValueError, match="`y` must not have missing values, got 1, the first at row 3"):
+            ConformalClassifier(GaussianNB(), cv=cv).fit(rng.normal(size=(40, 2)), missing(y))
+    y[3] = 1
+    with pytest.raises(TypeError, match="`y` must hold labels of one kind"):
+        ConformalClassifier(GaussianNB(), cv=cv).fit(rng.normal(size=(40, 2)), y)
+
+
+def test_labels_may_be_texts_of_numpy_and_pandas():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), rng.choice(["a", "b"], size=60)
+    expected = ConformalClassifier(GaussianNB(), random_state=0).fit(X, y).predict_set(X)
+    for dtype in (np.dtypes.StringDType(), object):
+        sets = ConformalClassifier(GaussianNB(), random_state=0).fit(X, y.astype(dtype)).predict_set(X)
+        np.testing.assert_array_equal(sets, expected)
+    sets = (
+        ConformalClassifier(GaussianNB(), random_state=0).fit(X, pd.Series(y, dtype="string")).predict_set(X)
+    )
+    np.testing.assert_array_equal(sets, expected)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
+from scipy import sparse, stats
 
 from skuq import _versioned
 from skuq.distributions import Empirical, Normal, Quantiles, StudentT, concat
@@ -20,6 +20,7 @@ from skuq.metrics import (
     crps_loss,
     regression_calibration_curve,
     reliability_table,
+    sharpness,
     uncertainty_characteristics_curve,
 )
 from skuq.metrics._accumulator import accumulator as module
@@ -564,3 +565,104 @@ def test_sparse_rows_are_the_level_counts():
     rows = all_specs()["mace"].rows(np.zeros(2), Normal([0.0, 0.0], 1.0))
     assert sparse.issparse(rows)
     assert all_specs()["mace"].rows is all_specs()["rmsce"].rows
+
+
+def test_blocks_without_rows_change_nothing(forecast):
+    y, dist = forecast
+    none = np.empty(0)
+    acc = MetricAccumulator("crps", "ence").update(y, dist)
+    before = acc.result()
+    for loc, scale in ((none, none), ([], []), ([], 1.0), (pd.Series(dtype=float), none)):
+        for weight in (None, [], none):
+            assert acc.update([], (loc, scale), weight) is acc
+    acc.update(none, stats.norm(none, 1.0)).update(none, stats.norm(loc=[], scale=none))
+    assert (acc.result(), acc.n_rows, acc.total_weight) == (before, y.size, y.size)
+    bounds = MetricAccumulator("picp", curves=[]).update([], np.empty((0, 2))).update(y, dist)
+    assert bounds.update([], []).update([], pd.DataFrame({"low": [], "high": []})).n_rows == y.size
+    fresh = MetricAccumulator().update([], (none, none))
+    assert fresh.n_rows == 0
+    assert fresh.merge(MetricAccumulator()).update(y, dist).n_rows == y.size
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([], np.empty((0, 2))), TypeError, "`y_pred` must be a Distribution"),
+        (([], ([1.0], [1.0])), ValueError, "`y_true` must have at least one row"),
+        (([1.0], ([], [])), ValueError, "must have at least one row"),
+        (([], ([], []), [1.0]), ValueError, "at least one row"),
+        (([1.0], ([1.0], [1.0]), []), ValueError, "`sample_weight` must have 1 rows"),
+        (([], (1.0, 1.0)), ValueError, "`y_true` must have at least one row"),
+        (([], None), TypeError, "`y_pred` must be a Distribution"),
+        ((None, ([], [])), ValueError, "at least one row"),
+        (([], Empirical([[1.0, 2.0]])), ValueError, "`y_true` must have at least one row"),
+    ],
+)
+def test_blocks_that_are_only_partly_empty_raise(arguments, error, message):
+    with pytest.raises(error, match=message):
+        MetricAccumulator().update(*arguments)
+
+
+def test_accumulators_sum_up(forecast):
+    y, dist = forecast
+    parts = [
+        MetricAccumulator("crps", "ence").update(y[rows], dist[rows]) for rows in (slice(40), slice(40, None))
+    ]
+    assert sum(parts).result() == (parts[0] + parts[1]).result()
+    assert [part.n_rows for part in parts] == [40, y.size - 40]
+    assert sum(parts[:1]) is not parts[0]
+    for other in (1, 0.5, None):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            other + parts[0]
+
+
+@pytest.mark.parametrize("unit", [2.0**-830, 2.0**-520, 2.0**520, 2.0**830])
+def test_units_of_any_size(forecast, unit):
+    y, dist = forecast
+    options = {"nmpiw": {"norm": "std"}, "sharpness": {"kind": "rms"}}
+    names = ("crps", "mpiw", "nmpiw", "sharpness", "ence", "uce")
+
+    def of(unit):
+        acc = MetricAccumulator(*names, options=options)
+        scaled = Normal(unit * dist.loc, unit * dist.scale)
+        return in_chunks(acc, unit * y, scaled, [30, 31, 100])
+
+    plain, scaled = of(1.0), of(unit)
+    for name, factor in {"crps": unit, "mpiw": unit, "nmpiw": 1.0, "sharpness": unit}.items():
+        assert scaled.result()[name] == pytest.approx(factor * plain.result()[name], rel=1e-12)
+    for name in ("crps", "mpiw", "sharpness"):
+        expected = unit * plain.standard_errors()[name]
+        assert scaled.standard_errors()[name] == pytest.approx(expected, rel=1e-9, nan_ok=True)
+    assert scaled.result()["ence"] == pytest.approx(plain.result()["ence"], rel=0.05)
+    uce = plain.result()["uce"] * unit * unit
+    assert scaled.result()["uce"] == pytest.approx(uce, rel=0.05)
+    for column in ("rmv", "rmse"):
+        table = unit * plain.reliability_table()[column]
+        np.testing.assert_allclose(scaled.reliability_table()[column], table, rtol=0.02)
+    target_std = plain.characteristics_curve().target_std
+    assert scaled.characteristics_curve().target_std == pytest.approx(unit * target_std, rel=1e-12)
+
+
+def test_blocks_in_units_far_apart(forecast):
+    y, dist = forecast
+    narrow = Normal(1e-170 * dist.loc, 1e-170 * dist.scale)
+    small = MetricAccumulator("crps", "sharpness", "ence", options={"sharpness": {"kind": "rms"}})
+    large = copy.copy(small)
+    small.update(1e-170 * y, narrow)
+    large.update(1e160 * y, Normal(1e160 * dist.loc, 1e160 * dist.scale))
+    for both in (small + large, large + small):
+        assert both.result()["crps"] == pytest.approx(large.result()["crps"] / 2, rel=1e-12)
+        assert both.result()["sharpness"] == pytest.approx(
+            large.result()["sharpness"] / np.sqrt(2), rel=1e-12
+        )
+        assert 0 < both.standard_errors()["crps"] < np.inf
+
+
+def test_the_root_mean_variance_is_exact(forecast):
+    y, dist = forecast
+    weight = np.random.default_rng(4).integers(1, 4, size=y.size)
+    acc = MetricAccumulator("sharpness", options={"sharpness": {"kind": "rms"}})
+    in_chunks(acc, y, dist, [50], weight)
+    assert acc.exact == {"sharpness": True}
+    expected = sharpness(y, dist, sample_weight=weight, kind="rms")
+    assert acc.result()["sharpness"] == pytest.approx(expected, rel=1e-12)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from skuq.distributions import Normal
+from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import MetricAccumulator, bootstrap_interval, uncertainty_report
 
 
@@ -48,7 +49,7 @@ def test_intervals_that_need_the_rows_are_left_out(data):
     assert report[["low", "high"]].isna().all(axis=None)
 
 
-def test_an_infinite_value_has_no_interval():
+def test_an_infinite_value_has_no_interval(few_rows):
     acc = MetricAccumulator("auucc", "nll").update([0.0, 1.0], ([0.0, 0.0], [1.0, 1.0]))
     broken = MetricAccumulator("auucc").update([0.0, 1.0], ([0.0, 0.0], [1.0, 0.0])).report(random_state=0)
     assert broken.loc["auucc", "value"] == np.inf
@@ -66,3 +67,12 @@ def test_weights_that_are_no_counts_raise(data):
     acc = MetricAccumulator("crps").update(y, dist, np.full(y.size, 0.1))
     with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
         acc.report()
+
+
+def test_few_rows_are_reported_with_one_warning():
+    y, dist = np.arange(50.0), Normal(np.zeros(50), np.ones(50))
+    few = MetricAccumulator().update(y[:5], dist[:5])
+    with pytest.warns(SmallSampleWarning, match="is of 5 rows. Below 50") as caught:
+        few.report(n_resamples=10)
+    assert len(caught) == 1
+    few.update(y[5:], dist[5:]).report(n_resamples=10)

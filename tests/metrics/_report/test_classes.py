@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import uncertainty_report
 from skuq.metrics._class_inputs import draw_codes
 from tests.metrics.options import class_specs
@@ -92,7 +93,7 @@ def test_weights_are_repetitions_and_unknown_labels_misses(forecast):
     assert strange.loc["set_coverage", "value"] == 0
 
 
-def test_two_classes_need_their_labels():
+def test_two_classes_need_their_labels(few_rows):
     proba = np.array([[0.2, 0.8], [0.1, 0.9], [0.6, 0.4]])
     report = report_of([0, 1, 1], proba, labels=[0, 1], **QUICK)
     assert list(report.index) == NAMES
@@ -102,7 +103,7 @@ def test_two_classes_need_their_labels():
                 report_of(y, table, **QUICK)
 
 
-def test_two_columns_without_labels_are_bounds():
+def test_two_columns_without_labels_are_bounds(few_rows):
     for y, row in (([0, 1, 1], [-1, 0.5]), ([0.2, 0.4], [0.05, 0.95]), ([0.2, 0.4, 0.6], [0.05, 0.95])):
         assert "picp" in report_of(y, np.tile(row, (len(y), 1)), **QUICK).index
 
@@ -128,3 +129,10 @@ def test_models_have_as_many_classes(forecast):
     y, proba = forecast
     with pytest.raises(ValueError, match=r"`y_pred` must have shape \(800, 4\), rows and classes"):
         report_of(y, {"a": proba, "b": np.full((800, 5), 0.2)}, **QUICK)
+
+
+def test_few_rows_are_reported_with_one_warning():
+    proba = np.full((5, 3), 1 / 3)
+    with pytest.warns(SmallSampleWarning, match="is of 5 rows. Below 50") as caught:
+        uncertainty_report([0, 1, 2, 0, 1], proba, n_resamples=5, n_simulations=5)
+    assert len(caught) == 1

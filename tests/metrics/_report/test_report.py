@@ -163,7 +163,7 @@ def test_an_undefined_value_comes_with_the_reason(truth):
     assert report.drop(index="nll")["value"].notna().all()
 
 
-def test_infinite_values_are_named():
+def test_infinite_values_are_named(few_rows):
     y, dist = np.ones(30), Normal(np.zeros(30), np.r_[0.0, np.ones(29)])
     report = report_of(y, dist, metrics=["auucc", "auucc_gain"], n_resamples=10, n_simulations=10)
     assert report.loc["auucc", "value"] == np.inf
@@ -353,13 +353,19 @@ def test_seeds(truth):
     assert not first["calibrated"].equals(other["calibrated"])
 
 
-def test_few_rows_are_reported_without_a_warning():
-    for n in (1, 2, 5):
-        report = report_of(
-            np.arange(float(n)), Normal(np.zeros(n), np.ones(n)), n_resamples=5, n_simulations=5
-        )
+def test_few_rows_are_reported_with_one_warning():
+    for n in (1, 2, 5, 49):
+        y, dist = np.arange(float(n)), Normal(np.zeros(n), np.ones(n))
+        with pytest.warns(SmallSampleWarning, match=f"is of {n} rows. Below 50") as caught:
+            report = report_of(y, {"a": dist, "b": dist}, n_resamples=5, n_simulations=5)
+        assert len(caught) == 1
         assert report["value"].notna().all()
         assert isinstance(str(report), str)
+    y, dist = np.arange(50.0), Normal(np.zeros(50), np.ones(50))
+    report_of(y, dist, **QUICK)
+    report_of(y[:5], dist[:5], sample_weight=np.full(5, 10.0), **QUICK)
+    with pytest.warns(SmallSampleWarning, match="is of 20 rows"):
+        report_of(y[:5], dist[:5], sample_weight=np.full(5, 4.0), **QUICK)
 
 
 def test_metrics_that_need_options_get_them(truth):
@@ -485,7 +491,7 @@ def test_options_of_a_metric_are_given_once():
         report_of([1.0], ([0.0], [1.0]), options=options, **QUICK)
 
 
-def test_a_metric_named_twice_is_reported_once():
+def test_a_metric_named_twice_is_reported_once(few_rows):
     forecast = [0.0, 0.0], [1.0, 1.0]
     report = report_of([1.0, 2.0], {"a": forecast, "b": forecast}, metrics=["picp", "picp"], **QUICK)
     assert list(report.index) == [("picp", "a"), ("picp", "b")]

@@ -1,0 +1,71 @@
+"""Powers of two as units, in which squares neither overflow nor vanish; division by them rounds nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skuq._typing import FloatArray
+
+__all__ = [
+    "mean_of",
+    "power_of_two",
+    "root_mean_square",
+    "square_in",
+    "square_unit",
+    "standard_deviation",
+    "unit_of",
+]
+
+
+_LEAST_PLAIN, _MOST_PLAIN = 2.0**-256, 2.0**256
+"""Sizes whose squares are floats, also those of values 77 decimals away."""
+
+
+def power_of_two(size: float) -> float:
+    """Return the largest power of two that is not above a size; 1 for sizes of 0 and infinity."""
+    return float(np.ldexp(0.5, np.frexp(size)[1])) if 0 < size < np.inf else 1.0
+
+
+def unit_of(values: FloatArray) -> float:
+    """Return the power of two next to the largest absolute value, infinite values left out."""
+    size = max(abs(float(values.max(initial=0.0))), abs(float(values.min(initial=0.0))))
+    if size == np.inf:
+        size = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+    return power_of_two(size)
+
+
+def square_unit(values: FloatArray) -> float:
+    """Return a unit in which most squares are floats; 1 where they are anyway.
+
+    The median decides, so that one value far from the others does not make their squares vanish.
+    """
+    size = np.abs(values)
+    if size.min(initial=1.0) >= _LEAST_PLAIN and size.max(initial=1.0) <= _MOST_PLAIN:
+        return 1.0
+    size = size[(size > 0) & np.isfinite(size)]
+    median = float(np.partition(size, size.size // 2)[size.size // 2]) if size.size else 1.0
+    return 1.0 if _LEAST_PLAIN <= median <= _MOST_PLAIN else power_of_two(median)
+
+
+def square_in(unit: float, square: float) -> float:
+    """Return a number in squares of ``unit`` as a plain number; infinite where it overflows."""
+    return float(square) * unit * unit
+
+
+def mean_of(values: FloatArray, weight: FloatArray | None) -> float:
+    """Return the weighted mean of finite values."""
+    return float(values.mean()) if weight is None else float(weight @ values) / float(weight.sum())
+
+
+def standard_deviation(values: FloatArray, weight: FloatArray | None = None) -> float:
+    """Return the standard deviation of finite values with divisor n, exactly 0 for equal values."""
+    unit = unit_of(values)
+    scaled = values / unit
+    gap = scaled - scaled[0 if weight is None else np.argmax(weight)]
+    return unit * root_mean_square(gap - mean_of(gap, weight), weight)
+
+
+def root_mean_square(values: FloatArray, weight: FloatArray | None = None) -> float:
+    """Return the root of the weighted mean of the squares of finite values."""
+    unit = unit_of(values)
+    return unit * float(np.sqrt(mean_of(np.square(values / unit), weight)))
