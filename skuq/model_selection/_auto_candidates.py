@@ -48,8 +48,10 @@ def default_estimators(
     --------
     skuq.regressors.MixtureRegressor : The pool of all of them.
 
-    Notes ----- None accepts strings; `AutoUncertaintyRegressor` encodes them. The networks do not accept
-    missing values either, the others do: a pool of all fails once the networks are fitted, and
+    Notes
+    -----
+    None accepts strings, which `AutoUncertaintyRegressor` encodes. The networks do not accept missing values
+    either, the others do: a pool of all fails once the networks are fitted, and
     ``MixtureRegressor(estimators).set_params(deep_ensemble="drop")`` leaves them out.
 
     "boosting" does not separate epistemic from aleatoric uncertainty, "forest" and "deep_ensemble" with their
