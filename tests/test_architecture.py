@@ -82,10 +82,12 @@ INTERFACES = {
         "_point": {"regressors", "simulation", "model_selection"},
         "_predict_set": {"metrics", "classifiers", "displays"},
         "_random": {"regressors", "classifiers", "neural", "simulation", "model_selection"},
+        "_refit_check": {"regressors"},
         "_resolve": {"regressors"},
         "_row_sets": {"regressors", "classifiers", "neural"},
         "_rules.no_distribution": {"regressors", "simulation"},
         "_rules.quantile_estimators": {"regressors"},
+        "_target_units": {"regressors"},
         "_wrapped": {"regressors", "classifiers", "model_selection", "simulation"},
     },
     "metrics": {
