@@ -29,7 +29,7 @@ from skuq.regressors import (
 )
 
 N_TRAIN, N_FEATURES, ROWS = 2000, 8, (1, 1000)
-SECONDS_PER_CASE, CALLS = 3.0, 200
+CALLS = 200
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,12 @@ def seconds(function: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def measure(model: Callable[[], object], base: Callable[[], object]) -> tuple[float, float]:
+def measure(
+    model: Callable[[], object], base: Callable[[], object], seconds_per_case: float = 3.0
+) -> tuple[float, float]:
     """Return the median times of both, taken in turns."""
     once = seconds(model) + seconds(base)
-    n_calls = int(np.clip(SECONDS_PER_CASE / once, 3, CALLS))
+    n_calls = int(np.clip(seconds_per_case / once, 3, CALLS))
     times = [(seconds(model), seconds(base)) for _ in range(n_calls)]
     own, other = zip(*times, strict=True)
     return statistics.median(own), statistics.median(other)

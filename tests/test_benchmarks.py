@@ -88,6 +88,19 @@ def test_every_line_at_a_million_rows_runs_on_few(million, number):
         line.make(600)()
 
 
+def test_one_row_is_timed_against_the_base():
+    one_row = next(loaded("one_row"))
+    X, y = one_row.table(80, 0)
+    cases = list(one_row.cases())
+    assert len({case.what for case in cases}) == len(cases)
+    case = cases[0]
+    model, base = case.model.fit(X, y), case.base.fit(X, y)
+    for prepare in one_row.calls(model).values():
+        own, other = one_row.measure(prepare(X[:1]), lambda: base.predict(X[:1]), seconds_per_case=0.0)
+        assert min(own, other) > 0
+    assert one_row.moment_seconds(model, X[:1]) > 0
+
+
 def test_every_method_forecasts_a_small_set(real_data, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(180, 2))
