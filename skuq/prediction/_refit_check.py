@@ -36,6 +36,13 @@ ones, whose first models have few rows. Boosting that stopped after 10 instead o
 """
 
 
+_MIN_ROWS = 20
+"""Number of rows below which two models cannot be told apart."""
+
+_MIN_SHARE_OF_ERRORS = 0.1
+"""Distance of the model of all rows, in units of the residuals, that matters to coverage."""
+
+
 class Mismatch(NamedTuple):
     """Root mean squared differences of predictions for the same training rows, in the units of y."""
 
@@ -46,7 +53,7 @@ class Mismatch(NamedTuple):
 
 
 def find_mismatch(
-    refit: Any, folds: CrossFit, X: Any, predict: Callable[[Any, Any], FloatArray]
+    refit: Any, folds: CrossFit, X: Any, y: FloatArray, predict: Callable[[Any, Any], FloatArray]
 ) -> Mismatch | None:
     """Return the two distances if the model of all rows is too far from the folds' models, else None.
 
@@ -58,6 +65,8 @@ def find_mismatch(
         The models of the folds. Each is compared on rows that it is trained on, as the refit is.
     X : array-like, DataFrame or sparse matrix of n rows
         Training features.
+    y : ndarray of shape (n,)
+        Targets; distances that are small compared with the residuals do not matter.
     predict : callable
         ``predict(estimator, X)`` returns an array of shape (n,), or (n, q) for q quantities per row.
     """
@@ -69,11 +78,13 @@ def find_mismatch(
     models = folds.estimators[:_MAX_MODELS]
     trained = np.array([row_mask(train, n)[rows] for train in folds.train_rows[:_MAX_MODELS]])
     kept = np.count_nonzero(trained, axis=0) >= 2
-    if not kept.any():
+    if np.count_nonzero(kept) < _MIN_ROWS:
         return None
     by_refit, *by_folds = (predict(model, X).reshape(len(rows), -1)[kept] for model in (refit, *models))
-    found = _distances(by_refit, np.array(by_folds), trained[:, kept, np.newaxis])
-    return found if found.refit > _MAX_RATIO * found.folds else None
+    trained = trained[:, kept, np.newaxis]
+    found, residual = _distances(by_refit, np.array(by_folds), trained, y[rows][kept, np.newaxis])
+    far = found.refit > max(_MAX_RATIO * found.folds, _MIN_SHARE_OF_ERRORS * residual)
+    return found if far else None
 
 
 def predict_quartiles(estimator: Any, X: Any) -> FloatArray:
@@ -81,18 +92,23 @@ def predict_quartiles(estimator: Any, X: Any) -> FloatArray:
     return predict_dist(estimator, X).quantile([0.25, 0.5, 0.75])
 
 
-def _distances(refit: FloatArray, folds: FloatArray, trained: BoolArray) -> Mismatch:
-    """Return both distances from predictions of shape (m, q) and (k, m, q)."""
+def _distances(
+    refit: FloatArray, folds: FloatArray, trained: BoolArray, y: FloatArray
+) -> tuple[Mismatch, float]:
+    """Return both distances from predictions of shape (m, q) and (k, m, q), and the size of residuals."""
     count = trained.sum(axis=0)
-    unit = np.abs(np.where(trained, folds - refit, 0.0)).max()
+    difference, residual = np.where(trained, folds - refit, 0.0), np.where(trained, folds - y, 0.0)
+    unit = max(np.abs(difference).max(), np.abs(residual).max())
     if unit == 0:
-        return Mismatch(0.0, 0.0)
-    difference = np.where(trained, (folds - refit) / unit, 0.0)
-    mean = difference.sum(axis=0) / count
+        return Mismatch(0.0, 0.0), 0.0
+    difference, residual = difference / unit, residual / unit
     to_refit = (difference**2).sum(axis=0) / count
     # the mean squared difference of two members is twice their sample variance
-    among = 2 * (np.where(trained, difference - mean, 0.0) ** 2).sum(axis=0) / (count - 1)
-    return Mismatch(float(unit * np.sqrt(to_refit.mean())), float(unit * np.sqrt(among.mean())))
+    spread = np.where(trained, difference - difference.sum(axis=0) / count, 0.0)
+    among = 2 * (spread**2).sum(axis=0) / (count - 1)
+    size = (residual**2).sum(axis=0) / count
+    to_refit, among, size = (float(unit * np.sqrt(square.mean())) for square in (to_refit, among, size))
+    return Mismatch(to_refit, among), size
 
 
 def warn_of_mismatch(mismatch: Mismatch | None, consequence: str) -> None:

@@ -83,7 +83,7 @@ class BaseUncertaintyRegressor(
         dist: Distribution = folds.in_row_order(len(data))
         self._fit(data, progress)
         warn_of_mismatch(
-            find_mismatch(self, folds, data.X, predict_quartiles),
+            find_mismatch(self, folds, data.X, data.y, predict_quartiles),
             "`fit_transform` returns distributions of the latter, and the former predicts",
         )
         return dist

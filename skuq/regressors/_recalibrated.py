@@ -162,7 +162,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         self.recalibrators_ = [self._calibrate(dist, data, rows)]
         with progress.task("model", estimator):
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
-        mismatch = find_mismatch(self.estimators_[0], folds, data.X, predict_quartiles)
+        mismatch = find_mismatch(self.estimators_[0], folds, data.X, data.y, predict_quartiles)
         if not folds.is_partition(len(data)):  # models of early rows alone are no better
             warn_of_mismatch(mismatch, "the former predicts")
             return True

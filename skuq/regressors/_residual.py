@@ -95,7 +95,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
           than these differ from each other, as after early stopping, the mean of the folds' models takes
           its place with a FoldMismatchWarning; in time order there is the warning alone.
         - "auto": the one with the smaller mean absolute error, as estimated from models without two folds,
-          if ``cv`` tests every row once in at most 20 folds. Otherwise "refit", also for a FrozenEstimator,
+          if ``cv`` tests every row once in 3 to 20 folds. Otherwise "refit", also for a FrozenEstimator,
           which is a single model.
     shape : {"empirical", "normal"}, default="empirical"
         "empirical" takes the shape of the standardised residuals; "normal" the Gaussian one, for few
@@ -294,7 +294,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         """Return the location: for "auto", the one with the smaller errors if both are possible."""
         if self.location != "auto":
             return self.location
-        if isinstance(self.estimator, FrozenEstimator) or not partition or n_folds > MOST_AVERAGED:
+        if isinstance(self.estimator, FrozenEstimator) or not partition or not 2 < n_folds <= MOST_AVERAGED:
             return "refit"
         return "refit" if relative.refit < relative.folds else "folds"
 
@@ -306,7 +306,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         if self.location_ == "refit":
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
             progress.done("mean model")
-            mismatch = find_mismatch(self.estimators_[0], mean_fit, data.X, point_predict)
+            mismatch = find_mismatch(self.estimators_[0], mean_fit, data.X, data.y, point_predict)
             if mismatch is None or not partition:
                 warn_of_mismatch(mismatch, "location='refit' predicts with the former")
                 return

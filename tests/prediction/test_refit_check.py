@@ -60,10 +60,11 @@ def test_distances_by_hand():
             return np.full(len(X), self.value_)
 
     X = np.zeros((90, 1))
-    folds = cross_fit(Constant(0.0), X, np.zeros(90), cv=KFold(3), predict=point_predict)
+    y = np.zeros(90)
+    folds = cross_fit(Constant(0.0), X, y, cv=KFold(3), predict=point_predict)
     for one, value in zip(folds.estimators, [1.0, 1.5, 2.0], strict=True):
         one.value_ = value
-    found = find_mismatch(Constant().fit(X, np.zeros(90)), folds, X, point_predict)
+    found = find_mismatch(Constant().fit(X, np.zeros(90)), folds, X, y, point_predict)
     # every row is known to two of the three models, and each pair of models is compared on a third of them
     pairs = [(1.0, 1.5), (1.0, 2.0), (1.5, 2.0)]
     assert found.folds == pytest.approx(np.sqrt(np.mean([(a - b) ** 2 for a, b in pairs])))
@@ -86,7 +87,7 @@ def test_distances_by_hand():
 def test_no_false_alarm(child, cv):
     X, y = world(300)
     folds = cross_fit(child, X, y, cv=cv, predict=point_predict)
-    assert find_mismatch(child.fit(X, y), folds, X, point_predict) is None
+    assert find_mismatch(child.fit(X, y), folds, X, y, point_predict) is None
 
 
 def test_boosting_that_stops_early_on_all_rows_only():
@@ -94,7 +95,7 @@ def test_boosting_that_stops_early_on_all_rows_only():
     boosting = HistGradientBoostingRegressor(random_state=0)
     folds = cross_fit(boosting, X, y, cv=KFold(5), predict=point_predict)
     stopped = HistGradientBoostingRegressor(max_iter=10, random_state=0).fit(X, y)
-    found = find_mismatch(stopped, folds, X, point_predict)
+    found = find_mismatch(stopped, folds, X, y, point_predict)
     assert found.refit > 4 * found.folds
 
 
@@ -147,3 +148,34 @@ def test_ordinary_models_give_no_warning():
         ResidualRegressor(Ridge(), location="refit", random_state=0).fit(X, y)
         ConformalRegressor(Ridge(), "cv+", random_state=0).fit(X, y)
         ConformalRegressor(Ridge(), "jackknife+ab", random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_do_not_matter(unit):
+    X, y = world()
+    with pytest.warns(FoldMismatchWarning):
+        ResidualRegressor(StopsEarly(unit), location="refit", random_state=0).fit(X, y * unit)
+
+
+class StopsEarly(Ridge):
+    """Predicts 0 if fitted to all N rows."""
+
+    def fit(self, X, y):
+        super().fit(X, y / self.alpha)
+        if len(y) == N:
+            self.coef_ = np.zeros_like(self.coef_)
+        return self
+
+    def predict(self, X):
+        return super().predict(X) * self.alpha
+
+
+def test_differences_that_are_small_beside_the_errors_do_not_matter():
+    X, y = world()
+    folds = cross_fit(Ridge(), X, y, cv=KFold(5), predict=point_predict)
+    for one in folds.estimators:
+        one.coef_ = np.ones(3)
+    refit = Ridge().fit(X, y)
+    refit.coef_ = np.ones(3) + 1e-3
+    refit.intercept_ = folds.estimators[0].intercept_
+    assert find_mismatch(refit, folds, X, y, point_predict) is None

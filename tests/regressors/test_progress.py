@@ -26,7 +26,7 @@ CASES = [
     (MultiQuantileRegressor(QuantileRegressor(), [0.1, 0.9], cv=FREE), ["fit", "level", "level"]),
     (
         ResidualRegressor(LinearRegression(), cv=2),
-        ["fit", "mean fold", "mean fold", "mean model", "scale fold", "scale fold"],
+        ["fit", "mean fold", "mean fold", "scale fold", "scale fold", "mean model"],
     ),
     (ConformalRegressor(LinearRegression()), ["fit", "model", "calibration"]),
     (

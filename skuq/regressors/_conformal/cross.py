@@ -79,7 +79,7 @@ def fit_cross(data: TrainingData, settings: ConformalSettings, progress: Progres
     with progress.task("model", estimator):
         estimator = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
     warn_of_mismatch(
-        find_mismatch(estimator, folds, data.X, point_predict),
+        find_mismatch(estimator, folds, data.X, data.y, point_predict),
         "intervals come from the latter, and `predict` from the former",
     )
     columns = None

@@ -135,4 +135,4 @@ def _fit_member(
             return FittedMember(member, dist[np.concatenate([test for _, test in folds])])
         cross = cross_fit(member, X, y, cv=folds, params=params)
         refit = fit_wrapped(member, X, y, **params)
-        return FittedMember(refit, cross.tested()[1], find_mismatch(refit, cross, X, predict_quartiles))
+        return FittedMember(refit, cross.tested()[1], find_mismatch(refit, cross, X, y, predict_quartiles))

@@ -57,6 +57,7 @@ def search(storage, order):
     return model.fit(X, Y)
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job ignores
     search(storage_of(sys.argv[1], sys.argv[2]), sys.argv[3].split())
 '''
 
