@@ -98,7 +98,7 @@ class Evaluator:
         return int(effective_n_jobs(self._n_jobs()))
 
     def _n_jobs(self, tasks: int | None = None) -> int | None:
-        """Return the number of jobs for so many tasks; 1 where the start of processes does not pay."""
+        """Return the number of jobs for a number of tasks; 1 if the start of processes takes too long."""
         seconds = self.budget.seconds
         alone = tasks == 1 and self.n_jobs is not None
         return 1 if alone or (seconds is not None and seconds < PARALLEL_SECONDS) else self.n_jobs
