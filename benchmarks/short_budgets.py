@@ -83,7 +83,7 @@ def forest_crps(name: str, seed: int) -> tuple[float, float]:
 
 @contextmanager
 def neighbors(n: int) -> Iterator[None]:
-    """Run busy processes beside those of the block."""
+    """Run busy processes while the block runs."""
     running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
     try:
         yield

@@ -91,7 +91,7 @@ def import_optuna() -> Any:
 
 
 def default_space() -> dict[str, dict[str, Any]]:
-    """Return what `AutoUncertaintyRegressor` searches, with the estimators of all packages."""
+    """Return the default space with the estimators of all installed packages."""
     space = deferred_space()
     for entry in space["estimators"].values():
         if isinstance(entry["estimator"], Deferred):

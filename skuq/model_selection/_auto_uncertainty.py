@@ -93,7 +93,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         constraints resumes it.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job is a fit on one thread, of which at most 4 run at once;
-        results do not depend on it, but for what a time budget has room for.
+        results do not depend on it, but for what a time budget has room for. With a time budget below 20
+        seconds there is one job, since the start of processes takes seconds.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible, without a time budget, and with a storage if the study is
         new and not shared.

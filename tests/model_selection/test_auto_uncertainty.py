@@ -716,6 +716,20 @@ def test_a_search_ends_in_time_with_its_last_fits(engine, time_budget, monkeypat
     assert model.leaderboard_["seconds"].max() <= took
 
 
+@pytest.mark.parametrize(("time_budget", "jobs"), [(19.0, {1}), (None, {1, 2})])
+def test_processes_are_started_if_the_budget_is_not_short(time_budget, jobs, monkeypatch):
+    used = set()
+
+    def run(tasks, n_jobs):
+        used.add(n_jobs)
+        return evaluation_run(tasks, n_jobs=1)
+
+    evaluation_run = evaluation.run_parallel
+    monkeypatch.setattr(evaluation, "run_parallel", run)
+    auto(n_trials=4, time_budget=time_budget, n_jobs=2).fit(X, Y)
+    assert used == jobs
+
+
 def test_the_first_candidate_is_fitted_whatever_the_budget(monkeypatch):
     monkeypatch.setattr(clock_module, "time", Time)
     space = {"estimators": {"slow": {"estimator": Slow(seconds=1.0), "methods": ["conformal"]}}}

@@ -143,5 +143,5 @@ class Budget:
         return self.forecast(kind, rows, cost).likely
 
     def latest_start(self, seconds: float, reserve: float) -> float:
-        """Return the time after which a fit of so many seconds would not end before the reserve is needed."""
+        """Return the latest start of a fit that ends before the reserve is needed."""
         return clock() + self.remaining() - reserve - seconds

@@ -27,6 +27,8 @@ PROBE_ROWS = 100
 """Rows on which the time of a kind is measured first."""
 PROBE_FACTOR = 4
 """Factor between the numbers of rows of two such measurements."""
+PARALLEL_SECONDS = 20.0
+"""Budget from which fits run in parallel; below it the start of the processes would take most of it."""
 PROBE_SHARE = 0.1
 """Largest expected share of a measurement in the time at hand; a third of it where the time is stated."""
 
@@ -93,7 +95,13 @@ class Evaluator:
     @property
     def jobs(self) -> int:
         """Number of fits at a time."""
-        return int(effective_n_jobs(self.n_jobs))
+        return int(effective_n_jobs(self._n_jobs()))
+
+    def _n_jobs(self, tasks: int | None = None) -> int | None:
+        """Return the number of jobs for a number of tasks; 1 if the start of processes takes too long."""
+        seconds = self.budget.seconds
+        alone = tasks == 1 and self.n_jobs is not None
+        return 1 if alone or (seconds is not None and seconds < PARALLEL_SECONDS) else self.n_jobs
 
     def advance(self, trials: Sequence[Trial], reserve: float | None) -> None:
         """Fit the next fold of each trial; out-of-bag forecasts are those of all folds at once.
@@ -257,7 +265,7 @@ class Evaluator:
             X = self._encoded(task.trial.candidate.base)[1].X
             options = (task.split, task.latest, self.random_folds)
             jobs.append(delayed(_fit)(task.estimator, X, data.y, data.metadata, *options))
-        return list(run_parallel(jobs, n_jobs=self.n_jobs))
+        return list(run_parallel(jobs, n_jobs=self._n_jobs(len(jobs))))
 
 
 def _fit(

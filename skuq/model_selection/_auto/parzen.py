@@ -139,7 +139,7 @@ def search_by_optuna(search: Search, optuna: Any, study: Any, rng: np.random.Ran
 
 @dataclass(eq=False)
 class _ParzenSearch:
-    """A search whose candidates and trials are those of a study.
+    """A search with the candidates and trials of a study of Optuna.
 
     Attributes
     ----------

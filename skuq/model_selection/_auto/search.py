@@ -19,8 +19,8 @@ ROUND = 4
 """Trials that are evaluated side by side; a constant, so that results do not depend on ``n_jobs``."""
 CAUTION = 1.2
 """Factor between the expected time of a candidate and the time that must be left for it."""
-OVERRUN = 1.1
-"""Factor by which the first candidate may be expected to exceed the time that is left."""
+OVERRUN, OVERRUN_SECONDS = 0.1, 1.0
+"""Share and seconds by which the first candidate may exceed the time that is left; the larger one counts."""
 MEMBERS = 6
 """Most members of a pool."""
 FINISH = 0.07
@@ -98,7 +98,7 @@ class Search:
             for version in (candidate, self.evaluator.space.smallest(candidate)):
                 remaining = self.evaluator.budget.remaining()
                 needed = self.evaluator.foresee(version, remaining)
-                if needed <= OVERRUN * remaining:
+                if needed <= remaining + max(OVERRUN * remaining, OVERRUN_SECONDS):
                     return version
                 seconds[needed] = version
         return seconds[min(seconds)]

@@ -225,7 +225,7 @@ class Space:
         return next(filter(is_new, self.listed()), None)
 
     def size(self, candidate: Candidate) -> float:
-        """Return how long a fit takes in units of the same model with its own parameters."""
+        """Return the time of a fit in units of the same model with its own parameters."""
         own = self.bases[candidate.base].own()
         factor = 1.0
         for name in _SIZES:
