@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from typing import Any, Self
 
+import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags, get_tags
 
@@ -83,7 +85,7 @@ class BaseUncertaintyRegressor(
         dist: Distribution = folds.in_row_order(len(data))
         self._fit(data, progress)
         warn_of_mismatch(
-            find_mismatch(self, folds, data.X, data.y, predict_quartiles),
+            find_mismatch(self, folds, data.X, data.y, _quartiles),
             "`fit_transform` returns distributions of the latter, and the former predicts",
         )
         return dist
@@ -325,3 +327,11 @@ class BaseUncertaintyRegressor(
         if child.regressor_tags is not None:
             tags.regressor_tags = child.regressor_tags
         return tags
+
+
+def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:
+    """Return quartiles for rows of X as `fit` has checked them, perhaps converted to an array."""
+    names = getattr(regressor, "feature_names_in_", None)
+    if names is not None and isinstance(X, np.ndarray):
+        X = pd.DataFrame(X, columns=names)
+    return predict_quartiles(regressor, X)

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.linear_model import BayesianRidge, Ridge
+from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
 from sklearn.model_selection import KFold, TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
@@ -157,17 +157,21 @@ def test_units_do_not_matter(unit):
         ResidualRegressor(StopsEarly(unit), location="refit", random_state=0).fit(X, y * unit)
 
 
-class StopsEarly(Ridge):
-    """Predicts 0 if fitted to all N rows."""
+class StopsEarly(LinearRegression):
+    """Predicts a constant if fitted to all N rows."""
+
+    def __init__(self, unit=1.0):
+        super().__init__()
+        self.unit = unit
 
     def fit(self, X, y):
-        super().fit(X, y / self.alpha)
+        super().fit(X, y / self.unit)
         if len(y) == N:
             self.coef_ = np.zeros_like(self.coef_)
         return self
 
     def predict(self, X):
-        return super().predict(X) * self.alpha
+        return super().predict(X) * self.unit
 
 
 def test_differences_that_are_small_beside_the_errors_do_not_matter():
