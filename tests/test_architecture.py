@@ -21,7 +21,7 @@ MAX_FUNCTION_LINES = 60
 MAX_PRIVATE_FILES = 12
 
 BASE = {"exceptions", "_warnings", "_typing", "_sklearn_compat"}
-CHECKED = BASE | {"_validation", "_versioned", "_prediction_sets"}
+CHECKED = BASE | {"_validation", "_versioned", "_prediction_sets", "_few_rows"}
 ALL_BUT_NEURAL = CHECKED | {
     "distributions",
     "prediction",
@@ -40,6 +40,7 @@ ALLOWED = {
     "_sklearn_compat": set(),
     "_validation": BASE,
     "_versioned": BASE,
+    "_few_rows": BASE,
     "_prediction_sets": BASE | {"_validation"},
     "distributions": CHECKED,
     "prediction": CHECKED | {"distributions"},
@@ -68,6 +69,7 @@ INTERFACES = {
         "_numerics.finite_differences": {"prediction"},
         "_numerics.ranks": CALIBRATING,
         "_cramer": {"regressors"},
+        "_estimated_scale": {"regressors"},
         "_members": {"recalibration"},
         "_pit": {"metrics", "recalibration"},
         "_transformer": {"recalibration", "regressors"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -16,6 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skuq._few_rows import few_rows_reported, repeated_rows, warn_of_few_rows
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     as_float_array,
@@ -108,6 +109,9 @@ class BaseRecalibrator(
     __metadata_request__transform: Mapping[str, str] = _NOT_METADATA
     __metadata_request__predict: Mapping[str, str] = _NOT_METADATA
 
+    _learns_by_rows: ClassVar[bool] = True
+    """Whether few rows make the recalibrated intervals unreliable without a warning of their own."""
+
     @abstractmethod
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         """Learn from checked input; rows of zero weight are gone, and weights count repetitions."""
@@ -150,7 +154,10 @@ class BaseRecalibrator(
         if weight is not None and not weight.all():
             rows = np.flatnonzero(weight)
             checked, target, weight = checked[rows], target[rows], weight[rows]
-        self._fit(checked, target, weight)
+        if self._learns_by_rows:
+            warn_of_few_rows(repeated_rows(weight, len(target)))
+        with few_rows_reported():  # of the recalibrators that this one fits
+            self._fit(checked, target, weight)
         self.n_features_in_ = 2
         return self
 

@@ -314,6 +314,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         residual = data.y[usable_rows] - mean
         excess = np.maximum(residual**2 - variance, 0.0)
         self.noise_scale_ = float(np.sqrt(np.average(excess, weights=weight)))
+        data.warn_of_few_rows(usable_rows)
         if self.noise == "homoscedastic" or self.noise_scale_ == 0:
             return np.full(len(data), self.noise_scale_**2)
         scale = self._fit_noise_model(data, usable_rows, residual, seed)

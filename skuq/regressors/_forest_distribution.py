@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from skuq._few_rows import few_rows_reported
 from skuq._sklearn_compat import safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_random_state, effective_rows
@@ -24,6 +25,9 @@ from skuq.regressors._forest.trees import Trees, check_forest
 from skuq.regressors._progress import NO_PROGRESS, Progress
 
 __all__ = ["ForestDistributionRegressor"]
+
+_FEWEST_ROWS = 3
+"""With two rows, each out-of-bag error is the difference of the two targets."""
 
 _MOST_ROWS = 5000
 """Out-of-bag rows that the shape is calibrated on: pairs of them with all rows are what takes time."""
@@ -162,11 +166,11 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return True
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
-        effective_rows(data.sample_weight, len(data))  # ranks need repetitions, so relative weights raise
+        self._check_rows(data)
         self._learn(data, progress)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        effective_rows(data.sample_weight, len(data))
+        self._check_rows(data)
         out_of_bag = self._learn(data, progress)
         count = out_of_bag.oob.sum(axis=1)
         rows = np.flatnonzero(count > 0)
@@ -177,6 +181,16 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         refitted, order = self._refit_without(data, missing)
         position = np.argsort(np.concatenate([rows, order]))
         return concat([dist, refitted])[position]
+
+    def _check_rows(self, data: TrainingData) -> None:
+        """Raise for relative weights, since ranks need repetitions, and for fewer than three rows."""
+        effective_rows(data.sample_weight, len(data))
+        n = np.count_nonzero(data.repetitions)
+        if n < _FEWEST_ROWS:
+            raise ValueError(
+                f"{type(self).__name__} needs at least {_FEWEST_ROWS} samples of positive weight, got {n}: "
+                "the error of a row left out by a tree needs two other rows."
+            )
 
     def _learn(self, data: TrainingData, progress: Progress) -> OutOfBag:
         """Fit the forest, calibrate it, and return its out-of-bag rows."""
@@ -192,10 +206,12 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         weight = data.repetitions
         counts = self._trees.counts(len(data))
         out_of_bag = self._out_of_bag(data, counts == 0, weight)
-        self._calibrate(out_of_bag, row_seed)
+        rows = np.flatnonzero(out_of_bag.weight > 0)
+        self._calibrate(out_of_bag, row_seed, data.independent_rows(rows))
         jackknife = InfinitesimalJackknife.of_counts(counts, weight)
         self._jackknife = jackknife.shrunk_by(out_of_bag.predictions, out_of_bag.oob)
         progress.done("calibration")
+        data.warn_of_few_rows(rows)
         return out_of_bag
 
     def _out_of_bag(self, data: TrainingData, oob: BoolArray, weight: FloatArray) -> OutOfBag:
@@ -211,8 +227,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         local = LeafWeights.of(leaves, len(self._trees.values), weight)
         return OutOfBag(leaves, self._trees.values[leaves], oob, data.y, weight, local)
 
-    def _calibrate(self, out_of_bag: OutOfBag, seed: int) -> None:
-        """Estimate slope, shape, share of the leaves and factor from out-of-bag rows."""
+    def _calibrate(self, out_of_bag: OutOfBag, seed: int, n: float) -> None:
+        """Estimate slope, shape, share of the leaves and factor from n independent out-of-bag rows."""
         rows = np.flatnonzero(out_of_bag.weight > 0)
         if len(rows) > _MOST_ROWS:
             chosen = np.random.RandomState(seed).choice(len(rows), _MOST_ROWS, replace=False)
@@ -228,7 +244,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
             around, scale = out_of_bag.around(rows, self.residual_slope_)
         error = residual - self.residual_slope_ * around
         z = np.divide(error, scale, out=np.zeros_like(error), where=scale > 0)
-        shape = ForestShape.of_residuals(z, weight)
+        shape = ForestShape.of_residuals(z, weight, n)
         loc = out_of_bag.mean[rows] + self.residual_slope_ * around
         leaf = out_of_bag.quantiles(rows, shape.levels)
         shape = shape.averaged(loc, scale, leaf, y, weight).stretched(loc, scale, leaf, y, weight)
@@ -248,7 +264,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         dists = []
         for part in parts:
             helper = clone(self).set_params(random_state=int(rng.randint(MAX_SEED)))
-            helper._learn(data.take(rows_outside(part, len(data))), NO_PROGRESS)
+            with few_rows_reported():
+                helper._learn(data.take(rows_outside(part, len(data))), NO_PROGRESS)
             dists.append(helper._predict_dist(safe_indexing(data.X, part)))
         return concat(dists), order
 
