@@ -1,9 +1,9 @@
-r"""Student t distributions of a scale that is estimated from few residuals.
+"""Student t distributions of a scale that is estimated from few residuals.
 
-A new normal error, divided by a scale from n independent residuals, has a Student t distribution, whose
-degrees of freedom are n less the number of fitted parameters. The shape of the residuals is an average of this distribution and of the empirical
-quantiles. The Student t distribution has the weight of `PRIOR_ROWS` residuals, so that the correction vanishes
-as n grows.
+A new normal error, divided by a scale from n independent residuals, has a Student t distribution. Its degrees
+of freedom are n less the number of fitted parameters. The shape of the residuals is an average of this
+distribution and of the empirical quantiles. The Student t distribution has the weight of `PRIOR_ROWS`
+residuals, so that the correction vanishes as n grows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skuq.distributions._numerics.levels import smaller_tail
 __all__ = ["fit_student", "predictive_df", "predictive_scores", "prior_share", "shrunk_level_map"]
 
 PRIOR_ROWS = 20.0
-"""Number of residuals that the parametric shape counts for."""
+"""Number of residuals that have the weight of the parametric shape."""
 
 _PARAMETERS = 3
 """Level and slope of the scale, and its decrease with the number of rows."""
@@ -80,7 +80,8 @@ def shrunk_level_map(level_map: LevelMap, n: float) -> LevelMap:
     The average is of quantiles, on the scale of normal scores.
     """
     own, share = level_map.pieces, prior_share(n)
-    beyond = (_TAIL_SCORES < own.values[0] - 0.5) | (_TAIL_SCORES > own.values[-1] + 0.5)
-    values = np.sort(np.concatenate([own.values, _TAIL_SCORES[beyond]]))
+    lowest, highest = own.values[0] - 0.5, own.values[-1] + 0.5
+    beyond = _TAIL_SCORES[(_TAIL_SCORES - lowest) * (_TAIL_SCORES - highest) > 0]
+    values = np.sort(np.concatenate([own.values, beyond]))
     scores = share * predictive_scores(values, n) + (1 - share) * own.inverse(values)
     return LevelMap.from_scores(scores, values, *own.slopes[[0, -1]])

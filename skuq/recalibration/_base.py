@@ -99,8 +99,8 @@ class BaseRecalibrator(
     ...         self.shift_ = np.average(y - dist.mean(), weights=weight)
     ...     def _transform(self, dist):
     ...         return affine(dist, self.shift_, 1.0)
-    >>> dist = Normal([0.0, 1.0], [1.0, 1.0])
-    >>> ShiftRecalibrator().fit(dist, [0.5, 1.5]).predict(dist)
+    >>> dist = Normal(np.arange(20.0), 1.0)
+    >>> ShiftRecalibrator().fit(dist, np.arange(20.0) + 0.5).predict(dist[:2])
     array([0.5, 1.5])
     """
 
@@ -146,6 +146,11 @@ class BaseRecalibrator(
             If `dist` is neither of the two kinds.
         ValueError
             If values or lengths are not valid.
+
+        Warns
+        -----
+        SmallSampleWarning
+            If there are fewer than 12 rows, unless nothing is learned from them or intervals are conformal.
         """
         checked = check_dist(dist)
         n = len(checked)
