@@ -159,10 +159,10 @@ class BaseRecalibrator(
         if weight is not None and not weight.all():
             rows = np.flatnonzero(weight)
             checked, target, weight = checked[rows], target[rows], weight[rows]
-        if self._learns_by_rows:
-            warn_of_few_rows(repeated_rows(weight, len(target)))
         with few_rows_reported():  # of the recalibrators that this one fits
             self._fit(checked, target, weight)
+        if self._learns_by_rows:
+            warn_of_few_rows(repeated_rows(weight, len(target)))
         self.n_features_in_ = 2
         return self
 

@@ -131,6 +131,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     members, fitted without them: with 50 members there are hardly any, with 10 a few, and with a forest
     of ``bootstrap=False`` all, in ten folds.
 
+    Fewer than 12 rows with a noise estimate give a `SmallSampleWarning`.
+
     Cost: `n_estimators` fits; with "heteroscedastic" and no `noise_estimator` seven times that, as six
     models of the noise are bagged, and ten more. Prediction takes O(n M) memory.
 

@@ -61,7 +61,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     leaf_share_ : float
         Share in [0, 0.9] of the leaves' quantiles in the quantiles of the distribution.
     spread_factor_ : float
-        Factor of the distances from the median, by which 90 % intervals cover 90 % of out-of-bag rows.
+        Factor of the distances from the median, by which 90 % intervals cover 90 % of out-of-bag rows. The
+        factor is shrunk towards 1 with few rows.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -90,6 +91,10 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
        shape varies with x, and where rows are too few to estimate it.
     4. One factor of the spread around the median, the conformal rank of the out-of-bag rows, makes 90 %
        intervals cover 90 % of these rows. A map of all levels would take the sharpness with it.
+    5. With n rows, the quantiles of the shape are averages of the quantiles of the standardised residuals and
+       of a Student t distribution with n - 3 degrees of freedom, with weights n and 20. The share of the
+       leaves and the logarithm of the factor are multiplied by n / (n + 20). Fewer than 12 rows give a
+       `SmallSampleWarning`, fewer than 3 an error.
 
     For an out-of-bag row i, the residuals around it come from trees that have drawn neither row, so that
     its own error does not enter them.

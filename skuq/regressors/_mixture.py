@@ -135,6 +135,8 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     from the same out-of-fold forecasts as the weights: on 21 data sets, 90 % intervals of the pool of
     `~skuq.model_selection.default_estimators` cover 93 % of the test rows, and 91 % with it.
 
+    Fewer than 12 rows, or groups of rows, give a `SmallSampleWarning`.
+
     ``predict_dist(X).epistemic()`` exists for linear pools without recalibrator whose members of positive
     weight all separate their uncertainty. By the law of total variance it includes the spread between the
     members.

@@ -12,7 +12,12 @@ from skuq._sklearn_compat import is_pairwise
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_option, check_random_state, effective_rows
 from skuq.distributions import Distribution, Normal, Recalibrated, StudentT
-from skuq.distributions._estimated_scale import fit_student, predictive_df, shrunk_level_map
+from skuq.distributions._estimated_scale import (
+    fit_student,
+    predictive_df,
+    prior_share,
+    shrunk_level_map,
+)
 from skuq.prediction._cross_fit import CrossFit, cross_fit, resolve_cv, split_rows
 from skuq.prediction._failures import located
 from skuq.prediction._fit_metadata import weights_for
@@ -74,8 +79,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         these, the location becomes a weighted mean of the model's own prediction and the average of the
         folds' models, as far as that is more accurate out of fold.
     shape : {"empirical", "normal"}, default="empirical"
-        "empirical" takes the shape of the standardised residuals; "normal" the Gaussian one, for few
-        rows.
+        "empirical" takes the shape of the standardised residuals; "normal" the Gaussian one. With an
+        estimated scale, the Gaussian shape of new rows is a Student t distribution.
     shrink : bool, default=True
         Whether differences in scale are shrunk as far as they do not hold for unseen rows, which is best
         for scores of the whole distribution. False takes them as predicted: rows of little and of much
@@ -136,6 +141,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
        Student t distribution centred at 0, and their departure from it, skewness for one, by
        `IsotonicRecalibrator`. The result has a density, tails beyond the largest residual and exact
        moments, at O(n) memory.
+    5. Scale and shape are estimated from n residuals. A new error, in units of the estimated scale, has a
+       Student t distribution with n - 3 degrees of freedom if errors are normal. The quantiles of new rows are
+       averages of the quantiles of 4 and of this distribution, with weights n and 20. The logarithm of the
+       factor of 3 is multiplied by n / (n + 20). With ``groups``, n is the number of groups. Fewer than 12 rows
+       or groups give a `SmallSampleWarning`.
 
     A ``scale_estimator`` that follows single rows, such as a fully grown tree, overfits the residuals of a
     row's neighbours, whose mean models are trained on that row's own error: around fully grown trees in one
@@ -369,9 +379,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
 
     def _shaped_new(self, loc: FloatArray, scale: FloatArray) -> Distribution:
         """Return the distributions of new rows, which are wider as scale and shape are estimated."""
+        n = self._n_residuals
+        scale = self.learning_curve_factor_ ** (1 - prior_share(n)) * scale
         if self.shape_ is None:
-            return StudentT(loc, self._factor * scale, predictive_df(self._n_residuals))
-        level_map = shrunk_level_map(self.shape_.level_map_, self._n_residuals)
+            return StudentT(loc, self._factor * scale, predictive_df(n))
+        level_map = shrunk_level_map(self.shape_.level_map_, n)
         return Recalibrated(self._family(loc, scale), level_map)
 
     # ---------------------------------------------------------------------------- prediction
@@ -389,7 +401,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     def _predict_dist(self, X: Any) -> Distribution:
         loc = self._location(X)
         scale = self.scale_model_.predict(self._scale_inputs(X, loc))
-        return self._shaped_new(loc, self.learning_curve_factor_ * scale)
+        return self._shaped_new(loc, scale)
 
 
 def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
