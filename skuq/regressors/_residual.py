@@ -142,10 +142,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
        `IsotonicRecalibrator`. The result has a density, tails beyond the largest residual and exact
        moments, at O(n) memory.
     5. Scale and shape are estimated from n residuals. A new error, in units of the estimated scale, has a
-       Student t distribution with n - 3 degrees of freedom if errors are normal. The quantiles of new rows are
-       averages of the quantiles of 4 and of this distribution, with weights n and 20. The logarithm of the
-       factor of 3 is multiplied by n / (n + 20). With ``groups``, n is the number of groups. Fewer than 12 rows
-       or groups give a `SmallSampleWarning`.
+       Student t distribution with n - 3 degrees of freedom if errors are normal. The quantiles of new rows
+       are averages of the quantiles of 4 and of this distribution, with weights n and 20. The logarithm of
+       the factor of 3 is multiplied by n / (n + 20). With ``groups``, n is the number of groups. Fewer than
+       12 rows or groups give a `SmallSampleWarning`.
 
     A ``scale_estimator`` that follows single rows, such as a fully grown tree, overfits the residuals of a
     row's neighbours, whose mean models are trained on that row's own error: around fully grown trees in one
