@@ -21,7 +21,7 @@ MAX_FUNCTION_LINES = 60
 MAX_PRIVATE_FILES = 12
 
 BASE = {"exceptions", "_warnings", "_typing", "_sklearn_compat", "_units"}
-CHECKED = BASE | {"_validation", "_versioned", "_prediction_sets"}
+CHECKED = BASE | {"_validation", "_versioned", "_prediction_sets", "_few_rows"}
 ALL_BUT_NEURAL = CHECKED | {
     "distributions",
     "prediction",
@@ -41,6 +41,7 @@ ALLOWED = {
     "_units": {"_typing"},
     "_validation": BASE,
     "_versioned": BASE,
+    "_few_rows": BASE,
     "_prediction_sets": BASE | {"_validation"},
     "distributions": CHECKED,
     "prediction": CHECKED | {"distributions"},
@@ -69,6 +70,7 @@ INTERFACES = {
         "_numerics.finite_differences": {"prediction"},
         "_numerics.ranks": CALIBRATING,
         "_cramer": {"regressors"},
+        "_estimated_scale": {"regressors"},
         "_members": {"recalibration"},
         "_pit": {"metrics", "recalibration"},
         "_transformer": {"recalibration", "regressors"},

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold, check_cv
 
+from skuq._few_rows import few_rows_reported
 from skuq._sklearn_compat import (
     count_rows,
     delayed,
@@ -296,7 +297,7 @@ def _fit_fold(
     train = split[0]
     X_train = _select(estimator, X, train, train)
     fold_params = slice_fit_params(X, params, train)
-    with located(place) if place else nullcontext():
+    with few_rows_reported(), located(place) if place else nullcontext():
         if y is None:
             estimator.fit(X_train, **fold_params)
         else:

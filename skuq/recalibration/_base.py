@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -16,6 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skuq._few_rows import few_rows_reported, repeated_rows, warn_of_few_rows
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     as_float_array,
@@ -98,8 +99,8 @@ class BaseRecalibrator(
     ...         self.shift_ = np.average(y - dist.mean(), weights=weight)
     ...     def _transform(self, dist):
     ...         return affine(dist, self.shift_, 1.0)
-    >>> dist = Normal([0.0, 1.0], [1.0, 1.0])
-    >>> ShiftRecalibrator().fit(dist, [0.5, 1.5]).predict(dist)
+    >>> dist = Normal(np.arange(20.0), 1.0)
+    >>> ShiftRecalibrator().fit(dist, np.arange(20.0) + 0.5).predict(dist[:2])
     array([0.5, 1.5])
     """
 
@@ -107,6 +108,9 @@ class BaseRecalibrator(
     __metadata_request__fit: Mapping[str, str] = _NOT_METADATA
     __metadata_request__transform: Mapping[str, str] = _NOT_METADATA
     __metadata_request__predict: Mapping[str, str] = _NOT_METADATA
+
+    _learns_by_rows: ClassVar[bool] = True
+    """Whether few rows make the recalibrated intervals unreliable without a warning of their own."""
 
     @abstractmethod
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
@@ -142,6 +146,11 @@ class BaseRecalibrator(
             If `dist` is neither of the two kinds.
         ValueError
             If values or lengths are not valid.
+
+        Warns
+        -----
+        SmallSampleWarning
+            If there are fewer than 12 rows, unless nothing is learned from them or intervals are conformal.
         """
         checked = check_dist(dist)
         n = len(checked)
@@ -150,7 +159,10 @@ class BaseRecalibrator(
         if weight is not None and not weight.all():
             rows = np.flatnonzero(weight)
             checked, target, weight = checked[rows], target[rows], weight[rows]
-        self._fit(checked, target, weight)
+        with few_rows_reported():  # of the recalibrators that this one fits
+            self._fit(checked, target, weight)
+        if self._learns_by_rows:
+            warn_of_few_rows(repeated_rows(weight, len(target)))
         self.n_features_in_ = 2
         return self
 

@@ -108,6 +108,8 @@ class ConformalRecalibrator(BaseRecalibrator):
     np.float64(0.89)
     """
 
+    _learns_by_rows = False
+
     def __init__(
         self,
         *,

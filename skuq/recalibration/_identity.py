@@ -27,6 +27,8 @@ class IdentityRecalibrator(BaseRecalibrator):
     True
     """
 
+    _learns_by_rows = False
+
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         pass
 

@@ -132,6 +132,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     members, fitted without them: with 50 members there are hardly any, with 10 a few, and with a forest
     of ``bootstrap=False`` all, in ten folds.
 
+    Fewer than 12 rows with a noise estimate give a `SmallSampleWarning`.
+
     Cost: `n_estimators` fits; with "heteroscedastic" and no `noise_estimator` seven times that, as six
     models of the noise are bagged, and ten more. Prediction takes O(n M) memory.
 
@@ -315,6 +317,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         size = np.abs(residual)
         excess = np.sqrt(np.maximum(size - std, 0.0)) * np.sqrt(size + std)
         self.noise_scale_ = root_mean_square(excess, weight)
+        data.warn_of_few_rows(usable_rows)
         if self.noise == "homoscedastic" or self.noise_scale_ == 0:
             return np.full(len(data), self.noise_scale_)
         scale = self._fit_noise_model(data, usable_rows, residual, seed)

@@ -16,6 +16,7 @@ from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.utils import check_consistent_length, indexable
 from sklearn.utils.validation import validate_data
 
+from skuq._few_rows import repeated_rows, warn_of_few_rows
 from skuq._sklearn_compat import (
     is_classifying,
     is_regressing,
@@ -82,6 +83,20 @@ class TrainingData:
     def repetitions_of(self, rows: IntArray) -> FloatArray:
         """Return the repetitions of tested rows; one that is tested several times counts once in all."""
         return self.repetitions[rows] / np.bincount(rows)[rows]
+
+    def independent_rows(self, rows: IntArray) -> float:
+        """Return the number of distinct rows with repetitions, at most the number of their groups."""
+        rows = np.unique(rows)
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        n = repeated_rows(weight, len(rows))
+        if self.groups is None:
+            return n
+        counted = rows if weight is None else rows[weight > 0]
+        return min(n, float(len(np.unique(np.asarray(self.groups)[counted]))))
+
+    def warn_of_few_rows(self, rows: IntArray) -> None:
+        """Give a `SmallSampleWarning` if too few rows, or groups of rows, calibrate the distribution."""
+        warn_of_few_rows(self.independent_rows(rows), "rows" if self.groups is None else "groups of rows")
 
     @property
     def target(self) -> Any:

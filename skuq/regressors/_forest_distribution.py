@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from skuq._few_rows import few_rows_reported
 from skuq._sklearn_compat import safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._units import power_of_two, standard_deviation, unit_of
@@ -24,6 +25,9 @@ from skuq.regressors._forest.trees import Trees, check_forest, fit_forest
 from skuq.regressors._progress import NO_PROGRESS, Progress
 
 __all__ = ["ForestDistributionRegressor"]
+
+_FEWEST_ROWS = 3
+"""With two rows, each out-of-bag error is the difference of the two targets."""
 
 _MOST_ROWS = 5000
 """Out-of-bag rows that the shape is calibrated on: pairs of them with all rows are what takes time."""
@@ -57,7 +61,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     leaf_share_ : float
         Share in [0, 0.9] of the leaves' quantiles in the quantiles of the distribution.
     spread_factor_ : float
-        Factor of the distances from the median, by which 90 % intervals cover 90 % of out-of-bag rows.
+        Factor of the distances from the median, by which 90 % intervals cover 90 % of out-of-bag rows. The
+        factor is shrunk towards 1 with few rows.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -86,6 +91,10 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
        shape varies with x, and where rows are too few to estimate it.
     4. One factor of the spread around the median, the conformal rank of the out-of-bag rows, makes 90 %
        intervals cover 90 % of these rows. A map of all levels would take the sharpness with it.
+    5. With n rows, the quantiles of the shape are averages of the quantiles of the standardised residuals and
+       of a Student t distribution with n - 3 degrees of freedom, with weights n and 20. The share of the
+       leaves and the logarithm of the factor are multiplied by n / (n + 20). Fewer than 12 rows give a
+       `SmallSampleWarning`, fewer than 3 an error.
 
     For an out-of-bag row i, the residuals around it come from trees that have drawn neither row, so that
     its own error does not enter them.
@@ -166,11 +175,11 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return True
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
-        effective_rows(data.sample_weight, len(data))  # ranks need repetitions, so relative weights raise
+        self._check_rows(data)
         self._learn(data, progress)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        effective_rows(data.sample_weight, len(data))
+        self._check_rows(data)
         out_of_bag = self._learn(data, progress)
         count = out_of_bag.oob.sum(axis=1)
         rows = np.flatnonzero(count > 0)
@@ -181,6 +190,16 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         refitted, order = self._refit_without(data, missing)
         position = np.argsort(np.concatenate([rows, order]))
         return concat([dist, refitted])[position]
+
+    def _check_rows(self, data: TrainingData) -> None:
+        """Raise for relative weights, since ranks need repetitions, and for fewer than three rows."""
+        effective_rows(data.sample_weight, len(data))
+        n = np.count_nonzero(data.repetitions)
+        if n < _FEWEST_ROWS:
+            raise ValueError(
+                f"{type(self).__name__} needs at least {_FEWEST_ROWS} samples of positive weight, got {n}: "
+                "the error of a row left out by a tree needs two other rows."
+            )
 
     def _learn(self, data: TrainingData, progress: Progress) -> OutOfBag:
         """Fit the forest, calibrate it, and return its out-of-bag rows."""
@@ -198,10 +217,12 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         weight = data.repetitions
         counts = self._trees.counts(len(data))
         out_of_bag = self._out_of_bag(data, counts == 0, weight)
-        self._calibrate(out_of_bag, row_seed)
+        rows = np.flatnonzero(out_of_bag.weight > 0)
+        self._calibrate(out_of_bag, row_seed, data.independent_rows(rows))
         jackknife = InfinitesimalJackknife.of_counts(counts, weight)
         self._jackknife = jackknife.shrunk_by(out_of_bag.predictions, out_of_bag.oob)
         progress.done("calibration")
+        data.warn_of_few_rows(rows)
         return out_of_bag
 
     def _out_of_bag(self, data: TrainingData, oob: BoolArray, weight: FloatArray) -> OutOfBag:
@@ -217,8 +238,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         local = LeafWeights.of(leaves, len(self._trees.values), weight)
         return OutOfBag(leaves, self._trees.values[leaves], oob, data.y / self._unit, weight, local)
 
-    def _calibrate(self, out_of_bag: OutOfBag, seed: int) -> None:
-        """Estimate slope, shape, share of the leaves and factor from out-of-bag rows."""
+    def _calibrate(self, out_of_bag: OutOfBag, seed: int, n: float) -> None:
+        """Estimate slope, shape, share of the leaves and factor from n independent out-of-bag rows."""
         rows = np.flatnonzero(out_of_bag.weight > 0)
         if len(rows) > _MOST_ROWS:
             chosen = np.random.RandomState(seed).choice(len(rows), _MOST_ROWS, replace=False)
@@ -234,7 +255,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
             around, scale = out_of_bag.around(rows, self.residual_slope_)
         error = residual - self.residual_slope_ * around
         z = np.divide(error, scale, out=np.zeros_like(error), where=scale > 0)
-        shape = ForestShape.of_residuals(z, weight)
+        shape = ForestShape.of_residuals(z, weight, n)
         loc = out_of_bag.mean[rows] + self.residual_slope_ * around
         leaf = out_of_bag.quantiles(rows, shape.levels)
         shape = shape.averaged(loc, scale, leaf, y, weight).stretched(loc, scale, leaf, y, weight)
@@ -254,7 +275,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         dists = []
         for part in parts:
             helper = clone(self).set_params(random_state=int(rng.randint(MAX_SEED)))
-            helper._learn(data.take(rows_outside(part, len(data))), NO_PROGRESS)
+            with few_rows_reported():
+                helper._learn(data.take(rows_outside(part, len(data))), NO_PROGRESS)
             dists.append(helper._predict_dist(safe_indexing(data.X, part)))
         return concat(dists), order
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from skuq._few_rows import few_rows_reported
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_option, check_random_state
 from skuq.distributions import Distribution, Mixture, concat
@@ -131,7 +132,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         rows, pooled = folds.tested()
         parts = []
         for inside in fold_masks(folds.test_rows, at_least=2):
-            recalibrator = self._calibrate(pooled[~inside], data, rows[~inside])
+            with few_rows_reported():
+                recalibrator = self._calibrate(pooled[~inside], data, rows[~inside])
             parts.append(recalibrator.transform(pooled[inside]))
         return concat(parts)[np.argsort(rows, kind="stable")]
 

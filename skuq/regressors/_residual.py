@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import gammaln
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold
 
+from skuq._few_rows import few_rows_reported
 from skuq._sklearn_compat import is_pairwise
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_option, check_random_state, effective_rows
-from skuq.distributions import Distribution, Normal, StudentT
+from skuq.distributions import Distribution, Normal, Recalibrated, StudentT
+from skuq.distributions._estimated_scale import (
+    fit_student,
+    predictive_df,
+    prior_share,
+    shrunk_level_map,
+)
 from skuq.prediction._cross_fit import CrossFit, cross_fit, is_partition, resolve_cv, split_rows
 from skuq.prediction._failures import located
 from skuq.prediction._fit_metadata import weights_for
@@ -53,17 +59,6 @@ FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 MOST_AVERAGED = 20
 """Number of folds up to which the location is by default the mean of their models."""
 
-_DF_GRID = (3.0, 4.0, 6.0, 9.0, 15.0, 30.0, 100.0)
-"""From the heaviest tail with a finite variance to one that is Gaussian for all purposes."""
-
-_UNSETTLED = 0.02
-"""How far the standard deviation of a sample may typically stay behind that of the family.
-
-For n draws from Student t with df degrees of freedom that is about n^(2/df - 1). A family whose standard
-deviation is ruled by values that no sample of this size holds would lead a recalibrator that scales by
-it astray: 90 % intervals of 300 rows behind StdScalingRecalibrator would cover 87 %.
-"""
-
 
 class ResidualRegressor(BaseUncertaintyRegressor):
     r"""A mean model with a model of how far off it is, and the residuals' own shape.
@@ -98,8 +93,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
           if ``cv`` tests every row once in 3 to 20 folds. Otherwise "refit", also for a FrozenEstimator,
           which is a single model.
     shape : {"empirical", "normal"}, default="empirical"
-        "empirical" takes the shape of the standardised residuals; "normal" the Gaussian one, for few
-        rows.
+        "empirical" takes the shape of the standardised residuals; "normal" the Gaussian one. With an
+        estimated scale, the Gaussian shape of new rows is a Student t distribution.
     shrink : bool, default=True
         Whether differences in scale are shrunk as far as they do not hold for unseen rows, which is best
         for scores of the whole distribution. False takes them as predicted: rows of little and of much
@@ -162,6 +157,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
        Student t distribution centred at 0, and their departure from it, skewness for one, by
        `IsotonicRecalibrator`. The result has a density, tails beyond the largest residual and exact
        moments, at O(n) memory.
+    5. Scale and shape are estimated from n residuals. A new error, in units of the estimated scale, has a
+       Student t distribution with n - 3 degrees of freedom if errors are normal. The quantiles of new rows
+       are averages of the quantiles of 4 and of this distribution, with weights n and 20. The logarithm of
+       the factor of 3 is multiplied by n / (n + 20). With ``groups``, n is the number of groups. Fewer than
+       12 rows or groups give a `SmallSampleWarning`.
 
     A ``scale_estimator`` that follows single rows, such as a fully grown tree, overfits the residuals of a
     row's neighbours, whose mean models are trained on that row's own error: around fully grown trees in one
@@ -276,6 +276,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self.location_ = self._choose_location(relative, len(folds), partition=partition)
         self._fit_location(estimator, data, mean_fit, progress, partition=partition)
         self.scale_factor_ = standardized.folds if self.location_ == "folds" else standardized.refit
+        self._n_residuals = data.independent_rows(rows[tested])
+        data.warn_of_few_rows(rows[tested])
         self._fit_shape(pairs.take(tested), loc[tested], scale)
         if not partition:
             return None
@@ -413,8 +415,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         if self.shape == "normal":
             self._factor = float(np.sqrt(np.average(z**2, weights=pairs.sample_weight)))
             return
-        self.df_, self._factor = _fit_student(z, pairs.sample_weight)
-        self.shape_ = IsotonicRecalibrator().fit(self._family(loc, scale), pairs.y, pairs.sample_weight)
+        self.df_, self._factor = fit_student(z, pairs.sample_weight)
+        with few_rows_reported():
+            shape = IsotonicRecalibrator()
+            self.shape_ = shape.fit(self._family(loc, scale), pairs.y, pairs.sample_weight)
 
     def _family(self, loc: FloatArray, scale: FloatArray) -> Distribution:
         if np.isinf(self.df_):
@@ -422,8 +426,18 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         return StudentT(loc, self._factor * scale, self.df_)
 
     def _shaped(self, loc: FloatArray, scale: FloatArray) -> Distribution:
+        """Return the distributions of the rows that the shape is fitted to."""
         family = self._family(loc, scale)
         return family if self.shape_ is None else self.shape_.transform(family)
+
+    def _shaped_new(self, loc: FloatArray, scale: FloatArray) -> Distribution:
+        """Return the distributions of new rows, which are wider as scale and shape are estimated."""
+        n = self._n_residuals
+        scale = self.scale_factor_ ** (1 - prior_share(n)) * scale
+        if self.shape_ is None:
+            return StudentT(loc, self._factor * scale, predictive_df(n))
+        level_map = shrunk_level_map(self.shape_.level_map_, n)
+        return Recalibrated(self._family(loc, scale), level_map)
 
     # ---------------------------------------------------------------------------- prediction
 
@@ -438,7 +452,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
         loc = self._point(X)
         scale = self.scale_model_.predict(self._scale_inputs(X, loc))
-        return loc, self._shaped(loc, self.scale_factor_ * scale)
+        return loc, self._shaped_new(loc, scale)
 
 
 def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
@@ -456,24 +470,3 @@ def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
             if len(trainable) >= 2:
                 groups.append((trainable, np.arange(starts[members[0]], starts[members[-1] + 1])))
     return groups
-
-
-def _fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
-    """Return degrees of freedom and scale of the likeliest Student t distribution centred at 0."""
-    squared = np.square(z)
-    share = np.full(len(z), 1 / len(z)) if weight is None else weight / weight.sum()
-    n = len(z) if weight is None else float(weight.sum())
-    settled = [df for df in _DF_GRID if n ** (2 / df - 1) <= _UNSETTLED]
-    best = (-np.inf, np.inf, 1.0)
-    for df in settled or _DF_GRID[-1:]:
-        variance = float(share @ squared)
-        for _ in range(20):  # EM: rows far out count for less
-            variance = float(share @ (squared * (df + 1) / (df + squared / variance)))
-        likelihood = (
-            gammaln((df + 1) / 2)
-            - gammaln(df / 2)
-            - 0.5 * np.log(df * variance)
-            - (df + 1) / 2 * float(share @ np.log1p(squared / (df * variance)))
-        )
-        best = max(best, (float(likelihood), df, float(np.sqrt(variance))))
-    return best[1], best[2]

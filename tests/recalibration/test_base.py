@@ -15,12 +15,14 @@ from skuq.recalibration import (
     IsotonicRecalibrator,
     StdScalingRecalibrator,
 )
+from tests.few_rows import few_rows
 
 GOOD = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 1.0]])
 Y = np.array([0.5, 0.0, 2.5])
 classes = pytest.mark.parametrize("cls", [IdentityRecalibrator, StdScalingRecalibrator, IsotonicRecalibrator])
 
 
+@few_rows
 @classes
 @pytest.mark.parametrize("method", ["fit", "transform", "predict", "predict_dist"])
 @pytest.mark.parametrize(
@@ -84,6 +86,7 @@ def test_bad_weights_are_refused(cls, weight, match):
         cls().fit(GOOD, Y, sample_weight=weight)
 
 
+@few_rows
 @classes
 def test_frames_series_columns_and_lists_pass(cls):
     expected = cls().fit(GOOD, Y).predict(GOOD)
@@ -123,6 +126,7 @@ def test_only_the_weights_are_metadata():
     assert not hasattr(StdScalingRecalibrator, "set_transform_request")
 
 
+@few_rows
 @pytest.mark.parametrize("routing", [True, False])
 def test_weights_reach_the_last_step_of_a_pipeline(routing):
     with sklearn.config_context(enable_metadata_routing=routing):
@@ -137,6 +141,7 @@ def test_weights_reach_the_last_step_of_a_pipeline(routing):
     assert pipeline[-1].factor_ == pytest.approx(np.sqrt((0.25 + 3 * 0.25 + 0.25) / 5))
 
 
+@few_rows
 def test_a_method_of_ones_own_is_two_functions():
     class ShiftRecalibrator(BaseRecalibrator):
         def _fit(self, dist, y, weight):

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skuq.distributions import Empirical, Normal, StudentT
 from skuq.recalibration import BinnedScalingRecalibrator, StdScalingRecalibrator
+from tests.few_rows import few_rows
 
 
 def gaussian(std):
@@ -24,6 +25,7 @@ def regret(recalibrator, n, world, repetitions, seed=0):
     return np.mean(losses)
 
 
+@few_rows
 def test_factors_are_root_mean_squares_with_one_row_of_the_overall_factor():
     std = np.array([4.0, 1.0, 3.0, 2.0])
     z = np.array([2.0, 1.0, -4.0, 0.0])
@@ -67,6 +69,7 @@ def test_one_standard_deviation_is_one_bin(n_bins):
     assert_allclose(other.std(), recalibrator.factors_ * [0.1, 0.3, 0.9])
 
 
+@few_rows
 @pytest.mark.parametrize(("n", "bins"), [(2, 1), (20, 1), (49, 1), (50, 2), (100, 4), (500, 8), (10_000, 22)])
 def test_the_number_of_bins_grows_with_the_rows(n, bins):
     rng = np.random.default_rng(0)
@@ -92,6 +95,7 @@ def test_rows_of_equal_standard_deviation_get_one_factor():
     assert_allclose(exact.transform(gaussian(std)).std() / std, np.repeat(groups, 400), rtol=0.01)
 
 
+@few_rows
 def test_a_shared_row_has_the_mean_square_of_its_bins():
     std, z = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0])
     recalibrator = BinnedScalingRecalibrator(n_bins=2).fit(gaussian(std), std * z)
@@ -113,6 +117,7 @@ def test_a_bin_of_exact_rows_keeps_some_spread():
     assert (recalibrator.transform(gaussian(std)).std() > 0).all()
 
 
+@few_rows
 def test_more_bins_than_rows():
     recalibrator = BinnedScalingRecalibrator(n_bins=50).fit(gaussian(np.array([1.0, 2.0, 3.0])), [1, -2, 0.5])
     after = recalibrator.transform(gaussian(np.array([0.5, 1.0, 1.7, 2.0, 3.0, 9.0]))).std()
@@ -168,6 +173,7 @@ def test_means_and_families_stay(calibration_rows):
     assert (scaled.std() / members.std() > 1.3).all()
 
 
+@few_rows
 def test_point_masses():
     std = np.array([0.0, 1.0, 2.0, 0.0])
     dist = Normal([5.0, 0.0, 0.0, 6.0], std)
@@ -181,6 +187,7 @@ def test_point_masses():
         BinnedScalingRecalibrator().fit(dist, [5.5, 1.0, 4.0, 6.0])
 
 
+@few_rows
 def test_what_cannot_be_scaled_is_refused():
     heavy = StudentT([0.0, 0.0], [1.0, 1.0], 2.0)
     with pytest.raises(ValueError, match="finite mean and standard deviation"):

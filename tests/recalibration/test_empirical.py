@@ -14,6 +14,7 @@ from skuq.distributions import Empirical, Normal, SharedEmpirical, StudentT, aff
 from skuq.exceptions import NoDensityError
 from skuq.metrics import crps_loss, nll_loss, prediction_interval_coverage
 from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
+from tests.few_rows import few_rows
 
 both = pytest.mark.parametrize("smooth", [True, False], ids=["smooth", "atoms"])
 
@@ -195,6 +196,7 @@ def test_units_far_from_one(smooth, unit):
     )
 
 
+@few_rows
 @both
 def test_two_rows_and_ties(smooth):
     fitted = EmpiricalRecalibrator(smooth=smooth).fit(Normal([0.0, 1.0], 1.0), [0.5, 0.2])
@@ -215,6 +217,7 @@ def test_residuals_of_one_value_have_no_shape(smooth):
         EmpiricalRecalibrator(smooth=smooth).fit(Normal([0.0], [1.0]), [2.0])
 
 
+@few_rows
 @both
 def test_certain_rows_count_only_where_they_are_wrong(smooth):
     dist, y = make_rows(40)

@@ -31,6 +31,7 @@ from skuq.recalibration import (
     StdScalingRecalibrator,
 )
 from skuq.regressors import LeastSquaresRegressor, RecalibratedRegressor
+from tests.few_rows import few_rows
 
 ALL = [GPNormalRecalibrator, GPBetaRecalibrator, GPCauchyRecalibrator]
 every_class = pytest.mark.parametrize("cls", ALL)
@@ -270,6 +271,7 @@ def test_batches_follow_their_seed():
 # ------------------------------------------------------------------------------------------------- edges
 
 
+@few_rows
 @every_class
 def test_one_row_is_enough(cls):
     after = cls().fit([[1.0, 2.0]], [3.0]).transform([[1.0, 2.0], [50.0, 0.1]])
@@ -289,6 +291,7 @@ def test_point_masses_stay_and_exact_ones_have_no_weight(cls):
     assert (np.diff(point.quantile(LEVELS)[1]) > 0).all()
 
 
+@few_rows
 @every_class
 def test_only_exact_point_masses_leave_everything_as_it_is(cls):
     points = Normal([1.0, 2.0], [0.0, 0.0])

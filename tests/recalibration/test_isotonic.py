@@ -18,6 +18,7 @@ from skuq.distributions import (
     concat,
 )
 from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
+from tests.few_rows import few_rows
 
 
 def standard(n):
@@ -29,6 +30,7 @@ def coverage(dist, y, nominal=0.9):
     return np.mean((bounds[:, 0] <= y) & (y <= bounds[:, 1]))
 
 
+@few_rows
 def test_knots_are_the_plotting_positions():
     y = stats.norm.ppf([0.5, 0.2, 0.6])
     level_map = IsotonicRecalibrator(n_knots=None).fit(standard(3), y).level_map_
@@ -36,6 +38,7 @@ def test_knots_are_the_plotting_positions():
     assert_allclose(level_map.values, [0.0, 0.25, 0.5, 0.75, 1.0], atol=1e-15)
 
 
+@few_rows
 def test_ties_share_their_mean_rank():
     y = stats.norm.ppf([0.2, 0.5, 0.5, 0.5, 0.9])
     level_map = IsotonicRecalibrator(n_knots=None).fit(standard(5), y).level_map_
@@ -123,6 +126,7 @@ def test_moments_do_not_depend_on_the_location():
     assert recalibrated.std()[0] == pytest.approx(0.5, abs=0.12)
 
 
+@few_rows
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_few_rows(n):
     y = np.array([0.3, -0.7, 1.1])[:n]
@@ -293,6 +297,7 @@ def test_empirical_predictions():
     assert not recalibrated.has_density
 
 
+@few_rows
 def test_point_masses_give_no_error():
     dist = Normal([0.0, 1.0, 2.0, 3.0], np.zeros(4))
     recalibrated = IsotonicRecalibrator().fit(dist, [0.0, 1.0, 1.5, 3.0]).transform(dist)
@@ -326,6 +331,7 @@ def test_relative_weights_raise_because_n_enters():
         IsotonicRecalibrator().fit(standard(3), [0.0, 1.0, 2.0], sample_weight=[0.2, 0.3, 0.5])
 
 
+@few_rows
 def test_level_map_is_a_fitted_value():
     assert isinstance(IsotonicRecalibrator().fit(standard(2), [0.0, 1.0]).level_map_, LevelMap)
 
@@ -384,6 +390,7 @@ def test_a_straight_map_stays_straight():
     assert_allclose(recalibrated.std(), 1.6, rtol=0.01)
 
 
+@few_rows
 def test_the_kernel_estimate_is_as_defined():
     y = np.array([-1.3, -0.2, 0.1, 0.4, 2.0])
     weight = np.array([1, 3, 1, 2, 1])
@@ -419,6 +426,7 @@ def test_many_rows_need_few_knots_and_ties_are_no_trouble():
     assert (np.diff(rounded.values) > 0).all()
 
 
+@few_rows
 @pytest.mark.parametrize("y", [[0.3], [0.3, 0.3, 0.3], [-1e6, 1e6], [0.3, 0.3 + 1e-9]])
 def test_smoothing_of_hardly_any_rows(y):
     n = len(y)

@@ -29,6 +29,7 @@ from skuq.recalibration import (
     StdScalingRecalibrator,
     VarianceIsotonicRecalibrator,
 )
+from tests.few_rows import few_rows
 
 RECALIBRATORS = [
     IdentityRecalibrator(),
@@ -195,6 +196,7 @@ def test_one_standard_deviation_for_all_rows(recalibrator):
     assert_allclose(recalibrated.std(), recalibrated.std()[0])
 
 
+@few_rows
 @every_recalibrator
 def test_two_rows_suffice(recalibrator):
     dist = Normal([0.0, 1.0], [1.0, 1.0])
@@ -295,6 +297,7 @@ def test_unfitted_raises(recalibrator, method):
         getattr(clone(recalibrator), method)(Normal([0.0], [1.0]))
 
 
+@few_rows
 @every_recalibrator
 def test_fit_returns_self_and_leaves_the_input_alone(recalibrator):
     columns, y = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.0, 2.5])

@@ -32,6 +32,7 @@ from skuq.metrics import (
     uncertainty_characteristics_curve,
 )
 from skuq.recalibration import OperatingPointRecalibrator, StdScalingRecalibrator
+from tests.few_rows import few_rows
 
 N = 60
 SETTINGS = [
@@ -219,6 +220,7 @@ def test_bands_end_at_zero(family):
     assert_allclose(recalibrator.transform(dist[rows]).interval(0.9), expected[rows], rtol=1e-9)
 
 
+@few_rows
 def test_a_point_mass_widened_by_a_bias_is_a_gaussian():
     dist = Normal([0.0, 0.0, 1.0], [1.0, 1.0, 0.0])
     recalibrator = OperatingPointRecalibrator(miss_rate=0.1, vary="bias").fit(dist, [0.5, -2.5, 1.2])
@@ -263,6 +265,7 @@ def test_a_frozen_choice_serves_new_rows(calibration_rows):
     )
 
 
+@few_rows
 def test_new_rows_need_not_hold_their_mean_when_scaled():
     fitted = OperatingPointRecalibrator(miss_rate=0.5).fit([[0.0, 1.0], [0.0, 1.0]], [0.5, 2.0])
     skewed = ScipyDistribution(stats.lognorm(s=[2.0]))
@@ -325,6 +328,7 @@ def test_a_failed_fit_does_not_pass_for_a_fitted_one():
             getattr(recalibrator, method)([[0.0, 1.0]])
 
 
+@few_rows
 def test_constant_targets_give_a_number_of_cost_no_unit():
     rows = [[0.0, 1.0], [0.5, 2.0], [1.5, 1.0]]
     with pytest.raises(ValueError, match="`y` must vary where `cost` is a number"):
@@ -333,6 +337,7 @@ def test_constant_targets_give_a_number_of_cost_no_unit():
     assert OperatingPointRecalibrator(miss_rate=0.1).fit(rows, [1.0, 1.0, 1.0]).operating_point_.bandwidth > 0
 
 
+@few_rows
 def test_a_miss_rate_out_of_reach_is_refused():
     dist = Normal([0.0, 0.0, 1.0], [1.0, 1.0, 0.0])
     with pytest.raises(ValueError, match=r"got 0\.1, but 0\.333 of the rows .* Use vary='bias'"):

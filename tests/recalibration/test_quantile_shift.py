@@ -10,6 +10,7 @@ from skuq.distributions import Normal, Quantiles, ScipyDistribution, affine
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import crps_loss
 from skuq.recalibration import ConformalRecalibrator, IsotonicRecalibrator, QuantileShiftRecalibrator
+from tests.few_rows import few_rows
 
 LEVELS = np.array([0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95])
 
@@ -48,6 +49,7 @@ def test_shifts_are_order_statistics_of_the_residuals_of_each_quantile():
     assert_allclose(recalibrated.values, new.quantile(fitted.levels_) + moved, rtol=1e-12)
 
 
+@few_rows
 @pytest.mark.parametrize(
     ("n", "outermost"), [(5, 0.05), (38, 0.05), (39, 0.025), (198, 0.01), (199, 0.005), (3000, 0.0005)]
 )
@@ -77,6 +79,7 @@ def test_levels_of_the_tails_that_are_given_already_are_not_repeated():
     assert np.isfinite(fitted.transform(dist).quantile([1e-6, 1 - 1e-6])).all()
 
 
+@few_rows
 def test_a_level_without_a_rank_is_shifted_as_far_as_the_outermost_one_that_has():
     dist, y = make_rows(1)
     fitted = QuantileShiftRecalibrator().fit(dist, y)

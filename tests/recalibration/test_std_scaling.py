@@ -17,6 +17,7 @@ from skuq.distributions import (
 )
 from skuq.metrics import prediction_interval_coverage
 from skuq.recalibration import StdScalingRecalibrator
+from tests.few_rows import few_rows
 
 
 def test_factor_is_the_closed_form(calibration_rows):
@@ -52,6 +53,7 @@ def test_predictions_do_not_change_by_a_bit(calibration_rows):
     assert_allclose(recalibrator.transform(dist).mean(), dist.mean(), rtol=1e-13)
 
 
+@few_rows
 def test_family_and_decomposition_survive():
     dist = StudentT([0.0, 5.0], [1.0, 2.0], 10, epistemic_scale=[0.5, 0.5])
     recalibrator = StdScalingRecalibrator().fit(dist, [3.0, -1.0])
@@ -71,16 +73,19 @@ def test_empirical_members_are_spread_about_their_mean():
     assert_allclose(recalibrated.mean(), dist.mean(), rtol=1e-12)
 
 
+@few_rows
 def test_two_rows_and_one_row():
     assert StdScalingRecalibrator().fit([[0.0, 1.0], [0.0, 1.0]], [3.0, 4.0]).factor_ == np.sqrt(12.5)
     assert StdScalingRecalibrator().fit([[0.0, 1.0]], [3.0]).factor_ == 3.0
 
 
+@few_rows
 def test_exact_point_masses_carry_no_information():
     dist = Normal([0.0, 0.0, 7.0], [1.0, 1.0, 0.0])
     assert StdScalingRecalibrator().fit(dist, [2.0, -2.0, 7.0]).factor_ == 2.0
 
 
+@few_rows
 def test_only_exact_point_masses_leave_everything_as_it_is():
     dist = Normal([1.0, 2.0], [0.0, 0.0])
     recalibrator = StdScalingRecalibrator().fit(dist, [1.0, 2.0])
@@ -88,6 +93,7 @@ def test_only_exact_point_masses_leave_everything_as_it_is():
     assert recalibrator.transform(dist) is dist
 
 
+@few_rows
 def test_point_masses_are_exact_up_to_rounding():
     dist = Normal([0.0, 0.0, 0.3], [1.0, 1.0, 0.0])
     assert StdScalingRecalibrator().fit(dist, [2.0, -2.0, 0.1 + 0.2]).factor_ == 2.0
@@ -313,6 +319,7 @@ def test_every_objective_refuses_what_cannot_be_scaled(options):
         recalibrator.fit(Normal([0.0, 1.0], [1.0, 1.0]), [0.0, 1.0])
 
 
+@few_rows
 @every_option
 def test_exact_point_masses_are_left_out_of_every_objective(options):
     rng = np.random.default_rng(0)
@@ -334,6 +341,7 @@ def test_so_many_exact_rows_that_no_spread_scores_best():
     assert StdScalingRecalibrator(objective="crps").fit(Normal(np.zeros(100), np.ones(100)), y).factor_ > 0
 
 
+@few_rows
 def test_a_mean_outside_the_interval_is_refused():
     skewed = ScipyDistribution(stats.lognorm(s=2.0, loc=np.zeros(5)))
     y = np.arange(1.0, 6.0)
@@ -342,6 +350,7 @@ def test_a_mean_outside_the_interval_is_refused():
     assert StdScalingRecalibrator(objective="coverage", coverage=0.9).fit(skewed, y).factor_ > 0
 
 
+@few_rows
 def test_a_bound_that_no_factor_moves_is_refused():
     dist = Empirical(np.tile([-1.0, 0.0, 1.0], (4, 1)), [0.04, 0.92, 0.04])  # 90 % lie on the mean
     y = [0.5, -0.5, 0.0, 0.7]
@@ -350,6 +359,7 @@ def test_a_bound_that_no_factor_moves_is_refused():
     assert StdScalingRecalibrator(objective="coverage", coverage=0.95).fit(dist, y).factor_ == 0.7
 
 
+@few_rows
 def test_half_of_the_probability_on_the_mean_has_no_median_distance():
     dist = Empirical(np.tile([-1.0, 0.0, 0.0, 0.0, 1.0], (6, 1)))
     with pytest.raises(ValueError, match="`robust` must be False"):

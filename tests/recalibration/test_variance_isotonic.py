@@ -7,6 +7,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from skuq.distributions import Empirical, Normal, StudentT
 from skuq.recalibration import BinnedScalingRecalibrator, StdScalingRecalibrator, VarianceIsotonicRecalibrator
+from tests.few_rows import few_rows
 
 
 def gaussian(std):
@@ -41,6 +42,7 @@ def test_blocks_of_one_row_are_the_textbook_method_but_for_the_first():
     assert_allclose(variance_after(recalibrator, std), textbook, rtol=1e-10)
 
 
+@few_rows
 def test_a_block_of_decreasing_errors_is_pooled():
     std = np.array([1.0, 2.0, 4.0])
     recalibrator = VarianceIsotonicRecalibrator(min_rows=1).fit(gaussian(std), [3.0, 1.0, 8.0])
@@ -54,6 +56,7 @@ def test_a_block_of_decreasing_errors_is_pooled():
     assert_allclose(variance_after(recalibrator, [0.1, 40.0]), [pooled * 0.01, 6400.0])
 
 
+@few_rows
 def test_rows_are_pooled_in_proportion_to_their_variance():
     std = np.array([1.0, 2.0, 3.0, 5.0])
     z = np.array([1.0, -1.0, 2.0, 3.0])
@@ -63,6 +66,7 @@ def test_rows_are_pooled_in_proportion_to_their_variance():
     assert_allclose(recalibrator.variance_, [2.0 * (2 + overall) / 3, 15.0 * 13 / 2])
 
 
+@few_rows
 @pytest.mark.parametrize("n", [1, 2, 20, 39])
 def test_few_rows_are_one_factor(n):
     rng = np.random.default_rng(0)
@@ -167,6 +171,7 @@ def test_means_and_families_stay(calibration_rows):
     assert (scaled.std() / members.std() > 1.3).all()
 
 
+@few_rows
 def test_point_masses():
     std = np.array([0.0, 1.0, 2.0, 0.0])
     dist = Normal([5.0, 0.0, 0.0, 6.0], std)
@@ -180,6 +185,7 @@ def test_point_masses():
         VarianceIsotonicRecalibrator().fit(dist, [5.5, 1.0, 4.0, 6.0])
 
 
+@few_rows
 def test_what_cannot_be_scaled_is_refused():
     heavy = StudentT([0.0, 0.0], [1.0, 1.0], 2.0)
     with pytest.raises(ValueError, match="finite mean and standard deviation"):

@@ -395,8 +395,18 @@ def test_what_leaves_no_rows_out_of_bag_raises(estimator, message, by_name):
 
 
 def test_one_tree_that_leaves_too_few_rows_raises():
-    with pytest.raises(ValueError, match=r"at least two rows out of bag, got [01] of 2"):
-        ForestDistributionRegressor(RandomForestRegressor(1), random_state=0).fit([[0.0], [1.0]], [0.0, 1.0])
+    X, y = np.arange(3.0)[:, np.newaxis], np.arange(3.0)
+    with pytest.raises(ValueError, match=r"at least two rows out of bag, got [01] of 3"):
+        ForestDistributionRegressor(RandomForestRegressor(1), random_state=1).fit(X, y)
+
+
+def test_two_rows_raise():
+    model = ForestDistributionRegressor(RandomForestRegressor(50), random_state=0)
+    for fit in (model.fit, model.fit_transform):
+        with pytest.raises(ValueError, match="needs at least 3 samples of positive weight, got 2"):
+            fit([[0.0], [1.0]], [0.0, 1.0])
+        with pytest.raises(ValueError, match="needs at least 3 samples of positive weight, got 2"):
+            fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 5.0], sample_weight=[1.0, 2.0, 0.0])
 
 
 @pytest.mark.parametrize(

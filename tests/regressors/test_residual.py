@@ -22,8 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from skuq.distributions import Normal, Recalibrated
-from skuq.exceptions import FoldMismatchWarning
+from skuq.distributions import Normal, Recalibrated, StudentT
+from skuq.exceptions import FoldMismatchWarning, SmallSampleWarning
 from skuq.metrics import crps_loss
 from skuq.regressors import BootstrapRegressor, MultiQuantileRegressor, ResidualRegressor
 from skuq.regressors._scale_model import log_residuals, shrunk_scale_model
@@ -83,8 +83,11 @@ def test_heavy_tails_are_kept():
 def test_the_normal_shape():
     X, y = exponential_world(500)
     model = ResidualRegressor(LinearRegression(), shape="normal", random_state=0).fit(X, y)
-    assert isinstance(model.predict_dist(PROBE), Normal)
     assert np.isinf(model.df_)
+    dist = model.predict_dist(PROBE)  # the predictive distribution of a normal error with an estimated scale
+    assert isinstance(dist, StudentT)
+    assert (dist.df == 497).all()
+    assert isinstance(model.fit_transform(X, y), Normal)
 
 
 def test_memory_does_not_grow_with_the_calibration_rows():
@@ -272,7 +275,9 @@ def test_two_rows_need_two_folds(effort):
     model = ResidualRegressor(Ridge(), effort=effort, random_state=0)
     with pytest.raises(ValueError, match=r"`X` must have at least one row per fold, got (3|5|10) folds of 2"):
         model.fit(X, y)
-    assert np.isfinite(model.set_params(cv=2).fit_transform(X, y).interval()).all()
+    with pytest.warns(SmallSampleWarning, match="at least 12 rows to be calibrated by, got 2"):
+        dist = model.set_params(cv=2).fit_transform(X, y)
+    assert np.isfinite(dist.interval()).all()
 
 
 def test_a_seed_of_ones_own_is_kept():

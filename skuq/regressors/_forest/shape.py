@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from skuq._typing import FloatArray
 from skuq._validation import DEFAULT_COVERAGE
+from skuq.distributions import StudentT
+from skuq.distributions._estimated_scale import fit_student, predictive_scores, prior_share
 from skuq.distributions._numerics.ranks import WeightedRanks, score_level
 
 __all__ = ["ForestShape"]
 
 _LEVELS = np.array([0.0025, 0.005, 0.01, *np.arange(1, 40) / 40, 0.99, 0.995, 0.9975])
 """Levels of the quantiles; 0.05, 0.5 and 0.95 are among them."""
+
+_LEAST_LEVEL = 0.025
+"""Levels down to this one are kept even where so few rows have no rank for them."""
 
 _LEAF_SHARES = np.arange(10) / 10
 """The share of the leaves' quantiles; below 1, so that tied targets leave the quantiles distinct."""
@@ -33,20 +39,22 @@ class ForestShape:
         Share of the leaves' quantiles in the average with location plus scale times ``standard``.
     factor : float
         What the distances from the median are multiplied by.
+    n : float
+        Number of independent rows that the shape is calibrated on.
     """
 
     levels: FloatArray
     standard: FloatArray
     leaf_share: float = 0.0
     factor: float = 1.0
+    n: float = np.inf
 
     @classmethod
-    def of_residuals(cls, z: FloatArray, weight: FloatArray) -> ForestShape:
-        """Return the shape of standardised residuals alone."""
-        n = float(weight.sum())
-        levels = _LEVELS[(_LEVELS * (n + 1) >= 1) & ((1 - _LEVELS) * (n + 1) >= 1)]
-        levels = levels if len(levels) >= 2 else np.array([0.25, 0.75])
-        return cls(levels, _sample_quantiles(z, weight, levels))
+    def of_residuals(cls, z: FloatArray, weight: FloatArray, n: float) -> ForestShape:
+        """Return the shape of the standardised residuals of n independent rows alone."""
+        tail = np.minimum(_LEVELS, 1 - _LEVELS)
+        levels = _LEVELS[tail >= min(1 / (n + 1), _LEAST_LEVEL) * (1 - 1e-9)]
+        return cls(levels, _shrunk_quantiles(z, weight, levels, n), n=n)
 
     def averaged(
         self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
@@ -58,7 +66,7 @@ class ForestShape:
         """
         # levels are denser in the tails; each counts by the interval that it stands for
         per_level = np.gradient(self.levels)
-        shares = [ForestShape(self.levels, self.standard, float(share)) for share in _LEAF_SHARES]
+        shares = [replace(self, leaf_share=float(share)) for share in _LEAF_SHARES]
         losses = np.stack(
             [_pinball(shape.quantiles(loc, scale, leaf), y, self.levels) @ per_level for shape in shares]
         )
@@ -66,15 +74,14 @@ class ForestShape:
         mean = excess @ weight / weight.sum()
         squares = np.square(excess - mean[:, np.newaxis]) @ weight
         within = mean <= np.sqrt(squares) / weight.sum()
-        return shares[int(np.flatnonzero(within)[-1])]
+        best = shares[int(np.flatnonzero(within)[-1])]
+        return replace(best, leaf_share=best.leaf_share * (1 - prior_share(self.n)))
 
     def stretched(
         self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
     ) -> ForestShape:
         """Return the shape with the factor that makes 90 % intervals cover 90 % of the rows."""
         tail = (1 - DEFAULT_COVERAGE) / 2
-        if self.levels[0] > tail:
-            return self
         quantiles = self.quantiles(loc, scale, leaf)
         low, middle, high = (
             quantiles[:, np.argmin(np.abs(self.levels - level))] for level in (tail, 0.5, 1 - tail)
@@ -85,10 +92,12 @@ class ForestShape:
         below, above = (middle - y)[usable], (y - middle)[usable]
         score = np.maximum(below / (middle - low)[usable], above / (high - middle)[usable])
         ranks = WeightedRanks(score, weight[usable])
-        factor = float(ranks.quantile(score_level(DEFAULT_COVERAGE, True) * (ranks.total + 1)))
+        # the rank of n + 1 rows, or the largest residual where so few rows have none
+        level = min(float(score_level(DEFAULT_COVERAGE, True)) * (1 + 1 / self.n), 1.0)
+        factor = float(ranks.quantile(level * ranks.total))
         if not 0 < factor < np.inf:
             return self
-        return ForestShape(self.levels, self.standard, self.leaf_share, factor)
+        return replace(self, factor=factor ** (1 - prior_share(self.n)))
 
     def quantiles(self, loc: FloatArray, scale: FloatArray, leaf: FloatArray | None) -> FloatArray:
         """Return the quantiles of each row, shape (n, k)."""
@@ -99,6 +108,20 @@ class ForestShape:
             return values
         centre = values[:, [len(self.levels) // 2]]  # the levels are symmetric: the middle one is 0.5
         return np.asarray(centre + self.factor * (values - centre))
+
+
+def _shrunk_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray, n: float) -> FloatArray:
+    """Return the average of sample quantiles and quantiles of the predictive Student t distribution."""
+    if not z.any():
+        return np.zeros(len(levels))
+    df, scale = fit_student(z, weight)
+    family = StudentT(0.0, scale, df)
+    student = family._from_normal_score(predictive_scores(ndtri(levels), n))
+    ranked = np.clip(levels, 1 / (n + 1), n / (n + 1))
+    # beyond the outermost ranks the sample quantiles continue in parallel
+    beyond = student - family._from_normal_score(predictive_scores(ndtri(ranked), n))
+    share = prior_share(n)
+    return share * student + (1 - share) * (_sample_quantiles(z, weight, ranked) + beyond)
 
 
 def _sample_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray) -> FloatArray:

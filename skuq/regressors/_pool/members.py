@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skuq._few_rows import few_rows_reported
 from skuq._sklearn_compat import delayed, run_parallel
 from skuq._typing import IntArray
 from skuq.distributions import Distribution
@@ -130,6 +131,7 @@ def _fit_member(
     with located(f"the member {name!r}"):
         if folds is None:
             return FittedMember(fit_wrapped(member, X, y, **params), None)
+    with located(f"the member {name!r}"), few_rows_reported():
         if own_folds and isinstance(member, BaseUncertaintyRegressor):
             dist = member.fit_transform(X, y, **params)
             return FittedMember(member, dist[np.concatenate([test for _, test in folds])])

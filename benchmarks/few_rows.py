@@ -1,0 +1,115 @@
+"""Coverage of 90 % intervals after training on few rows.
+
+Run as `python benchmarks/few_rows.py [--sets 60] [--methods forest]`. There is a table for each process that
+generates the data. Each row is a method and each column a number of training rows. The entries are mean
+coverages of new rows over training sets. Intervals of conformal prediction with 8 rows are infinite.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor
+
+from skuq.exceptions import SmallSampleWarning
+from skuq.regressors import BootstrapRegressor, ConformalRegressor, MixtureRegressor, UncertaintyRegressor
+
+COVERAGE = 0.9
+ROWS = (8, 12, 20, 30, 50)
+TEST_ROWS = 500
+N_FEATURES = 4
+
+
+def linear(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows with a linear mean and normal noise of one scale."""
+    X = rng.normal(size=(n, N_FEATURES))
+    return X, X @ np.array([1.0, -1.0, 0.5, 0.0]) + rng.normal(size=n)
+
+
+def skewed(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows with a curved mean and skewed noise, whose scale grows eightfold with a feature."""
+    X = rng.uniform(size=(n, N_FEATURES))
+    scale = 0.25 * 8 ** X[:, 1]
+    return X, 3 * X[:, 0] + np.sin(6 * X[:, 2]) + scale * (rng.gamma(2.0, size=n) - 2) / np.sqrt(2)
+
+
+PROCESSES = {"linear": linear, "skewed": skewed}
+
+
+def forest(seed: int) -> Any:
+    return UncertaintyRegressor(RandomForestRegressor(50, random_state=seed), random_state=seed)
+
+
+def residual(model: Any, seed: int, **params: Any) -> Any:
+    return UncertaintyRegressor(model, random_state=seed, **params)
+
+
+def boosting(seed: int) -> Any:
+    return HistGradientBoostingRegressor(min_samples_leaf=5, max_iter=50, random_state=seed)
+
+
+def pool(seed: int) -> Any:
+    members = [
+        ("ridge", UncertaintyRegressor(Ridge())),
+        ("forest", UncertaintyRegressor(RandomForestRegressor(50))),
+        ("neighbors", UncertaintyRegressor(KNeighborsRegressor(2))),
+    ]
+    return MixtureRegressor(members, random_state=seed)
+
+
+METHODS: dict[str, Callable[[int], Any]] = {
+    "forest": forest,
+    "residual, Ridge": lambda seed: residual(Ridge(), seed),
+    'residual, Ridge, effort "low"': lambda seed: residual(Ridge(), seed, effort="low"),
+    "residual, boosting": lambda seed: residual(boosting(seed), seed),
+    "residual, nearest neighbors": lambda seed: residual(KNeighborsRegressor(2), seed),
+    "bootstrap, Ridge": lambda seed: BootstrapRegressor(Ridge(), random_state=seed),
+    "pool of Ridge, forest and neighbors": pool,
+    "conformal, Ridge (CV+)": lambda seed: ConformalRegressor(Ridge(), "cv+", random_state=seed),
+}
+
+
+def coverage(make: Callable[[int], Any], process: str, n: int, seed: int) -> float:
+    """Return the share of new rows inside of their intervals, after training on n rows."""
+    rng = np.random.default_rng([seed, n])
+    X, y = PROCESSES[process](n, rng)
+    X_test, y_test = PROCESSES[process](TEST_ROWS, rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallSampleWarning)
+        lower, upper = make(seed).fit(X, y).predict_interval(X_test, COVERAGE).T
+    return float(np.mean((lower <= y_test) & (y_test <= upper)))
+
+
+def table(process: str, names: list[str], n_sets: int, rows: tuple[int, ...] = ROWS) -> pd.DataFrame:
+    """Return mean coverages over training sets, a row for each method and a column for each size."""
+    means = {
+        name: {
+            n: np.mean([coverage(METHODS[name], process, n, seed) for seed in range(n_sets)]) for n in rows
+        }
+        for name in names
+    }
+    return pd.DataFrame(means).T
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sets", type=int, default=60, help="number of training sets of each size")
+    parser.add_argument("--methods", default="", help="only methods whose name contains this")
+    chosen = parser.parse_args()
+    names = [name for name in METHODS if chosen.methods in name]
+    for process in PROCESSES:
+        print(f"{process}, {chosen.sets} training sets\n")
+        print(table(process, names, chosen.sets).to_string(float_format="{:.2f}".format), "\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The warning about too few rows to calibrate a distribution by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from skuq._typing import FloatArray
+from skuq._warnings import warn_user
+from skuq.exceptions import SmallSampleWarning
+
+__all__ = ["FEWEST_ROWS", "few_rows_reported", "repeated_rows", "warn_of_few_rows"]
+
+FEWEST_ROWS = 12
+"""Rows from which on 90 % intervals cover 87 to 95 % on average over training sets."""
+
+_reported: ContextVar[bool] = ContextVar("few rows are reported by an outer fit", default=False)
+
+
+@contextmanager
+def few_rows_reported() -> Iterator[None]:
+    """Suppress the warning in nested fits, because the outer fit warns with its own number of rows."""
+    token = _reported.set(True)
+    try:
+        yield
+    finally:
+        _reported.reset(token)
+
+
+def repeated_rows(sample_weight: FloatArray | None, n: int) -> float:
+    """Return the number of rows with repetitions; relative weights, of a smaller sum, do not enter."""
+    if sample_weight is None:
+        return float(n)
+    return max(float(sample_weight.sum()), float((sample_weight > 0).sum()))
+
+
+def warn_of_few_rows(n: float, unit: str = "rows") -> None:
+    """Give one `SmallSampleWarning` if fewer rows, or groups of rows, calibrate than intervals need."""
+    if n < FEWEST_ROWS and not _reported.get():
+        warn_user(
+            f"intervals need at least {FEWEST_ROWS} {unit} to be calibrated by, got {n:g}: their coverage "
+            f"may be far from the nominal one. Use more {unit}.",
+            SmallSampleWarning,
+        )
