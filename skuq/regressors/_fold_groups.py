@@ -22,6 +22,7 @@ from skuq.prediction._row_sets import row_mask
 from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = [
+    "NO_GAIN",
     "FoldGroups",
     "RelativeErrors",
     "fit_fold_groups",
@@ -156,6 +157,10 @@ class RelativeErrors(NamedTuple):
     """Of the model fitted to all rows."""
 
 
+NO_GAIN = RelativeErrors(1.0, 1.0)
+"""Both models have the errors of one fold's model, or nothing is known."""
+
+
 def relative_errors(
     pairs: FoldGroups, out_of_fold: FloatArray, data: TrainingData, folds: Folds, unit: FloatArray
 ) -> RelativeErrors:
@@ -178,7 +183,7 @@ def relative_errors(
     mean, counted = pairs.mean_by_row(pairs.predictions, len(unit))
     weight = weight * counted
     if not weight.any():
-        return RelativeErrors(1.0, 1.0)
+        return NO_GAIN
     absolute = tuple(
         np.abs(data.y[rows] - prediction) / unit[rows]
         for rows, prediction in zip(pairs.rows, pairs.predictions, strict=True)
@@ -188,7 +193,7 @@ def relative_errors(
     of_mean = np.abs(data.y - mean) / unit
     single = float(np.average(without_two, weights=weight))
     if single == 0 or not without_one.any():
-        return RelativeErrors(1.0, 1.0)
+        return NO_GAIN
     share = 2 * (1 - min(float(np.average(of_mean, weights=weight)) / single, 1.0) ** 2)
     sizes = np.array([data.repetitions[train].sum() for train, _ in folds])
     return RelativeErrors(

@@ -24,20 +24,20 @@ from skuq.prediction._failures import located
 from skuq.prediction._fit_metadata import weights_for
 from skuq.prediction._point import point_predict
 from skuq.prediction._random import MAX_SEED, seeded_clone
-from skuq.prediction._refit_check import find_mismatch, warn_of_mismatch
-from skuq.prediction._row_sets import columns_of_rows
 from skuq.prediction._target_units import in_target_units
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._fold_groups import (
+    NO_GAIN,
     Folds,
     RelativeErrors,
     fit_fold_groups,
     relative_errors,
     trained_on_by_all,
 )
+from skuq.regressors._location import choose_location, fit_location
 from skuq.regressors._log_scale_regressor import (
     LogScaleRegressor,
     best_linear_share,
@@ -55,9 +55,6 @@ __all__ = ["ResidualRegressor"]
 
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 """Number of folds where ``cv`` is None."""
-
-MOST_AVERAGED = 20
-"""Number of folds up to which the location is by default the mean of their models."""
 
 
 class ResidualRegressor(BaseUncertaintyRegressor):
@@ -251,7 +248,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         cv = FOLDS_BY_EFFORT[self.effort] if self.cv is None else self.cv
         folds = split_rows(resolve_cv(cv, fold_seed), data.X, data.y, data.groups)
         partition = is_partition([test for _, test in folds], len(data))
-        self._check_location(partition=partition)
+        choose_location(self.location, estimator, NO_GAIN, len(folds), partition=partition)  # raises early
         mean_fit = cross_fit(
             estimator,
             data.X,
@@ -266,15 +263,16 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         rows, loc = mean_fit.tested()
         pairs = data.take(rows)
         tested, scale = self._fit_scale(folds, pairs, loc, len(data), scale_seed, progress)
-        relative = standardized = RelativeErrors(1.0, 1.0)
+        relative = standardized = NO_GAIN
         if partition and not isinstance(self.estimator, FrozenEstimator):
             scale_by_row = np.full(len(data), np.nan)
             scale_by_row[rows[tested]] = scale
             relative, standardized = self._relative_errors(
                 estimator, data, folds, mean_fit, scale_by_row, progress
             )
-        self.location_ = self._choose_location(relative, len(folds), partition=partition)
-        self._fit_location(estimator, data, mean_fit, progress, partition=partition)
+        kind = choose_location(self.location, estimator, relative, len(folds), partition=partition)
+        self._location = fit_location(kind, estimator, data, mean_fit, progress)
+        self.estimators_, self.location_ = list(self._location.models), self._location.kind
         self.scale_factor_ = standardized.folds if self.location_ == "folds" else standardized.refit
         self._n_residuals = data.independent_rows(rows[tested])
         data.warn_of_few_rows(rows[tested])
@@ -283,40 +281,6 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             return None
         in_row_order = np.argsort(rows[tested], kind="stable")
         return loc[tested][in_row_order], scale[in_row_order]
-
-    def _check_location(self, *, partition: bool) -> None:
-        """Raise if the location is the mean of folds that are no partition of the rows."""
-        if self.location == "folds" and not partition:
-            raise ValueError(
-                "`cv` must test every row exactly once with `location` 'folds', but it does not. Use a "
-                "partition such as KFold or GroupKFold, or location='refit'."
-            )
-
-    def _choose_location(self, relative: RelativeErrors, n_folds: int, *, partition: bool) -> str:
-        """Return the location: for "auto", the one with the smaller errors if both are possible."""
-        if self.location != "auto":
-            return self.location
-        if isinstance(self.estimator, FrozenEstimator) or not partition or not 2 < n_folds <= MOST_AVERAGED:
-            return "refit"
-        return "refit" if relative.refit < relative.folds else "folds"
-
-    def _fit_location(
-        self, estimator: Any, data: TrainingData, mean_fit: CrossFit, progress: Progress, *, partition: bool
-    ) -> None:
-        """Keep the folds' models, or fit the model of all rows and compare it with them."""
-        self._columns: tuple[IntArray | None, ...] = (None,)
-        if self.location_ == "refit":
-            self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
-            progress.done("mean model")
-            mismatch = find_mismatch(self.estimators_[0], mean_fit, data.X, data.y, point_predict)
-            if mismatch is None or not partition:
-                warn_of_mismatch(mismatch, "location='refit' predicts with the former")
-                return
-            warn_of_mismatch(mismatch, "the mean of the latter is the location, as with location='folds'")
-            self.location_ = "folds"
-        self.estimators_ = list(mean_fit.estimators)
-        pairwise = is_pairwise(self.estimator)
-        self._columns = mean_fit.train_rows if pairwise else (None,) * len(self.estimators_)
 
     def _relative_errors(
         self,
@@ -330,7 +294,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         """Return the errors of both locations in units of the out-of-fold errors, raw and standardized."""
         out_of_fold: FloatArray = mean_fit.in_row_order(len(data))
         if self.scale_model_.unit == 0:  # the model is exact
-            return RelativeErrors(1.0, 1.0), RelativeErrors(1.0, 1.0)
+            return NO_GAIN, NO_GAIN
         groups = fit_fold_groups(
             estimator,
             data,
@@ -442,9 +406,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     # ---------------------------------------------------------------------------- prediction
 
     def _point(self, X: Any) -> FloatArray:
-        models = zip(self.estimators_, self._columns, strict=True)
-        points = [point_predict(model, columns_of_rows(X, columns)) for model, columns in models]
-        return np.asarray(points[0] if len(points) == 1 else np.mean(points, axis=0))
+        return self._location.predict(X)
 
     def _predict_dist(self, X: Any) -> Distribution:
         return self._point_and_dist(X)[1]
