@@ -42,11 +42,15 @@ from skuq.regressors._scale_model import (
     log_residuals,
     shrunk_scale_model,
 )
+from skuq.regressors._shape.conditional import ConditionalShape, fit_conditional_shape
 
 __all__ = ["ResidualRegressor"]
 
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 5}
 """Number of folds where ``cv`` is None."""
+
+_SHAPE_GROUPS = 5
+"""Largest number of groups of folds for the shape."""
 
 _DF_GRID = (3.0, 4.0, 6.0, 9.0, 15.0, 30.0, 100.0)
 """From the heaviest tail with a finite variance to one that is Gaussian for all purposes."""
@@ -194,7 +198,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         scale_estimator: Any = None,
         *,
         effort: Literal["low", "standard", "high"] = "standard",
-        shape: Literal["empirical", "normal"] = "empirical",
+        shape: Literal["auto", "conditional", "empirical", "normal"] = "auto",
         shrink: bool = True,
         cv: Any = None,
         n_jobs: int | None = None,
@@ -224,14 +228,16 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             )
         return self._shaped(*out_of_fold)
 
-    def _learn(self, data: TrainingData, progress: Progress) -> tuple[FloatArray, FloatArray] | None:
-        """Fit everything; return the out-of-fold location and scale of each row if it is tested once."""
+    def _learn(
+        self, data: TrainingData, progress: Progress
+    ) -> tuple[FloatArray, FloatArray, FloatArray | None] | None:
+        """Fit everything; return the out-of-fold location, scale and shape of rows that are tested once."""
         check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
-        check_option(self.shape, "shape", ("empirical", "normal"))
+        check_option(self.shape, "shape", ("auto", "conditional", "empirical", "normal"))
         check_option(self.shrink, "shrink", (True, False))
         effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
         rng = check_random_state(self.random_state)
-        fold_seed, model_seed, scale_seed = rng.randint(MAX_SEED, size=3).tolist()
+        fold_seed, model_seed, scale_seed, shape_seed = rng.randint(MAX_SEED, size=4).tolist()
         estimator = seeded_clone(self.estimator, model_seed, self.random_state)
         cv = FOLDS_BY_EFFORT[self.effort] if self.cv is None else self.cv
         folds = split_rows(resolve_cv(cv, fold_seed), data.X, data.y, data.groups)
@@ -260,11 +266,14 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             )
         pairs = data.take(rows)
         tested, scale = self._fit_scale(folds, pairs, loc, len(data), scale_seed, progress)
-        self._fit_shape(pairs.take(tested), loc[tested], scale)
+        loc, of_tested = loc[tested], pairs.take(tested)
+        self._fit_shape(of_tested, loc, scale)
+        groups = _groups_among(tested, _groups_of_pairs(folds, len(data), _SHAPE_GROUPS), len(pairs))
+        shares = self._fit_conditional_shape(of_tested, loc, scale, groups, shape_seed)
         if not partition:
             return None
-        in_row_order = np.argsort(rows[tested], kind="stable")
-        return loc[tested][in_row_order], scale[in_row_order]
+        order = np.argsort(rows[tested], kind="stable")
+        return loc[order], scale[order], None if shares is None else shares[order]
 
     def _fit_groups(
         self, estimator: Any, data: TrainingData, folds: Folds, mean_fit: CrossFit, progress: Progress
@@ -363,12 +372,40 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self.df_, self._factor = _fit_student(z, pairs.sample_weight)
         self.shape_ = IsotonicRecalibrator().fit(self._family(loc, scale), pairs.y, pairs.sample_weight)
 
+    def _fit_conditional_shape(
+        self, pairs: TrainingData, loc: FloatArray, scale: FloatArray, folds: Folds, seed: int
+    ) -> FloatArray | None:
+        """Fit the dependence of the shape on x; return the shares of each pair out of fold."""
+        self.conditional_shape_: ConditionalShape | None = None
+        if self.shape not in ("auto", "conditional") or self.shape_ is None or not folds:
+            return None
+        self._table = self._features or ScaleFeatures.of(pairs.X, pairwise=is_pairwise(self.estimator))
+        fitted = fit_conditional_shape(
+            self._shape_inputs(pairs.X, loc, scale),
+            self.shape_.transform(self._family(loc, scale)).cdf(pairs.y),
+            pairs.sample_weight,
+            folds,
+            self.shape_.transform(self._family(np.zeros(1), np.ones(1))),
+            seed,
+            guard=self.shape == "auto",
+        )
+        if fitted is None:
+            return None
+        self.conditional_shape_, shares = fitted
+        return shares
+
+    def _shape_inputs(self, X: Any, loc: FloatArray, scale: FloatArray) -> FloatArray:
+        """Return the columns of X, the location and the scale of each row."""
+        return np.column_stack([self._table(X, loc), scale / self.scale_model_.unit])
+
     def _family(self, loc: FloatArray, scale: FloatArray) -> Distribution:
         if np.isinf(self.df_):
             return Normal(loc, self._factor * scale)
         return StudentT(loc, self._factor * scale, self.df_)
 
-    def _shaped(self, loc: FloatArray, scale: FloatArray) -> Distribution:
+    def _shaped(self, loc: FloatArray, scale: FloatArray, shares: FloatArray | None) -> Distribution:
+        if self.conditional_shape_ is not None and shares is not None:
+            return self.conditional_shape_.distribution(shares, loc, scale)
         family = self._family(loc, scale)
         return family if self.shape_ is None else self.shape_.transform(family)
 
@@ -387,7 +424,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     def _predict_dist(self, X: Any) -> Distribution:
         loc = self._location(X)
         scale = self.scale_model_.predict(self._scale_inputs(X, loc))
-        return self._shaped(loc, self.learning_curve_factor_ * scale)
+        shape = self.conditional_shape_
+        shares = None if shape is None else shape(self._shape_inputs(X, loc, scale))
+        return self._shaped(loc, self.learning_curve_factor_ * scale, shares)
 
 
 def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
@@ -405,6 +444,14 @@ def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
             if len(trainable) >= 2:
                 groups.append((trainable, np.arange(starts[members[0]], starts[members[-1] + 1])))
     return groups
+
+
+def _groups_among(tested: IntArray, groups: Folds, n_pairs: int) -> Folds:
+    """Return the groups of pairs as positions among the tested ones."""
+    place = np.full(n_pairs, -1)
+    place[tested] = np.arange(len(tested))
+    placed = [(place[train], place[test]) for train, test in groups]
+    return [(train[train >= 0], test[test >= 0]) for train, test in placed if (train >= 0).sum() >= 2]
 
 
 def _fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
