@@ -269,7 +269,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         loc, of_tested = loc[tested], pairs.take(tested)
         self._fit_shape(of_tested, loc, scale)
         groups = _groups_among(tested, _groups_of_pairs(folds, len(data), _SHAPE_GROUPS), len(pairs))
-        shares = self._fit_conditional_shape(of_tested, loc, scale, groups, shape_seed)
+        labels = np.arange(len(data)) if data.groups is None else np.asarray(data.groups)
+        shares = self._fit_conditional_shape(
+            of_tested, loc, scale, groups, shape_seed, clusters=labels[rows[tested]]
+        )
         if not partition:
             return None
         order = np.argsort(rows[tested], kind="stable")
@@ -373,7 +376,14 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self.shape_ = IsotonicRecalibrator().fit(self._family(loc, scale), pairs.y, pairs.sample_weight)
 
     def _fit_conditional_shape(
-        self, pairs: TrainingData, loc: FloatArray, scale: FloatArray, folds: Folds, seed: int
+        self,
+        pairs: TrainingData,
+        loc: FloatArray,
+        scale: FloatArray,
+        folds: Folds,
+        seed: int,
+        *,
+        clusters: Any,
     ) -> FloatArray | None:
         """Fit the dependence of the shape on x; return the shares of each pair out of fold."""
         self.conditional_shape_: ConditionalShape | None = None
@@ -387,6 +397,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             folds,
             self.shape_.transform(self._family(np.zeros(1), np.ones(1))),
             seed,
+            clusters=clusters,
             guard=self.shape == "auto",
         )
         if fitted is None:

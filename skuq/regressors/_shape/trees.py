@@ -27,9 +27,6 @@ _MOST_ROWS = 5000
 
 _SMALLEST_LEAF = 3.0
 
-_LEAF_FACTOR = 0.25
-"""Smallest weight of a leaf, relative to the root of the weight of all rows."""
-
 _BLOCK = 1 << 20
 """Largest number of pairs of a row and a tree that are followed at a time."""
 
@@ -139,6 +136,7 @@ def grow_trees(
     codes: NDArray[np.int16],
     level: FloatArray,
     weight: FloatArray | None,
+    leaf_factor: float,
     n_trees: int,
     rng: np.random.RandomState,
 ) -> ShareTrees:
@@ -152,6 +150,8 @@ def grow_trees(
         Probability level of each row's target under the common shape.
     weight : ndarray of shape (n,) or None
         Repetitions of each row.
+    leaf_factor : float
+        Smallest weight of a leaf, relative to the root of the weight of all rows.
     n_trees : int
         Number of trees.
     rng : RandomState
@@ -162,7 +162,7 @@ def grow_trees(
     for _ in range(n_trees):
         drawn = rows if len(rows) <= _MOST_ROWS else rng.choice(rows, _MOST_ROWS, replace=False)
         total = len(drawn) if weight is None else float(weight[drawn].sum())
-        leaf = max(_SMALLEST_LEAF, round(_LEAF_FACTOR * total**0.5))
+        leaf = max(_SMALLEST_LEAF, round(leaf_factor * total**0.5))
         tree = ExtraTreeRegressor(
             max_features=None,
             # half a row less, so that rounding does not exclude a leaf of that size

@@ -43,7 +43,7 @@ def test_blocks_of_rows_make_no_difference(monkeypatch):
 
 def test_shares_increase_with_the_threshold():
     codes, level = binned_rows(400)
-    shares = grow_trees(codes, level, None, 20, np.random.RandomState(0))(codes)
+    shares = grow_trees(codes, level, None, 0.25, 20, np.random.RandomState(0))(codes)
     assert (np.diff(shares, axis=1) >= -1e-15).all()
     assert shares.min() >= 0
     assert shares.max() <= 1
@@ -54,7 +54,7 @@ def test_weights_count_as_repetitions_in_the_leaves():
     codes[:] = 0  # no split is possible: one leaf
     weight = np.random.default_rng(1).integers(0, 4, 200).astype(float)
     weighted, repeated = (
-        grow_trees(codes[rows], level[rows], counts, 3, np.random.RandomState(0))(codes[:1])
+        grow_trees(codes[rows], level[rows], counts, 0.25, 3, np.random.RandomState(0))(codes[:1])
         for rows, counts in ((slice(None), weight), (np.repeat(np.arange(200), weight.astype(int)), None))
     )
     assert np.array_equal(weighted, repeated)
@@ -63,7 +63,7 @@ def test_weights_count_as_repetitions_in_the_leaves():
 def test_the_leaves_of_doubled_weights_are_those_of_doubled_rows():
     codes, level = binned_rows(500)
     doubled, weighted = (
-        grow_trees(np.tile(codes, (k, 1)), np.tile(level, k), weight, 5, np.random.RandomState(0))
+        grow_trees(np.tile(codes, (k, 1)), np.tile(level, k), weight, 0.25, 5, np.random.RandomState(0))
         for k, weight in ((2, None), (1, np.full(500, 2.0)))
     )
     assert np.array_equal(doubled(codes), weighted(codes))
@@ -72,6 +72,15 @@ def test_the_leaves_of_doubled_weights_are_those_of_doubled_rows():
 def test_a_tree_is_grown_on_a_bounded_number_of_rows(monkeypatch):
     monkeypatch.setattr("skuq.regressors._shape.trees._MOST_ROWS", 100)
     codes, level = binned_rows(5000)
-    trees = grow_trees(codes, level, None, 10, np.random.RandomState(0))
+    trees = grow_trees(codes, level, None, 0.25, 10, np.random.RandomState(0))
     assert len(trees.shares) <= 10 * 100 / 3
     assert trees(codes).mean(axis=0) == pytest.approx(THRESHOLDS, abs=0.05)
+
+
+def test_leaves_grow_with_their_factor_and_the_root_of_the_rows():
+    codes, level = binned_rows(1600)
+    small, large = (
+        grow_trees(codes, level, None, factor, 10, np.random.RandomState(0)) for factor in (0.25, 1.0)
+    )
+    assert 1600 / 3 > len(small.shares) / 10 > 1600 / 40  # 10 rows at least
+    assert len(large.shares) / 10 <= 40
