@@ -50,11 +50,15 @@ from skuq.regressors._scale_model import (
     log_residuals,
     shrunk_scale_model,
 )
+from skuq.regressors._shape.conditional import ConditionalShape, fit_conditional_shape
 
 __all__ = ["ResidualRegressor"]
 
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 """Number of folds where ``cv`` is None."""
+
+_SHAPE_GROUPS = 5
+"""Largest number of groups of folds for the shape."""
 
 
 class ResidualRegressor(BaseUncertaintyRegressor):
@@ -89,9 +93,13 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         - "auto": the one with the smaller mean absolute error, as estimated from models without two folds,
           if ``cv`` tests every row once in 3 to 20 folds. Otherwise "refit", also for a FrozenEstimator,
           which is a single model.
-    shape : {"empirical", "normal"}, default="empirical"
-        "empirical" takes the shape of the standardised residuals; "normal" the Gaussian one. With an
-        estimated scale, the Gaussian shape of new rows is a Student t distribution.
+    shape : {"auto", "conditional", "empirical", "normal"}, default="auto"
+        Shape of the standardized errors.
+
+        - "empirical": the shape of all standardized residuals, common to all rows.
+        - "conditional": a shape that depends on x, by trees on the probability levels of the residuals.
+        - "auto": "conditional" if it is better out of fold by more than chance, otherwise "empirical".
+        - "normal": the Gaussian shape. With an estimated scale, it is a Student t distribution for new rows.
     shrink : bool, default=True
         Whether differences in scale are shrunk as far as they do not hold for unseen rows, which is best
         for scores of the whole distribution. False takes them as predicted: rows of little and of much
@@ -128,6 +136,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         those whose standard deviation so many rows can resolve; infinite with ``shape="normal"``.
     shape_ : IsotonicRecalibrator or None
         The departure of the standardised residuals from that family.
+    conditional_shape_ : object or None
+        Fitted dependence of the shape on x; None if the shape is common to all rows.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -204,7 +214,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         *,
         effort: Literal["low", "standard", "high"] = "standard",
         location: Literal["auto", "folds", "refit"] = "auto",
-        shape: Literal["empirical", "normal"] = "empirical",
+        shape: Literal["auto", "conditional", "empirical", "normal"] = "auto",
         shrink: bool = True,
         cv: Any = None,
         n_jobs: int | None = None,
@@ -235,15 +245,17 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             )
         return self._shaped(*out_of_fold)
 
-    def _learn(self, data: TrainingData, progress: Progress) -> tuple[FloatArray, FloatArray] | None:
-        """Fit everything; return the out-of-fold location and scale of each row if it is tested once."""
+    def _learn(
+        self, data: TrainingData, progress: Progress
+    ) -> tuple[FloatArray, FloatArray, FloatArray | None] | None:
+        """Fit everything; return the out-of-fold location, scale and shape of rows that are tested once."""
         check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
         check_option(self.location, "location", ("auto", "folds", "refit"))
-        check_option(self.shape, "shape", ("empirical", "normal"))
+        check_option(self.shape, "shape", ("auto", "conditional", "empirical", "normal"))
         check_option(self.shrink, "shrink", (True, False))
         effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
         rng = check_random_state(self.random_state)
-        fold_seed, model_seed, scale_seed = rng.randint(MAX_SEED, size=3).tolist()
+        fold_seed, model_seed, scale_seed, shape_seed = rng.randint(MAX_SEED, size=4).tolist()
         estimator = in_target_units(seeded_clone(self.estimator, model_seed, self.random_state), data.y)
         cv = FOLDS_BY_EFFORT[self.effort] if self.cv is None else self.cv
         folds = split_rows(resolve_cv(cv, fold_seed), data.X, data.y, data.groups)
@@ -276,11 +288,17 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self.scale_factor_ = standardized.folds if self.location_ == "folds" else standardized.refit
         self._n_residuals = data.independent_rows(rows[tested])
         data.warn_of_few_rows(rows[tested])
-        self._fit_shape(pairs.take(tested), loc[tested], scale)
+        loc, of_tested = loc[tested], pairs.take(tested)
+        self._fit_shape(of_tested, loc, scale)
+        groups = _groups_among(tested, _groups_of_pairs(folds, len(data), _SHAPE_GROUPS), len(pairs))
+        labels = np.arange(len(data)) if data.groups is None else np.asarray(data.groups)
+        shares = self._fit_conditional_shape(
+            of_tested, loc, scale, groups, shape_seed, clusters=labels[rows[tested]]
+        )
         if not partition:
             return None
-        in_row_order = np.argsort(rows[tested], kind="stable")
-        return loc[tested][in_row_order], scale[in_row_order]
+        order = np.argsort(rows[tested], kind="stable")
+        return loc[order], scale[order], None if shares is None else shares[order]
 
     def _relative_errors(
         self,
@@ -384,20 +402,58 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             shape = IsotonicRecalibrator()
             self.shape_ = shape.fit(self._family(loc, scale), pairs.y, pairs.sample_weight)
 
+    def _fit_conditional_shape(
+        self,
+        pairs: TrainingData,
+        loc: FloatArray,
+        scale: FloatArray,
+        folds: Folds,
+        seed: int,
+        *,
+        clusters: Any,
+    ) -> FloatArray | None:
+        """Fit the dependence of the shape on x; return the shares of each pair out of fold."""
+        self.conditional_shape_: ConditionalShape | None = None
+        if self.shape not in ("auto", "conditional") or self.shape_ is None or not folds:
+            return None
+        self._table = self._features or ScaleFeatures.of(pairs.X, pairwise=is_pairwise(self.estimator))
+        fitted = fit_conditional_shape(
+            self._shape_inputs(pairs.X, loc, scale),
+            self.shape_.transform(self._family(loc, scale)).cdf(pairs.y),
+            pairs.sample_weight,
+            folds,
+            self.shape_.transform(self._family(np.zeros(1), np.ones(1))),
+            seed,
+            clusters=clusters,
+            guard=self.shape == "auto",
+        )
+        if fitted is None:
+            return None
+        self.conditional_shape_, shares = fitted
+        return shares
+
+    def _shape_inputs(self, X: Any, loc: FloatArray, scale: FloatArray) -> FloatArray:
+        """Return the columns of X, the location and the scale of each row."""
+        return np.column_stack([self._table(X, loc), scale / self.scale_model_.unit])
+
     def _family(self, loc: FloatArray, scale: FloatArray) -> Distribution:
         if np.isinf(self.df_):
             return Normal(loc, self._factor * scale)
         return StudentT(loc, self._factor * scale, self.df_)
 
-    def _shaped(self, loc: FloatArray, scale: FloatArray) -> Distribution:
+    def _shaped(self, loc: FloatArray, scale: FloatArray, shares: FloatArray | None) -> Distribution:
         """Return the distributions of the rows that the shape is fitted to."""
+        if self.conditional_shape_ is not None and shares is not None:
+            return self.conditional_shape_.distribution(shares, loc, scale)
         family = self._family(loc, scale)
         return family if self.shape_ is None else self.shape_.transform(family)
 
-    def _shaped_new(self, loc: FloatArray, scale: FloatArray) -> Distribution:
+    def _shaped_new(self, loc: FloatArray, scale: FloatArray, shares: FloatArray | None) -> Distribution:
         """Return the distributions of new rows, which are wider as scale and shape are estimated."""
         n = self._n_residuals
         scale = self.scale_factor_ ** (1 - prior_share(n)) * scale
+        if self.conditional_shape_ is not None and shares is not None:
+            return self.conditional_shape_.distribution(shares, loc, scale)
         if self.shape_ is None:
             return StudentT(loc, self._factor * scale, predictive_df(n))
         level_map = shrunk_level_map(self.shape_.level_map_, n)
@@ -414,7 +470,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
         loc = self._point(X)
         scale = self.scale_model_.predict(self._scale_inputs(X, loc))
-        return loc, self._shaped_new(loc, scale)
+        shape = self.conditional_shape_
+        shares = None if shape is None else shape(self._shape_inputs(X, loc, scale))
+        return loc, self._shaped_new(loc, scale, shares)
 
 
 def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
@@ -432,3 +490,11 @@ def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
             if len(trainable) >= 2:
                 groups.append((trainable, np.arange(starts[members[0]], starts[members[-1] + 1])))
     return groups
+
+
+def _groups_among(tested: IntArray, groups: Folds, n_pairs: int) -> Folds:
+    """Return the groups of pairs as positions among the tested ones."""
+    place = np.full(n_pairs, -1)
+    place[tested] = np.arange(len(tested))
+    placed = [(place[train], place[test]) for train, test in groups]
+    return [(train[train >= 0], test[test >= 0]) for train, test in placed if (train >= 0).sum() >= 2]

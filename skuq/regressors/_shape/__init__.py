@@ -1,0 +1,1 @@
+"""Shape of the standardized residuals as a function of x: trees on their probability levels."""

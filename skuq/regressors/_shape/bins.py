@@ -1,0 +1,57 @@
+"""Columns of numbers as small integers, by their place among the values of the training rows.
+
+Trees on such integers do not depend on the units of a column, take missing values as a bin of their own, and
+need two bytes for a threshold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skuq._typing import FloatArray
+
+__all__ = ["Bins"]
+
+_MOST_EDGES = 254
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """The bins of each column.
+
+    Parameters
+    ----------
+    edges : tuple of ndarray
+        Increasing edges of each column. Bin 0 holds missing values, bin j + 1 the values above j edges.
+    """
+
+    edges: tuple[FloatArray, ...]
+
+    @classmethod
+    def of_table(cls, table: FloatArray) -> Self:
+        """Return the bins of training rows, shape (n, d), with about equally many rows in each."""
+        return cls(tuple(_edges(column[~np.isnan(column)]) for column in table.T))
+
+    def __call__(self, table: FloatArray) -> NDArray[np.int16]:
+        """Return the bin of each value, shape (n, d)."""
+        codes = np.empty(table.shape, dtype=np.int16)
+        for j, edges in enumerate(self.edges):
+            codes[:, j] = np.searchsorted(edges, table[:, j]) + 1
+        codes[np.isnan(table)] = 0
+        return codes
+
+
+def _edges(values: FloatArray) -> FloatArray:
+    """Return the midpoints between distinct values, thinned to equal numbers of rows."""
+    distinct, last = np.unique(np.sort(values), return_index=True)
+    if len(distinct) > _MOST_EDGES + 1:
+        ranks = len(values) * np.arange(1, _MOST_EDGES + 1) / (_MOST_EDGES + 1)
+        below = np.unique(np.searchsorted(last, ranks, side="right")) - 1
+        below = below[below < len(distinct) - 1]
+    else:
+        below = np.arange(len(distinct) - 1)
+    return np.asarray(distinct[below] / 2 + distinct[below + 1] / 2)

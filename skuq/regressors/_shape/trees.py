@@ -1,0 +1,180 @@
+"""Trees whose leaves hold the distribution of the probability levels of their rows.
+
+A tree is grown on the indicators of several thresholds at once. Its splits minimize the sum of their squared
+errors, which is the CRPS on the scale of levels at these thresholds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.tree import ExtraTreeRegressor
+
+from skuq._typing import FloatArray
+from skuq.prediction._random import MAX_SEED
+
+__all__ = ["THRESHOLDS", "ShareTrees", "grow_trees"]
+
+THRESHOLDS = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99])
+"""Levels at which the leaves hold the share of their rows below."""
+
+_MOST_ROWS = 5000
+"""Largest number of rows that a tree is grown on."""
+
+_SMALLEST_LEAF = 3.0
+
+_BLOCK = 1 << 20
+"""Largest number of pairs of a row and a tree that are followed at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShareTrees:
+    """Trees with their nodes numbered in one sequence; a leaf is a node that is its own child.
+
+    Attributes
+    ----------
+    roots : ndarray of shape (B,)
+        First node of each tree.
+    depth : int
+        Largest depth of a tree.
+    feature, threshold : ndarray of shape (n_nodes,)
+        Rows whose feature is at most the threshold go to the left.
+    children : ndarray of shape (n_nodes, 2)
+        Left and right child.
+    leaf : ndarray of shape (n_nodes,)
+        Row of ``shares`` for each leaf.
+    shares : ndarray of shape (n_leaves, k)
+        Share of the rows of each leaf at or below each of `THRESHOLDS`.
+    """
+
+    roots: NDArray[np.int32]
+    depth: int
+    feature: NDArray[np.int16]
+    threshold: NDArray[np.int16]
+    children: NDArray[np.int32]
+    leaf: NDArray[np.int32]
+    shares: NDArray[np.float16]
+
+    @classmethod
+    def of_fitted(cls, fitted: Sequence[ExtraTreeRegressor]) -> Self:
+        """Return the compact form of trees fitted to the indicators of levels."""
+        trees = [one.tree_ for one in fitted]
+        counts = [tree.node_count for tree in trees]
+        roots = np.cumsum([0, *counts[:-1]])
+        first = np.repeat(roots, counts)
+        node = np.arange(sum(counts))
+        own = np.stack(
+            [
+                np.concatenate([getattr(tree, side) for tree in trees])
+                for side in ("children_left", "children_right")
+            ],
+            axis=1,
+        )
+        is_leaf = own[:, 0] < 0
+        children = np.where(is_leaf[:, np.newaxis], node[:, np.newaxis], own + first[:, np.newaxis])
+        feature, threshold, values = (
+            np.concatenate([getattr(tree, name) for tree in trees])
+            for name in ("feature", "threshold", "value")
+        )
+        return cls(
+            roots.astype(np.int32),
+            max(tree.max_depth for tree in trees),
+            np.where(is_leaf, 0, feature).astype(np.int16),
+            np.floor(threshold).astype(np.int16),
+            children.astype(np.int32),
+            (np.cumsum(is_leaf) - 1).astype(np.int32),
+            values[is_leaf, :, 0].astype(np.float16),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the trees of all parts."""
+        nodes = np.cumsum([0, *(len(part.feature) for part in parts[:-1])])
+        leaves = np.cumsum([0, *(len(part.shares) for part in parts[:-1])])
+        return cls(
+            np.concatenate([part.roots + first for part, first in zip(parts, nodes, strict=True)]).astype(
+                np.int32
+            ),
+            max(part.depth for part in parts),
+            np.concatenate([part.feature for part in parts]),
+            np.concatenate([part.threshold for part in parts]),
+            np.concatenate([part.children + first for part, first in zip(parts, nodes, strict=True)]).astype(
+                np.int32
+            ),
+            np.concatenate([part.leaf + first for part, first in zip(parts, leaves, strict=True)]).astype(
+                np.int32
+            ),
+            np.concatenate([part.shares for part in parts]),
+        )
+
+    def __call__(self, codes: NDArray[np.int16]) -> FloatArray:
+        """Return the mean share over trees at each threshold, shape (n, k), for rows of binned columns."""
+        mean = np.empty((len(codes), self.shares.shape[1]))
+        step = max(1, _BLOCK // len(self.roots))
+        for start in range(0, len(codes), step):
+            rows = slice(start, start + step)
+            leaves = self.leaf[self._leaf_nodes(codes[rows])]
+            mean[rows] = self.shares[leaves].mean(axis=1, dtype=np.float64)
+        return mean
+
+    def _leaf_nodes(self, codes: NDArray[np.int16]) -> NDArray[np.int32]:
+        """Return the leaf of each row in each tree, shape (n, B)."""
+        node = np.repeat(self.roots[np.newaxis], len(codes), axis=0)
+        flat, start = codes.ravel(), np.arange(len(codes))[:, np.newaxis] * codes.shape[1]
+        children = self.children.ravel()
+        for _ in range(self.depth):
+            right = flat[start + self.feature[node]] > self.threshold[node]
+            node = children[2 * node + right]
+        return node
+
+
+def grow_trees(
+    codes: NDArray[np.int16],
+    level: FloatArray,
+    weight: FloatArray | None,
+    leaf_factor: float,
+    n_trees: int,
+    rng: np.random.RandomState,
+) -> ShareTrees:
+    """Return trees with random thresholds, each grown on all rows or on a random sample.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n, d)
+        Binned columns.
+    level : ndarray of shape (n,)
+        Probability level of each row's target under the common shape.
+    weight : ndarray of shape (n,) or None
+        Repetitions of each row.
+    leaf_factor : float
+        Smallest weight of a leaf, relative to the root of the weight of all rows.
+    n_trees : int
+        Number of trees.
+    rng : RandomState
+        Source of samples and thresholds.
+    """
+    rows = np.arange(len(level)) if weight is None else np.flatnonzero(weight > 0)
+    fitted = []
+    for _ in range(n_trees):
+        drawn = rows if len(rows) <= _MOST_ROWS else rng.choice(rows, _MOST_ROWS, replace=False)
+        total = len(drawn) if weight is None else float(weight[drawn].sum())
+        leaf = max(_SMALLEST_LEAF, round(leaf_factor * total**0.5))
+        tree = ExtraTreeRegressor(
+            max_features=None,
+            # half a row less, so that rounding does not exclude a leaf of that size
+            min_weight_fraction_leaf=min((leaf - 0.5) / total, 0.5),
+            random_state=int(rng.randint(MAX_SEED)),
+        )
+        below = (level[drawn, np.newaxis] <= THRESHOLDS).astype(np.float64)
+        tree.fit(
+            codes[drawn].astype(np.float32),
+            below,
+            sample_weight=None if weight is None else weight[drawn],
+            check_input=False,
+        )
+        fitted.append(tree)
+    return ShareTrees.of_fitted(fitted)
