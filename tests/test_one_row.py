@@ -179,7 +179,7 @@ def sizes(model):
 def test_kept_integrals_are_in_no_pickle(integrals):
     model = student_model()
     affine(model.predict_dist(X[:1]), 0.0, 1.0)
-    model.shape_.level_map_.pieces.inverse  # noqa: B018  the inverse function, kept by the first quantile
+    model._level_map.pieces.inverse  # noqa: B018  the inverse function, kept by the first quantile
     before = sizes(model)
     dist = affine(model.predict_dist(X), 1.0, -2.0)
     dist.mean(), dist.crps(0.0), model.predict_dist(X).crps(0.0)
@@ -192,26 +192,27 @@ def test_kept_integrals_are_in_no_pickle(integrals):
 # -------------------------------------------------------------------- members predict once per call
 
 
-PAIR = [("one", ResidualRegressor(Counted())), ("two", ResidualRegressor(Counted(), shape="normal"))]
+REFIT = ResidualRegressor(Counted(), location="refit")
+PAIR = [("one", REFIT), ("two", ResidualRegressor(Counted(), location="refit", shape="normal"))]
 
 
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
-        (ResidualRegressor(Counted()), 1),
-        (ResidualRegressor(Counted(), effort="high", cv=3), 1),
-        (UncertaintyRegressor(Counted()), 1),
+        (REFIT, 1),
+        (ResidualRegressor(Counted(), location="folds"), 5),
+        (UncertaintyRegressor(Counted(), method_params={"location": "refit"}), 1),
         (BootstrapRegressor(Counted(), 5), 5),
         (RecalibratedRegressor(BootstrapRegressor(Counted(), 5), cv=2), 5),
-        (RecalibratedRegressor(ResidualRegressor(Counted()), cv=2, ensemble=True), 2),
+        (RecalibratedRegressor(REFIT, cv=2, ensemble=True), 2),
         (MixtureRegressor(PAIR, weights="equal", cv=2), 2),
         (RecalibratedRegressor(MixtureRegressor(PAIR, weights="equal"), cv=2), 2),
         (UncertaintyRegressor(MixtureRegressor(PAIR, weights="equal"), cv=2), 2),
-        (ConformalRegressor(UncertaintyRegressor(Counted()), "normalized"), 1),
+        (ConformalRegressor(REFIT, "normalized"), 1),
     ],
     ids=[
         "residual",
-        "high",
+        "folds",
         "default",
         "bootstrap",
         "recalibrated bootstrap",
@@ -224,9 +225,6 @@ PAIR = [("one", ResidualRegressor(Counted())), ("two", ResidualRegressor(Counted
 )
 def test_each_member_predicts_once_per_call(model, expected):
     model = model.set_params(random_state=0).fit(X, Y)
-    of_folds = 0
-    if getattr(model, "effort", "") == "high" and isinstance(model, ResidualRegressor):
-        of_folds = len(model.fold_estimators_) if model.averaging_weight_ > 0 else 0
     for call in (
         lambda: model.predict(X[:1]),
         lambda: model.predict_interval(X[:1]),
@@ -234,7 +232,7 @@ def test_each_member_predicts_once_per_call(model, expected):
     ):
         Counted.calls = 0
         call()
-        assert Counted.calls in (expected, expected + of_folds)
+        assert Counted.calls == expected
 
 
 def test_each_level_predicts_once_per_call():
@@ -280,9 +278,9 @@ def test_point_and_standard_deviation_are_those_of_separate_calls(model):
 def test_numbers_become_scale_features_in_one_pass(table, monkeypatch):
     prediction = np.array([7.0, 8.0, 9.0])
     frame = pd.DataFrame(table)
-    columns = [_scale_features._numbers(frame.iloc[:, j], None) for j in range(frame.shape[1])]
+    columns = [_scale_features.numbers_of(frame.iloc[:, j], None) for j in range(frame.shape[1])]
     expected, before = np.column_stack([*columns, prediction]), copy.deepcopy(table)
-    monkeypatch.setattr(_scale_features, "_as_table", None)  # no data frame is made
+    monkeypatch.setattr(_scale_features, "as_table", None)  # no data frame is made
     found = ScaleFeatures.of(table)(table, prediction)
     np.testing.assert_array_equal(found, expected)
     assert found.flags.c_contiguous

@@ -36,7 +36,7 @@ ones, whose first models have few rows. Boosting that stopped after 10 instead o
 """
 
 
-_MIN_ROWS = 20
+_MIN_ROWS = 8
 """Number of rows below which two models cannot be told apart."""
 
 _MIN_SHARE_OF_ERRORS = 0.1
@@ -83,12 +83,13 @@ def find_mismatch(
     by_refit, *by_folds = (predict(model, X).reshape(len(rows), -1)[kept] for model in (refit, *models))
     trained = trained[:, kept, np.newaxis]
     found, residual = _distances(by_refit, np.array(by_folds), trained, y[rows][kept, np.newaxis])
-    far = found.refit > max(_MAX_RATIO * found.folds, _MIN_SHARE_OF_ERRORS * residual)
+    rounding = 8 * np.finfo(np.float64).eps * float(np.abs(by_refit).max())
+    far = found.refit > max(_MAX_RATIO * found.folds, _MIN_SHARE_OF_ERRORS * residual, rounding)
     return found if far else None
 
 
 def predict_quartiles(estimator: Any, X: Any) -> FloatArray:
-    """Return the quartiles of the estimator's distribution, in which location and width show."""
+    """Return the quartiles of the distribution, which depend on its location and width."""
     return predict_dist(estimator, X).quantile([0.25, 0.5, 0.75])
 
 

@@ -28,6 +28,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeRegressor
 
 from skuq._typing import FloatArray
+from skuq._units import power_of_two, standard_deviation, unit_of
 from skuq.prediction._child import is_search, last_step
 
 __all__ = ["in_target_units"]
@@ -59,8 +60,9 @@ def in_target_units(estimator: Any, y: FloatArray) -> Any:
     estimator : estimator
         The same, or a `TransformedTargetRegressor` around it. Its predictions are in the units of y.
     """
-    exponent = _exponent_of(y)
-    if exponent == 0 or not _has_absolute_tolerance(_inner(estimator), len(y), exponent):
+    inner = _inner(estimator)
+    exponent = _exponent_of(y, offset=isinstance(inner, MLPRegressor))
+    if exponent == 0 or not _has_absolute_tolerance(inner, len(y), exponent):
         return estimator
     return TransformedTargetRegressor(
         estimator,
@@ -74,11 +76,12 @@ def _times_power(y: FloatArray, exponent: int) -> FloatArray:
     return np.ldexp(y, exponent)
 
 
-def _exponent_of(y: FloatArray) -> int:
-    """Return the exponent of the power of two at or above the standard deviation, 0 for a constant."""
-    largest = int(np.frexp(np.abs(y).max())[1])
-    std = np.std(np.ldexp(y, -largest))
-    return 0 if std == 0 else largest + int(np.frexp(std)[1])
+def _exponent_of(y: FloatArray, *, offset: bool) -> int:
+    """Return the exponent of the unit: the standard deviation, or the largest value with an offset."""
+    if y.max() == y.min():
+        return 0
+    unit = unit_of(y) if offset else power_of_two(standard_deviation(y))
+    return int(np.frexp(unit)[1]) - 1
 
 
 def _inner(estimator: Any) -> Any:

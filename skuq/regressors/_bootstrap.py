@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skuq._sklearn_compat import safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._units import root_mean_square
+from skuq._units import power_of_two, root_mean_square, standard_deviation
 from skuq._validation import check_integer, check_option, check_random_state
 from skuq.distributions import Distribution, Empirical, StudentT
 from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
@@ -22,6 +22,7 @@ from skuq.prediction._row_sets import rows_outside
 from skuq.prediction._wrapped import fit_wrapped
 from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._fit_inputs import TrainingData
+from skuq.regressors._forest.trees import fit_forest, grows_trees
 from skuq.regressors._members import (
     MemberPredictions,
     fit_members,
@@ -244,7 +245,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             self.model_ = self.estimator
         else:
             self.model_ = seeded_clone(self.estimator, seed, self.random_state)
-            fitted = fit_wrapped(self.model_, data.X, data.target, **data.fit_params)
+            fitted = self._fit_ensemble(self.model_, data)
             if fitted is not self.model_:  # a target of one value, to which the members have no fit
                 return self._repeat(fitted, self.model_.n_estimators, data)
         values = own_member_predictions(self.model_, data.X, self.n_jobs)
@@ -255,6 +256,12 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             for column, rows in enumerate(self.model_.estimators_samples_):
                 used[rows, column] = False
         return MemberPredictions(values, used)
+
+    def _fit_ensemble(self, ensemble: Any, data: TrainingData) -> Any:
+        if not grows_trees(ensemble):
+            return fit_wrapped(ensemble, data.X, data.target, **data.fit_params)
+        unit = power_of_two(standard_deviation(data.y)) if np.ptp(data.y / 2) > 0 else 1.0
+        return fit_forest(ensemble, data.X, data.y, unit, data.fit_params)
 
     def _repeat(self, constant: Any, n_members: int, data: TrainingData) -> MemberPredictions:
         """Let each member be the same model of a constant."""

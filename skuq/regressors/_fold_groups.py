@@ -2,8 +2,8 @@
 
 An out-of-fold error comes from one model trained on a part of the rows. It is larger than the error of a
 model trained on all rows, and larger than the error of the average of the folds' models. Models trained
-without half of the folds show how fast errors fall with the number of rows. Models trained without two folds
-show how far models of different folds differ on rows that none of them is trained on.
+without two folds show how fast errors fall with the number of rows, and how far models of different folds
+differ on rows that none of them is trained on.
 """
 
 from __future__ import annotations

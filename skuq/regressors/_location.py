@@ -56,6 +56,8 @@ def choose_location(
     option: str, estimator: Any, errors: RelativeErrors, n_folds: int, *, partition: bool
 ) -> Kind:
     """Return the location: for "auto", the one with the smaller errors if both are possible."""
+    if isinstance(estimator, FrozenEstimator):  # a single model
+        return "refit"
     if option == "folds":
         if not partition:
             raise ValueError(
@@ -63,7 +65,7 @@ def choose_location(
                 "partition such as KFold or GroupKFold, or location='refit'."
             )
         return "folds"
-    averaged = partition and 2 < n_folds <= MOST_AVERAGED and not isinstance(estimator, FrozenEstimator)
+    averaged = partition and 2 < n_folds <= MOST_AVERAGED
     return "folds" if option == "auto" and averaged and errors.folds <= errors.refit else "refit"
 
 

@@ -191,7 +191,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         return prefix, loss
 
     def _predict_dist(self, X: Any) -> Distribution:
-        if len(self.estimators_) == 1:  # of all levels, of which there are at least two
+        if len(self.estimators_) == 1:  # one model predicts all levels
             loss = self._find_loss(self.estimators_[0])[1]
             values = predict_many(self.estimators_[0], loss, X, self.levels_.tolist())
         else:

@@ -165,7 +165,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         with progress.task("model", estimator):
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
         mismatch = find_mismatch(self.estimators_[0], folds, data.X, data.y, predict_quartiles)
-        if not folds.is_partition(len(data)):  # models of early rows alone are no better
+        if not folds.is_partition(len(data)):  # the folds' models do not know all rows, as in time order
             warn_of_mismatch(mismatch, "the former predicts")
             return True
         warn_of_mismatch(mismatch, "the mixture of the latter predicts, as with ensemble=True")
@@ -207,7 +207,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return dist
 
     def _fold_frozen(self, data: TrainingData, progress: Progress) -> CrossFit:
-        """Do so, and divide the rows into folds, each of which the others can recalibrate."""
+        """Calibrate a frozen model and split its rows into folds."""
         dist = self._fit_frozen(data, progress)
         splitter = resolve_cv(self.cv, self.random_state)
         trains, tests = zip(*split_rows(splitter, data.X, data.y, data.groups), strict=True)

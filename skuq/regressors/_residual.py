@@ -62,7 +62,7 @@ _SHAPE_GROUPS = 5
 
 
 class ResidualRegressor(BaseUncertaintyRegressor):
-    r"""A mean model with a model of how far off it is, and the residuals' own shape.
+    r"""Mean model, scale model and a distribution of the standardized residuals.
 
     The distribution of the errors of any regressor at each x, from those on held-out rows: a second model
     predicts their size, and the standardised errors have a common shape, which may be skewed or heavy-tailed.
@@ -89,7 +89,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
           fold.
         - "refit": one model, fitted to all rows. If its predictions differ from the folds' models far more
           than these differ from each other, as after early stopping, the mean of the folds' models takes
-          its place with a FoldMismatchWarning; in time order there is the warning alone.
+          its place with a FoldMismatchWarning; in time order there is the warning alone. Two folds leave
+          nothing to compare.
         - "auto": the one with the smaller mean absolute error, as estimated from models without two folds,
           if ``cv`` tests every row once in 3 to 20 folds. Otherwise "refit", also for a FrozenEstimator,
           which is a single model.
@@ -133,7 +134,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         ``shrink``.
     df_ : float
         Degrees of freedom of the Student t family that fits the standardised residuals best, among
-        those whose standard deviation so many rows can resolve; infinite with ``shape="normal"``.
+        those whose standard deviation this number of rows can estimate; infinite with ``shape="normal"``.
     shape_ : IsotonicRecalibrator or None
         The departure of the standardised residuals from that family.
     conditional_shape_ : object or None
@@ -401,6 +402,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         with few_rows_reported():
             shape = IsotonicRecalibrator()
             self.shape_ = shape.fit(self._family(loc, scale), pairs.y, pairs.sample_weight)
+        self._level_map = shrunk_level_map(
+            self.shape_.level_map_, self._n_residuals
+        )  # it keeps its integrals
 
     def _fit_conditional_shape(
         self,
@@ -456,8 +460,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             return self.conditional_shape_.distribution(shares, loc, scale)
         if self.shape_ is None:
             return StudentT(loc, self._factor * scale, predictive_df(n))
-        level_map = shrunk_level_map(self.shape_.level_map_, n)
-        return Recalibrated(self._family(loc, scale), level_map)
+        return Recalibrated(self._family(loc, scale), self._level_map)
 
     # ---------------------------------------------------------------------------- prediction
 

@@ -301,7 +301,7 @@ def test_it_is_sharper_than_the_same_forest_on_folds():
         model.fit(X[:400], y[:400]).predict_dist(X[400:])
         for model in (
             ForestDistributionRegressor(forest, random_state=0),
-            ResidualRegressor(forest, cv=3, random_state=0),
+            ResidualRegressor(forest, shape="empirical", location="refit", cv=3, random_state=0),
         )
     )
     assert crps_loss(y[400:], ours) < 0.95 * crps_loss(y[400:], folds)

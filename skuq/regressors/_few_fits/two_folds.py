@@ -16,8 +16,8 @@ _ALL_TESTED = 100
 class TwoFoldsRegressor(RecalibratedRegressor):
     """RecalibratedRegressor that calibrates on two folds, each a quarter of the rows.
 
-    Models of three quarters of the rows are nearly as good as the final one, those of a half are not: their
-    larger errors would make the intervals too wide. With fewer than 100 rows the two folds are halves, as
+    Models of three quarters of the rows are nearly as good as the final one. Models of half of the rows have
+    larger errors, so the intervals would be too wide. With fewer than 100 rows the two folds are halves, as
     each row is needed for calibration. `fit_transform` also fits the models of the other two folds.
 
     Parameters are those of `RecalibratedRegressor`; ``cv`` is not used.

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.ensemble import BaggingRegressor
-from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor
+from sklearn.tree import BaseDecisionTree
 from sklearn.utils.validation import validate_data
 
 from skuq._sklearn_compat import ForestRegressor
 from skuq._typing import FloatArray, IntArray
 from skuq.prediction._wrapped import fit_wrapped
 
-__all__ = ["Trees", "bootstraps_trees", "check_forest", "fit_forest"]
+__all__ = ["Trees", "bootstraps_trees", "check_forest", "fit_forest", "grows_trees"]
 
 _LEAST_UNIT, _MOST_UNIT = 2.0**-10, 2.0**256
 """Size of targets between which trees find their splits, and sums of squares do not overflow."""
@@ -22,12 +22,16 @@ _LEAST_UNIT, _MOST_UNIT = 2.0**-10, 2.0**256
 _IN_UNITS_OF_Y = ("min_impurity_decrease", "ccp_alpha")
 
 
+def grows_trees(estimator: Any) -> bool:
+    """Return whether the estimator is a forest, or a BaggingRegressor of trees."""
+    if isinstance(estimator, BaggingRegressor):
+        return estimator.estimator is None or isinstance(estimator.estimator, BaseDecisionTree)
+    return isinstance(estimator, ForestRegressor)
+
+
 def bootstraps_trees(estimator: Any) -> bool:
     """Return whether the estimator is a forest, or a BaggingRegressor of trees, on bootstrap rows."""
-    if isinstance(estimator, BaggingRegressor):
-        member = DecisionTreeRegressor() if estimator.estimator is None else estimator.estimator
-        return bool(estimator.bootstrap) and isinstance(member, BaseDecisionTree)
-    return isinstance(estimator, ForestRegressor) and bool(estimator.bootstrap)
+    return grows_trees(estimator) and bool(estimator.bootstrap)
 
 
 def check_forest(estimator: Any) -> None:
