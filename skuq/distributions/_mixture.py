@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -13,6 +14,7 @@ from skuq._validation import check_option, check_same_length
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat, read_parts
+from skuq.distributions._cramer import pool_crps, row_parts
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._members import (
     SATURATED,
@@ -24,10 +26,8 @@ from skuq.distributions._members import (
     search_score,
     search_upper_quantile,
 )
-from skuq.distributions._mixture_crps import mixture_crps
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
-from skuq.distributions._student_t import StudentT
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, most_demanding
 
 
@@ -134,14 +134,27 @@ class Mixture(Distribution):
         spread = [np.hypot(part.std(), part.mean() - centre) for part in self.components]
         return root_mean_square(self._w(), np.stack(spread, axis=1))
 
+    def _leaves(self) -> list[tuple[Any, Distribution]]:
+        parts = zip(self._w().T, self.components, strict=True)
+        return [(weight * share, leaf) for weight, part in parts for share, leaf in part._leaves()]
+
     def _crps(self, y: FloatArray) -> FloatArray:
+        finite = self._finite_part()
+        if finite is not self:
+            return finite._crps(y)
         if all(isinstance(part, Normal) for part in self.components):  # of an ensemble
             return _normal_mixture(self.components, self.weights)._crps(y)
-        forms = [part._standard_form() for part in self.components if isinstance(part, Normal | StudentT)]
-        standard = [form for form in forms if form is not None]
-        if len(standard) < len(self.components) or not np.isfinite(self.std()).all():
-            return super()._crps(y)
-        return mixture_crps(standard, self._w(), y)
+        if all(isinstance(part, Empirical) for part in self.components):
+            return _empirical(self.components, self.weights)._crps(y)
+        leaves = self._leaves()
+        rows_alike = row_parts([leaf for _, leaf in leaves])
+        if len(rows_alike) == 1:
+            score = pool_crps(leaves, y)
+            return super()._crps(y) if score is None else score
+        score = np.empty_like(y)
+        for rows in rows_alike:
+            score[rows] = self[rows]._crps(y[rows])
+        return score
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         score = super()._normal_score(y)

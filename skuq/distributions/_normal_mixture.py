@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
@@ -191,6 +192,13 @@ class NormalMixture(Distribution):
             distance[:, 0] *= 0.5  # the diagonal counts once, the rest for (k, l) and (l, k)
             score -= w[:, k] * (w[:, k:] * distance).sum(axis=1)
         return np.asarray(score)
+
+    def _leaves(self) -> list[tuple[Any, Distribution]]:
+        weights = np.broadcast_to(self._w(), self.loc.shape)
+        return [
+            (weight, Normal(loc, scale))
+            for weight, loc, scale in zip(weights.T, self.loc.T, self.scale.T, strict=True)
+        ]
 
     @property
     def _integrates_values(self) -> bool:
