@@ -27,14 +27,14 @@ from skuq.distributions._numerics.cdf_quadrature import value_distances
 from skuq.distributions._numerics.cdf_spread import cdf_spread, relative_spacing
 from skuq.distributions._student_t import StudentT
 
-__all__ = ["cramer_distances", "pool_crps", "row_parts"]
+__all__ = ["cramer_distances", "pool_spread"]
 
 _Weighted: TypeAlias = Sequence[tuple[Any, Leaf]]
 
 _QUADRATURE_ROWS = 512
 """Rows that are integrated together: few enough that what is computed of them stays in the cache."""
 
-_PAIRS_PER_MEMBER = 4
+_PAIRS_PER_MEMBER = 1.5
 """Pairs that cost as much as one member of the integral over all of them."""
 
 _STEPS, _WIDEST = (1 / 8, 1 / 32), 1.0
@@ -60,7 +60,7 @@ def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
         Each with the same n rows. Tail mass without a place counts as in the CRPS.
     """
     finite = [part._finite_part() for part in parts]
-    rows_alike = row_parts([leaf for part in finite for _, leaf in part._leaves()])
+    rows_alike = _row_parts([leaf for part in finite for _, leaf in part._leaves()])
     if len(rows_alike) == 1:
         return _distances_alike(finite)
     distances = np.empty((len(finite[0]), len(finite), len(finite)))
@@ -69,28 +69,45 @@ def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
     return distances
 
 
-def pool_crps(leaves: Sequence[tuple[Any, Distribution]], y: FloatArray) -> FloatArray | None:
-    """Return the CRPS, shape (n,), of a linear pool, or None where it takes integration.
+def pool_spread(leaves: Sequence[tuple[Any, Distribution]]) -> FloatArray | None:
+    """Return half the mean distance of two members of a linear pool, shape (n,), or None if it is unknown.
+
+    The CRPS of the pool is the mean CRPS of the members less this number, for every observation.
 
     Parameters
     ----------
     leaves : sequence of (weight, Distribution)
-        No mixtures, each of one family and shape in all rows; weights of shape () or (n,) sum to 1.
-    y : ndarray of shape (n,)
-        Finite values.
+        Members that are no mixtures; weights of shape () or (n,) sum to 1.
     """
-    used = [(np.broadcast_to(weight, y.shape), dist) for weight, dist in leaves if np.any(weight > 0)]
-    members = [(weight, Leaf(dist)) for weight, dist in used]
+    n = len(leaves[0][1])
+    used = [(np.broadcast_to(weight, n), dist) for weight, dist in leaves if np.any(weight > 0)]
+    rows_alike = _row_parts([dist for _, dist in used])
+    if len(rows_alike) == 1:
+        return _spread_alike([(weight, Leaf(dist)) for weight, dist in used])
+    spread = np.empty(n)
+    for rows in rows_alike:
+        members = [(weight[rows], dist[rows]) for weight, dist in used]
+        inner = [(weight * share, leaf) for weight, part in members for share, leaf in part._leaves()]
+        # a member may be a mixture in these rows, whose CRPS is below that of its own members
+        terms = [pool_spread(inner), *(pool_spread(part._leaves()) for _, part in members)]
+        known = [term for term in terms if term is not None]
+        if len(known) < len(terms):
+            return None
+        spread[rows] = known[0] - sum(
+            weight * term for (weight, _), term in zip(members, known[1:], strict=True)
+        )
+    return spread
+
+
+def _spread_alike(members: _Weighted) -> FloatArray | None:
+    """Return the same for members that are each of one family and shape in all rows."""
     if not all(leaf.has_distance for _, leaf in members):
         return None
-    crps = np.zeros_like(y)
-    for weight, dist in used:
-        crps += np.where(weight > 0, weight * dist._crps(y), 0.0)
     smooth = [(weight, leaf) for weight, leaf in members if _is_smooth(leaf)]
     if not _costs_less_together([leaf for _, leaf in smooth]):
-        return np.maximum(crps - _spread(members), 0.0)
+        return _spread(members)
     others = [(weight, leaf) for weight, leaf in members if not _is_smooth(leaf)]
-    return np.maximum(crps - _spread_of_many(smooth) - _spread(others, smooth), 0.0)
+    return _spread_of_many(smooth) + _spread(others, smooth)
 
 
 def _is_smooth(leaf: Leaf) -> bool:
@@ -104,17 +121,17 @@ def _costs_less_together(leaves: Sequence[Leaf]) -> bool:
     return pairs > _PAIRS_PER_MEMBER * len(leaves)
 
 
-def _spread(members: _Weighted, others: _Weighted = ()) -> FloatArray | float:
+def _spread(members: _Weighted, others: _Weighted = ()) -> FloatArray:
     """Return the sum of w_i w_j d_ij over the pairs of members, and of a member and another."""
-    total: FloatArray | float = 0.0
+    total = np.zeros(len((*members, *others)[0][1].dist))
     for (weight, leaf), (other_weight, other) in [*combinations(members, 2), *product(members, others)]:
         share = weight * other_weight
-        total = total + np.where(share > 0, share * leaf_distance(leaf, other), 0.0)
+        total += np.where(share > 0, share * leaf_distance(leaf, other), 0.0)
     return total
 
 
 def _spread_of_many(members: _Weighted) -> FloatArray:
-    """Return the same for many smooth members by one integral, and by pairs in rows where that has not converged."""
+    """Return the same for many smooth members by one integral, and by pairs where that does not converge."""
     located = [leaf.located for _, leaf in members if leaf.located is not None]
     weights = np.stack([weight for weight, _ in members], axis=1)
     loc, scale = (np.stack([getattr(part, name) for part in located], axis=1) for name in ("loc", "scale"))
@@ -138,7 +155,7 @@ def _spread_of_many(members: _Weighted) -> FloatArray:
     return spread
 
 
-def row_parts(dists: Sequence[Distribution]) -> list[IntArray]:
+def _row_parts(dists: Sequence[Distribution]) -> list[IntArray]:
     """Return the rows in parts, in each of which every distribution is of one family and shape."""
     owners = [owner for owner in map(_row_owner, dists) if owner is not None]
     if not owners:

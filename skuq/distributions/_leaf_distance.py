@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,11 +15,11 @@ from skuq.distributions._empirical import Empirical
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import mean_absolute
 from skuq.distributions._numerics.crps_table import CrpsTable
-from skuq.distributions._numerics.gauss_rules import Rule, exponential_rule
+from skuq.distributions._numerics.gauss_rules import exponential_rule
 from skuq.distributions._numerics.piecewise_cdf import PiecewiseCdf, piecewise_distance
 from skuq.distributions._quantiles import Quantiles
 from skuq.distributions._recalibrated import Recalibrated
-from skuq.distributions._shapes import Shape, StepCrps, TabulatedCrps, tabulated_shape
+from skuq.distributions._shapes import ROUGH, Shape, StepCrps, TabulatedCrps, tabulated_shape
 from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
 
@@ -27,14 +28,18 @@ __all__ = ["Leaf", "leaf_distance"]
 _FAR = 1e25
 """Extent in units of a scale from which a distribution is a point mass to the last digit."""
 
-_BLOCK = 2**15
+_BLOCK = 2**14
 """Values of a CRPS that are computed together: few enough to stay in the cache."""
 
-_SMOOTHER = 2.0
-"""Ratio of scales up to which the smoother CRPS is integrated, else that of the larger scale."""
+_WIDER = 2.0
+"""Ratio of scales up to which a rule is not refined."""
 
-_LONG_TAIL, _REFINED = 8.0, 16
-"""Tail in units of the other scale from which the rule of the tail is refined, and by how much."""
+_FINER = (8, 64)
+_REFINEMENTS = tuple(pairwise((-1, 1, *_FINER)))
+"""Numbers of parts that the cells of a rule are divided into elsewhere, each with the one below it."""
+
+_LONG_TAIL = 8.0
+"""Length of a tail in units of the other scale up to which its rule is not refined."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,14 +183,15 @@ def _extent(sorted_values: FloatArray, loc: FloatArray) -> FloatArray:
 
 def _over_quantiles(integrand: Located, over: Quantiles) -> FloatArray:
     crps, half, shares = integrand.shape.crps, over._half_mean_difference(), np.diff(over.levels)
+    roughness = integrand.shape.roughness
     masses, lengths = (over.levels[0], 1 - over.levels[-1]), over._tails()
 
     def expected(rows: IntArray) -> FloatArray:
         loc, scale = integrand.loc[rows], integrand.scale[rows]
         t = (over.values[rows] - loc[:, np.newaxis]) / scale[:, np.newaxis]
         total = _mean_between(crps, t) @ shares
-        total += masses[0] * _over_tail(crps, t[:, 0], -lengths[0][rows] / scale)
-        total += masses[1] * _over_tail(crps, t[:, -1], lengths[1][rows] / scale)
+        total += masses[0] * _over_tail(crps, roughness, t[:, 0], -lengths[0][rows] / scale)
+        total += masses[1] * _over_tail(crps, roughness, t[:, -1], lengths[1][rows] / scale)
         return np.asarray(scale * total - half[rows])
 
     extent = _extent(over.values, integrand.loc)
@@ -205,58 +211,77 @@ def _mean_between(crps: TabulatedCrps, t: FloatArray) -> FloatArray:
     return mean
 
 
-def _over_tail(crps: TabulatedCrps, end: FloatArray, length: FloatArray) -> FloatArray:
+def _over_tail(crps: TabulatedCrps, roughness: float, end: FloatArray, length: FloatArray) -> FloatArray:
     """Return the expectation of a CRPS over an exponential tail from ``end`` on, of a signed decay length."""
     if isinstance(crps, StepCrps):
         return crps(end) + length * crps.slope(end) + 2 * np.abs(length) * crps.decayed_weight(end, length)
     total = np.empty_like(end)
-    long = np.abs(length) > _LONG_TAIL
-    for rows, refined in ((np.flatnonzero(~long), 1), (np.flatnonzero(long), _REFINED)):
-        rule = exponential_rule(refined)
-        for block in _blocks(rows.size, max(1, _BLOCK // rule.nodes.size)):
-            at = rows[block]
-            nodes = end[at, np.newaxis] + length[at, np.newaxis] * rule.nodes
-            total[at] = crps(nodes) @ rule.weights
+    difficulty = np.minimum(np.abs(length) * max(1 / _LONG_TAIL, roughness / ROUGH), _FINER[-1])
+    for least, refined in _REFINEMENTS:
+        rows = np.flatnonzero((least < difficulty) & (difficulty <= refined))
+        if rows.size:
+            rule = exponential_rule(refined)
+            for block in _blocks(rows.size, max(1, _BLOCK // rule.nodes.size)):
+                at = rows[block]
+                nodes = end[at, np.newaxis] + length[at, np.newaxis] * rule.nodes
+                total[at] = crps(nodes) @ rule.weights
     return total
 
 
 def _between_shapes(first: Located, second: Located) -> FloatArray:
     """Return the distances of distributions with a shape each.
 
-    Steps are always what the expectation is over. Else the CRPS of the larger scale is integrated, which is
-    the smoother one in units of the other, or the one without kinks if scales do not differ much.
+    Steps are always what the expectation is over. Else the smoother CRPS is integrated if a rule that is not
+    refined suffices for it, or the one for which it must be refined less.
     """
     one, other = first.shape, second.shape
     every = np.arange(len(first.loc))
     if one.members is not None and other.members is not None:
         if one.members.nodes.size < other.members.nodes.size:
-            return _over_shape(second, first, one.members, every)
-        return _over_shape(first, second, other.members, every)
+            return _over_shape(second, first, None, every)
+        return _over_shape(first, second, None, every)
     if one.members is not None:
         return _between_shapes(second, first)
-    if other.members is not None:
-        coarse = second.scale > _SMOOTHER * first.scale
-        choices = [(first, second, other.members, coarse), (first, second, other.rule, ~coarse)]
-    else:
-        preferred = _SMOOTHER ** (float(one.smooth) - float(other.smooth))
-        larger = preferred * first.scale > second.scale
-        choices = [(first, second, other.rule, larger), (second, first, one.rule, ~larger)]
+    difficulty = _difficulty(first, second)
     distance = np.empty(len(every))
-    for integrand, over, rule, chosen in choices:
-        distance[chosen] = _over_shape(integrand, over, rule, every[chosen])
+    if other.members is not None:
+        choices = [(first, second, 1, difficulty <= 1), (first, second, None, difficulty > 1)]
+    else:
+        swapped = _difficulty(second, first)
+        less = difficulty < swapped if one.roughness == other.roughness else one.roughness < other.roughness
+        chosen = np.where((difficulty <= 1) & (swapped <= 1), less, difficulty < swapped)
+        choices = [
+            (integrand, over, refined, rows & (least < hard) & (hard <= refined))
+            for integrand, over, rows, hard in (
+                (first, second, chosen, difficulty),
+                (second, first, ~chosen, swapped),
+            )
+            for least, refined in _REFINEMENTS
+        ]
+    for integrand, over, refined, rows in choices:
+        if rows.any():
+            distance[rows] = _over_shape(integrand, over, refined, every[rows])
     return distance
 
 
-def _over_shape(integrand: Located, over: Located, rule: Rule, rows: IntArray) -> FloatArray:
-    """Return the distances of the given rows by a rule of a shape."""
-    shape = integrand.shape
-    error = None if rule is over.shape.members else over.shape.rule_error
-    half = over.shape.half_difference_beside(shape)
+def _difficulty(integrand: Located, over: Located) -> FloatArray:
+    """Return the number of parts that cells must be divided into, at most the largest, shape (n,)."""
+    ratio = np.full(len(over.scale), np.inf)
+    np.divide(over.scale, integrand.scale, out=ratio, where=integrand.scale > 0)
+    ratio[over.scale == 0] = 0.0
+    return np.minimum(ratio * max(1 / _WIDER, integrand.shape.roughness / ROUGH), _FINER[-1])
+
+
+def _over_shape(integrand: Located, over: Located, refined: int | None, rows: IntArray) -> FloatArray:
+    """Return the distances of the given rows by a rule, or by the members if ``refined`` is None."""
+    shape, measure = integrand.shape, over.shape
+    size = measure.nodes(refined).nodes.size
+    half = measure.half_difference_for(shape, refined)
 
     def expected(at: IntArray) -> FloatArray:
         scale = integrand.scale[at]
         loc, width = (over.loc[at] - integrand.loc[at]) / scale, over.scale[at] / scale
-        return np.asarray(scale * shape.expected_crps(rule, error, loc, width) - over.scale[at] * half)
+        return np.asarray(scale * shape.expected_crps(measure, refined, loc, width) - over.scale[at] * half)
 
     extent = np.maximum(np.abs(over.loc - integrand.loc), over.scale)
-    return _expect(integrand, over.dist, extent, rule.nodes.size, expected, rows)
+    return _expect(integrand, over.dist, extent, size, expected, rows)

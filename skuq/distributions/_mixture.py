@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from skuq._validation import check_option, check_same_length
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat, read_parts
-from skuq.distributions._cramer import pool_crps, row_parts
+from skuq.distributions._cramer import pool_spread
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._members import (
     SATURATED,
+    QuantileCache,
     ValueFunction,
     mixture_score,
     read_weights,
@@ -106,7 +108,11 @@ class Mixture(Distribution):
 
     def _take(self, rows: IntArray) -> Distribution:
         weights = None if self.weights is None else self.weights[rows]
-        return Mixture([part[rows] for part in self.components], weights, self.ensemble)
+        taken = Mixture([part[rows] for part in self.components], weights, self.ensemble)
+        spread = self.__dict__.get("_spread")
+        if spread is not None and isinstance(taken, Mixture):
+            taken._set(_spread=spread[rows])  # of some rows, that of all rows
+        return taken
 
     @classmethod
     def _merge(cls, parts: Sequence[Mixture]) -> Distribution | None:
@@ -146,15 +152,19 @@ class Mixture(Distribution):
             return _normal_mixture(self.components, self.weights)._crps(y)
         if all(isinstance(part, Empirical) for part in self.components):
             return _empirical(self.components, self.weights)._crps(y)
-        leaves = self._leaves()
-        rows_alike = row_parts([leaf for _, leaf in leaves])
-        if len(rows_alike) == 1:
-            score = pool_crps(leaves, y)
-            return super()._crps(y) if score is None else score
-        score = np.empty_like(y)
-        for rows in rows_alike:
-            score[rows] = self[rows]._crps(y[rows])
-        return score
+        if self._spread is None:
+            return super()._crps(y)
+        scores = sum(
+            np.where(weight > 0, weight * leaf._crps(y), 0.0)
+            for weight, leaf in self._leaves()
+            if np.any(weight > 0)
+        )
+        return np.maximum(scores - self._spread, 0.0)
+
+    @cached_property
+    def _spread(self) -> FloatArray | None:
+        """Mean CRPS of the members less that of the mixture, the same for every observation."""
+        return pool_spread(self._leaves())
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         score = super()._normal_score(y)
@@ -177,12 +187,22 @@ class Mixture(Distribution):
     def _sf(self, y: FloatArray) -> FloatArray:
         return np.minimum(self._average([part._sf(y) for part in self.components]), 1.0)
 
+    @cached_property
+    def _quantiles(self) -> QuantileCache:
+        return QuantileCache()
+
     def _ppf(self, p: FloatArray) -> FloatArray:
+        return self._quantiles.get("ppf", p, self._search_ppf)
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return self._quantiles.get("isf", q, self._search_isf)
+
+    def _search_ppf(self, p: FloatArray) -> FloatArray:
         bracket = self._bracket([part._ppf(p) for part in self.components])
         atoms = self._atoms(lambda part, y: part._ppf(part._cdf(y)))
         return search_quantile(self._cdf, np.broadcast_to(p, (len(self),)), *bracket, atoms)
 
-    def _isf(self, q: FloatArray) -> FloatArray:
+    def _search_isf(self, q: FloatArray) -> FloatArray:
         bracket = self._bracket([part._isf(q) for part in self.components])
         atoms = self._atoms(lambda part, y: part._isf(part._sf(y)))
         return search_upper_quantile(self._sf, np.broadcast_to(q, (len(self),)), *bracket, atoms)
@@ -224,9 +244,14 @@ class Mixture(Distribution):
         return np.asarray(logsumexp(terms, axis=1, b=self._w()))
 
     def _finite_part(self) -> Distribution:
+        return self if self._finite is None else self._finite
+
+    @cached_property
+    def _finite(self) -> Distribution | None:
+        """The mixture of the finite parts, or None where these are the components."""
         finite = [part._finite_part() for part in self.components]
         if all(mine is part for mine, part in zip(finite, self.components, strict=True)):
-            return self
+            return None
         return Mixture(finite, self.weights, self.ensemble)
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:

@@ -10,7 +10,6 @@ so that a distance is an expectation of a function with two continuous derivativ
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -19,13 +18,16 @@ from scipy.special import ndtr, ndtri
 
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._numerics.crps_table import CrpsTable, SmoothCdf
-from skuq.distributions._numerics.gauss_rules import Rule, cell_rule, score_cell, score_rule
+from skuq.distributions._numerics.gauss_rules import LAST_SCORE, Rule, cell_rule, score_edges, score_rule
 from skuq.distributions._numerics.hermite_table import EDGES, HermiteTable
 
-__all__ = ["Shape", "StepCrps", "TabulatedCrps", "step_shape", "tabulated_shape"]
+__all__ = ["ROUGH", "Shape", "StepCrps", "TabulatedCrps", "step_shape", "tabulated_shape"]
 
-_LARGEST, _LIGHT = 1e19, 1e3
+_LARGEST, _LIGHT = 1e28, 1e6
 """Outermost nodes, in units, up to which tails have an expectation, and up to which a rule gives it all."""
+
+_COUNTS = 1e-13
+"""Weight of a node, times its value, from which it counts."""
 
 _GONE = 40.0
 """Decay lengths after which nothing is left of an exponential tail."""
@@ -33,8 +35,14 @@ _GONE = 40.0
 _EXACT_MEMBERS = 256
 """Members up to which a sample is its own rule."""
 
-_LOCAL = np.flatnonzero(np.abs(EDGES) < 1e3)
-"""Edges at which the error of a rule is tabulated; densities have no jumps of note beyond them."""
+ROUGH = 1.0
+"""Jump of a density up to which its CRPS is smooth enough for equally spaced edges."""
+
+_LOCAL = 200.0
+"""Value up to which the error of a rule is tabulated; densities have no jumps of note beyond it."""
+
+
+_NONE: FloatArray = np.empty(0)
 
 
 class TabulatedCrps(Protocol):
@@ -51,14 +59,14 @@ class OneRow(SmoothCdf, Protocol):
     """The part of a one-row distribution from which its tables are made."""
 
     def _isf(self, q: FloatArray) -> FloatArray: ...
+    def _normal_score(self, y: FloatArray) -> FloatArray: ...
     def _from_normal_score(self, score: FloatArray) -> FloatArray: ...
 
 
-@dataclass(frozen=True, eq=False)
 class Shape:
     """The distribution of Z, for rows loc + scale (center + unit Z).
 
-    Attributes
+    Parameters
     ----------
     center, unit : float
         They put the middle of Z near 0 and give it a spread of order 1.
@@ -66,78 +74,109 @@ class Shape:
         CRPS of Z at any value.
     half_difference : float
         1/2 E|Z - Z'|.
-    rule : Rule
-        Nodes and weights for expectations over Z.
+    make_rule : callable
+        It gives nodes and weights for expectations over Z, by the number of parts of each cell.
+    edges : ndarray of shape (c + 1,)
+        Values at the edges of the undivided cells.
     kinks, jumps : ndarray of shape (k,)
         Values at which the density of Z jumps, and by how much.
-    members : Rule or None
+    members : Rule, default=None
         The values of Z and their weights, where these are finitely many.
+    exact_crps : TabulatedCrps, default=None
+        A slower and more accurate table than ``crps``.
     """
 
-    center: float
-    unit: float
-    crps: TabulatedCrps
-    half_difference: float
-    rule: Rule
-    kinks: FloatArray
-    jumps: FloatArray
-    members: Rule | None = None
+    def __init__(
+        self,
+        center: float,
+        unit: float,
+        crps: TabulatedCrps,
+        half_difference: float,
+        make_rule: Callable[[int], Rule],
+        edges: FloatArray = _NONE,
+        kinks: FloatArray = _NONE,
+        jumps: FloatArray = _NONE,
+        members: Rule | None = None,
+        exact_crps: TabulatedCrps | None = None,
+    ) -> None:
+        self.exact_crps = crps if exact_crps is None else exact_crps
+        self.center, self.unit, self.crps, self.half_difference = center, unit, crps, half_difference
+        self.edges, self.kinks, self.jumps, self.members = edges, kinks, jumps, members
+        self.roughness = float(np.abs(jumps).max(initial=0.0))
+        self._make_rule = make_rule
+        self._rules: dict[int, Rule] = {}
 
     @property
     def smooth(self) -> bool:
         """Whether the CRPS has more than two continuous derivatives."""
         return self.members is None and self.kinks.size == 0
 
-    def expected_crps(
-        self, over: Rule, error: HermiteTable | None, loc: FloatArray, scale: FloatArray
-    ) -> FloatArray:
-        """Return the expectation of the CRPS over loc + scale V, shape (n,), by a rule of V.
+    def rule(self, refined: int = 1) -> Rule:
+        """Return nodes and weights for expectations over Z."""
+        if refined not in self._rules:
+            self._rules[refined] = self._make_rule(refined)
+        return self._rules[refined]
 
-        The error of the rule is added for jumps of the density, where it is given.
+    def expected_crps(
+        self, over: Shape, refined: int | None, loc: FloatArray, scale: FloatArray
+    ) -> FloatArray:
+        """Return the expectation of the CRPS over loc + scale V, shape (n,), by a rule of V or its members.
+
+        The error of the undivided rule for jumps of the density is added.
         """
-        at = scale[:, np.newaxis] * over.nodes
+        nodes, weights = over.nodes(refined)
+        at = scale[:, np.newaxis] * nodes
         at += loc[:, np.newaxis]
-        total = self.crps(at) @ over.weights
-        if error is not None and self.kinks.size:
+        total = self.crps(at) @ weights
+        if refined == 1 and self.kinks.size and over.edges.size:
             with np.errstate(over="ignore"):
                 back = (self.kinks - loc[:, np.newaxis]) / np.where(scale > 0, scale, 1.0)[:, np.newaxis]
-            total += scale**2 * (error(np.clip(back, EDGES[0], EDGES[-1])) @ self.jumps)
+            total += scale**2 * (over._rule_error(np.clip(back, EDGES[0], EDGES[-1])) @ self.jumps)
         return np.asarray(total)
 
-    def half_difference_beside(self, integrand: Shape) -> float:
+    def nodes(self, refined: int | None) -> Rule:
+        """Return the members where ``refined`` is None, else a rule."""
+        if refined is not None:
+            return self.rule(refined)
+        if self.members is None:
+            raise ValueError("`refined` must be a number for a distribution with a density, got None.")
+        return self.members
+
+    def half_difference_for(self, integrand: Shape, refined: int | None) -> float:
         """Return 1/2 E|Z - Z'|, by the rule where its error cancels in a distance."""
-        if self.members is not None:
+        nodes, weights = self.nodes(refined)
+        light = max(-nodes[0], nodes[-1]) < _LIGHT
+        if refined is None or (light and integrand is not self):
             return self.half_difference
-        light = max(abs(self.rule.nodes[0]), abs(self.rule.nodes[-1])) < _LIGHT
-        return self.half_difference if light and integrand.smooth > self.smooth else self._by_rule
+        if integrand is self:
+            return float(self.expected_crps(self, refined, np.zeros(1), np.ones(1))[0])
+        return float(self.exact_crps(nodes) @ weights)
 
     @cached_property
-    def _by_rule(self) -> float:
-        return float(self.expected_crps(self.rule, self.rule_error, np.zeros(1), np.ones(1))[0])
-
-    @cached_property
-    def rule_error(self) -> HermiteTable | None:
+    def _rule_error(self) -> HermiteTable:
         """Expectation of max(Z - b, 0)^2 less what the rule gives for it, as a function of b.
 
-        The second derivative of the CRPS is twice the density, so that its integral gives the expectation up
-        to a straight line. The error is 0 outside of the nodes, which determines the line.
+        Both are equal where b is an edge of the cells. Between the outermost edges, with mass p above them,
+        the expectation is b^2 (1/2 - p) less the integral of the CRPS, up to a straight line.
         """
-        if self.rule is self.members:
-            return None
-        b, (nodes, weights) = EDGES[_LOCAL], self.rule
-        first = np.searchsorted(nodes, b)  # of the nodes above b
-        mass, mean, square = (
-            np.append(np.cumsum((weights * nodes**power)[::-1])[::-1], 0.0)[first] for power in range(3)
-        )
-        error = b**2 / 2 - self.crps.integral(b) - (square - 2 * b * mean + b**2 * mass)
-        slope = b - self.crps(b) + 2 * (mean - b * mass)
-        low = max(int(np.searchsorted(b, nodes[0])) - 1, 0)
-        high = min(int(np.searchsorted(b, nodes[-1])), b.size - 1)
-        line = (error[high] - error[low]) / (b[high] - b[low])
+        (nodes, weights), local = self.rule(), self.edges[np.abs(self.edges) < _LOCAL]
         values, slopes = np.zeros_like(EDGES), np.zeros_like(EDGES)
-        inside = slice(low, high + 1)
-        values[_LOCAL[inside]] = (error - error[low] - line * (b - b[low]))[inside]
-        slopes[_LOCAL[inside]] = (slope - line)[inside]
+        if local.size < 2:
+            return HermiteTable(values, slopes)
+        low, high = local[0], local[-1]
+        inside = np.flatnonzero((low < EDGES) & (high > EDGES))
+        b = np.concatenate([[low], EDGES[inside], [high]])
+        near = (nodes > low) & (nodes < high)
+        first = np.searchsorted(nodes[near], b)  # of the nodes above b
+        mass, mean, square = (
+            np.append(np.cumsum((weights * nodes**power)[near][::-1])[::-1], 0.0)[first] for power in range(3)
+        )
+        share = 1 - 2 * weights[nodes > high].sum()
+        error = b**2 / 2 * share - self.crps.integral(b) - (square - 2 * b * mean + b**2 * mass)
+        slope = b * share - self.crps(b) + 2 * (mean - b * mass)
+        line = (error[-1] - error[0]) / (high - low)
+        values[inside] = (error - error[0] - line * (b - low))[1:-1]
+        slopes[inside] = (slope - line)[1:-1]
         return HermiteTable(values, slopes)
 
 
@@ -161,18 +200,49 @@ def tabulated_shape(
     """
     low, center, high = (float(dist._from_normal_score(np.array(score))[0]) for score in (-1.0, 0.0, 1.0))
     unit = (high - low) / 2
-    at, weights, cell = score_rule(scores)
-    with np.errstate(over="ignore"):
-        values = (dist._from_normal_score(at) - center) / unit
-        beyond = center + unit * EDGES
-    if not (unit > 0 and max(-values[0], values[-1]) < _LARGEST):
+
+    def values(score: FloatArray) -> FloatArray:
+        return np.asarray((dist._from_normal_score(score) - center) / unit)
+
+    def to_score(value: FloatArray) -> FloatArray:
+        return dist._normal_score(center + unit * value)
+
+    def make_rule(refined: int) -> Rule:
+        at, weights, cell = score_rule(score_edges(refined, values, to_score), scores)
+        rule = cell_rule(values(at), weights, cell)
+        counts = rule.weights * np.maximum(np.abs(rule.nodes), 1) > _COUNTS
+        return Rule(rule.nodes[counts], rule.weights[counts])
+
+    if not (unit > 0 and np.abs(values(np.array([-LAST_SCORE, LAST_SCORE]))).max() < _LARGEST):
         return None
-    table = make_table()
-    crps = table(beyond) / unit
+    edges = values(score_edges(1, values, to_score))
+    with np.errstate(over="ignore"):
+        beyond = center + unit * EDGES
+    exact = _ScaledTable(make_table(), center, unit)
+    half, kinks, jumps = exact.table.mean_difference / 2 / unit, (kinks - center) / unit, jumps * unit
+    if np.abs(jumps).max(initial=0.0) > ROUGH:
+        return Shape(center, unit, exact, half, make_rule, edges, kinks, jumps)
     slopes = np.where(EDGES < 0, 2 * dist._cdf(beyond) - 1, 1 - 2 * dist._sf(beyond))
-    rule = cell_rule(values, weights, cell)
-    half = table.mean_difference / 2 / unit
-    return Shape(center, unit, HermiteTable(crps, slopes), half, rule, (kinks - center) / unit, jumps * unit)
+    quick = HermiteTable(exact(EDGES), slopes)
+    return Shape(center, unit, quick, half, make_rule, edges, kinks, jumps, exact_crps=exact)
+
+
+class _ScaledTable:
+    """A table of the CRPS in other units."""
+
+    narrow = 1e-5
+
+    def __init__(self, table: CrpsTable, center: float, unit: float) -> None:
+        self.table, self.center, self.unit = table, center, unit
+
+    def __call__(self, t: FloatArray) -> FloatArray:
+        return np.asarray(self.table((self.center + self.unit * t).ravel()).reshape(t.shape) / self.unit)
+
+    def slope(self, t: FloatArray) -> FloatArray:
+        return self.table.slope(self.center + self.unit * t)
+
+    def integral(self, t: FloatArray) -> FloatArray:
+        return np.asarray(self.table.integral(self.center + self.unit * t) / self.unit**2)
 
 
 class StepCrps:
@@ -242,7 +312,14 @@ def step_shape(values: FloatArray, weights: FloatArray) -> Shape:
         unit = float(values[-1] - values[0]) or 1.0
     at = (values - center) / unit
     crps, members = StepCrps(at, weights), Rule(at, weights)
-    rule = members
-    if at.size > _EXACT_MEMBERS:
-        rule = cell_rule(at, weights, score_cell(ndtri(np.minimum(below - weights / 2, 1.0))))
-    return Shape(center, unit, crps, crps.half_difference, rule, np.empty(0), np.empty(0), members)
+
+    def make_rule(refined: int) -> Rule:
+        if at.size <= _EXACT_MEMBERS:
+            return members
+        middle = ndtri(np.minimum(below - weights / 2, 1.0))
+        edges = score_edges(
+            refined, lambda score: np.interp(score, middle, at), lambda value: np.interp(value, at, middle)
+        )
+        return cell_rule(at, weights, np.searchsorted(edges, middle))
+
+    return Shape(center, unit, crps, crps.half_difference, make_rule, members=members)
