@@ -35,7 +35,7 @@ from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mixture(Distribution):
-    """Mixtures of m distributions of any families: an ensemble of probabilistic models.
+    r"""Mixtures of m distributions of any families: an ensemble of probabilistic models.
 
     Parameters
     ----------
@@ -56,11 +56,20 @@ class Mixture(Distribution):
 
     Notes
     -----
-    Mean and standard deviation follow from those of the components. The CRPS of `Normal` and `StudentT`
-    components with common degrees of freedom comes from their mean absolute differences, about 130
-    evaluations of a tabulated function for each pair of components and row; for other components it
-    integrates the cdf between their quantiles, about 100 m cdf passes of each. Quantiles are searched
-    between those of the components, about ten cdf passes.
+    Mean and standard deviation follow from those of the components. With weights :math:`w_i`, components
+    :math:`F_i` and their scores :math:`c_i`, the CRPS is
+
+    .. math:: \sum_i w_i c_i(y) - \tfrac12 \sum_{ij} w_i w_j \int (F_i(x) - F_j(x))^2 dx,
+
+    whose second sum does not depend on y and is computed once. The distances are exact for pairs of
+    `Normal`, `NormalMixture`, `Quantiles`, `Empirical` and `SharedEmpirical` components. With `StudentT` and
+    `Recalibrated` components they take 130 to 250 evaluations of a tabulated CRPS per row, and the pool's
+    CRPS has a relative error of about 1e-6 or less. From seven smooth components on, one integral replaces
+    the pairs. For other families the cdf is integrated between the components' quantiles, about 100 m cdf
+    passes of each.
+
+    Quantiles are searched between those of the components, in about ten cdf passes, and kept for levels that
+    all rows share.
 
     Examples
     --------

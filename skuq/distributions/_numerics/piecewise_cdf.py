@@ -160,5 +160,6 @@ def _beyond(first: PiecewiseCdf, second: PiecewiseCdf, end: FloatArray, upper: b
     side = np.full(len(end), upper)
     (a, s), (b, t) = (cdf.tail(side, row, end) for cdf in (first, second))
     total = s + t
-    cross = np.divide(2 * s * t, total, out=np.zeros_like(total), where=total > 0)
+    # not 2 s t / (s + t), whose product may be beyond a float's range
+    cross = 2 * s * np.divide(t, total, out=np.zeros_like(total), where=total > 0)
     return np.asarray((a**2 * s + b**2 * t) / 2 - a * b * cross)
