@@ -96,7 +96,7 @@ def _shape(dist: Distribution) -> Shape | None:
     return None
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=16)
 def _student_shape(df: float) -> Shape | None:
     """Return the shape of a Student t distribution, or of the normal distribution for infinite df."""
     standard = Normal(0.0, 1.0) if np.isinf(df) else StudentT(0.0, 1.0, df)
