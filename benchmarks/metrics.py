@@ -16,12 +16,16 @@ import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from types import ModuleType
 
 import numpy as np
 from scipy.special import ndtr
+from sklearn.datasets import make_friedman1
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import Ridge
 
-from skuq.distributions import Empirical, Normal
+from skuq.distributions import Empirical, Mixture, Normal
 from skuq.metrics import (
     adversarial_group_calibration_curve,
     crps_loss,
@@ -37,6 +41,8 @@ from skuq.metrics import (
     uncertainty_calibration_error,
     weighted_interval_score_loss,
 )
+from skuq.prediction import predict_dist
+from skuq.regressors import ForestDistributionRegressor, MultiQuantileRegressor, UncertaintyRegressor
 
 ROUNDS, SECONDS_A_LINE = 15, 8.0
 UT_LEVELS, PERCENT, TENTHS = np.linspace(0, 1, 100), np.arange(1, 100) / 100, np.arange(1, 10) / 10
@@ -257,6 +263,31 @@ def proper_scores(big: Data) -> Iterator[Line]:
         )
 
 
+def pools() -> Iterator[Line]:
+    """Yield linear pools of two forecasts, compared with the scores of their members."""
+    X, y = make_friedman1(2600, noise=1.0, random_state=0)
+    train, test = slice(1600), slice(1600, None)
+    boosting = HistGradientBoostingRegressor
+    models = {
+        "boosting": UncertaintyRegressor(boosting(max_iter=60)),
+        "forest": ForestDistributionRegressor(RandomForestRegressor(60, random_state=0)),
+        "quantiles": MultiQuantileRegressor(boosting(loss="quantile", max_iter=40)),
+        "ridge": UncertaintyRegressor(Ridge()),
+    }
+    forecasts = {name: predict_dist(model.fit(X[train], y[train]), X[test]) for name, model in models.items()}
+    for names in combinations(forecasts, 2):
+        pair = [forecasts[name] for name in names]
+        yield Line(
+            f"CRPS, pool of {' and '.join(names)}",
+            1000,
+            lambda pair=pair: Mixture(pair, [0.4, 0.6]).crps(y[test]),
+            "its members",
+            lambda pair=pair: [member.crps(y[test]) for member in pair],
+            target=1 / 15,
+            same=False,
+        )
+
+
 def seconds(function: Callable[[], object]) -> float:
     start = time.perf_counter()
     function()
@@ -285,13 +316,14 @@ def report(line: Line) -> str:
         np.testing.assert_allclose(line.skuq(), line.peer(), rtol=1e-9, atol=1e-12, err_msg=line.what)
     memory = peak_arrays(line.skuq, line.n), peak_arrays(line.peer, line.n)
     own, peer = measure(line)
-    target = "" if line.target is None else f"{line.target:g}"
-    times = f"{1e3 * own:10.2f}{1e3 * peer:11.2f}{peer / own:8.1f}{target:>7}"
+    target = "" if line.target is None else f"{line.target:.2g}"
+    times = f"{1e3 * own:10.2f}{1e3 * peer:11.2f}{peer / own:8.2g}{target:>7}"
     return f"{line.what:44}{line.n:9d}  {line.peer_name:21}{times}{memory[0]:8.1f}{memory[1]:8.1f}"
 
 
 def lines() -> Iterator[Line]:
     """Yield all comparisons."""
+    yield from pools()
     big, middle = make_data(1_000_000), make_data(100_000)
     yield from average_calibration(big)
     yield from quantile_scores(big)

@@ -138,6 +138,10 @@ class Distribution(RowContainer["Distribution"]):
         """(loc, scale, one-row standard) where row i is loc_i + scale_i Z with one common Z."""
         return None
 
+    def _leaves(self) -> list[tuple[Any, Distribution]]:
+        """Weights, each a number or of shape (n,), and distributions that this one is the mixture of."""
+        return [(1.0, self)]
+
     def _level_breaks(self) -> FloatArray:
         """Levels, the same for all rows, between which the quantile function is smooth."""
         return np.empty(0)

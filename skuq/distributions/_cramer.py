@@ -11,32 +11,48 @@ and the CRPS of a linear pool with weights w_i and components F_i, whose own sco
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from itertools import combinations, product
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from skuq._typing import FloatArray
+from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._empirical import CACHED, Empirical
+from skuq.distributions._concatenated import Concatenated
+from skuq.distributions._leaf_distance import Leaf, leaf_distance
 from skuq.distributions._normal import Normal
-from skuq.distributions._normal_mixture import NormalMixture, mean_absolute
 from skuq.distributions._numerics.cdf_quadrature import value_distances
-from skuq.distributions._numerics.piecewise_cdf import PiecewiseCdf, piecewise_distance
-from skuq.distributions._quantiles import Quantiles
-from skuq.distributions._shared_empirical import SharedEmpirical
+from skuq.distributions._numerics.cdf_spread import cdf_spread, relative_spacing
+from skuq.distributions._student_t import StudentT
 
-__all__ = ["cramer_distances"]
+__all__ = ["cramer_distances", "pool_spread"]
+
+_Weighted: TypeAlias = Sequence[tuple[Any, Leaf]]
 
 _QUADRATURE_ROWS = 512
 """Rows that are integrated together: few enough that what is computed of them stays in the cache."""
+
+_PAIRS_PER_MEMBER = 1.5
+"""Pairs that cost as much as one member of the integral over all of them."""
+
+_STEPS, _WIDEST = (1 / 8, 1 / 32), 1.0
+"""Steps of that integral, and the widest distance of nodes in units of a member's scale."""
+
+_CONVERGED = 1e-6
+"""Estimate of the error of that integral, in units of the scale, up to which it holds."""
+
+_MOST_SHAPES = 16
+"""Degrees of freedom of the rows of one distribution, up to which rows are divided by them."""
 
 
 def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
     """Return the Cramér distance of each pair of m distributions, shape (n, m, m), in the units of y.
 
     Closed form for normal distributions and their mixtures, one sort of the quantiles or members of both
-    where these give the distribution, else integration over the values of y.
+    where these give the distribution, the expectation of a tabulated CRPS where the rows of a distribution
+    have one shape, else integration over the values of y.
 
     Parameters
     ----------
@@ -44,70 +60,157 @@ def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
         Each with the same n rows. Tail mass without a place counts as in the CRPS.
     """
     finite = [part._finite_part() for part in parts]
-    n, m = len(finite[0]), len(finite)
-    distances = np.zeros((n, m, m))
-    numerical = np.zeros((m, m), dtype=bool)
-    for j in range(m):
-        for i in range(j):
-            exact = _exact_distance(finite[i], finite[j])
-            numerical[i, j] = numerical[j, i] = exact is None
-            distances[:, i, j] = distances[:, j, i] = 0.0 if exact is None else exact
-    which = np.flatnonzero(numerical.any(axis=1))
-    for rows in _blocks(n if which.size else 0, _QUADRATURE_ROWS):
-        table = np.zeros((len(distances[rows]), m, m))
-        table[:, which[:, np.newaxis], which] = value_distances([finite[i][rows] for i in which])
-        distances[rows] += np.where(numerical, table, 0.0)
+    rows_alike = _row_parts([leaf for part in finite for _, leaf in part._leaves()])
+    if len(rows_alike) == 1:
+        return _distances_alike(finite)
+    distances = np.empty((len(finite[0]), len(finite), len(finite)))
+    for rows in rows_alike:
+        distances[rows] = cramer_distances([part[rows] for part in finite])
     return distances
 
 
-def _exact_distance(first: Distribution, second: Distribution) -> FloatArray | None:
-    """Return the distance of a pair, shape (n,), or None where it takes integration."""
-    if _all(Normal | NormalMixture, first, second):
-        between = _normal_difference(first, second)
-        within = _normal_difference(first, first) + _normal_difference(second, second)
-        return np.maximum(between - within / 2, 0.0)
-    if _all(Quantiles | Empirical | SharedEmpirical, first, second):
-        size = max(1, CACHED // (_n_knots(first) + _n_knots(second)))
-        blocks = [
-            piecewise_distance(_piecewise(first[rows]), _piecewise(second[rows]))
-            for rows in _blocks(len(first), size)
-        ]
-        return np.concatenate(blocks)
+def pool_spread(leaves: Sequence[tuple[Any, Distribution]]) -> FloatArray | None:
+    """Return half the mean distance of two members of a linear pool, shape (n,), or None if it is unknown.
+
+    The CRPS of the pool is the mean CRPS of the members less this number, for every observation.
+
+    Parameters
+    ----------
+    leaves : sequence of (weight, Distribution)
+        Members that are no mixtures; weights of shape () or (n,) sum to 1.
+    """
+    n = len(leaves[0][1])
+    used = [(np.broadcast_to(weight, n), dist) for weight, dist in leaves if np.any(weight > 0)]
+    rows_alike = _row_parts([dist for _, dist in used])
+    if len(rows_alike) == 1:
+        return _spread_alike([(weight, Leaf(dist)) for weight, dist in used])
+    spread = np.empty(n)
+    for rows in rows_alike:
+        members = [(weight[rows], dist[rows]) for weight, dist in used]
+        inner = [(weight * share, leaf) for weight, part in members for share, leaf in part._leaves()]
+        # a member may be a mixture in these rows, whose CRPS is below that of its own members
+        terms = [pool_spread(inner), *(pool_spread(part._leaves()) for _, part in members)]
+        known = [term for term in terms if term is not None]
+        if len(known) < len(terms):
+            return None
+        spread[rows] = known[0] - sum(
+            weight * term for (weight, _), term in zip(members, known[1:], strict=True)
+        )
+    return spread
+
+
+def _spread_alike(members: _Weighted) -> FloatArray | None:
+    """Return the same for members that are each of one family and shape in all rows."""
+    if not all(leaf.has_distance for _, leaf in members):
+        return None
+    smooth = [(weight, leaf) for weight, leaf in members if _is_smooth(leaf)]
+    if not _costs_less_together([leaf for _, leaf in smooth]):
+        return _spread(members)
+    others = [(weight, leaf) for weight, leaf in members if not _is_smooth(leaf)]
+    return _spread_of_many(smooth) + _spread(others, smooth)
+
+
+def _is_smooth(leaf: Leaf) -> bool:
+    return leaf.located is not None and leaf.located.shape.smooth
+
+
+def _costs_less_together(leaves: Sequence[Leaf]) -> bool:
+    """Return whether one integral over all smooth members costs less than their pairs."""
+    normal = sum(isinstance(leaf.dist, Normal) for leaf in leaves)
+    pairs = math.comb(len(leaves), 2) - math.comb(normal, 2)  # of normal ones the distance is cheap
+    return pairs > _PAIRS_PER_MEMBER * len(leaves)
+
+
+def _spread(members: _Weighted, others: _Weighted = ()) -> FloatArray:
+    """Return the sum of w_i w_j d_ij over the pairs of members, and of a member and another."""
+    total = np.zeros(len((*members, *others)[0][1].dist))
+    for (weight, leaf), (other_weight, other) in [*combinations(members, 2), *product(members, others)]:
+        share = weight * other_weight
+        total += np.where(share > 0, share * leaf_distance(leaf, other), 0.0)
+    return total
+
+
+def _spread_of_many(members: _Weighted) -> FloatArray:
+    """Return the same for many smooth members by one integral, and by pairs where that does not converge."""
+    located = [leaf.located for _, leaf in members if leaf.located is not None]
+    weights = np.stack([weight for weight, _ in members], axis=1)
+    loc, scale = (np.stack([getattr(part, name) for part in located], axis=1) for name in ("loc", "scale"))
+    total = weights.sum(axis=1)
+    spread, settled = np.zeros(len(loc)), total == 0
+    proper = np.flatnonzero(~settled & (scale.min(axis=1) > 0))
+    for step in _STEPS:
+        for block in _blocks(proper.size, _QUADRATURE_ROWS):
+            rows = proper[block]
+            form = loc[rows], scale[rows], weights[rows] / total[rows, np.newaxis]
+            fine = step * relative_spacing(*form) < _WIDEST
+            rows, form = rows[fine], (form[0][fine], form[1][fine], form[2][fine])
+            if rows.size:
+                integral, error = cdf_spread([part.shape.crps for part in located], *form, step)
+                settled[rows] = error <= _CONVERGED * form[1].max(axis=1)
+                spread[rows] = total[rows] ** 2 * integral
+        proper = proper[~settled[proper]]
+    rest = np.flatnonzero(~settled)
+    if rest.size:
+        spread[rest] = _spread([(weight[rest], Leaf(leaf.dist[rest])) for weight, leaf in members])
+    return spread
+
+
+def _row_parts(dists: Sequence[Distribution]) -> list[IntArray]:
+    """Return the rows in parts, in each of which every distribution is of one family and shape."""
+    owners = [owner for owner in map(_row_owner, dists) if owner is not None]
+    if not owners:
+        return [np.arange(len(dists[0]))]
+    part = np.unique(np.stack(owners, axis=1), axis=0, return_inverse=True)[1].ravel()
+    return np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part))[:-1])
+
+
+def _row_owner(dist: Distribution) -> IntArray | None:
+    """Return the number of the part that holds each row, or None for one part."""
+    if isinstance(dist, Concatenated):
+        owner = np.empty(len(dist), dtype=np.intp)
+        for index, rows in enumerate(dist._part_rows):
+            owner[rows] = index
+        return owner
+    if isinstance(dist, StudentT) and dist._shared_df().ndim:
+        distinct, owner = np.unique(dist.df, return_inverse=True)
+        return owner if distinct.size <= _MOST_SHAPES else None
     return None
 
 
-def _all(families: Any, *parts: Distribution) -> bool:
-    return all(isinstance(part, families) for part in parts)
+def _distances_alike(parts: Sequence[Distribution]) -> FloatArray:
+    """Return the distances of parts, each of one family and shape in all rows."""
+    n, m = len(parts[0]), len(parts)
+    leaves = [[(weight, Leaf(leaf)) for weight, leaf in part._leaves()] for part in parts]
+    within = [_mean_distance(part, part) for part in leaves]
+    distances = np.zeros((n, m, m))
+    numerical = np.zeros((m, m), dtype=bool)
+    for i, j in combinations(range(m), 2):
+        between, first, second = _mean_distance(leaves[i], leaves[j]), within[i], within[j]
+        if between is None or first is None or second is None:
+            numerical[i, j] = numerical[j, i] = True
+        else:
+            distances[:, i, j] = distances[:, j, i] = np.maximum(between - (first + second) / 2, 0.0)
+    which = np.flatnonzero(numerical.any(axis=1))
+    for rows in _blocks(n if which.size else 0, _QUADRATURE_ROWS):
+        table = np.zeros((len(distances[rows]), m, m))
+        table[:, which[:, np.newaxis], which] = value_distances([parts[i][rows] for i in which.tolist()])
+        distances[rows] += np.where(numerical, table, 0.0)
+    return distances
 
 
 def _blocks(n: int, size: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, n, size)]
 
 
-def _normal_difference(first: Any, second: Any) -> FloatArray:
-    """Return E|X - Y| of normal distributions or mixtures of them, shape (n,)."""
-    total = np.zeros(len(first))
-    for loc, scale, weight in _normal_members(first):
-        for other_loc, other_scale, other_weight in _normal_members(second):
-            total += weight * other_weight * mean_absolute(loc - other_loc, np.hypot(scale, other_scale))
+def _mean_distance(first: _Weighted, second: _Weighted) -> FloatArray | None:
+    """Return the mean distance of the members of two mixtures, or None where it takes integration."""
+    total = np.zeros(len(first[0][1].dist))
+    for weight, leaf in first:
+        for other_weight, other in second:
+            if leaf is other:
+                continue
+            if not (leaf.has_distance and other.has_distance):
+                return None
+            share = weight * other_weight
+            total += np.where(share > 0, share * leaf_distance(leaf, other), 0.0)
     return total
-
-
-def _normal_members(dist: Any) -> list[tuple[FloatArray, FloatArray, Any]]:
-    """Return location, scale and weight, each of shape (n,), of the members of a mixture."""
-    if isinstance(dist, Normal):
-        return [(dist.loc, dist.scale, 1.0)]
-    weights = np.broadcast_to(dist._w(), dist.loc.shape)
-    return list(zip(dist.loc.T, dist.scale.T, weights.T, strict=True))
-
-
-def _n_knots(dist: Any) -> int:
-    return int((dist.values if isinstance(dist, Quantiles) else dist.members).shape[-1])
-
-
-def _piecewise(dist: Any) -> PiecewiseCdf:
-    if isinstance(dist, Quantiles):
-        return PiecewiseCdf.linear(dist.values, dist.levels, *dist._tails())
-    if isinstance(dist, SharedEmpirical):
-        dist = Empirical(dist.loc[:, np.newaxis] + dist.scale[:, np.newaxis] * dist.members, dist.weights)
-    return PiecewiseCdf.steps(dist.members, dist._cumulative())

@@ -19,6 +19,29 @@ SATURATED = 37.0
 ValueFunction = Callable[[FloatArray], FloatArray]
 
 
+MOST_KEPT = 1 << 22
+"""Numbers that a mixture keeps of its quantiles."""
+
+
+class QuantileCache:
+    """Quantiles of all rows at single levels, kept because each is a search."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, float], FloatArray] = {}
+
+    def get(self, side: str, level: FloatArray, search: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return what the search gives for a level, from the cache where all rows share the level."""
+        if level.ndim:
+            return search(level)
+        key = side, float(level)
+        found = self._kept.get(key)
+        if found is None:
+            found = search(level)
+            if (len(self._kept) + 1) * found.size <= MOST_KEPT:
+                self._kept[key] = found
+        return found.copy()
+
+
 def read_weights(weights: ArrayLike | None, n: int, m: int) -> FloatArray | None:
     """Return member weights, shape (n, m) and each row summing to one, or None for equal weights."""
     if weights is None:

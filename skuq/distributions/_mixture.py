@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -13,9 +15,11 @@ from skuq._validation import check_option, check_same_length
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import concat, read_parts
+from skuq.distributions._cramer import pool_spread
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._members import (
     SATURATED,
+    QuantileCache,
     ValueFunction,
     mixture_score,
     read_weights,
@@ -24,16 +28,14 @@ from skuq.distributions._members import (
     search_score,
     search_upper_quantile,
 )
-from skuq.distributions._mixture_crps import mixture_crps
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
-from skuq.distributions._student_t import StudentT
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, most_demanding
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mixture(Distribution):
-    """Mixtures of m distributions of any families: an ensemble of probabilistic models.
+    r"""Mixtures of m distributions of any families: an ensemble of probabilistic models.
 
     Parameters
     ----------
@@ -54,11 +56,20 @@ class Mixture(Distribution):
 
     Notes
     -----
-    Mean and standard deviation follow from those of the components. The CRPS of `Normal` and `StudentT`
-    components with common degrees of freedom comes from their mean absolute differences, about 130
-    evaluations of a tabulated function for each pair of components and row; for other components it
-    integrates the cdf between their quantiles, about 100 m cdf passes of each. Quantiles are searched
-    between those of the components, about ten cdf passes.
+    Mean and standard deviation follow from those of the components. With weights :math:`w_i`, components
+    :math:`F_i` and their scores :math:`c_i`, the CRPS is
+
+    .. math:: \sum_i w_i c_i(y) - \tfrac12 \sum_{ij} w_i w_j \int (F_i(x) - F_j(x))^2 dx,
+
+    whose second sum does not depend on y and is computed once. The distances are exact for pairs of
+    `Normal`, `NormalMixture`, `Quantiles`, `Empirical` and `SharedEmpirical` components. With `StudentT` and
+    `Recalibrated` components they take 130 to 250 evaluations of a tabulated CRPS per row, and the pool's
+    CRPS has a relative error of about 1e-6 or less. From seven smooth components on, one integral replaces
+    the pairs. For other families the cdf is integrated between the components' quantiles, about 100 m cdf
+    passes of each.
+
+    Quantiles are searched between those of the components, in about ten cdf passes, and kept for levels that
+    all rows share.
 
     Examples
     --------
@@ -106,7 +117,11 @@ class Mixture(Distribution):
 
     def _take(self, rows: IntArray) -> Distribution:
         weights = None if self.weights is None else self.weights[rows]
-        return Mixture([part[rows] for part in self.components], weights, self.ensemble)
+        taken = Mixture([part[rows] for part in self.components], weights, self.ensemble)
+        spread = self.__dict__.get("_spread")
+        if spread is not None and isinstance(taken, Mixture):
+            taken._set(_spread=spread[rows])  # of some rows, that of all rows
+        return taken
 
     @classmethod
     def _merge(cls, parts: Sequence[Mixture]) -> Distribution | None:
@@ -134,14 +149,31 @@ class Mixture(Distribution):
         spread = [np.hypot(part.std(), part.mean() - centre) for part in self.components]
         return root_mean_square(self._w(), np.stack(spread, axis=1))
 
+    def _leaves(self) -> list[tuple[Any, Distribution]]:
+        parts = zip(self._w().T, self.components, strict=True)
+        return [(weight * share, leaf) for weight, part in parts for share, leaf in part._leaves()]
+
     def _crps(self, y: FloatArray) -> FloatArray:
+        finite = self._finite_part()
+        if finite is not self:
+            return finite._crps(y)
         if all(isinstance(part, Normal) for part in self.components):  # of an ensemble
             return _normal_mixture(self.components, self.weights)._crps(y)
-        forms = [part._standard_form() for part in self.components if isinstance(part, Normal | StudentT)]
-        standard = [form for form in forms if form is not None]
-        if len(standard) < len(self.components) or not np.isfinite(self.std()).all():
+        if all(isinstance(part, Empirical) for part in self.components):
+            return _empirical(self.components, self.weights)._crps(y)
+        if self._spread is None:
             return super()._crps(y)
-        return mixture_crps(standard, self._w(), y)
+        scores = sum(
+            np.where(weight > 0, weight * leaf._crps(y), 0.0)
+            for weight, leaf in self._leaves()
+            if np.any(weight > 0)
+        )
+        return np.maximum(scores - self._spread, 0.0)
+
+    @cached_property
+    def _spread(self) -> FloatArray | None:
+        """Mean CRPS of the members less that of the mixture, the same for every observation."""
+        return pool_spread(self._leaves())
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         score = super()._normal_score(y)
@@ -164,12 +196,22 @@ class Mixture(Distribution):
     def _sf(self, y: FloatArray) -> FloatArray:
         return np.minimum(self._average([part._sf(y) for part in self.components]), 1.0)
 
+    @cached_property
+    def _quantiles(self) -> QuantileCache:
+        return QuantileCache()
+
     def _ppf(self, p: FloatArray) -> FloatArray:
+        return self._quantiles.get("ppf", p, self._search_ppf)
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return self._quantiles.get("isf", q, self._search_isf)
+
+    def _search_ppf(self, p: FloatArray) -> FloatArray:
         bracket = self._bracket([part._ppf(p) for part in self.components])
         atoms = self._atoms(lambda part, y: part._ppf(part._cdf(y)))
         return search_quantile(self._cdf, np.broadcast_to(p, (len(self),)), *bracket, atoms)
 
-    def _isf(self, q: FloatArray) -> FloatArray:
+    def _search_isf(self, q: FloatArray) -> FloatArray:
         bracket = self._bracket([part._isf(q) for part in self.components])
         atoms = self._atoms(lambda part, y: part._isf(part._sf(y)))
         return search_upper_quantile(self._sf, np.broadcast_to(q, (len(self),)), *bracket, atoms)
@@ -211,9 +253,14 @@ class Mixture(Distribution):
         return np.asarray(logsumexp(terms, axis=1, b=self._w()))
 
     def _finite_part(self) -> Distribution:
+        return self if self._finite is None else self._finite
+
+    @cached_property
+    def _finite(self) -> Distribution | None:
+        """The mixture of the finite parts, or None where these are the components."""
         finite = [part._finite_part() for part in self.components]
         if all(mine is part for mine, part in zip(finite, self.components, strict=True)):
-            return self
+            return None
         return Mixture(finite, self.weights, self.ensemble)
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:

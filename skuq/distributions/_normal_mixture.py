@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
@@ -17,6 +18,7 @@ from skuq.distributions._empirical import Empirical
 from skuq.distributions._location_scale import standardise, unstandardise
 from skuq.distributions._members import (
     SATURATED,
+    QuantileCache,
     ValueFunction,
     mixture_score,
     read_members,
@@ -146,11 +148,21 @@ class NormalMixture(Distribution):
     def _sf(self, y: FloatArray) -> FloatArray:
         return np.asarray(np.minimum((self._w() * ndtr(-self._z(y))).sum(axis=1), 1.0))
 
+    @cached_property
+    def _quantiles(self) -> QuantileCache:
+        return QuantileCache()
+
     def _ppf(self, p: FloatArray) -> FloatArray:
+        return self._quantiles.get("ppf", p, self._search_ppf)
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return self._quantiles.get("isf", q, self._search_isf)
+
+    def _search_ppf(self, p: FloatArray) -> FloatArray:
         levels = np.broadcast_to(p, (len(self),))
         return search_quantile(self._cdf, levels, *self._bracket(ndtri(levels)), self._atoms())
 
-    def _isf(self, q: FloatArray) -> FloatArray:
+    def _search_isf(self, q: FloatArray) -> FloatArray:
         levels = np.broadcast_to(q, (len(self),))
         return search_upper_quantile(self._sf, levels, *self._bracket(-ndtri(levels)), self._atoms())
 
@@ -191,6 +203,13 @@ class NormalMixture(Distribution):
             distance[:, 0] *= 0.5  # the diagonal counts once, the rest for (k, l) and (l, k)
             score -= w[:, k] * (w[:, k:] * distance).sum(axis=1)
         return np.asarray(score)
+
+    def _leaves(self) -> list[tuple[Any, Distribution]]:
+        weights = np.broadcast_to(self._w(), self.loc.shape)
+        return [
+            (weight, Normal(loc, scale))
+            for weight, loc, scale in zip(weights.T, self.loc.T, self.scale.T, strict=True)
+        ]
 
     @property
     def _integrates_values(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -20,6 +21,8 @@ from skuq.distributions._normal_pieces import pieces_crps, pieces_moments
 from skuq.distributions._numerics.crps_table import CrpsTable
 from skuq.distributions._numerics.level_quadrature import level_crps
 from skuq.distributions._numerics.levels import level_rounding
+from skuq.distributions._shapes import Shape, tabulated_shape
+from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
@@ -216,8 +219,29 @@ class Recalibrated(Distribution):
         if isinstance(self.base, Normal):
             return partial(pieces_crps, pieces)
         if isinstance(self.base, StudentT):
-            return CrpsTable(self, self.base._from_normal_score(pieces.knots))
+            return self._one_row_table
         return partial(level_crps, self)
+
+    @cached_property
+    def _one_row_table(self) -> CrpsTable:
+        return CrpsTable(self, self.base._from_normal_score(self.level_map.pieces.knots))
+
+    @cached_property
+    def _one_row_shape(self) -> Shape | None:
+        """Tables of a one-row distribution of a normal or Student t base, for its distance from others."""
+        pieces = self.level_map.pieces
+        kinks = self.base._from_normal_score(pieces.knots)
+        # the density to the right of a knot, and its share that is missing to the left
+        density = np.exp(self.level_map.log_density(pieces.knots) + self.base._logpdf(kinks))
+        jumps = density * (1 - pieces.slopes[:-1] / pieces.slopes[1:])
+        return tabulated_shape(self, lambda: self._one_row_table, pieces.values, kinks, jumps)
+
+    def _leaves(self) -> list[tuple[Any, Distribution]]:
+        base = self.base
+        if not isinstance(base, SharedEmpirical):
+            return super()._leaves()
+        edges = self.level_map(np.append(0.0, base._ranks.cumulative / base._ranks.total))
+        return [(1.0, SharedEmpirical(base.loc, base.scale, base.members, np.diff(edges)))]
 
     @property
     def _integrates_values(self) -> bool:

@@ -13,6 +13,7 @@ from skuq._validation import as_float_array, check_finite, check_non_negative
 from skuq.distributions._base import Distribution
 from skuq.distributions._location_scale import read_rows
 from skuq.distributions._numerics.ranks import WeightedRanks, count_reached
+from skuq.distributions._shapes import Shape, step_shape
 
 MOST_LANDMARKS = 512
 """Members at which a mixture's cdf is broken for integration; between more of them it is nearly smooth."""
@@ -112,6 +113,11 @@ class SharedEmpirical(Distribution):
         below = np.concatenate([[0.0], np.cumsum(share)[:-1]])
         half_difference = float((share * deviation) @ (2 * below + share - 1))
         return 2 * partial + half_difference
+
+    @cached_property
+    def _shape(self) -> Shape:
+        """The tables of Z, for distances from other distributions."""
+        return step_shape(self.members, self._share)
 
     def _rows(self) -> int:
         return len(self.loc)

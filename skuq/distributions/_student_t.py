@@ -189,7 +189,10 @@ class StudentT(Distribution):
             score[closed] = self._take(closed)._crps(y[closed])
         rest = np.flatnonzero(integrated)
         if rest.size:
-            score[rest] = Distribution._crps(self._take(rest), y[rest])
+            # in units of the scale, as the farthest quantiles may be beyond a float's range in those of y
+            unit = np.where(self.scale[rest] == 0, 1.0, self.scale[rest])
+            standard = StudentT(np.zeros(rest.size), 1.0, self.df[rest])
+            score[rest] = unit * Distribution._crps(standard, (y[rest] - self.loc[rest]) / unit)
         return np.where(self.scale == 0, np.abs(y - self.loc), score)
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:

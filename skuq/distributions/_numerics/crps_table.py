@@ -8,6 +8,7 @@ on that of asinh(y), where heavy tails are straight.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.polynomial import Legendre, Polynomial
 from numpy.polynomial.legendre import leggauss, legvander
 from scipy.special import ndtr
 
-from skuq._typing import FloatArray
+from skuq._typing import FloatArray, IntArray
 
 _LEVELS = ndtr(np.arange(-8.0, 8.0 + 1 / 16, 1 / 16))
 _SIDE = np.sinh(np.concatenate([np.arange(0.0, 5.0, 1 / 16), np.arange(5.0, 70.0, 1 / 4)]))
@@ -97,6 +98,7 @@ class CrpsTable:
         pieces[:median, 0] += lowest - np.cumsum(steps[:median][::-1])[::-1]
         self._edges, self._middle, self._per_half = edges, middle, 1 / half
         self._powers = np.ascontiguousarray(pieces.T)
+        self._half = half
         self.mean_difference = 2 * float(half @ ((below * above) @ _WEIGHTS))
 
     def __call__(self, y: FloatArray) -> FloatArray:
@@ -107,10 +109,46 @@ class CrpsTable:
             crps[block] = self._evaluate(y[block])
         return crps
 
+    def slope(self, y: FloatArray) -> FloatArray:
+        """Return the slope at values within the pieces."""
+        piece, place = self._find(y)
+        slope: FloatArray = np.zeros(y.shape)
+        for degree in range(len(self._powers) - 1, 0, -1):
+            slope *= place
+            slope += degree * self._powers[degree][piece]
+        return slope * self._per_half[piece]
+
+    def integral(self, y: FloatArray) -> FloatArray:
+        """Return the integral from about 0 to values within the pieces."""
+        piece, place = self._find(y)
+        return np.asarray(self._whole[piece] + self._half[piece] * self._antiderivative(piece, place))
+
+    @cached_property
+    def _whole(self) -> FloatArray:
+        """Integral from the piece that holds 0 to the middle of each piece."""
+        pieces, one = np.arange(self._half.size), np.ones(self._half.size)
+        right, left = (self._half * self._antiderivative(pieces, place) for place in (one, -one))
+        steps = right[:-1] - left[1:]
+        first = int(np.searchsorted(self._edges[1:-1], 0.0))
+        below, above = steps[:first], steps[first:]
+        return np.concatenate([-np.cumsum(below[::-1])[::-1], [0.0], np.cumsum(above)])
+
+    def _antiderivative(self, piece: IntArray, place: FloatArray) -> FloatArray:
+        """Return the integral from the middle of each piece, in units of half its width."""
+        total: FloatArray = np.zeros(place.shape)
+        for degree in range(len(self._powers) - 1, -1, -1):
+            total += self._powers[degree][piece] / (degree + 1)
+            total *= place
+        return total
+
+    def _find(self, y: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the piece of each value, and its place in the piece, from -1 to 1."""
+        piece = np.searchsorted(self._edges[1:-1], y, side="right")
+        return piece, (y - self._middle[piece]) * self._per_half[piece]
+
     def _evaluate(self, y: FloatArray) -> FloatArray:
         held = np.clip(y, self._edges[0], self._edges[-1])
-        piece = np.searchsorted(self._edges[1:-1], held, side="right")
-        place = (held - self._middle[piece]) * self._per_half[piece]
+        piece, place = self._find(held)
         crps: FloatArray = self._powers[-1][piece]
         for power in self._powers[-2::-1]:
             crps *= place

@@ -66,11 +66,19 @@ class PiecewiseCdf:
         none = np.zeros(n), np.zeros(n)
         return cls(knots, starts, np.zeros_like(starts), none, none)
 
-    def linear_part(self, piece: IntArray, x: FloatArray) -> FloatArray:
-        """Return the linear part of a piece at x, both of shape (n, cells)."""
+    def take(self, rows: slice) -> PiecewiseCdf:
+        """Return the given rows."""
+        masses = self.masses[0][rows], self.masses[1][rows]
+        lengths = self.lengths[0][rows], self.lengths[1][rows]
+        return PiecewiseCdf(self.knots[rows], self.starts[rows], self.slopes[rows], masses, lengths)
+
+    def linear_part(
+        self, piece: IntArray, start: FloatArray, stop: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the linear part of a piece at the two ends of a cell, all of shape (n, cells)."""
         anchor = np.take_along_axis(self.knots, np.maximum(piece - 1, 0), axis=1)
-        start, slope = (np.take_along_axis(part, piece, axis=1) for part in (self.starts, self.slopes))
-        return np.asarray(start + slope * (x - anchor))
+        level, slope = (np.take_along_axis(part, piece, axis=1) for part in (self.starts, self.slopes))
+        return level + slope * (start - anchor), level + slope * (stop - anchor)
 
     def tail(self, upper: BoolArray, row: IntArray, near: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return value at ``near`` and decay length of tails; with those of length 0 nothing is left."""
@@ -102,9 +110,8 @@ def piecewise_distance(first: PiecewiseCdf, second: PiecewiseCdf) -> FloatArray:
     passed = np.cumsum(order < first.knots.shape[1], axis=1)[:, :-1]
     pieces = passed, np.arange(1, x.shape[1]) - passed
     start, stop, width = x[:, :-1], x[:, 1:], np.diff(x, axis=1)
-    left, right = (
-        first.linear_part(pieces[0], end) - second.linear_part(pieces[1], end) for end in (start, stop)
-    )
+    lines = (cdf.linear_part(piece, start, stop) for cdf, piece in zip((first, second), pieces, strict=True))
+    left, right = (one - other for one, other in zip(*lines, strict=True))
     total = (width * (left**2 + left * right + right**2) / 3).sum(axis=1)
     in_tail = [
         ((piece == 0) & (cdf.masses[0] > 0)[:, np.newaxis])
@@ -153,5 +160,6 @@ def _beyond(first: PiecewiseCdf, second: PiecewiseCdf, end: FloatArray, upper: b
     side = np.full(len(end), upper)
     (a, s), (b, t) = (cdf.tail(side, row, end) for cdf in (first, second))
     total = s + t
-    cross = np.divide(2 * s * t, total, out=np.zeros_like(total), where=total > 0)
+    # not 2 s t / (s + t), whose product may be beyond a float's range
+    cross = 2 * s * np.divide(t, total, out=np.zeros_like(total), where=total > 0)
     return np.asarray((a**2 * s + b**2 * t) / 2 - a * b * cross)

@@ -1,0 +1,287 @@
+"""The Cramér distance of two distributions that are no mixtures, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from skuq._typing import FloatArray, IntArray
+from skuq.distributions._base import Distribution
+from skuq.distributions._empirical import Empirical
+from skuq.distributions._normal import Normal
+from skuq.distributions._normal_mixture import mean_absolute
+from skuq.distributions._numerics.crps_table import CrpsTable
+from skuq.distributions._numerics.gauss_rules import exponential_rule
+from skuq.distributions._numerics.piecewise_cdf import PiecewiseCdf, piecewise_distance
+from skuq.distributions._quantiles import Quantiles
+from skuq.distributions._recalibrated import Recalibrated
+from skuq.distributions._shapes import ROUGH, Shape, StepCrps, TabulatedCrps, tabulated_shape
+from skuq.distributions._shared_empirical import SharedEmpirical
+from skuq.distributions._student_t import StudentT
+
+__all__ = ["Leaf", "leaf_distance"]
+
+_FAR = 1e25
+"""Extent in units of a scale from which a distribution is a point mass to the last digit."""
+
+_BLOCK = 2**14
+"""Values of a CRPS that are computed together: few enough to stay in the cache."""
+
+_WIDER = 2.0
+"""Ratio of scales up to which a rule is not refined."""
+
+_FINER = (8, 64)
+_REFINEMENTS = tuple(pairwise((-1, 1, *_FINER)))
+"""Numbers of parts that the cells of a rule are divided into elsewhere, each with the one below it."""
+
+_LONG_TAIL = 8.0
+"""Length of a tail in units of the other scale up to which its rule is not refined."""
+
+
+@dataclass(frozen=True, eq=False)
+class Located:
+    """Rows loc + scale Z of one shape, both of shape (n,), with scales of at least 0."""
+
+    dist: Distribution
+    loc: FloatArray
+    scale: FloatArray
+    shape: Shape
+
+
+class Leaf:
+    """A distribution that is no mixture.
+
+    Attributes
+    ----------
+    dist : Distribution
+    located : Located or None
+        The same by its shape, if the CRPS of that is tabulated.
+    piecewise : PiecewiseCdf or None
+        The cdf of quantiles or members.
+    """
+
+    def __init__(self, dist: Distribution) -> None:
+        self.dist = dist
+        self.located: Located | None = None
+        self.piecewise: PiecewiseCdf | None = None
+        if isinstance(dist, Quantiles):
+            self.piecewise = PiecewiseCdf.linear(dist.values, dist.levels, *dist._tails())
+        elif isinstance(dist, Empirical):
+            self.piecewise = PiecewiseCdf.steps(dist.members, dist._cumulative())
+        elif (shape := _shape(dist)) is not None and (form := dist._standard_form()) is not None:
+            loc, scale, _ = form
+            self.located = Located(dist, loc + scale * shape.center, scale * shape.unit, shape)
+
+    @property
+    def has_distance(self) -> bool:
+        """Whether `leaf_distance` takes it."""
+        return self.located is not None or self.piecewise is not None
+
+
+def _shape(dist: Distribution) -> Shape | None:
+    """Return the common shape of the rows, if its CRPS is tabulated."""
+    if isinstance(dist, SharedEmpirical):
+        return dist._shape
+    if isinstance(dist, Normal):
+        return _student_shape(np.inf)
+    if isinstance(dist, StudentT):
+        df = dist._shared_df()
+        return None if df.ndim else _student_shape(float(df))
+    if isinstance(dist, Recalibrated) and isinstance(dist.base, Normal | StudentT):
+        return None if dist._standard is None else dist._standard._one_row_shape
+    return None
+
+
+@lru_cache(maxsize=16)
+def _student_shape(df: float) -> Shape | None:
+    """Return the shape of a Student t distribution, or of the normal distribution for infinite df."""
+    standard = Normal(0.0, 1.0) if np.isinf(df) else StudentT(0.0, 1.0, df)
+    none = np.empty(0)
+    return tabulated_shape(standard, lambda: CrpsTable(standard, none), none, none, none)
+
+
+def leaf_distance(first: Leaf, second: Leaf) -> FloatArray:
+    """Return the integral of the squared difference of two cdfs, shape (n,), in the units of y.
+
+    Closed form for two normal distributions, for steps and lines, and for steps and a tabulated CRPS; between
+    quantiles and a tabulated CRPS but for the tails. Otherwise by a Gauss rule.
+    """
+    a, b = first.dist, second.dist
+    if isinstance(a, Normal) and isinstance(b, Normal):
+        own = (a.scale + b.scale) / np.sqrt(np.pi)
+        return np.asarray(np.maximum(mean_absolute(a.loc - b.loc, np.hypot(a.scale, b.scale)) - own, 0.0))
+    if first.piecewise is not None and second.piecewise is not None:
+        return _by_one_sort(first.piecewise, second.piecewise)
+    if first.located is None:
+        return leaf_distance(second, first)
+    if second.located is not None:
+        return _between_shapes(first.located, second.located)
+    if isinstance(b, Quantiles):
+        return _over_quantiles(first.located, b)
+    if isinstance(b, Empirical):
+        return _over_members(first.located, b)
+    raise TypeError(f"{type(b).__name__} has no distance in closed form.")
+
+
+def _by_one_sort(first: PiecewiseCdf, second: PiecewiseCdf) -> FloatArray:
+    n, knots = len(first.knots), first.knots.shape[1] + second.knots.shape[1]
+    blocks = _blocks(n, max(1, _BLOCK // knots))
+    return np.concatenate([piecewise_distance(first.take(rows), second.take(rows)) for rows in blocks])
+
+
+def _blocks(n: int, size: int) -> list[slice]:
+    return [slice(start, start + size) for start in range(0, n, size)]
+
+
+# ------------------------------------------------------------- expectations of a tabulated CRPS
+
+
+def _expect(
+    integrand: Located,
+    over: Distribution,
+    extent: FloatArray,
+    size: int,
+    expected: Callable[[IntArray], FloatArray],
+    rows: IntArray,
+) -> FloatArray:
+    """Return the distances of the given rows, as the expectation of one CRPS over the other distribution.
+
+    ``extent`` is the distance to which the other distribution reaches, shape (n,), and ``size`` its number of
+    nodes; ``expected`` gives the distances of rows in which it does not reach too far.
+    """
+    distance = np.zeros(len(over))
+    is_near = extent[rows] < _FAR * integrand.scale[rows]  # the scale may be 0
+    near, far = rows[is_near], rows[~is_near]
+    if far.size:
+        distance[far] = over[far]._crps(integrand.loc[far])
+    for block in _blocks(near.size, max(1, _BLOCK // size)):
+        distance[near[block]] = expected(near[block])
+    return np.maximum(distance[rows], 0.0)
+
+
+def _over_members(integrand: Located, over: Empirical) -> FloatArray:
+    members, crps, half = over.members, integrand.shape.crps, over._half_mean_difference()
+    weights = over.weights
+
+    def expected(rows: IntArray) -> FloatArray:
+        loc, scale = integrand.loc[rows], integrand.scale[rows]
+        score = crps((members[rows] - loc[:, np.newaxis]) / scale[:, np.newaxis])
+        mean = score.mean(axis=1) if weights is None else np.einsum("ij,ij->i", score, weights[rows])
+        return np.asarray(scale * mean - half[rows])
+
+    extent = _extent(members, integrand.loc)
+    return _expect(integrand, over, extent, members.shape[1], expected, np.arange(len(over)))
+
+
+def _extent(sorted_values: FloatArray, loc: FloatArray) -> FloatArray:
+    return np.maximum(np.abs(sorted_values[:, 0] - loc), np.abs(sorted_values[:, -1] - loc))
+
+
+def _over_quantiles(integrand: Located, over: Quantiles) -> FloatArray:
+    crps, half, shares = integrand.shape.crps, over._half_mean_difference(), np.diff(over.levels)
+    roughness = integrand.shape.roughness
+    masses, lengths = (over.levels[0], 1 - over.levels[-1]), over._tails()
+
+    def expected(rows: IntArray) -> FloatArray:
+        loc, scale = integrand.loc[rows], integrand.scale[rows]
+        t = (over.values[rows] - loc[:, np.newaxis]) / scale[:, np.newaxis]
+        total = _mean_between(crps, t) @ shares
+        total += masses[0] * _over_tail(crps, roughness, t[:, 0], -lengths[0][rows] / scale)
+        total += masses[1] * _over_tail(crps, roughness, t[:, -1], lengths[1][rows] / scale)
+        return np.asarray(scale * total - half[rows])
+
+    extent = _extent(over.values, integrand.loc)
+    return _expect(integrand, over, extent, over.levels.size, expected, np.arange(len(over)))
+
+
+def _mean_between(crps: TabulatedCrps, t: FloatArray) -> FloatArray:
+    """Return the mean of a CRPS between each two neighbors of sorted values, shape (n, k - 1)."""
+    gap = np.diff(t, axis=1)
+    narrow = gap <= crps.narrow
+    mean = np.diff(crps.integral(t), axis=1) / np.where(narrow, 1.0, gap)
+    # the trapezoidal rule with its correction for slopes, where a difference of integrals would cancel
+    row, piece = np.nonzero(narrow)
+    start, stop = t[row, piece], t[row, piece + 1]
+    rise = (crps.slope(stop) - crps.slope(start)) * (stop - start)
+    mean[row, piece] = (crps(start) + crps(stop)) / 2 - rise / 12
+    return mean
+
+
+def _over_tail(crps: TabulatedCrps, roughness: float, end: FloatArray, length: FloatArray) -> FloatArray:
+    """Return the expectation of a CRPS over an exponential tail from ``end`` on, of a signed decay length."""
+    if isinstance(crps, StepCrps):
+        return crps(end) + length * crps.slope(end) + 2 * np.abs(length) * crps.decayed_weight(end, length)
+    total = np.empty_like(end)
+    difficulty = np.minimum(np.abs(length) * max(1 / _LONG_TAIL, roughness / ROUGH), _FINER[-1])
+    for least, refined in _REFINEMENTS:
+        rows = np.flatnonzero((least < difficulty) & (difficulty <= refined))
+        if rows.size:
+            rule = exponential_rule(refined)
+            for block in _blocks(rows.size, max(1, _BLOCK // rule.nodes.size)):
+                at = rows[block]
+                nodes = end[at, np.newaxis] + length[at, np.newaxis] * rule.nodes
+                total[at] = crps(nodes) @ rule.weights
+    return total
+
+
+def _between_shapes(first: Located, second: Located) -> FloatArray:
+    """Return the distances of distributions with a shape each.
+
+    Steps are always what the expectation is over. Else the smoother CRPS is integrated if a rule that is not
+    refined suffices for it, or the one for which it must be refined less.
+    """
+    one, other = first.shape, second.shape
+    every = np.arange(len(first.loc))
+    if one.members is not None and other.members is not None:
+        if one.members.nodes.size < other.members.nodes.size:
+            return _over_shape(second, first, None, every)
+        return _over_shape(first, second, None, every)
+    if one.members is not None:
+        return _between_shapes(second, first)
+    difficulty = _difficulty(first, second)
+    distance = np.empty(len(every))
+    if other.members is not None:
+        choices = [(first, second, 1, difficulty <= 1), (first, second, None, difficulty > 1)]
+    else:
+        swapped = _difficulty(second, first)
+        less = difficulty < swapped if one.roughness == other.roughness else one.roughness < other.roughness
+        chosen = np.where((difficulty <= 1) & (swapped <= 1), less, difficulty < swapped)
+        choices = [
+            (integrand, over, refined, rows & (least < hard) & (hard <= refined))
+            for integrand, over, rows, hard in (
+                (first, second, chosen, difficulty),
+                (second, first, ~chosen, swapped),
+            )
+            for least, refined in _REFINEMENTS
+        ]
+    for integrand, over, refined, rows in choices:
+        if rows.any():
+            distance[rows] = _over_shape(integrand, over, refined, every[rows])
+    return distance
+
+
+def _difficulty(integrand: Located, over: Located) -> FloatArray:
+    """Return the number of parts that cells must be divided into, at most the largest, shape (n,)."""
+    ratio = np.full(len(over.scale), np.inf)
+    np.divide(over.scale, integrand.scale, out=ratio, where=integrand.scale > 0)
+    ratio[over.scale == 0] = 0.0
+    return np.minimum(ratio * max(1 / _WIDER, integrand.shape.roughness / ROUGH), _FINER[-1])
+
+
+def _over_shape(integrand: Located, over: Located, refined: int | None, rows: IntArray) -> FloatArray:
+    """Return the distances of the given rows by a rule, or by the members if ``refined`` is None."""
+    shape, measure = integrand.shape, over.shape
+    size = measure.nodes(refined).nodes.size
+    half = measure.half_difference_for(shape, refined)
+
+    def expected(at: IntArray) -> FloatArray:
+        scale = integrand.scale[at]
+        loc, width = (over.loc[at] - integrand.loc[at]) / scale, over.scale[at] / scale
+        return np.asarray(scale * shape.expected_crps(measure, refined, loc, width) - over.scale[at] * half)
+
+    extent = np.maximum(np.abs(over.loc - integrand.loc), over.scale)
+    return _expect(integrand, over.dist, extent, size, expected, rows)

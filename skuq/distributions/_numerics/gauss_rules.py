@@ -1,0 +1,153 @@
+"""Gauss rules of a probability measure that has been divided into cells.
+
+A rule integrates polynomials of a given degree over each cell exactly, so that breaks of the density cost no
+nodes. Breaks of the integrand remain. For a jump of its second derivative at b, the error of the rule is that
+of max(z - b, 0)^2, a function of b alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss
+from scipy.special import ndtr
+
+from skuq._typing import FloatArray, IntArray
+
+__all__ = ["LAST_SCORE", "Rule", "cell_rule", "exponential_rule", "score_edges", "score_rule"]
+
+_SIZE = 4
+_FINE, _FINE_WEIGHTS = leggauss(10)
+LAST_SCORE = 8.3
+"""Normal score beyond which no probability is left."""
+_CELLS = 28
+_SCORE_EDGES = LAST_SCORE * np.sinh(2 * np.linspace(-1, 1, _CELLS + 1)) / np.sinh(2)
+"""Normal scores of the edges of cells."""
+_EXPONENTIAL_EDGES = np.array([0, 0.15, 0.35, 0.6, 0.9, 1.3, 1.8, 2.4, 3.2, 4.4, 6.5, 10, 40])
+_NEGLIGIBLE = 1e-6
+"""Probability beyond a cell, times its value, below which the cell is not divided."""
+_CENTRAL = 4.0
+_LOG_VALUES = 1 + np.array([-1, 0, np.log(8), 100.0])
+_PLACES = np.cumsum([0, _CENTRAL / 0.5, 4 * np.log(8), 100.0 - np.log(8)])
+"""Cells have a width of 0.5 for values up to 4, a quarter of the value up to 32, and the value beyond."""
+
+
+Map: TypeAlias = Callable[[FloatArray], FloatArray]
+
+
+class Rule(NamedTuple):
+    """Nodes and weights, both of shape (k,)."""
+
+    nodes: FloatArray
+    weights: FloatArray
+
+
+def cell_rule(values: FloatArray, weights: FloatArray, cell: IntArray) -> Rule:
+    """Return the Gauss rule of each cell of a discrete measure, one after the other.
+
+    Parameters
+    ----------
+    values, weights : ndarray of shape (k,)
+        The measure, with positive weights.
+    cell : ndarray of shape (k,)
+        Ascending number of the cell of each value.
+    """
+    starts = np.flatnonzero(np.diff(cell, prepend=cell[0] - 1))
+    rules = [
+        _gauss(part, weight)
+        for part, weight in zip(np.split(values, starts[1:]), np.split(weights, starts[1:]), strict=True)
+    ]
+    return Rule(*(np.concatenate(column) for column in zip(*rules, strict=True)))
+
+
+def _gauss(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the Gauss rule of a discrete measure by the recurrence of its orthogonal polynomials."""
+    distinct = np.unique(values)
+    if distinct.size <= _SIZE:
+        return distinct, np.asarray(np.bincount(np.searchsorted(distinct, values), weights), dtype=np.float64)
+    total, centre, half = weights.sum(), (distinct[0] + distinct[-1]) / 2, (distinct[-1] - distinct[0]) / 2
+    place, share = (values - centre) / half, weights / total
+    diagonal, beside = np.zeros(_SIZE), np.zeros(_SIZE)
+    last, current, norm = np.zeros_like(place), np.ones_like(place), 1.0
+    for k in range(_SIZE):
+        diagonal[k] = share @ (place * current**2) / norm
+        last, current = current, (place - diagonal[k]) * current - beside[k] * last
+        previous, norm = norm, float(share @ current**2)
+        if k + 1 < _SIZE:
+            beside[k + 1] = norm / previous
+    off = np.sqrt(beside[1:])
+    nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
+    return centre + half * nodes, total * vectors[0] ** 2
+
+
+def _panels(cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights between each two cuts, both of shape (panels, nodes)."""
+    middle, half = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts)[:, np.newaxis] / 2
+    return middle[:, np.newaxis] + half * _FINE, half * _FINE_WEIGHTS
+
+
+def score_edges(refined: int, values: Map, scores: Map) -> FloatArray:
+    """Return the normal scores of the edges of cells that are narrow in scores and in values.
+
+    Parameters
+    ----------
+    refined : int
+        Number of parts that each cell is divided into.
+    values, scores : callable
+        Increasing map of normal scores to values, and its inverse.
+    """
+    edges = _divided(_SCORE_EDGES, refined)
+    at = values(edges)
+    place, mass = refined * _to_place(at), ndtr(-np.abs(edges)) * np.abs(at)
+    # cells that contribute next to nothing may be wide
+    parts = np.where(np.maximum(mass[1:], mass[:-1]) > _NEGLIGIBLE, np.maximum(np.ceil(np.diff(place)), 1), 1)
+    more = [
+        np.linspace(start, stop, int(count) + 1)[1:-1]
+        for start, stop, count in zip(place[:-1], place[1:], parts, strict=True)
+        if count > 1
+    ]
+    if not more:
+        return edges
+    return np.unique(np.concatenate([edges, scores(_from_place(np.concatenate(more) / refined))]))
+
+
+def _to_place(values: FloatArray) -> FloatArray:
+    """Return places, of which two that differ by 1 lie in neighboring cells."""
+    return np.asarray(np.copysign(np.interp(_log(np.abs(values)), _LOG_VALUES, _PLACES), values))
+
+
+def _from_place(place: FloatArray) -> FloatArray:
+    log = np.interp(np.abs(place), _PLACES, _LOG_VALUES)
+    return np.asarray(np.copysign(np.where(log < 1, log, np.exp(log - 1)) * _CENTRAL, place))
+
+
+def _log(size: FloatArray) -> FloatArray:
+    """Return a number proportional to the size up to `_CENTRAL`, which grows with its logarithm beyond."""
+    share = size / _CENTRAL
+    return np.where(share < 1, share, 1 + np.log(np.maximum(share, 1)))
+
+
+def _divided(edges: FloatArray, refined: int) -> FloatArray:
+    count = edges.size - 1
+    return np.interp(np.arange(count * refined + 1) / refined, np.arange(count + 1), edges)
+
+
+def score_rule(edges: FloatArray, breaks: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return normal scores, weights and cells that resolve the standard normal measure between breaks."""
+    cuts = np.unique(np.concatenate([edges, breaks[np.abs(breaks) < LAST_SCORE]]))
+    scores, weights = _panels(cuts)
+    cell = np.searchsorted(edges, cuts[:-1], side="right")
+    density = np.exp(-0.5 * scores**2) / np.sqrt(2 * np.pi)
+    return scores.ravel(), (weights * density).ravel(), np.repeat(cell, _FINE.size)
+
+
+@lru_cache(maxsize=4)
+def exponential_rule(refined: int = 1) -> Rule:
+    """Return a rule of the standard exponential distribution, with each cell divided into equal ones."""
+    edges = _divided(_EXPONENTIAL_EDGES, refined)
+    values, weights = _panels(edges)
+    cell = np.repeat(np.arange(len(values)), _FINE.size)
+    return cell_rule(values.ravel(), (weights * np.exp(-values)).ravel(), cell)
