@@ -103,7 +103,7 @@ class ForestShape:
         """Return the quantiles of each row, shape (n, k)."""
         values = loc[:, np.newaxis] + scale[:, np.newaxis] * self.standard
         if leaf is not None and self.leaf_share > 0:
-            values = (1 - self.leaf_share) * values + self.leaf_share * leaf
+            values = values + self.leaf_share * (leaf - values)  # exact where both are equal
         if self.factor == 1:
             return values
         centre = values[:, [len(self.levels) // 2]]  # the levels are symmetric: the middle one is 0.5
