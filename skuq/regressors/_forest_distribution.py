@@ -10,7 +10,7 @@ from sklearn.base import clone
 from skuq._few_rows import few_rows_reported
 from skuq._sklearn_compat import safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._units import power_of_two, standard_deviation, unit_of
+from skuq._units import power_of_two, standard_deviation
 from skuq._validation import check_random_state, effective_rows
 from skuq.distributions import Distribution, Quantiles, concat
 from skuq.prediction._random import MAX_SEED, seeded_clone
@@ -210,7 +210,9 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         if self.n_jobs is not None and forest.n_jobs is None:
             forest.set_params(n_jobs=self.n_jobs)
         # Squares of squares enter the jackknife: everything here is computed in a unit of the size of y.
-        self._unit = power_of_two(standard_deviation(data.y)) if np.ptp(data.y / 2) > 0 else unit_of(data.y)
+        varies = np.ptp(data.y / 2) > 0
+        # a constant is its own unit, so that averages of it are exact
+        self._unit = power_of_two(standard_deviation(data.y)) if varies else abs(float(data.y[0])) or 1.0
         self.estimator_ = fit_forest(forest, data.X, data.y, self._unit, data.fit_params)
         progress.done("forest")
         self._trees = Trees.of(self.estimator_, self._unit)
