@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -215,15 +215,32 @@ class _ParzenSearch:
             self.waiting = [one for one in self.waiting if one.kind != candidate.kind]
             return search.open(candidate)
         self.waiting = []
-        while (due := search.choose(self._due())) is not None:
+        rejected: set[tuple[str, str]] = set()
+        while (due := search.choose([one for one in self._due() if one.kind not in rejected])) is not None:
             self.study.enqueue_trial(self.space.encode(due))
             if (begun := self._ask()) is not None:
                 return begun
-        while (other := search.draw(self.rng)) is not None:
-            if (begun := self._ask()) is not None:
+            rejected.add(due.kind)
+        return self._next_suggestion()
+
+    def _next_suggestion(self) -> Trial | None:
+        """Begin a trial that Optuna suggests, or a random one in place of a repeated suggestion.
+
+        A candidate under evaluation elsewhere is evaluated here too if nothing else gives forecasts.
+        """
+        search = self.search
+        elsewhere: dict[Hashable, Candidate] = {}
+        while (other := search.draw(self.rng, elsewhere)) is not None:
+            if (begun := self._ask(elsewhere)) is not None:
                 return begun
-            self.study.enqueue_trial(self.space.encode(other))
-        return None
+            if self.space.key(other) not in elsewhere:
+                self.study.enqueue_trial(self.space.encode(other))
+                if (begun := self._ask(elsewhere)) is not None:
+                    return begun
+        if search.best or self.running or not elsewhere:
+            return None
+        self.study.enqueue_trial(self.space.encode(next(iter(elsewhere.values()))))
+        return self._ask(shared=True)
 
     def _due(self) -> list[Candidate]:
         """Return interrupted candidates, or base models that have no trial with one of their methods.
@@ -249,14 +266,25 @@ class _ParzenSearch:
                 begun.add((base, frozen.params.get(f"{base}: method")))
         return [one for one in self.space.first() if one.kind not in begun]
 
-    def _ask(self) -> Trial | None:
-        """Begin the trial that the study has next.
+    def _ask(
+        self, elsewhere: dict[Hashable, Candidate] | None = None, *, shared: bool = False
+    ) -> Trial | None:
+        """Begin the trial that the study has next; None if its candidate has a trial or takes too long.
 
-        None if its candidate has a trial, here or elsewhere, or takes too long.
+        Parameters
+        ----------
+        elsewhere : dict of key to Candidate or None
+            Where a candidate is noted that another process evaluates.
+        shared : bool
+            Whether such a candidate is evaluated here too.
         """
         handle = self.study.ask()
         candidate = self.space.suggest(handle)
-        is_new = self.space.key(candidate) not in self.search.seen and not self._is_elsewhere(handle)
+        key = self.space.key(candidate)
+        is_elsewhere = not shared and self._is_elsewhere(handle)
+        if is_elsewhere and elsewhere is not None:
+            elsewhere[key] = candidate
+        is_new = key not in self.search.seen and not is_elsewhere
         if is_new and (not self.search.best or self.search.admits(candidate)):
             self.owner.claim(handle)
             return self.search.open(candidate, handle)

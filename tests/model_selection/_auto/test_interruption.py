@@ -21,7 +21,7 @@ from skuq.model_selection._auto.interruption import MAX_INTERRUPTIONS, Owner
 optuna = pytest.importorskip("optuna")
 
 PROGRAM = '''
-import os, sys
+import os, signal, sys
 import numpy as np
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge
@@ -228,3 +228,36 @@ def test_running_trials_get_a_heartbeat(monkeypatch):
         while "alive" not in study.trials[0].user_attrs:
             time.sleep(0.01)
     assert abs(study.trials[0].user_attrs["alive"] - time.time()) < 60
+
+
+@pytest.fixture
+def few_trials(monkeypatch):
+    """Raise where a search asks Optuna for more trials than a small space needs."""
+    asked, ask = [], optuna.study.Study.ask
+
+    def counted(study, *args, **kwargs):
+        asked.append(study)
+        assert len(asked) <= 20
+        return ask(study, *args, **kwargs)
+
+    monkeypatch.setattr(optuna.study.Study, "ask", counted)
+
+
+@pytest.mark.parametrize("others", [{"constant": DummyRegressor(), "ridge": Ridge(100.0)}, {}])
+@pytest.mark.parametrize("time_budget", [None, 1000.0])
+def test_a_candidate_under_evaluation_on_another_machine_is_no_endless_loop(
+    others, time_budget, few_trials, monkeypatch
+):
+    storage = optuna.storages.InMemoryStorage()
+    space = {"best": Interrupting(), **others}
+    Interrupting.left = 1
+    with monkeypatch.context() as patch:
+        patch.setattr(interruption, "_machine", lambda: "elsewhere")
+        patch.setattr(interruption, "_fail", lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            search(space, storage).fit(X, Y)
+    study = optuna.load_study(storage=storage, study_name="s")
+    assert [one.state.name for one in study.trials] == ["RUNNING"]
+    board = search(space, storage, time_budget=time_budget, n_trials=10).fit(X, Y).leaderboard_
+    assert set(board["base"]) == set(others or space)  # without others it is evaluated here too
+    assert all(one.state.name != "WAITING" for one in study.trials)
