@@ -17,6 +17,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 from skuq.model_selection import AutoUncertaintyRegressor
 from skuq.model_selection._auto import interruption
 from skuq.model_selection._auto.interruption import MAX_INTERRUPTIONS, Owner
+from skuq.model_selection._auto.search import Search
+from skuq.model_selection._auto.space import Space
 
 optuna = pytest.importorskip("optuna")
 
@@ -261,3 +263,41 @@ def test_a_candidate_under_evaluation_on_another_machine_is_no_endless_loop(
     board = search(space, storage, time_budget=time_budget, n_trials=10).fit(X, Y).leaderboard_
     assert set(board["base"]) == set(others or space)  # without others it is evaluated here too
     assert all(one.state.name != "WAITING" for one in study.trials)
+
+
+@pytest.mark.parametrize("suggestions", [1, 2])
+def test_an_interruption_before_the_parameters_are_known_leaves_no_trial_running(suggestions, monkeypatch):
+    storage = optuna.storages.InMemoryStorage()
+    space = {"best": LinearRegression(), "constant": DummyRegressor()}
+    suggest, handles = Space.suggest, []
+
+    def interrupted(self, trial):
+        if isinstance(trial, optuna.trial.Trial):
+            handles.append(trial)
+            if len(handles) == suggestions:
+                raise KeyboardInterrupt
+        return suggest(self, trial)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Space, "suggest", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            search(space, storage).fit(X, Y)
+    trials = optuna.load_study(storage=storage, study_name="s").trials
+    assert [one.state.name for one in trials] == ["COMPLETE"] * (suggestions - 1) + ["FAIL"]
+    board = search(space, storage, n_trials=5).fit(X, Y).leaderboard_
+    assert set(board["base"]) == set(space)
+
+
+def test_an_interrupted_candidate_for_which_there_is_no_time_lets_base_models_begin(monkeypatch):
+    storage = optuna.storages.InMemoryStorage()
+    space = {"constant": DummyRegressor(), "slow": Interrupting(), "ridge": Ridge(1.0), "weak": Ridge(1e4)}
+    Interrupting.left = 1
+    with pytest.raises(KeyboardInterrupt):
+        search(space, storage, time_budget=1000.0).fit(X, Y)
+    admits = Search.admits
+    monkeypatch.setattr(
+        Search, "admits", lambda self, one, *rest: one.base != "slow" and admits(self, one, *rest)
+    )
+    monkeypatch.setattr(Search, "draw", lambda *_: None)  # the base models come from the list alone
+    board = search(space, storage, time_budget=1000.0).fit(X, Y).leaderboard_
+    assert set(board["base"][board["state"] == "complete"]) == {"constant", "ridge", "weak"}
