@@ -280,9 +280,9 @@ def test_point_and_standard_deviation_are_those_of_separate_calls(model):
 def test_numbers_become_scale_features_in_one_pass(table, monkeypatch):
     prediction = np.array([7.0, 8.0, 9.0])
     frame = pd.DataFrame(table)
-    columns = [_scale_features._numbers(frame.iloc[:, j], None) for j in range(frame.shape[1])]
+    columns = [_scale_features.numbers_of(frame.iloc[:, j], None) for j in range(frame.shape[1])]
     expected, before = np.column_stack([*columns, prediction]), copy.deepcopy(table)
-    monkeypatch.setattr(_scale_features, "_as_table", None)  # no data frame is made
+    monkeypatch.setattr(_scale_features, "as_table", None)  # no data frame is made
     found = ScaleFeatures.of(table)(table, prediction)
     np.testing.assert_array_equal(found, expected)
     assert found.flags.c_contiguous

@@ -451,6 +451,7 @@ def test_a_table_of_words_dates_and_gaps_is_fitted_by_every_base_model_of_the_de
             "category": pd.Categorical(rng.choice([1, 2], 160)),
             "date": pd.date_range("2024-01-01", periods=160, freq="9h"),
             "name": [f"name {k}" for k in range(160)],
+            "nothing": [None] * 160,
         }
     )
     y = X[:, 0] + 2.0 * (table["a: [word]"] == "red") + 0.1 * rng.normal(size=160)
@@ -483,6 +484,14 @@ def test_the_winner_of_a_table_of_words_takes_the_table(base, recalibrator):
     np.testing.assert_array_equal(
         model.predict_quantiles(table, [0.1, 0.9]), predict_dist(model, table).quantile([0.1, 0.9])
     )
+
+
+def test_values_may_be_missing_in_new_rows_only():
+    space = {"linear": {"estimator": BayesianRidge(), "methods": ["native"], "encoding": "numbers"}}
+    model = auto({"estimators": space}, n_trials=1, pool=False).fit(X, Y)
+    gaps = np.full((1, X.shape[1]), np.nan)
+    expected = model.predict(np.median(X, axis=0)[np.newaxis])
+    np.testing.assert_allclose(model.predict(gaps), expected)
 
 
 def test_weights_are_repetitions_for_the_scores_too():
