@@ -97,7 +97,7 @@ def categories_of(column: pd.Series) -> pd.Index | None:
     """Return the distinct values of a column in their order of appearance, or None if they are numbers."""
     if pd.api.types.is_numeric_dtype(column.dtype):
         return None
-    if pd.to_numeric(column, errors="coerce").notna().equals(column.notna()):
+    if _converted(column).notna().equals(column.notna()):
         return None
     distinct: pd.Index = pd.Index(column.dropna().unique())
     return distinct
@@ -110,5 +110,14 @@ def numbers_of(column: pd.Series, categories: pd.Index | None) -> FloatArray:
     if pd.api.types.is_numeric_dtype(column.dtype):
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
-        numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = _converted(column).to_numpy(dtype=np.float64, na_value=np.nan)
     return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def _converted(column: pd.Series) -> pd.Series:
+    """Return the values of a column as numbers, durations in seconds; missing where they are none."""
+    if pd.api.types.is_timedelta64_dtype(column.dtype):
+        seconds: pd.Series = column.dt.total_seconds()
+        return seconds
+    numbers: pd.Series = pd.to_numeric(column, errors="coerce")
+    return numbers.mask(column.isna())  # NaT is converted to a number

@@ -162,8 +162,14 @@ def _table(X: Any) -> pd.DataFrame:
 
 def _texts(column: pd.Series) -> pd.Series:
     """Return the values of a column as strings; missing ones stay."""
-    texts: pd.Series = column.astype(object).map(str, na_action="ignore")
+    texts: pd.Series = column.astype(object).map(_text, na_action="ignore")
     return texts
+
+
+def _text(value: Any) -> str:
+    """Return a string that is equal for an integer and a float of the same value."""
+    is_integral = isinstance(value, float | np.floating) and value.is_integer()
+    return str(int(value) if is_integral else value)
 
 
 def _kind(column: pd.Series) -> str:

@@ -34,13 +34,14 @@ COLUMNS = {
     "zone": pd.date_range("2020-01-01", periods=N, freq="7h", tz="Europe/Berlin"),
     "iso": [f"2021-{1 + k % 12:02}-{1 + k % 28:02}" for k in range(N)],
     "period": pd.period_range("2020-01", periods=N, freq="M"),
+    "duration": pd.to_timedelta(RNG.normal(size=N), unit="h"),
     "nothing": [None] * N,
     "nan": np.full(N, np.nan),
     "never": pd.Series([pd.NaT] * N),
     "no word": pd.Categorical([None] * N),
 }
 FRAME = pd.DataFrame(COLUMNS)
-NUMBERS = ["number", "flag", "digits", "nullable"]
+NUMBERS = ["number", "flag", "digits", "nullable", "duration"]
 EMPTY = ["nothing", "nan", "never", "no word"]
 DATES = ["date", "zone", "iso", "period"]
 each_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
@@ -159,3 +160,26 @@ def test_columns_without_a_value_are_left_out(encoding):
         np.testing.assert_array_equal(array(encoder.transform(new)), expected)
     alone = array(TableEncoder(encoding).fit_transform(FRAME[EMPTY]))  # some column is needed
     assert alone.shape[1] >= len(EMPTY)
+
+
+@each_encoding
+@pytest.mark.parametrize("gaps", [False, True])
+def test_missing_durations_are_missing_numbers(encoding, gaps):
+    hours = np.where(gaps & (np.arange(6) == 2), np.nan, np.arange(6.0))
+    seconds = pd.DataFrame({"a": 3600 * hours})
+    table = pd.DataFrame({"a": pd.to_timedelta(hours, unit="h")})
+    expected, encoder = TableEncoder(encoding).fit(seconds), TableEncoder(encoding).fit(table)
+    assert encoder.kinds_ == ["number"]
+    for rows in (seconds, seconds.mask(seconds > 7200)):
+        new = pd.DataFrame({"a": pd.to_timedelta(rows["a"], unit="s").astype("timedelta64[ms]")})
+        np.testing.assert_array_equal(array(encoder.transform(new)), array(expected.transform(rows)))
+
+
+@each_encoding
+@pytest.mark.parametrize("dtype", [float, np.float32, object, "Int64"])
+def test_integral_floats_are_the_categories_of_equal_integers(encoding, dtype):
+    values = pd.Series([1, 2, 2, 10, 1])
+    encoder = TableEncoder(encoding).fit(pd.DataFrame({"a": values.astype("category")}))
+    expected = array(encoder.transform(pd.DataFrame({"a": values.astype("category")})))
+    new = pd.DataFrame({"a": values.astype(dtype).astype("category")})
+    np.testing.assert_array_equal(array(encoder.transform(new)), expected)
