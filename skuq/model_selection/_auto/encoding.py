@@ -180,7 +180,15 @@ def _kind(column: pd.Series) -> str:
         return "date"
     if isinstance(column.dtype, pd.CategoricalDtype):
         return "words"
-    if categories_of(column) is None:
+    try:
+        categories = categories_of(column)
+    except TypeError as error:  # lists, dicts and sets have no hash
+        kinds = sorted({type(one).__name__ for one in column.dropna()})
+        raise TypeError(
+            f"`X` must have columns of numbers, words or dates, got {', '.join(kinds)} in the column "
+            f"{column.name!r}. Replace the column by columns of its parts, or drop it."
+        ) from error
+    if categories is None:
         return "empty" if np.isnan(numbers_of(column, None)).all() else "number"
     return "date" if _dates(column).notna().equals(column.notna()) else "words"
 

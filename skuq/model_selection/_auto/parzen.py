@@ -88,7 +88,7 @@ def _open_storage(optuna: Any, storage: Any) -> Any:
 def content_of(space: Space, data: TrainingData, folds: Any, constraints: Sequence[object]) -> str:
     """Return a hash of the data, the folds and the space; trials are comparable where it is equal."""
     bases = [
-        (name, base.estimator, base.methods, sorted(base.params.items()))
+        (name, base.estimator, base.methods, sorted(base.params.items()), base.encoding)
         for name, base in space.bases.items()
     ]
     # objects without a repr of their own have their address in it, which is another in each process

@@ -156,10 +156,13 @@ class Search:
         self.on_trial(trial)
 
     def _close_kind(self, trial: Trial) -> None:
-        """Close the kind of a trial that failed, unless another of the kind is complete."""
+        """Close the kind of a trial that failed, unless another of the kind gives forecasts."""
         kind = trial.candidate.kind
-        others = (one.state for one in self.trials if one.candidate.kind == kind)
-        if trial.state == "failed" and "complete" not in others:
+        works = any(
+            one.candidate.kind == kind and one.state != "failed" and one.summary is not None
+            for one in self.trials
+        )
+        if trial.state == "failed" and not works:
             self.closed.add(kind)
 
     def rank(self, trial: Trial) -> tuple[float, float]:

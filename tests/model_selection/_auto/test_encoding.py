@@ -183,3 +183,12 @@ def test_integral_floats_are_the_categories_of_equal_integers(encoding, dtype):
     expected = array(encoder.transform(pd.DataFrame({"a": values.astype("category")})))
     new = pd.DataFrame({"a": values.astype(dtype).astype("category")})
     np.testing.assert_array_equal(array(encoder.transform(new)), expected)
+
+
+@each_encoding
+@pytest.mark.parametrize("value", [[1, 2], {"a": 1}, {1}])
+def test_an_error_names_a_column_of_lists(encoding, value):
+    table = FRAME[["number"]].assign(parts=[value] * N)
+    name = type(value).__name__
+    with pytest.raises(TypeError, match=f"got {name} in the column 'parts'. Replace"):
+        TableEncoder(encoding).fit(table)
