@@ -19,9 +19,9 @@ __all__ = ["ENCODINGS", "TableEncoder", "encoder_for"]
 
 ENCODINGS = ("codes", "categories", "numbers")
 MAX_CODES = 254
-"""Most categories of a column, the rare ones together; histogram boosting takes 255."""
+"""Most categories of a column; rare categories share one code. Histogram boosting takes 255."""
 MAX_INDICATORS = 30
-"""Most indicator columns of a column of words, the rare categories together."""
+"""Most indicator columns of a column of words; rare categories share one."""
 _MISSING = "missing"
 _DAY = np.timedelta64(1, "D")
 
@@ -194,7 +194,7 @@ def _kind(column: pd.Series) -> str:
 
 
 def _dates(column: pd.Series) -> pd.Series:
-    """Return the dates of a column, with times in UTC; NaT where a value is none in the form of ISO 8601."""
+    """Return the dates of a column, with times in UTC; NaT for values that are not ISO 8601 dates."""
     if not pd.api.types.is_datetime64_any_dtype(column.dtype):
         column = _texts(column)
     dates: pd.Series = pd.to_datetime(column, format="ISO8601", errors="coerce", utc=True)

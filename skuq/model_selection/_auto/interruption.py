@@ -43,7 +43,7 @@ def _machine() -> str:
 
 
 def _exists(pid: int) -> bool:
-    """Return whether a process of this machine exists; True where that cannot be found out."""
+    """Return whether a process of this machine exists; True if unknown."""
     if sys.platform == "win32":  # there the signal 0 would end the process
         return True
     try:
@@ -56,7 +56,7 @@ def _exists(pid: int) -> bool:
 
 
 class Owner:
-    """A search, under the name that its trials have in the storage."""
+    """Identity of a search in a storage."""
 
     def __init__(self) -> None:
         self._record = {"search": uuid.uuid4().hex, "machine": _machine(), "pid": os.getpid()}
@@ -157,8 +157,12 @@ def _sigterm_raises() -> Iterator[None]:
 
     A program's own handler, and other threads, are left alone.
     """
+    process = os.getpid()
 
     def terminate(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != process:  # a forked child, which ends as without a search
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
         raise Terminated
 
     in_main = threading.current_thread() is threading.main_thread()

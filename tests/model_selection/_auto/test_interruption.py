@@ -301,3 +301,21 @@ def test_an_interrupted_candidate_for_which_there_is_no_time_lets_base_models_be
     monkeypatch.setattr(Search, "draw", lambda *_: None)  # the base models come from the list alone
     board = search(space, storage, time_budget=1000.0).fit(X, Y).leaderboard_
     assert set(board["base"][board["state"] == "complete"]) == {"constant", "ridge", "weak"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_ends_by_sigterm_without_the_exception_of_the_search():
+    program = (
+        "import os, signal\n"
+        "from skuq.model_selection._auto.interruption import _sigterm_raises\n"
+        "with _sigterm_raises():\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        try:\n"
+        "            signal.raise_signal(signal.SIGTERM)\n"
+        "        finally:\n"
+        "            os._exit(7)\n"  # an exception would unwind the child as if it were the search
+        "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == -signal.SIGTERM
