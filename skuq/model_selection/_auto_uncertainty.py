@@ -141,8 +141,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     A candidate is begun only if there is time for its import and all of its fits. The time of a fit is
     estimated from earlier fits of the same kind, and before the first one from fits on 100, 400, 1600, ...
     rows, as far as these are needed for the decision; for the packages of the default space, from typical
-    times. The first candidate is the first one in the order of the space that is expected to end in time, if
-    necessary with fewer trees. If none is, the fastest one is fitted, and the search takes longer than its
+    times. The search begins with the first base model whose fits are expected to end in time, if necessary
+    with fewer trees. If there is none, the fastest one is fitted, and the search takes longer than its
     budget. No candidate is fitted twice, so that a space without continuous parameters may end the search
     early. A kind of model that raises an error with its own parameters is not tried again.
 
@@ -152,10 +152,12 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     the days since 1970 and its position in the year, the week and the day. The encoders see X of all rows,
     and never the target.
 
-    In a storage, a trial that is interrupted, by Ctrl-C or SIGTERM, is recorded as failed, and a search that
-    is resumed begins with it. So does a trial whose process was killed: the process is looked up on the same
-    machine; another machine's process counts as killed after five minutes without a sign of life. A trial
-    that was interrupted three times is not tried again.
+    In a storage, a trial that is interrupted, by Ctrl-C or SIGTERM, is recorded as failed. A search
+    that is resumed first fits the best stored candidate of each base model again, because forecasts are not
+    stored, and then the interrupted trials. A trial whose process was killed is treated the same way. The
+    process is looked up on the same machine; another machine's process counts as killed after five minutes
+    without a sign of life. A trial that was interrupted three times is not tried again. Candidates under
+    evaluation in another process are left out, unless there is no other candidate.
 
     The scores of the leaderboard are those by which the winner is chosen, hence a little optimistic. For an
     unbiased estimate, pass the whole regressor to ``cross_validate``: each fold is a search of its own, which

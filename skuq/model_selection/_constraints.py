@@ -75,8 +75,8 @@ def _check_range(constraint: Constraint) -> None:
         share = "every"
     else:
         return
+    hint = " Coverages and rates are fractions, not percent." if spec.bounds == (0, 1) else ""
     raise ValueError(
         f"`subject_to` must have constraints that some values satisfy and others do not, got '{constraint}', "
-        f"which {share} value satisfies: {constraint.name} lies in [{low:g}, {high:g}]. Coverages and rates "
-        "are fractions, not percent."
+        f"which {share} value satisfies: {constraint.name} lies in [{low:g}, {high:g}].{hint}"
     )

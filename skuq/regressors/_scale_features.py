@@ -17,7 +17,7 @@ from scipy import sparse
 
 from skuq._typing import FloatArray
 
-__all__ = ["ScaleFeatures", "as_table", "categories_of", "numbers_of"]
+__all__ = ["ScaleFeatures", "as_numbers", "as_table", "categories_of", "numbers_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class ScaleFeatures:
         pairwise : bool
             Whether the columns of X belong to training rows, as those of a precomputed kernel do.
         """
-        if not pairwise and (numbers := _as_numbers(X)) is not None:
+        if not pairwise and (numbers := as_numbers(X)) is not None:
             return cls((None,) * numbers.shape[1])
         table = None if pairwise else as_table(X)
         return cls(
@@ -54,7 +54,7 @@ class ScaleFeatures:
         """Return an array of n rows and a column more than X has, which may be NaN where X is missing."""
         if not self.categories:
             return prediction[:, np.newaxis]
-        numbers = _as_numbers(X) if all(known is None for known in self.categories) else None
+        numbers = as_numbers(X) if all(known is None for known in self.categories) else None
         if numbers is not None:
             return np.column_stack([numbers[:, : len(self.categories)], prediction])
         table = as_table(X)
@@ -64,7 +64,7 @@ class ScaleFeatures:
         return np.column_stack([*columns, prediction])
 
 
-def _as_numbers(X: Any) -> FloatArray | None:
+def as_numbers(X: Any) -> FloatArray | None:
     """Return a table of numbers as an array with NaN in place of infinities; None for any other X.
 
     One pass over the table, without a data frame or a Series per column: for one row these cost more than the
@@ -97,7 +97,7 @@ def categories_of(column: pd.Series) -> pd.Index | None:
     """Return the distinct values of a column in their order of appearance, or None if they are numbers."""
     if pd.api.types.is_numeric_dtype(column.dtype):
         return None
-    if pd.to_numeric(column, errors="coerce").notna().equals(column.notna()):
+    if _converted(column).notna().equals(column.notna()):
         return None
     distinct: pd.Index = pd.Index(column.dropna().unique())
     return distinct
@@ -110,5 +110,14 @@ def numbers_of(column: pd.Series, categories: pd.Index | None) -> FloatArray:
     if pd.api.types.is_numeric_dtype(column.dtype):
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
-        numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = _converted(column).to_numpy(dtype=np.float64, na_value=np.nan)
     return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def _converted(column: pd.Series) -> pd.Series:
+    """Return the values of a column as numbers, durations in seconds; missing where they are none."""
+    if pd.api.types.is_timedelta64_dtype(column.dtype):
+        seconds: pd.Series = column.dt.total_seconds()
+        return seconds
+    numbers: pd.Series = pd.to_numeric(column, errors="coerce")
+    return numbers.mask(column.isna())  # NaT is converted to a number

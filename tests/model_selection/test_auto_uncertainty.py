@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
@@ -29,9 +30,11 @@ from skuq.model_selection import _auto_uncertainty as auto_module
 from skuq.model_selection._auto import budget as clock_module
 from skuq.model_selection._auto import evaluation
 from skuq.model_selection._auto.budget import Cost
-from skuq.model_selection._auto.space import Deferred
+from skuq.model_selection._auto.parzen import content_of
+from skuq.model_selection._auto.space import Base, Deferred, Space, Values
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import MixtureRegressor, UncertaintyRegressor
+from skuq.regressors._fit_inputs import read_training
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(160, 3))
@@ -279,6 +282,25 @@ def test_a_study_is_not_resumed_with_other_data_folds_estimators_or_constraints(
             auto(space, **params, **options).fit(rows, Y, **weights)
 
 
+def test_each_field_of_a_base_model_is_part_of_the_content_of_a_study():
+    base = Base(Ridge(), ("conformal",), {"alpha": Values((1.0, 2.0))}, "codes")
+    changes = {
+        "estimator": Ridge(tol=0.1),
+        "methods": ("residual",),
+        "params": {"alpha": Values((1.0, 3.0))},
+        "encoding": "numbers",
+    }
+    assert set(changes) == {one.name for one in fields(Base)}
+    model = AutoUncertaintyRegressor()
+    data = read_training(model, X, Y, None, {}, "fit", route_weight=False)
+    contents = [
+        content_of(Space({"a": one}, {}), data, 3, ())
+        for one in (base, *(replace(base, **{name: value}) for name, value in changes.items()))
+    ]
+    assert len(set(contents)) == 1 + len(changes)
+    assert contents[0] == content_of(Space({"a": replace(base)}, {}), data, 3, ())
+
+
 def test_the_same_seed_in_new_storages_gives_the_same_candidates():
     pytest.importorskip("optuna")
     boards = [auto(n_trials=6, pool=False, storage="sqlite://").fit(X, Y).leaderboard_ for _ in range(2)]
@@ -451,6 +473,7 @@ def test_a_table_of_words_dates_and_gaps_is_fitted_by_every_base_model_of_the_de
             "category": pd.Categorical(rng.choice([1, 2], 160)),
             "date": pd.date_range("2024-01-01", periods=160, freq="9h"),
             "name": [f"name {k}" for k in range(160)],
+            "nothing": [None] * 160,
         }
     )
     y = X[:, 0] + 2.0 * (table["a: [word]"] == "red") + 0.1 * rng.normal(size=160)
@@ -483,6 +506,29 @@ def test_the_winner_of_a_table_of_words_takes_the_table(base, recalibrator):
     np.testing.assert_array_equal(
         model.predict_quantiles(table, [0.1, 0.9]), predict_dist(model, table).quantile([0.1, 0.9])
     )
+
+
+def test_values_may_be_missing_in_new_rows_only():
+    space = {"linear": {"estimator": BayesianRidge(), "methods": ["native"], "encoding": "numbers"}}
+    model = auto({"estimators": space}, n_trials=1, pool=False).fit(X, Y)
+    gaps = np.full((1, X.shape[1]), np.nan)
+    expected = model.predict(np.median(X, axis=0)[np.newaxis])
+    np.testing.assert_allclose(model.predict(gaps), expected)
+
+
+@pytest.mark.parametrize("seconds", [None, 1000.0])
+def test_a_column_that_cannot_be_encoded_fails_the_candidates_that_need_it(seconds):
+    class Rows(DummyRegressor):
+        """Takes any X."""
+
+    table = pd.DataFrame({"x": X[:, 0], "parts": [[1, 2]] * len(X)})
+    linear = {"estimator": BayesianRidge(), "methods": ["native"], "encoding": "numbers"}
+    space = {"rows": {"estimator": Rows(), "methods": ["conformal"]}, "linear": linear}
+    with pytest.warns(FitFailedWarning, match=r"'linear': TypeError: .* list in the column 'parts'"):
+        model = auto({"estimators": space}, n_trials=2, time_budget=seconds).fit(table, Y)
+    assert model.leaderboard_["base"].iloc[0] == "rows"
+    with pytest.raises(TypeError, match="list in the column 'parts'"):
+        auto({"estimators": {"linear": linear}}, n_trials=2, time_budget=seconds).fit(table, Y)
 
 
 def test_weights_are_repetitions_for_the_scores_too():

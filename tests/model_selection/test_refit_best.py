@@ -244,4 +244,5 @@ def test_a_constraint_separates_values_of_its_metric(spec):
             message = refusal(operator, limit)
             assert ("which every value satisfies" in message) == hold.all()
             assert ("which no value satisfies" in message) == (not hold.any())
+            assert ("not percent" in message) == (bool(message) and spec.bounds == (0, 1))
             assert bool(message) == (hold.all() or not hold.any())

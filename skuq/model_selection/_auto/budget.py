@@ -143,5 +143,5 @@ class Budget:
         return self.forecast(kind, rows, cost).likely
 
     def latest_start(self, seconds: float, reserve: float) -> float:
-        """Return the latest start of a fit that ends before the reserve is needed."""
+        """Return the latest start of a fit of this duration that leaves the reserve."""
         return clock() + self.remaining() - reserve - seconds

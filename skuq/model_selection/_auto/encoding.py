@@ -13,27 +13,30 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._typing import FloatArray
-from skuq.regressors._scale_features import as_table, categories_of, numbers_of
+from skuq.regressors._scale_features import as_numbers, as_table, categories_of, numbers_of
 
 __all__ = ["ENCODINGS", "TableEncoder", "encoder_for"]
 
 ENCODINGS = ("codes", "categories", "numbers")
 MAX_CODES = 254
-"""Most categories of a column, the rare ones together; histogram boosting takes 255."""
+"""Most categories of a column; rare categories share one code. Histogram boosting takes 255."""
 MAX_INDICATORS = 30
-"""Most indicator columns of a column of words, the rare categories together."""
+"""Most indicator columns of a column of words; rare categories share one."""
 _MISSING = "missing"
 _DAY = np.timedelta64(1, "D")
 
 
 def encoder_for(X: Any, encoding: str | None) -> TableEncoder | None:
-    """Return the fitted encoder of X, or None if base models of this encoding take X unchanged."""
+    """Return the fitted encoder of X, or None if base models of this encoding take X unchanged.
+
+    With "numbers" all tables are encoded, because values may be missing in new rows only.
+    """
     table = None if encoding is None else as_table(X)
     if table is None:
         return None
-    numerical = [_is_numerical(table.iloc[:, j]) for j in range(table.shape[1])]
-    has_gaps = encoding == "numbers" and bool(table.isna().to_numpy().any())
-    return None if all(numerical) and not has_gaps else TableEncoder(encoding).fit(X)  # type: ignore[arg-type]
+    encoder = TableEncoder(encoding).fit(X)  # type: ignore[arg-type]
+    are_numbers = all(pd.api.types.is_numeric_dtype(dtype) for dtype in table.dtypes)
+    return None if are_numbers and encoding != "numbers" and "empty" not in encoder.kinds_ else encoder
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -69,6 +72,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         table = _table(X)
         columns = [table.iloc[:, j] for j in range(table.shape[1])]
         self.kinds_ = [_kind(column) for column in columns]
+        if set(self.kinds_) == {"empty"}:
+            self.kinds_ = ["number"] * len(columns)
         dates = [
             _date_parts(_dates(c)) for c, kind in zip(columns, self.kinds_, strict=True) if kind == "date"
         ]
@@ -96,8 +101,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         validate_data(self, X, skip_check_array=True, reset=False)
-        table = _table(X)
-        numbers = self._numbers(table)
+        numbers = as_numbers(X) if set(self.kinds_) == {"number"} else None
+        table = pd.DataFrame() if numbers is not None else _table(X)
+        if numbers is None:
+            numbers = self._numbers(table)
         if self.imputer_ is not None:
             numbers = self.imputer_.transform(numbers)
         encoded = numbers
@@ -155,27 +162,39 @@ def _table(X: Any) -> pd.DataFrame:
 
 def _texts(column: pd.Series) -> pd.Series:
     """Return the values of a column as strings; missing ones stay."""
-    texts: pd.Series = column.astype(object).map(str, na_action="ignore")
+    texts: pd.Series = column.astype(object).map(_text, na_action="ignore")
     return texts
 
 
-def _is_numerical(column: pd.Series) -> bool:
-    return pd.api.types.is_numeric_dtype(column.dtype)
+def _text(value: Any) -> str:
+    """Return a string that is equal for an integer and a float of the same value."""
+    is_integral = isinstance(value, float | np.floating) and value.is_integer()
+    return str(int(value) if is_integral else value)
 
 
 def _kind(column: pd.Series) -> str:
-    """Return the type of a column: "number", "date" or "words"."""
+    """Return the type of a column: "number", "date", "words", or "empty" without a value."""
+    if column.isna().all():
+        return "empty"
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         return "date"
     if isinstance(column.dtype, pd.CategoricalDtype):
         return "words"
-    if categories_of(column) is None:
-        return "number"
+    try:
+        categories = categories_of(column)
+    except TypeError as error:  # lists, dicts and sets have no hash
+        kinds = sorted({type(one).__name__ for one in column.dropna()})
+        raise TypeError(
+            f"`X` must have columns of numbers, words or dates, got {', '.join(kinds)} in the column "
+            f"{column.name!r}. Replace the column by columns of its parts, or drop it."
+        ) from error
+    if categories is None:
+        return "empty" if np.isnan(numbers_of(column, None)).all() else "number"
     return "date" if _dates(column).notna().equals(column.notna()) else "words"
 
 
 def _dates(column: pd.Series) -> pd.Series:
-    """Return the dates of a column, with times in UTC; NaT where a value is none in the form of ISO 8601."""
+    """Return the dates of a column, with times in UTC; NaT for values that are not ISO 8601 dates."""
     if not pd.api.types.is_datetime64_any_dtype(column.dtype):
         column = _texts(column)
     dates: pd.Series = pd.to_datetime(column, format="ISO8601", errors="coerce", utc=True)

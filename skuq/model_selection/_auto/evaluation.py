@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ PROBE_FACTOR = 4
 PARALLEL_SECONDS = 20.0
 """Budget from which fits run in parallel; below it the start of the processes would take most of it."""
 PROBE_SHARE = 0.1
-"""Largest expected share of a measurement in the time at hand; a third of it where the time is stated."""
+"""Largest share of the available time for one probe; a third of it if the model has a stated cost."""
 
 
 class Outcome(NamedTuple):
@@ -74,7 +74,7 @@ class Evaluator:
     n_jobs : int or None
         As in joblib; one job is a fit.
     encoded : dict
-        The encoder of each encoding, None where none is needed, and the encoded data.
+        For each encoding, its encoder, or None if it needs none, and the encoded features.
     """
 
     space: Space
@@ -85,7 +85,7 @@ class Evaluator:
     seed: int
     budget: Budget
     n_jobs: int | None
-    encoded: dict[str | None, tuple[TableEncoder | None, TrainingData]] = field(default_factory=dict)
+    encoded: dict[str | None, tuple[TableEncoder | None, Any]] = field(default_factory=dict)
 
     @property
     def test_rows(self) -> list[IntArray]:
@@ -117,9 +117,10 @@ class Evaluator:
         for trial in trials:
             candidate = trial.candidate
             try:
+                self._encoded(candidate.base)
                 estimator = self._build(candidate)
                 out_of_bag = self.random_folds and estimator._is_out_of_bag()
-            except Exception as error:  # of a package that cannot be imported, or of a parameter
+            except Exception as error:  # of an encoder, a package that cannot be imported, or a parameter
                 trial.state, trial.error = "failed", error
                 continue
             split = None if out_of_bag else self.folds[len(trial.forecasts)]
@@ -175,13 +176,13 @@ class Evaluator:
         """Return the fitted encoder that a base model needs, or None."""
         return self._encoded(base)[0]
 
-    def _encoded(self, base: str) -> tuple[TableEncoder | None, TrainingData]:
-        """Return the encoder that a base model needs, fitted to all rows, and the data as it takes them."""
+    def _encoded(self, base: str) -> tuple[TableEncoder | None, Any]:
+        """Return the encoder that a base model needs, fitted to all rows, and the encoded features."""
         encoding = self.space.bases[base].encoding
         if encoding not in self.encoded:
             encoder = encoder_for(self.data.X, encoding)
             X = self.data.X if encoder is None else encoder.transform(self.data.X)
-            self.encoded[encoding] = encoder, replace(self.data, X=X)
+            self.encoded[encoding] = encoder, X
         return self.encoded[encoding]
 
     def _build(self, candidate: Candidate) -> UncertaintyRegressor:
@@ -226,6 +227,7 @@ class Evaluator:
         """Measure the time of a kind on few rows."""
         rows = np.random.RandomState(self.seed).permutation(len(self.data))[:n]
         try:
+            self._encoded(candidate.base)
             estimator = self._build(candidate)
         except Exception:  # the trial of the candidate will raise it again
             self.budget.observe(candidate.kind, n, 0.0)
@@ -262,7 +264,7 @@ class Evaluator:
         data = self.data
         jobs = []
         for task in tasks:
-            X = self._encoded(task.trial.candidate.base)[1].X
+            X = self._encoded(task.trial.candidate.base)[1]
             options = (task.split, task.latest, self.random_folds)
             jobs.append(delayed(_fit)(task.estimator, X, data.y, data.metadata, *options))
         return list(run_parallel(jobs, n_jobs=self._n_jobs(len(jobs))))

@@ -43,7 +43,7 @@ def _machine() -> str:
 
 
 def _exists(pid: int) -> bool:
-    """Return whether a process of this machine exists; True where that cannot be found out."""
+    """Return whether a process of this machine exists; True if unknown."""
     if sys.platform == "win32":  # there the signal 0 would end the process
         return True
     try:
@@ -56,7 +56,7 @@ def _exists(pid: int) -> bool:
 
 
 class Owner:
-    """A search, under the name that its trials have in the storage."""
+    """Identity of a search in a storage."""
 
     def __init__(self) -> None:
         self._record = {"search": uuid.uuid4().hex, "machine": _machine(), "pid": os.getpid()}
@@ -133,20 +133,21 @@ def _fail(optuna: Any, study: Any, concerns: Callable[[Any], bool]) -> None:
                 continue
 
 
-def interrupted_trials(optuna: Any, study: Any) -> tuple[list[Any], list[Any]]:
-    """Return the interrupted trials to try again, and others that were interrupted too often."""
-    found: dict[str, Any] = {}
+def interrupted_trials(optuna: Any, study: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the parameters of interrupted trials to try again, and of trials interrupted too often."""
+    found: dict[str, dict[str, Any]] = {}
     times: dict[str, int] = {}
     for frozen in study.get_trials(deepcopy=False):
-        key = repr(sorted((frozen.params or frozen.system_attrs.get("fixed_params", {})).items()))
+        params = {**frozen.system_attrs.get("fixed_params", {}), **frozen.params}
+        key = repr(sorted(params.items()))
         failed = frozen.state == optuna.trial.TrialState.FAIL
         if failed and _OWNER in frozen.user_attrs and _ENDED not in frozen.user_attrs:
-            found[key] = frozen
+            found[key] = params
             times[key] = times.get(key, 0) + 1
         else:
             found.pop(key, None)
-    due = [frozen for key, frozen in found.items() if times[key] < MAX_INTERRUPTIONS]
-    given_up = [frozen for key, frozen in found.items() if times[key] >= MAX_INTERRUPTIONS]
+    due = [params for key, params in found.items() if times[key] < MAX_INTERRUPTIONS]
+    given_up = [params for key, params in found.items() if times[key] >= MAX_INTERRUPTIONS]
     return due, given_up
 
 
@@ -156,8 +157,12 @@ def _sigterm_raises() -> Iterator[None]:
 
     A program's own handler, and other threads, are left alone.
     """
+    process = os.getpid()
 
     def terminate(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != process:  # a forked child, which ends as without a search
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
         raise Terminated
 
     in_main = threading.current_thread() is threading.main_thread()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -88,7 +88,7 @@ def _open_storage(optuna: Any, storage: Any) -> Any:
 def content_of(space: Space, data: TrainingData, folds: Any, constraints: Sequence[object]) -> str:
     """Return a hash of the data, the folds and the space; trials are comparable where it is equal."""
     bases = [
-        (name, base.estimator, base.methods, sorted(base.params.items()))
+        (name, base.estimator, base.methods, sorted(base.params.items()), base.encoding)
         for name, base in space.bases.items()
     ]
     # objects without a repr of their own have their address in it, which is another in each process
@@ -204,9 +204,8 @@ class _ParzenSearch:
         self.waiting = [trial.candidate for trial in best.values()]
 
     def _width(self) -> int:
-        """Return the number of trials side by side; one where it may be the one that ends the process."""
-        due, _ = interrupted_trials(self.optuna, self.study)
-        return 1 if due or self.tried_again else self.search.width
+        """Return the number of trials side by side; 1 if a trial may be the one that ends the process."""
+        return 1 if self.tried_again or self._interrupted()[0] else self.search.width
 
     def _next(self) -> Trial | None:
         """Begin the next trial; None where every candidate has one, or takes too long."""
@@ -215,51 +214,99 @@ class _ParzenSearch:
             self.waiting = [one for one in self.waiting if one.kind != candidate.kind]
             return search.open(candidate)
         self.waiting = []
-        while (due := search.choose(self._due())) is not None:
+        rejected: set[tuple[str, str]] = set()
+        while (due := search.choose([one for one in self._due() if one.kind not in rejected])) is not None:
             self.study.enqueue_trial(self.space.encode(due))
             if (begun := self._ask()) is not None:
                 return begun
-        while (other := search.draw(self.rng)) is not None:
-            if (begun := self._ask()) is not None:
+            rejected.add(due.kind)
+        return self._next_suggestion()
+
+    def _next_suggestion(self) -> Trial | None:
+        """Begin a trial that Optuna suggests, or a random one in place of a repeated suggestion.
+
+        A candidate under evaluation elsewhere is evaluated here too if nothing else gives forecasts.
+        """
+        search = self.search
+        elsewhere: dict[Hashable, Candidate] = {}
+        while (other := search.draw(self.rng, elsewhere)) is not None:
+            if (begun := self._ask(elsewhere)) is not None:
                 return begun
-            self.study.enqueue_trial(self.space.encode(other))
-        return None
+            if self.space.key(other) not in elsewhere:
+                self.study.enqueue_trial(self.space.encode(other))
+                if (begun := self._ask(elsewhere)) is not None:
+                    return begun
+        if search.best or self.running or not elsewhere:
+            return None
+        self.study.enqueue_trial(self.space.encode(next(iter(elsewhere.values()))))
+        return self._ask(shared=True)
+
+    def _interrupted(self) -> tuple[list[Candidate], set[tuple[str, str]]]:
+        """Return interrupted candidates for which there is time, and kinds interrupted too often."""
+        due, given_up = (
+            [
+                self.space.suggest(self.optuna.trial.FixedTrial(params))
+                for params in found
+                if self._has(params)
+            ]
+            for found in interrupted_trials(self.optuna, self.study)
+        )
+        search = self.search
+        due = [
+            one
+            for one in due
+            if self.space.key(one) not in search.seen
+            and one.kind not in search.closed
+            and (not search.best or search.admits(one))
+        ]
+        return due, {one.kind for one in given_up}
+
+    def _has(self, params: dict[str, Any]) -> bool:
+        """Return whether stored parameters are complete; an interruption may come before they are."""
+        try:
+            self.space.suggest(self.optuna.trial.FixedTrial(params))
+        except ValueError:
+            return False
+        return True
 
     def _due(self) -> list[Candidate]:
-        """Return interrupted candidates, or base models that have no trial with one of their methods.
+        """Return interrupted candidates, then base models that have no trial with one of their methods.
 
         Base models whose trials ended for want of time are due again.
         """
         release_lost(self.optuna, self.study, self.owner)
-        interrupted, given_up = interrupted_trials(self.optuna, self.study)
-        due = [self.space.suggest(frozen) for frozen in interrupted]
-        due = [
-            one
-            for one in due
-            if self.space.key(one) not in self.search.seen and one.kind not in self.search.closed
-        ]
-        self.tried_again = bool(due)
-        if due:
-            return due
-        begun = {trial.candidate.kind for trial in self.search.trials}
-        begun.update(self.space.suggest(frozen).kind for frozen in given_up)
+        interrupted, given_up = self._interrupted()
+        self.tried_again = bool(interrupted)
+        begun = {trial.candidate.kind for trial in self.search.trials} | given_up
         for frozen in self.study.get_trials(deepcopy=False):
             if frozen.state != self.optuna.trial.TrialState.FAIL or "error" in frozen.user_attrs:
                 base = frozen.params.get("base")
                 begun.add((base, frozen.params.get(f"{base}: method")))
-        return [one for one in self.space.first() if one.kind not in begun]
+        return interrupted + [one for one in self.space.first() if one.kind not in begun]
 
-    def _ask(self) -> Trial | None:
-        """Begin the trial that the study has next.
+    def _ask(
+        self, elsewhere: dict[Hashable, Candidate] | None = None, *, shared: bool = False
+    ) -> Trial | None:
+        """Begin the trial that the study has next; None if its candidate has a trial or takes too long.
 
-        None if its candidate has a trial, here or elsewhere, or takes too long.
+        Parameters
+        ----------
+        elsewhere : dict of key to Candidate or None
+            Where a candidate is noted that another process evaluates.
+        shared : bool
+            Whether such a candidate is evaluated here too.
         """
         handle = self.study.ask()
+        self.owner.claim(handle)  # first, so that an interruption from here on is noticed
         candidate = self.space.suggest(handle)
-        is_new = self.space.key(candidate) not in self.search.seen and not self._is_elsewhere(handle)
+        key = self.space.key(candidate)
+        is_elsewhere = not shared and self._is_elsewhere(handle)
+        if is_elsewhere and elsewhere is not None:
+            elsewhere[key] = candidate
+        is_new = key not in self.search.seen and not is_elsewhere
         if is_new and (not self.search.best or self.search.admits(candidate)):
-            self.owner.claim(handle)
             return self.search.open(candidate, handle)
+        ended_by(handle, "repeated")
         self.study.tell(handle, state=self.optuna.trial.TrialState.FAIL)
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,9 +75,17 @@ class Search:
             return 1
         return ROUND if self.evaluator.budget.seconds is None else min(ROUND, self.evaluator.jobs)
 
-    def draw(self, rng: np.random.RandomState) -> Candidate | None:
-        """Return a random candidate that has no trial and for which there is time; None without one."""
-        late: set[Hashable] = set()
+    def draw(self, rng: np.random.RandomState, elsewhere: Iterable[Hashable] = ()) -> Candidate | None:
+        """Return a random candidate for which there is time; None without one.
+
+        Parameters
+        ----------
+        rng : RandomState
+            Source of the candidate.
+        elsewhere : iterable of keys
+            Candidates under evaluation in other processes. These, and candidates with a trial, are left out.
+        """
+        late: set[Hashable] = set(elsewhere)
         space = self.evaluator.space
         while (candidate := space.draw_new(rng, self.seen | late, self.closed)) is not None:
             if self.admits(candidate):
@@ -148,10 +156,13 @@ class Search:
         self.on_trial(trial)
 
     def _close_kind(self, trial: Trial) -> None:
-        """Close the kind of a trial that failed, unless another of the kind is complete."""
+        """Close the kind of a trial that failed, unless another of the kind gives forecasts."""
         kind = trial.candidate.kind
-        others = (one.state for one in self.trials if one.candidate.kind == kind)
-        if trial.state == "failed" and "complete" not in others:
+        works = any(
+            one.candidate.kind == kind and one.state != "failed" and one.summary is not None
+            for one in self.trials
+        )
+        if trial.state == "failed" and not works:
             self.closed.add(kind)
 
     def rank(self, trial: Trial) -> tuple[float, float]:

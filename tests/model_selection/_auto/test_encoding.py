@@ -34,10 +34,15 @@ COLUMNS = {
     "zone": pd.date_range("2020-01-01", periods=N, freq="7h", tz="Europe/Berlin"),
     "iso": [f"2021-{1 + k % 12:02}-{1 + k % 28:02}" for k in range(N)],
     "period": pd.period_range("2020-01", periods=N, freq="M"),
+    "duration": pd.to_timedelta(RNG.normal(size=N), unit="h"),
     "nothing": [None] * N,
+    "nan": np.full(N, np.nan),
+    "never": pd.Series([pd.NaT] * N),
+    "no word": pd.Categorical([None] * N),
 }
 FRAME = pd.DataFrame(COLUMNS)
-NUMBERS = ["number", "flag", "digits", "nullable", "nothing"]
+NUMBERS = ["number", "flag", "digits", "nullable", "duration"]
+EMPTY = ["nothing", "nan", "never", "no word"]
 DATES = ["date", "zone", "iso", "period"]
 each_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
 
@@ -49,7 +54,8 @@ def array(encoded):
 @pytest.mark.parametrize("name", list(COLUMNS))
 def test_types_of_columns(name):
     kind = "number" if name in NUMBERS else "date" if name in DATES else "words"
-    assert TableEncoder().fit(FRAME[[name]]).kinds_ == [kind]
+    kind = "empty" if name in EMPTY else kind
+    assert TableEncoder().fit(FRAME[[name]].assign(other=1)).kinds_ == [kind, "number"]
 
 
 @each_encoding
@@ -130,10 +136,59 @@ def test_dates_become_days_and_their_position_in_year_week_and_day():
 
 
 @each_encoding
-def test_numbers_need_no_encoder(encoding):
+def test_numbers_need_no_encoder_unless_new_rows_may_have_gaps(encoding):
     for X in (RNG.normal(size=(5, 2)), RNG.normal(size=(5, 2)).tolist(), FRAME[["number", "flag"]]):
-        assert encoder_for(X, encoding) is None
+        encoder = encoder_for(X, encoding)
+        assert (encoder is None) == (encoding != "numbers")
+        if encoder is not None:
+            np.testing.assert_array_equal(encoder.transform(X), np.asarray(X, dtype=float))
+            gaps = np.array([[np.nan, 0.0]])
+            gaps = pd.DataFrame(gaps, columns=X.columns) if isinstance(X, pd.DataFrame) else gaps
+            expected = [[np.median(np.asarray(X, dtype=float)[:, 0]), 0.0]]
+            np.testing.assert_allclose(encoder.transform(gaps), expected)
     assert encoder_for(sparse.eye_array(5), encoding) is None
     assert encoder_for(FRAME, None) is None
-    gaps = np.array([[1.0, np.nan], [2.0, 3.0]])
-    assert (encoder_for(gaps, encoding) is None) == (encoding != "numbers")
+
+
+@each_encoding
+def test_columns_without_a_value_are_left_out(encoding):
+    for names in (["number", "flag"], ["number", "word", "date"]):
+        expected = array(TableEncoder(encoding).fit_transform(FRAME[names]))
+        encoder = encoder_for(FRAME[[*EMPTY, *names]], encoding)
+        np.testing.assert_array_equal(array(encoder.transform(FRAME[[*EMPTY, *names]])), expected)
+        new = FRAME[[*EMPTY, *names]].assign(nan=1.0)
+        np.testing.assert_array_equal(array(encoder.transform(new)), expected)
+    alone = array(TableEncoder(encoding).fit_transform(FRAME[EMPTY]))  # some column is needed
+    assert alone.shape[1] >= len(EMPTY)
+
+
+@each_encoding
+@pytest.mark.parametrize("gaps", [False, True])
+def test_missing_durations_are_missing_numbers(encoding, gaps):
+    hours = np.where(gaps & (np.arange(6) == 2), np.nan, np.arange(6.0))
+    seconds = pd.DataFrame({"a": 3600 * hours})
+    table = pd.DataFrame({"a": pd.to_timedelta(hours, unit="h")})
+    expected, encoder = TableEncoder(encoding).fit(seconds), TableEncoder(encoding).fit(table)
+    assert encoder.kinds_ == ["number"]
+    for rows in (seconds, seconds.mask(seconds > 7200)):
+        new = pd.DataFrame({"a": pd.to_timedelta(rows["a"], unit="s").astype("timedelta64[ms]")})
+        np.testing.assert_array_equal(array(encoder.transform(new)), array(expected.transform(rows)))
+
+
+@each_encoding
+@pytest.mark.parametrize("dtype", [float, np.float32, object, "Int64"])
+def test_integral_floats_are_the_categories_of_equal_integers(encoding, dtype):
+    values = pd.Series([1, 2, 2, 10, 1])
+    encoder = TableEncoder(encoding).fit(pd.DataFrame({"a": values.astype("category")}))
+    expected = array(encoder.transform(pd.DataFrame({"a": values.astype("category")})))
+    new = pd.DataFrame({"a": values.astype(dtype).astype("category")})
+    np.testing.assert_array_equal(array(encoder.transform(new)), expected)
+
+
+@each_encoding
+@pytest.mark.parametrize("value", [[1, 2], {"a": 1}, {1}])
+def test_an_error_names_a_column_of_lists(encoding, value):
+    table = FRAME[["number"]].assign(parts=[value] * N)
+    name = type(value).__name__
+    with pytest.raises(TypeError, match=f"got {name} in the column 'parts'. Replace"):
+        TableEncoder(encoding).fit(table)

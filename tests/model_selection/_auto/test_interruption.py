@@ -17,11 +17,13 @@ from sklearn.linear_model import LinearRegression, Ridge
 from skuq.model_selection import AutoUncertaintyRegressor
 from skuq.model_selection._auto import interruption
 from skuq.model_selection._auto.interruption import MAX_INTERRUPTIONS, Owner
+from skuq.model_selection._auto.search import Search
+from skuq.model_selection._auto.space import Space
 
 optuna = pytest.importorskip("optuna")
 
 PROGRAM = '''
-import os, sys
+import os, signal, sys
 import numpy as np
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge
@@ -228,3 +230,92 @@ def test_running_trials_get_a_heartbeat(monkeypatch):
         while "alive" not in study.trials[0].user_attrs:
             time.sleep(0.01)
     assert abs(study.trials[0].user_attrs["alive"] - time.time()) < 60
+
+
+@pytest.fixture
+def few_trials(monkeypatch):
+    """Raise where a search asks Optuna for more trials than a small space needs."""
+    asked, ask = [], optuna.study.Study.ask
+
+    def counted(study, *args, **kwargs):
+        asked.append(study)
+        assert len(asked) <= 20
+        return ask(study, *args, **kwargs)
+
+    monkeypatch.setattr(optuna.study.Study, "ask", counted)
+
+
+@pytest.mark.parametrize("others", [{"constant": DummyRegressor(), "ridge": Ridge(100.0)}, {}])
+@pytest.mark.parametrize("time_budget", [None, 1000.0])
+def test_a_candidate_under_evaluation_on_another_machine_is_no_endless_loop(
+    others, time_budget, few_trials, monkeypatch
+):
+    storage = optuna.storages.InMemoryStorage()
+    space = {"best": Interrupting(), **others}
+    Interrupting.left = 1
+    with monkeypatch.context() as patch:
+        patch.setattr(interruption, "_machine", lambda: "elsewhere")
+        patch.setattr(interruption, "_fail", lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            search(space, storage).fit(X, Y)
+    study = optuna.load_study(storage=storage, study_name="s")
+    assert [one.state.name for one in study.trials] == ["RUNNING"]
+    board = search(space, storage, time_budget=time_budget, n_trials=10).fit(X, Y).leaderboard_
+    assert set(board["base"]) == set(others or space)  # without others it is evaluated here too
+    assert all(one.state.name != "WAITING" for one in study.trials)
+
+
+@pytest.mark.parametrize("suggestions", [1, 2])
+def test_an_interruption_before_the_parameters_are_known_leaves_no_trial_running(suggestions, monkeypatch):
+    storage = optuna.storages.InMemoryStorage()
+    space = {"best": LinearRegression(), "constant": DummyRegressor()}
+    suggest, handles = Space.suggest, []
+
+    def interrupted(self, trial):
+        if isinstance(trial, optuna.trial.Trial):
+            handles.append(trial)
+            if len(handles) == suggestions:
+                raise KeyboardInterrupt
+        return suggest(self, trial)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Space, "suggest", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            search(space, storage).fit(X, Y)
+    trials = optuna.load_study(storage=storage, study_name="s").trials
+    assert [one.state.name for one in trials] == ["COMPLETE"] * (suggestions - 1) + ["FAIL"]
+    board = search(space, storage, n_trials=5).fit(X, Y).leaderboard_
+    assert set(board["base"]) == set(space)
+
+
+def test_an_interrupted_candidate_for_which_there_is_no_time_lets_base_models_begin(monkeypatch):
+    storage = optuna.storages.InMemoryStorage()
+    space = {"constant": DummyRegressor(), "slow": Interrupting(), "ridge": Ridge(1.0), "weak": Ridge(1e4)}
+    Interrupting.left = 1
+    with pytest.raises(KeyboardInterrupt):
+        search(space, storage, time_budget=1000.0).fit(X, Y)
+    admits = Search.admits
+    monkeypatch.setattr(
+        Search, "admits", lambda self, one, *rest: one.base != "slow" and admits(self, one, *rest)
+    )
+    monkeypatch.setattr(Search, "draw", lambda *_: None)  # the base models come from the list alone
+    board = search(space, storage, time_budget=1000.0).fit(X, Y).leaderboard_
+    assert set(board["base"][board["state"] == "complete"]) == {"constant", "ridge", "weak"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_ends_by_sigterm_without_the_exception_of_the_search():
+    program = (
+        "import os, signal\n"
+        "from skuq.model_selection._auto.interruption import _sigterm_raises\n"
+        "with _sigterm_raises():\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        try:\n"
+        "            signal.raise_signal(signal.SIGTERM)\n"
+        "        finally:\n"
+        "            os._exit(7)\n"  # an exception would unwind the child as if it were the search
+        "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == -signal.SIGTERM
