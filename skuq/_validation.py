@@ -73,7 +73,7 @@ def check_mapping(values: Any, name: str) -> dict[Any, Any]:
 def check_X(X: Any) -> None:
     """Raise for masked entries, and for kinds of X whose columns scikit-learn does not find."""
     check_unmasked(X, "X")
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not sparse.issparse(X):  # a sparse array of keys is a mapping
         raise TypeError(f"`X` must be an array or DataFrame, got {type(X).__name__}. Pass `pd.DataFrame(X)`.")
     if isinstance(X, list | tuple) and not X:
         raise ValueError(f"`X` must have at least one row, got an empty {type(X).__name__}.")
