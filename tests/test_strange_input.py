@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, QuantileRegressor, Ridge
@@ -482,3 +482,9 @@ def test_groups_may_be_of_half_precision():
     groups = np.repeat([0.5, 1.5], [3, N - 3])
     table = conditional_coverage(Y, DIST, groups=groups.astype(np.float16))
     pd.testing.assert_frame_equal(table, conditional_coverage(Y, DIST, groups=groups))
+
+
+def test_a_sparse_array_of_keys_is_no_mapping():
+    model = ResidualRegressor(Ridge(), random_state=0).fit(sparse.dok_array(X), Y)
+    expected = clone(model).fit(sparse.csr_array(X), Y).predict(sparse.csr_array(X))
+    np.testing.assert_allclose(model.predict(sparse.dok_array(X)), expected)

@@ -587,7 +587,7 @@ def test_equal_rows_are_not_lost_to_rounding():
 
 @either_side
 def test_a_report_on_very_few_rows_warns_once_and_knows_no_nan(symmetric):
-    dist, y = make_rows(40)
+    dist, y = make_rows(60)
     few = ConformalRecalibrator(symmetric=symmetric).fit(dist[:7], y[:7]).transform(dist[7:])
     with pytest.warns(SmallSampleWarning, match="90 % needs at least") as caught:
         report = uncertainty_report(y[7:], few, n_resamples=5, n_simulations=5, random_state=0)

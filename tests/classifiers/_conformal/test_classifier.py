@@ -546,7 +546,7 @@ def test_parameters_out_of_range_are_named_errors(options, error, message):
         (None, "requires y to be passed"),
         (np.random.default_rng(0).normal(size=400), "Unknown label type"),
         (np.where(CODES[:400] == 0, np.nan, 1.0), "NaN"),
-        (np.where(CODES[:400] == 0, None, "a"), "None|NaN|label|type"),
+        (np.where(CODES[:400] == 0, None, "a"), "`y` must not have missing values"),
         (np.eye(4)[CODES[:400]], "1d array|shape"),
         (Y[:30], "inconsistent numbers of samples"),
     ],
