@@ -19,6 +19,14 @@ __all__ = ["LogScaleRegressor", "best_linear_share", "weighted_mean"]
 _RIDGE = 1.0
 """Regularisation of standardised columns, which matters with tens of rows."""
 
+_BOOSTING = {"max_iter": 30, "learning_rate": 0.16, "max_leaf_nodes": 4, "max_bins": 63}
+"""Few trees and bins: each tree takes 5 microseconds of a prediction for one row, and its size in a pickle.
+
+Relative to 100 trees, a learning rate of 0.05 and 255 bins, on the development sets of
+``benchmarks/real_data.py`` around Ridge and boosting, the CRPS is 0.9999 and 0.9993 and the interval score
+0.999 and 0.994 (geometric means).
+"""
+
 
 class LogScaleRegressor(RegressorMixin, BaseEstimator):
     """A weighted mean of a linear model and of gradient boosting with trees of four leaves.
@@ -53,7 +61,7 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
         self.boosting_: Any = None
         if self.linear_share < 1:
             boosting = HistGradientBoostingRegressor(
-                learning_rate=0.05, max_leaf_nodes=4, early_stopping=False, random_state=self.random_state
+                early_stopping=False, random_state=self.random_state, **_BOOSTING
             )
             self.boosting_ = boosting.fit(X, y, sample_weight=sample_weight)
         return self
