@@ -95,7 +95,7 @@ def default_space() -> dict[str, dict[str, Any]]:
     space = deferred_space()
     for entry in space["estimators"].values():
         if isinstance(entry["estimator"], Deferred):
-            entry["estimator"] = entry["estimator"].load()
+            entry["estimator"] = entry["estimator"].make()
     return space
 
 

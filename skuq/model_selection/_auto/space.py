@@ -67,10 +67,6 @@ class Deferred:
         """Return the expected time of the import."""
         return 0.0 if sys.modules.keys() >= set(self.packages) else self.cost.imports
 
-    def load(self) -> Any:
-        """Return the estimator."""
-        return self.make()
-
     def __repr__(self) -> str:
         return f"{self.name} of the default space"
 
@@ -273,7 +269,7 @@ class Space:
     def build(self, candidate: Candidate, cv: Any, seed: int) -> UncertaintyRegressor:
         """Return the unfitted regressor; folds by a splitter are those of the method, too."""
         estimator = self.bases[candidate.base].estimator
-        estimator = estimator.load() if isinstance(estimator, Deferred) else clone(estimator)
+        estimator = estimator.make() if isinstance(estimator, Deferred) else clone(estimator)
         estimator.set_params(**{key: clone(value, safe=False) for key, value in candidate.params.items()})
         method: Any = candidate.method
         return UncertaintyRegressor(estimator, method, effort="low", cv=cv, random_state=seed)
