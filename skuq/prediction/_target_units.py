@@ -94,7 +94,8 @@ def _inner(estimator: Any) -> Any:
 def _has_absolute_tolerance(estimator: Any, n: int, exponent: int) -> bool:
     """Return whether absolute tolerances or step sizes matter to the fit in these units of y."""
     if isinstance(estimator, BaggingRegressor):
-        return estimator.estimator is None or _has_absolute_tolerance(estimator.estimator, n, exponent)
+        member = DecisionTreeRegressor() if estimator.estimator is None else estimator.estimator
+        return _has_absolute_tolerance(member, n, exponent)
     if isinstance(estimator, HistGradientBoostingRegressor):
         early = estimator.early_stopping
         return bool(n > _ROWS_WITHOUT_STOPPING if early == "auto" else early)
