@@ -154,13 +154,22 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         if self.ensemble:
             self.estimators_ = list(folds.estimators)
             parts = zip(folds.predictions, folds.test_rows, strict=True)
-            self.recalibrators_ = [self._calibrate(dist, data, rows) for dist, rows in parts]
+            with few_rows_reported():
+                self.recalibrators_ = [self._calibrate(dist, data, rows) for dist, rows in parts]
+            self._warn_of_few_rows(data, folds.tested()[0])
             return folds
         rows, dist = folds.tested()
-        self.recalibrators_ = [self._calibrate(dist, data, rows)]
+        with few_rows_reported():
+            self.recalibrators_ = [self._calibrate(dist, data, rows)]
+        self._warn_of_few_rows(data, rows)
         with progress.task("model", estimator):
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
         return folds
+
+    def _warn_of_few_rows(self, data: TrainingData, rows: IntArray) -> None:
+        """Give a `SmallSampleWarning` if the recalibrators learn from too few distinct rows or groups."""
+        if getattr(self.recalibrator, "_learns_by_rows", True):
+            data.warn_of_few_rows(rows)
 
     def _check_estimator(self) -> None:
         check_option(self.ensemble, "ensemble", (True, False))
