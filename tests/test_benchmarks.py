@@ -117,6 +117,15 @@ def test_every_method_forecasts_a_small_set(real_data, monkeypatch):
     assert (table.loc[[name for name in table.index if name.startswith("skuq")], "coverage"] > 0.8).all()
 
 
+def test_the_table_of_few_rows_has_a_row_for_each_method(monkeypatch):
+    few_rows = next(loaded("few_rows"))
+    monkeypatch.setattr(few_rows, "TEST_ROWS", 20)
+    table = few_rows.table("skewed", list(few_rows.METHODS), 1, (8,))
+    assert table.index.tolist() == list(few_rows.METHODS)
+    assert table[8].between(0, 1).all()
+    assert table.loc["conformal, Ridge (CV+)", 8] == 1  # eight rows have no rank for 90 %
+
+
 def test_a_search_is_compared_with_the_best_default(monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     automl = next(loaded("automl"))

@@ -147,7 +147,9 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         if self.ensemble or not self._refit(estimator, data, folds, progress):
             self.estimators_ = list(folds.estimators)
             parts = zip(folds.predictions, folds.test_rows, strict=True)
-            self.recalibrators_ = [self._calibrate(dist, data, rows) for dist, rows in parts]
+            with few_rows_reported():
+                self.recalibrators_ = [self._calibrate(dist, data, rows) for dist, rows in parts]
+        self._warn_of_few_rows(data, folds.tested()[0])
         if not (all_folds and others):
             return folds
         rest = self._fit_folds(estimator, data, others, progress)
@@ -161,7 +163,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     def _refit(self, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress) -> bool:
         """Fit one model to all rows; return whether the recalibrator of the folds' models applies to it."""
         rows, dist = folds.tested()
-        self.recalibrators_ = [self._calibrate(dist, data, rows)]
+        with few_rows_reported():
+            self.recalibrators_ = [self._calibrate(dist, data, rows)]
         with progress.task("model", estimator):
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
         mismatch = find_mismatch(self.estimators_[0], folds, data.X, data.y, predict_quartiles)
@@ -186,6 +189,11 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             verbose=self.verbose,
             on_fold=progress.reporter("fold"),
         )
+
+    def _warn_of_few_rows(self, data: TrainingData, rows: IntArray) -> None:
+        """Give a `SmallSampleWarning` if the recalibrators learn from too few distinct rows or groups."""
+        if getattr(self.recalibrator, "_learns_by_rows", True):
+            data.warn_of_few_rows(rows)
 
     def _check_estimator(self) -> None:
         check_option(self.ensemble, "ensemble", (True, False))

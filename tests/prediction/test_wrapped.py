@@ -85,7 +85,7 @@ WRAPPERS = {
     "residual": lambda net: UncertaintyRegressor(net, cv=2, random_state=0),
     "bootstrap": lambda net: BootstrapRegressor(net, n_estimators=3, random_state=0),
     "bootstrap, noise that varies": lambda net: BootstrapRegressor(
-        net, n_estimators=2, noise="heteroscedastic", random_state=0
+        net, n_estimators=4, noise="heteroscedastic", random_state=0
     ),
     "forest as scale": lambda net: ResidualRegressor(
         net, scale_estimator=RandomForestRegressor(5, random_state=0), cv=2, random_state=0
@@ -137,7 +137,7 @@ def test_a_transformed_target_keeps_its_shape(wave):
         logarithm = TransformedTargetRegressor(
             network(flat=flat), func=np.log1p, inverse_func=np.expm1, check_inverse=False
         )
-        members = {"n_estimators": 2}
+        members = {"n_estimators": 4}
         model = UncertaintyRegressor(logarithm, "bootstrap", method_params=members, random_state=0)
         model.fit(X, y[:, 0] + 2 if flat else y + 2)
         assert r2_score(y + 2, model.predict(X)) > 0.7

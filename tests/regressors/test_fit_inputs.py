@@ -26,8 +26,8 @@ from skuq.regressors import (
 )
 from tests.regressors.worlds import linear_world
 
-N = 60
-GROUPS = np.repeat(np.arange(12), 5)
+N = 120
+GROUPS = np.repeat(np.arange(24), 5)
 
 
 class GroupSpy(LinearRegression):
