@@ -71,7 +71,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True)
         table = _table(X)
         columns = [table.iloc[:, j] for j in range(table.shape[1])]
-        self.kinds_ = [_kind(column) for column in columns]
+        self.kinds_ = _kinds(table)
         if set(self.kinds_) == {"empty"}:
             self.kinds_ = ["number"] * len(columns)
         dates = [
@@ -101,10 +101,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         validate_data(self, X, skip_check_array=True, reset=False)
-        numbers = as_numbers(X) if set(self.kinds_) == {"number"} else None
-        table = pd.DataFrame() if numbers is not None else _table(X)
-        if numbers is None:
-            numbers = self._numbers(table)
+        table = _table(X)
+        numbers = self._numbers(table)
         if self.imputer_ is not None:
             numbers = self.imputer_.transform(numbers)
         encoded = numbers
@@ -138,6 +136,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _numbers(self, table: pd.DataFrame) -> FloatArray:
         """Return the columns of numbers and dates; shape (n, 0) without such columns."""
+        if set(self.kinds_) <= {"number", "empty"} and (numbers := as_numbers(table)) is not None:
+            return numbers[:, [kind == "number" for kind in self.kinds_]]
         parts: list[FloatArray] = [np.empty((len(table), 0))]
         varying = iter(self.date_parts_)
         for j, kind in enumerate(self.kinds_):
@@ -170,6 +170,13 @@ def _text(value: Any) -> str:
     """Return a string that is equal for an integer and a float of the same value."""
     is_integral = isinstance(value, float | np.floating) and value.is_integer()
     return str(int(value) if is_integral else value)
+
+
+def _kinds(table: pd.DataFrame) -> list[str]:
+    """Return the type of each column; one pass for a table of numbers, which may have many columns."""
+    if (numbers := as_numbers(table)) is not None:
+        return ["number" if has_value else "empty" for has_value in (~np.isnan(numbers)).sum(axis=0)]
+    return [_kind(table.iloc[:, j]) for j in range(table.shape[1])]
 
 
 def _kind(column: pd.Series) -> str:

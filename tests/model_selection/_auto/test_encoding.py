@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
+from skuq.model_selection._auto import encoding as encoding_module
 from skuq.model_selection._auto.encoding import (
     ENCODINGS,
     MAX_CODES,
@@ -192,3 +193,15 @@ def test_an_error_names_a_column_of_lists(encoding, value):
     name = type(value).__name__
     with pytest.raises(TypeError, match=f"got {name} in the column 'parts'. Replace"):
         TableEncoder(encoding).fit(table)
+
+
+@each_encoding
+@pytest.mark.parametrize("gaps", [False, True])
+def test_a_table_of_numbers_is_encoded_in_one_pass(encoding, gaps, monkeypatch):
+    values = np.where(gaps & (np.arange(5) == 1), np.nan, RNG.normal(size=(20, 5)))
+    table = pd.DataFrame(values).add_prefix("x").assign(word="a")
+    expected = array(TableEncoder(encoding).fit_transform(table))
+    monkeypatch.setattr(encoding_module, "numbers_of", None)  # no column is read by itself
+    encoder = TableEncoder(encoding).fit(values)
+    assert encoder.kinds_ == ["empty" if gaps and j == 1 else "number" for j in range(5)]
+    np.testing.assert_array_equal(array(encoder.transform(values)), expected[:, : 5 - gaps])
