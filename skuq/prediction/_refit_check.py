@@ -37,7 +37,7 @@ ones, whose first models have few rows. Boosting that stopped after 10 instead o
 
 
 _MIN_ROWS = 8
-"""Number of rows below which two models cannot be told apart."""
+"""Number of rows below which two models cannot be distinguished."""
 
 _MIN_SHARE_OF_ERRORS = 0.1
 """Distance of the model of all rows, in units of the residuals, that matters to coverage."""

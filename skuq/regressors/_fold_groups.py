@@ -26,8 +26,9 @@ __all__ = [
     "FoldGroups",
     "RelativeErrors",
     "fit_fold_groups",
+    "groups_among",
+    "groups_of_pairs",
     "relative_errors",
-    "trained_on_by_all",
 ]
 
 Folds = list[tuple[IntArray, IntArray]]
@@ -240,3 +241,28 @@ def _gain_by_rows(
     )
     shrunk = decrease * max(0.0, 1 - noise / decrease**2)
     return float(np.exp(-shrunk * (np.log(n) - larger) / (larger - smaller)))
+
+
+def groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
+    """Return groups of folds as positions among the tested pairs, each with the pairs to train on.
+
+    The pairs that a group may train on belong to rows that all of its folds train on. Groups
+    without such pairs are left out.
+    """
+    rows = np.concatenate([test for _, test in folds])
+    starts = np.concatenate([[0], np.cumsum([len(test) for _, test in folds])])
+    groups = []
+    for members in np.array_split(np.arange(len(folds)), n_groups):
+        if len(members):
+            trainable = np.flatnonzero(trained_on_by_all(folds, members, n)[rows])
+            if len(trainable) >= 2:
+                groups.append((trainable, np.arange(starts[members[0]], starts[members[-1] + 1])))
+    return groups
+
+
+def groups_among(groups: Folds, chosen: IntArray, n: int) -> Folds:
+    """Return groups of n pairs as positions among the chosen pairs, each with two pairs to train on."""
+    place = np.full(n, -1)
+    place[chosen] = np.arange(len(chosen))
+    placed = [(place[train], place[test]) for train, test in groups]
+    return [(train[train >= 0], test[test >= 0]) for train, test in placed if (train >= 0).sum() >= 2]

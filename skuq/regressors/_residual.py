@@ -19,7 +19,14 @@ from skuq.distributions._estimated_scale import (
     prior_share,
     shrunk_level_map,
 )
-from skuq.prediction._cross_fit import CrossFit, cross_fit, is_partition, resolve_cv, split_rows
+from skuq.prediction._cross_fit import (
+    CrossFit,
+    cross_fit,
+    has_random_folds,
+    is_partition,
+    resolve_cv,
+    split_rows,
+)
 from skuq.prediction._failures import located
 from skuq.prediction._fit_metadata import weights_for
 from skuq.prediction._point import point_predict
@@ -34,8 +41,9 @@ from skuq.regressors._fold_groups import (
     Folds,
     RelativeErrors,
     fit_fold_groups,
+    groups_among,
+    groups_of_pairs,
     relative_errors,
-    trained_on_by_all,
 )
 from skuq.regressors._location import choose_location, fit_location
 from skuq.regressors._log_scale_regressor import (
@@ -56,9 +64,6 @@ __all__ = ["ResidualRegressor"]
 
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 """Number of folds where ``cv`` is None."""
-
-_SHAPE_GROUPS = 5
-"""Largest number of groups of folds for the shape."""
 
 
 class ResidualRegressor(BaseUncertaintyRegressor):
@@ -291,7 +296,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         data.warn_of_few_rows(rows[tested])
         loc, of_tested = loc[tested], pairs.take(tested)
         self._fit_shape(of_tested, loc, scale)
-        groups = _groups_among(tested, _groups_of_pairs(folds, len(data), _SHAPE_GROUPS), len(pairs))
+        if has_random_folds(self.cv):  # other folds than those of the mean models do better
+            groups = list(KFold(min(5, len(loc)), shuffle=True, random_state=shape_seed).split(loc))
+        else:
+            groups = groups_among(groups_of_pairs(folds, len(data), 5), tested, len(pairs))
         labels = np.arange(len(data)) if data.groups is None else np.asarray(data.groups)
         shares = self._fit_conditional_shape(
             of_tested, loc, scale, groups, shape_seed, clusters=labels[rows[tested]]
@@ -352,7 +360,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             model,
             inputs,
             pairs.target_of(model, target),
-            cv=_groups_of_pairs(folds, n, n_groups) or any_folds,
+            cv=groups_of_pairs(folds, n, n_groups) or any_folds,
             params=params,
             n_jobs=self.n_jobs,
             predict=point_predict if self._features is None else LogScaleRegressor.predict_both,
@@ -476,28 +484,3 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         shape = self.conditional_shape_
         shares = None if shape is None else shape(self._shape_inputs(X, loc, scale))
         return loc, self._shaped_new(loc, scale, shares)
-
-
-def _groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
-    """Return groups of folds as positions among the tested pairs, each with the pairs to train on.
-
-    The pairs that a group may train on are those of rows that all of its folds train on. A group without any
-    is left out.
-    """
-    rows = np.concatenate([test for _, test in folds])
-    starts = np.concatenate([[0], np.cumsum([len(test) for _, test in folds])])
-    groups = []
-    for members in np.array_split(np.arange(len(folds)), n_groups):
-        if len(members):
-            trainable = np.flatnonzero(trained_on_by_all(folds, members, n)[rows])
-            if len(trainable) >= 2:
-                groups.append((trainable, np.arange(starts[members[0]], starts[members[-1] + 1])))
-    return groups
-
-
-def _groups_among(tested: IntArray, groups: Folds, n_pairs: int) -> Folds:
-    """Return the groups of pairs as positions among the tested ones."""
-    place = np.full(n_pairs, -1)
-    place[tested] = np.arange(len(tested))
-    placed = [(place[train], place[test]) for train, test in groups]
-    return [(train[train >= 0], test[test >= 0]) for train, test in placed if (train >= 0).sum() >= 2]

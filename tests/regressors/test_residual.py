@@ -100,7 +100,7 @@ def test_the_mean_model_has_not_seen_its_residuals():
     X, y = heteroscedastic_world(200)
     tree = DecisionTreeRegressor(random_state=0)  # interpolates: its residuals on training rows are 0
     folds = KFold(4, shuffle=True, random_state=3)
-    model = ResidualRegressor(tree, LinearRegression(), cv=folds)
+    model = ResidualRegressor(tree, LinearRegression(), cv=folds, shape="empirical")
     out_of_sample = model.fit_transform(X, y)
     out_of_fold = cross_val_predict(tree, X, y, cv=folds)
     assert np.allclose(out_of_sample.base.loc, out_of_fold)
@@ -261,7 +261,9 @@ def test_an_exact_model_is_a_point_mass():
 
 def test_bad_shape_and_cv():
     X, y = exponential_world(50)
-    with pytest.raises(ValueError, match="`shape` must be one of 'empirical', 'normal'"):
+    with pytest.raises(
+        ValueError, match="`shape` must be one of 'auto', 'conditional', 'empirical', 'normal'"
+    ):
         ResidualRegressor(LinearRegression(), shape="gamma").fit(X, y)
     with pytest.raises(ValueError, match="`cv` must be at least 2"):
         ResidualRegressor(LinearRegression(), cv=1).fit(X, y)
@@ -337,7 +339,7 @@ def test_the_mean_of_models_that_vary_is_better_than_one():
     X_new, y_new = linear_world(1000, seed=1)
     tree = DecisionTreeRegressor(random_state=0)
     folds, refit = (
-        ResidualRegressor(tree, location=location, random_state=0).fit(X, y)
+        ResidualRegressor(tree, location=location, shape="empirical", random_state=0).fit(X, y)
         for location in ("folds", "refit")
     )
     assert np.allclose(
@@ -569,7 +571,14 @@ def test_where_many_targets_are_zero_quantiles_by_boosting_are_better_than_one_s
     positive = rng.uniform(size=2500) < expit(X[:, 0] - 1.3)
     y = np.where(positive, rng.gamma(2, np.exp(0.5 * X[:, 1])), 0)
     boosting = HistGradientBoostingRegressor(max_iter=30, random_state=0)
-    one_shape = ResidualRegressor(boosting, random_state=0).fit(X[:1000], y[:1000]).predict_dist(X[1000:])
+    one_shape, conditional = (
+        ResidualRegressor(boosting, shape=shape, random_state=0)
+        .fit(X[:1000], y[:1000])
+        .predict_dist(X[1000:])
+        for shape in ("empirical", "auto")
+    )
+    assert crps_loss(y[1000:], conditional) < 0.95 * crps_loss(y[1000:], one_shape)
+    assert conditional.std().mean() < 0.75 * one_shape.std().mean()
     quantiles = MultiQuantileRegressor(boosting.set_params(loss="quantile", quantile=0.5), random_state=0)
     quantiles = quantiles.fit(X[:1000], y[:1000]).predict_dist(X[1000:])
     assert crps_loss(y[1000:], quantiles) < 0.95 * crps_loss(y[1000:], one_shape)

@@ -233,7 +233,8 @@ def _common_levels(shares: FloatArray) -> FloatArray:
     """
     n = len(shares)
     knots = np.concatenate([[0.0], THRESHOLDS, [1.0]])
-    reached = np.column_stack([np.zeros(n), shares, np.ones(n)])
+    # rounding in the mixture may reverse two probabilities that are equal
+    reached = np.maximum.accumulate(np.column_stack([np.zeros(n), shares, np.ones(n)]), axis=1)
     upper = (reached[:, np.newaxis, :] < _LEVELS[:, np.newaxis]).sum(axis=2)
     row = np.arange(n)[:, np.newaxis]
     start, stop = reached[row, upper - 1], reached[row, upper]

@@ -5,10 +5,16 @@ import pickle
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.model_selection import GroupKFold, KFold
+from sklearn.model_selection import KFold
 
 from skuq.distributions import LevelMap, Normal, Recalibrated, StudentT
-from skuq.regressors._shape.conditional import _best_shares, fit_conditional_shape
+from skuq.regressors._shape.conditional import (
+    _LEVELS,
+    _best_shares,
+    _common_levels,
+    _Merit,
+    fit_conditional_shape,
+)
 from skuq.regressors._shape.trees import THRESHOLDS
 
 COMMON = Recalibrated(StudentT([0.0], [1.0], [6.0]), LevelMap([0.2, 0.9], [0.3, 0.8]))
@@ -179,14 +185,17 @@ def test_a_normal_family_is_a_common_shape_too():
 
 def test_the_guard_counts_dependent_rows_once():
     rng = np.random.default_rng(0)
-    cluster = np.repeat(np.arange(30), 20)
-    found = {"rows": 0, "clusters": 0}
-    for seed in range(8):
-        table, level = rng.normal(size=(30, 3))[cluster], rng.random(30)[cluster]
-        folds = list(GroupKFold(5).split(table, groups=cluster))
-        found["rows"] += fit(table, level, folds=folds, seed=seed) is not None
-        found["clusters"] += fit(table, level, folds=folds, seed=seed, clusters=cluster) is not None
-    assert found["clusters"] <= 1 < found["rows"]
+    halves, level = rng.random((2, 2, 30, len(THRESHOLDS))), rng.random(30)
+    alone = _Merit.of_halves(halves, level, np.ones(30), np.arange(30), n_folds=5)
+    rows = np.repeat(np.arange(30), 4)
+    clusters, repeated = (
+        _Merit.of_halves(halves[:, :, rows], level[rows], np.ones(120), labels, n_folds=5)
+        for labels in (rows, np.arange(120))
+    )
+    assert alone.error > 0
+    assert clusters.moment == pytest.approx(alone.moment)
+    assert clusters.error == pytest.approx(alone.error)
+    assert repeated.error == pytest.approx(alone.error / 2)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -207,3 +216,13 @@ def test_the_best_shares_by_brute_force(seed):
 def test_forecasts_without_any_difference_have_no_share():
     assert np.array_equal(_best_shares(np.zeros(2), np.zeros((2, 2))), np.zeros(2))
     assert np.array_equal(_best_shares(np.array([1.0, 0.0]), np.diag([4.0, 0.0])), [0.25, 0.0])
+
+
+def test_probabilities_that_rounding_reverses_give_finite_levels():
+    level = _LEVELS[1]
+    shares = np.tile(THRESHOLDS, (2, 1))
+    shares[0, :3] = [level, np.nextafter(level, 0), level]
+    shares[1, :2] = [np.nextafter(level, 1), level]
+    found = _common_levels(shares)
+    assert np.isfinite(found).all()
+    assert (np.diff(found, axis=1) >= -1e-12).all()

@@ -29,7 +29,7 @@ def outlier_world(n, seed=0, columns=3):
 
 
 def test_a_shape_that_changes_with_x_covers_each_group_on_both_sides():
-    X, y = outlier_world(1500)
+    X, y = outlier_world(4000)
     X_new, y_new = outlier_world(4000, seed=1)
     common, conditional = (
         ResidualRegressor(LinearRegression(), shape=shape, random_state=0).fit(X, y).predict_dist(X_new)
@@ -162,7 +162,7 @@ def test_weights_count_as_repetitions_in_a_shape_that_changes_with_x():
 
 
 def test_few_rows_have_the_common_shape():
-    for n in (5, 12, 39):
+    for n in (12, 25, 39):
         X, y = outlier_world(n)
         assert ResidualRegressor(LinearRegression(), random_state=0).fit(X, y).conditional_shape_ is None
 
