@@ -1,4 +1,4 @@
-"""Time of a prediction for one row and for 1000 rows relative to the wrapped model, and size of the pickles.
+"""CPU time of a prediction for one row and for 1000 rows relative to the wrapped model; size of the pickles.
 
 Run as `python benchmarks/one_row.py [part of a name]` with OMP_NUM_THREADS=1. Model and base are timed
 in turns on the same rows; each time is the median. ``ratio`` is the time of the model divided by that of its
@@ -76,10 +76,10 @@ def calls(model: Any) -> dict[str, Callable[[np.ndarray], Callable[[], object]]]
 
 
 def seconds(function: Callable[[], object]) -> float:
-    """Return the time of one call."""
-    start = time.perf_counter()
+    """Return the CPU time of one call, which other processes prolong less than its duration."""
+    start = time.process_time()
     function()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def measure(
