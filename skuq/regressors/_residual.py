@@ -70,9 +70,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     r"""Mean model, scale model and a distribution of the standardized residuals.
 
     The distribution of the errors of any regressor at each x, from those on held-out rows: a second model
-    predicts their size, and the standardised errors have a common shape, which may be skewed or heavy-tailed.
-    Prefer `BootstrapRegressor` to separate epistemic uncertainty from noise, `MultiQuantileRegressor` where
-    the shape itself changes with x.
+    predicts their size. The standardized errors have a shape, which may be skewed or heavy-tailed, and which
+    changes with x if that is better out of fold. Prefer `BootstrapRegressor` to separate epistemic uncertainty
+    from noise.
 
     Parameters
     ----------
@@ -180,13 +180,23 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     row's neighbours, whose mean models are trained on that row's own error: around fully grown trees in one
     dimension, 90 % intervals would cover 73 %. The default model averages over many rows.
 
-    One shape for all rows does not hold where many targets share one value, such as amounts of rain, most of
-    which are 0. Around gradient boosting, on simulated targets of which three quarters are 0, the
-    CRPS was 1.1 to 1.3 times that of `MultiQuantileRegressor`, and the mean standard deviation about three
-    times as large. For random forests prefer `ForestDistributionRegressor` there.
+    A conditional shape is a distribution of the levels u of the residuals under the common shape. Randomized
+    trees [2]_ of the columns of X, the location and the scale estimate :math:`P(u \le t \mid x)` at 15
+    thresholds t. Half of the trees have small leaves, half have large ones. Both estimates and
+    :math:`P(u \le t) = t` are mixed with the weights of the least squared error out of fold. "auto" needs a
+    covariance of estimates and targets of 2.33 standard errors. The result is a `Quantiles` with 27 levels from
+    0.0025 to 0.9975. Fewer than 40 rows have the common shape.
 
-    `fit_transform` gives the out-of-fold location and scale; the shape, which is common to all rows,
-    comes from all of them. It needs a ``cv`` that tests every row once.
+    On eleven data sets with up to 1500 training rows, around gradient boosting, the CRPS with "auto" is 0.89 of
+    the CRPS with "empirical" (geometric mean; 0.99 on the worst set), and the score of 90 % intervals 0.88, for
+    1.1 times the time. On medical charges, most of which are nearly exact and a few far above, the score of
+    95 % intervals is 0.93.
+
+    The common shape does not hold if many targets share one value, such as amounts of rain, most of which are
+    0. The shape then changes with x. For random forests prefer `ForestDistributionRegressor` there.
+
+    `fit_transform` gives the out-of-fold location and scale, and a conditional shape by trees without the row;
+    the common shape comes from all rows. It needs a ``cv`` that tests every row once.
 
     Cost, in fits of the mean model by their share of the rows: 3.0 with "low", 5.8 with "standard", 11.4 with
     "high", and one more if the location is a refit; and one fit of the default scale model, one per fold and
@@ -199,6 +209,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     ----------
     .. [1] A. C. Harvey, "Estimating regression models with multiplicative heteroscedasticity",
        Econometrica 44(3), 1976, doi:10.2307/1913974.
+    .. [2] P. Geurts, D. Ernst, L. Wehenkel, "Extremely randomized trees", Machine Learning 63, 2006,
+       doi:10.1007/s10994-006-6226-1.
 
     Examples
     --------

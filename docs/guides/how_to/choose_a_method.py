@@ -23,7 +23,7 @@ the method if one of the other rows of this table applies:
       - that of the method: mostly one fit per fold (``cv``) and one more
     * - :class:`~skuq.regressors.ResidualRegressor`
       - any regressor, as above, with a choice of the model of the errors: their scale is a function of X, their shape
-        is empirical
+        is empirical, and changes with X if that is better out of fold
       - the fits for out-of-fold residuals (``cv``), and a second model for their scale
     * - :class:`~skuq.regressors.MultiQuantileRegressor`
       - the estimator has a quantile loss (gradient boosting, quantile regression), above all where the shape of the
