@@ -71,8 +71,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
 
     The distribution of the errors of any regressor at each x, from those on held-out rows: a second model
     predicts their size. The standardized errors have a shape, which may be skewed or heavy-tailed, and which
-    changes with x if that is better out of fold. Prefer `BootstrapRegressor` to separate epistemic uncertainty
-    from noise.
+    changes with x if that is better out of fold. Prefer `BootstrapRegressor` to separate epistemic
+    uncertainty from noise.
 
     Parameters
     ----------
@@ -184,19 +184,19 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     trees [2]_ of the columns of X, the location and the scale estimate :math:`P(u \le t \mid x)` at 15
     thresholds t. Half of the trees have small leaves, half have large ones. Both estimates and
     :math:`P(u \le t) = t` are mixed with the weights of the least squared error out of fold. "auto" needs a
-    covariance of estimates and targets of 2.33 standard errors. The result is a `Quantiles` with 27 levels from
-    0.0025 to 0.9975. Fewer than 40 rows have the common shape.
+    covariance of estimates and targets of 2.33 standard errors. The result is a `Quantiles` with 27 levels
+    from 0.0025 to 0.9975. Fewer than 40 rows have the common shape.
 
-    On eleven data sets with up to 1500 training rows, around gradient boosting, the CRPS with "auto" is 0.89 of
-    the CRPS with "empirical" (geometric mean; 0.99 on the worst set), and the score of 90 % intervals 0.88, for
-    1.1 times the time. On medical charges, most of which are nearly exact and a few far above, the score of
+    On eleven data sets with up to 1500 training rows, around gradient boosting, the CRPS with "auto" is 0.89
+    of the CRPS with "empirical" (geometric mean; 0.99 on the worst set), and the score of 90 % intervals 0.88,
+    for 1.1 times the time. On medical charges, most of which are nearly exact and a few far above, the score of
     95 % intervals is 0.93.
 
     The common shape does not hold if many targets share one value, such as amounts of rain, most of which are
     0. The shape then changes with x. For random forests prefer `ForestDistributionRegressor` there.
 
-    `fit_transform` gives the out-of-fold location and scale, and a conditional shape by trees without the row;
-    the common shape comes from all rows. It needs a ``cv`` that tests every row once.
+    `fit_transform` gives the out-of-fold location and scale, and a conditional shape by trees without the
+    row; the common shape comes from all rows. It needs a ``cv`` that tests every row once.
 
     Cost, in fits of the mean model by their share of the rows: 3.0 with "low", 5.8 with "standard", 11.4 with
     "high", and one more if the location is a refit; and one fit of the default scale model, one per fold and
