@@ -188,9 +188,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     from 0.0025 to 0.9975. Fewer than 40 rows have the common shape.
 
     On eleven data sets with up to 1500 training rows, around gradient boosting, the CRPS with "auto" is 0.89
-    of the CRPS with "empirical" (geometric mean; 0.99 on the worst set), and the score of 90 % intervals 0.88,
-    for 1.1 times the time. On medical charges, most of which are nearly exact and a few far above, the score of
-    95 % intervals is 0.93.
+    of the CRPS with "empirical" (geometric mean; 0.99 on the worst set). The score of 90 % intervals is 0.88,
+    for 1.1 times the time. On medical charges, where most targets are nearly exact and a few lie far above,
+    the score of 95 % intervals is 0.93.
 
     The common shape does not hold if many targets share one value, such as amounts of rain, most of which are
     0. The shape then changes with x. For random forests prefer `ForestDistributionRegressor` there.
