@@ -71,7 +71,7 @@ CLAIMS = {
         "0.85 < prediction_interval_coverage(y_test, bounds) < 0.95",
     ],
     "docs/index.rst": [
-        "bounds[:3].round().tolist() == [[162, 345], [174, 337], [85, 317]]",
+        "bounds[:3].round().tolist() == [[161, 345], [174, 337], [84, 316]]",
         "round(prediction_interval_coverage(y_test, bounds), 2) == 0.89",
     ],
     "docs/automl.rst": [
