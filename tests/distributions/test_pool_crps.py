@@ -303,7 +303,7 @@ def test_the_distances_are_computed_once(monkeypatch):
 
 
 def test_a_report_searches_each_quantile_once_and_distances_once(monkeypatch):
-    pool, y = pool_of_two(40)
+    pool, y = pool_of_two(60)
     distances = count_calls(monkeypatch, cramer, "leaf_distance")
     searches = count_calls(monkeypatch, members_module, "search_crossing")
     uncertainty_report(y, pool, n_resamples=20, n_simulations=20, random_state=0)

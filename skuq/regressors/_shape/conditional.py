@@ -223,7 +223,9 @@ def _best_shares(moments: FloatArray, squares: FloatArray) -> FloatArray:
 
 def _mixed(estimates: FloatArray, shares: FloatArray) -> FloatArray:
     """Return the mixture of estimated probabilities, shape (2, n, k), and those of the common shape."""
-    return np.asarray(THRESHOLDS + np.tensordot(shares, estimates - THRESHOLDS, axes=1))
+    # no matrix product, which rounds a row by its place
+    parts = (share * (estimate - THRESHOLDS) for share, estimate in zip(shares, estimates, strict=True))
+    return np.asarray(THRESHOLDS + sum(parts))
 
 
 def _common_levels(shares: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ from skuq.distributions import Normal, Quantiles
 from skuq.recalibration import QuantileShiftRecalibrator
 from skuq.regressors._few_fits.level_regression import LevelRegressionRecalibrator, _interpolation
 from skuq.regressors._multi_quantile import DEFAULT_LEVELS
+from tests.few_rows import few_rows
 
 FEW = [0.05, 0.35, 0.65, 0.95]
 
@@ -104,6 +105,7 @@ def test_weights_are_repetitions():
     assert_allclose(weighted.transform(dist).values, repeated.transform(dist).values, rtol=1e-5, atol=1e-6)
 
 
+@few_rows
 def test_few_rows_are_hardly_regressed():
     _, interpolation = _interpolation(np.array(FEW), np.array(DEFAULT_LEVELS))
     departures = []

@@ -14,6 +14,7 @@ from skuq.recalibration import IsotonicRecalibrator, QuantileShiftRecalibrator
 from skuq.regressors import MultiQuantileRegressor, UncertaintyRegressor
 from skuq.regressors._few_fits.two_folds import TwoFoldsRegressor
 from skuq.regressors._multi_quantile import DEFAULT_LEVELS
+from tests.few_rows import few_rows
 from tests.regressors.worlds import heteroscedastic_world, linear_world
 
 FITTED = []
@@ -63,6 +64,7 @@ def fits(model, n=120, **params):
     return len(FITTED)
 
 
+@few_rows
 @pytest.mark.parametrize("n", [5, 40, 99, 100, 120, 401])
 @pytest.mark.parametrize("effort", ["low", "standard"])
 def test_at_most_twelve_fits(n, effort):

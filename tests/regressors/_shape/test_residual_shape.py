@@ -29,7 +29,7 @@ def outlier_world(n, seed=0, columns=3):
 
 
 def test_a_shape_that_changes_with_x_covers_each_group_on_both_sides():
-    X, y = outlier_world(4000)
+    X, y = outlier_world(2500)
     X_new, y_new = outlier_world(4000, seed=1)
     common, conditional = (
         ResidualRegressor(LinearRegression(), shape=shape, random_state=0).fit(X, y).predict_dist(X_new)
