@@ -191,6 +191,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     for 1.1 times the time. On medical charges, where most targets are nearly exact and a few lie far above,
     the score of 95 % intervals is 0.92.
 
+    `predict` is the location. The mean of a distribution with a conditional shape is another one, since the
+    shape corrects the bias of the location.
+
     The common shape does not hold if many targets share one value, such as amounts of rain, most of which are
     0. The shape then changes with x. For random forests prefer `ForestDistributionRegressor` there.
 

@@ -544,8 +544,9 @@ def test_a_frozen_model_and_held_out_rows_have_the_guarantee(rows):
 
 def test_ensembles_mix_conformal_members(rows):
     X, X_new, y, y_new = rows
+    one_shape = {"shape": "empirical"}  # another one corrects the mean of a linear model
     model = RecalibratedRegressor(
-        UncertaintyRegressor(LinearRegression(), random_state=0),
+        UncertaintyRegressor(LinearRegression(), method_params=one_shape, random_state=0),
         ConformalRecalibrator(),
         ensemble=True,
         random_state=0,

@@ -33,7 +33,7 @@ _FEWEST_ROWS = 40.0
 _GUARD = 2.33
 """Standard errors above 0 that a covariance exceeds by chance once in a hundred samples."""
 
-_MOST_JUDGED = 20_000
+_MOST_COMPARED = 20_000
 """Rows that are enough to compare both shapes."""
 
 _BLOCK = 1 << 22
@@ -130,12 +130,12 @@ def fit_conditional_shape(
                 half[test] = trees(codes[test])
                 grown[kind].append(trees)
     tested = np.concatenate([test for _, test in folds])
-    judged = tested[counted[tested] > 0]
-    if len(judged) > _MOST_JUDGED:
-        judged = judged[rng.choice(len(judged), _MOST_JUDGED, replace=False)]
+    compared = tested[counted[tested] > 0]
+    if len(compared) > _MOST_COMPARED:
+        compared = compared[rng.choice(len(compared), _MOST_COMPARED, replace=False)]
     labels = np.arange(len(level)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     merit = _Merit.of_halves(
-        halves[:, :, judged], level[judged], counted[judged], labels[judged], n_folds=len(folds)
+        halves[:, :, compared], level[compared], counted[compared], labels[compared], n_folds=len(folds)
     )
     if not merit.shares.any() or (guard and merit.moment <= _GUARD * merit.error):
         return None
