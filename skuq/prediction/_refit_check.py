@@ -13,6 +13,7 @@ import numpy as np
 
 from skuq._sklearn_compat import count_rows, is_pairwise, safe_indexing
 from skuq._typing import BoolArray, FloatArray
+from skuq._units import standard_deviation
 from skuq._warnings import warn_user
 from skuq.exceptions import FoldMismatchWarning
 from skuq.prediction._cross_fit import CrossFit
@@ -41,6 +42,9 @@ _MIN_ROWS = 8
 
 _MIN_SHARE_OF_ERRORS = 0.1
 """Distance of the model of all rows, in units of the residuals, that matters to coverage."""
+
+_MIN_SHARE_OF_TARGET = 1e-3
+"""Distance in units of the standard deviation of y; models of exact data differ by less."""
 
 
 class Mismatch(NamedTuple):
@@ -84,7 +88,8 @@ def find_mismatch(
     trained = trained[:, kept, np.newaxis]
     found, residual = _distances(by_refit, np.array(by_folds), trained, y[rows][kept, np.newaxis])
     rounding = 8 * np.finfo(np.float64).eps * float(np.abs(by_refit).max())
-    far = found.refit > max(_MAX_RATIO * found.folds, _MIN_SHARE_OF_ERRORS * residual, rounding)
+    negligible = max(_MIN_SHARE_OF_ERRORS * residual, _MIN_SHARE_OF_TARGET * standard_deviation(y), rounding)
+    far = found.refit > max(_MAX_RATIO * found.folds, negligible)
     return found if far else None
 
 
