@@ -71,7 +71,7 @@ CLAIMS = {
         "0.85 < prediction_interval_coverage(y_test, bounds) < 0.95",
     ],
     "docs/index.rst": [
-        "bounds[:3].round().tolist() == [[161, 345], [174, 337], [84, 316]]",
+        "bounds[:3].round().tolist() == [[147, 338], [167, 330], [62, 306]]",
         "round(prediction_interval_coverage(y_test, bounds), 2) == 0.89",
     ],
     "docs/automl.rst": [
@@ -192,7 +192,7 @@ CLAIMS = {
         "in_groups['one width']['low'] < 0.87 and abs(in_groups['by group'] - 0.91).max() < 0.01",
         "(abs(table['coverage'] - 0.9) < 0.01).all()",
         "0.6 < table['error']['by group'] / table['error']['one width'] < 0.75",
-        "0.6 < 1 - table['error']['normalized'] / table['error']['one width'] < 0.72",
+        "0.75 < 1 - table['error']['normalized'] / table['error']['one width'] < 0.85",
         "table['interval score'].idxmin() == table['width'].idxmin() == 'normalized'",
     ],
     "docs/guides/how_to/compare_two_models.py": [
@@ -213,7 +213,7 @@ CLAIMS = {
     "docs/explanation/conformal.rst": [
         "low == {19: 0.77, 99: 0.85, 999: 0.88} == expected",
         "average == {'split': 0.9, 'normalized': 0.89}",
-        "by_noise == {'split': [1.0, 1.0, 0.92, 0.67], 'normalized': [0.91, 0.9, 0.88, 0.87]}",
+        "by_noise == {'split': [1.0, 1.0, 0.92, 0.67], 'normalized': [0.9, 0.9, 0.89, 0.87]}",
         "[round(np.mean(covered[m]), 2) for m in covered] == [0.91, 0.91]",
         "[round(np.std(covered[m]), 2) for m in covered] == [0.08, 0.04]",
         "[round(np.mean(width[m]), 1) for m in width] == [4.2, 3.9]",
@@ -231,7 +231,7 @@ CLAIMS = {
         "quarters.round(2).tolist() == [0.85, 0.88, 0.93, 0.95]",
         "round(crps_loss(y_new, widened.transform(new)), 3) == 0.39",
         "round(np.isin(dist.cdf(y[calibrating]), [0, 1]).mean(), 2) == 0.17",
-        "scaled == [0.99, 0.94, 0.85, 0.8] and learned == [0.93, 0.9, 0.87, 0.89]",
+        "scaled == [0.99, 0.94, 0.85, 0.8] and learned == [0.93, 0.9, 0.87, 0.88]",
         "by_group == [0.89, 0.89, 0.92, 0.93]",
     ],
     "docs/guides/how_to/conformal.py": [

@@ -70,12 +70,12 @@ def choose_location(
 
 
 def fit_location(
-    kind: Kind, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress
+    kind: Kind, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress, *, warn: bool
 ) -> Location:
     """Keep the folds' models, or fit the estimator to all rows and compare it with them.
 
-    A refit that is too far from the folds' models gives a FoldMismatchWarning, and the folds' models take its
-    place if the folds are a partition.
+    The folds' models take the place of a refit that is too far from them if the folds are a partition. With
+    ``warn`` this gives a FoldMismatchWarning, and without a partition there is the warning in any case.
     """
     if kind == "refit":
         refit = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
@@ -84,6 +84,7 @@ def fit_location(
         if mismatch is None or not folds.is_partition(len(data)):
             warn_of_mismatch(mismatch, "location='refit' predicts with the former")
             return Location("refit", (refit,), (None,))
-        warn_of_mismatch(mismatch, "the mean of the latter is the location, as with location='folds'")
+        if warn:
+            warn_of_mismatch(mismatch, "the mean of the latter is the location, as with location='folds'")
     columns = folds.train_rows if is_pairwise(estimator) else (None,) * len(folds.estimators)
     return Location("folds", folds.estimators, columns)

@@ -303,7 +303,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
                 estimator, data, folds, mean_fit, scale_by_row, progress
             )
         kind = choose_location(self.location, estimator, relative, len(folds), partition=partition)
-        self._location = fit_location(kind, estimator, data, mean_fit, progress)
+        named = self.location == "refit"  # "auto" is free to choose
+        self._location = fit_location(kind, estimator, data, mean_fit, progress, warn=named)
         self.estimators_, self.location_ = list(self._location.models), self._location.kind
         self.scale_factor_ = standardized.folds if self.location_ == "folds" else standardized.refit
         self._n_residuals = data.independent_rows(rows[tested])
