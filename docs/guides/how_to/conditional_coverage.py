@@ -181,7 +181,7 @@ table.round(4)
 
 # %%
 # All three have nominal coverage on average. Calibration by group removes a third of
-# the error, the predicted standard deviation two thirds, with intervals that are
+# the error, the predicted standard deviation four fifths, with intervals that are
 # narrower on average.
 #
 # * Both metrics describe, they do not select: random intervals of 90 % coverage are
