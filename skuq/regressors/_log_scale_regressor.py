@@ -85,8 +85,7 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
         return np.asarray((np.where(np.isnan(X), self.fill_, X) - self.center_) / self.spread_)
 
     def _linear(self, X: FloatArray) -> FloatArray:
-        # no matrix product, which rounds a row by its place
-        return np.asarray(np.einsum("ij,j->i", self._standardized(X), self.coef_) + self.intercept_)
+        return np.asarray(self._standardized(X) @ self.coef_ + self.intercept_)
 
     def with_share(self, linear_share: float) -> Self:
         """Set the weight of the linear model, and drop a model of weight 0."""
