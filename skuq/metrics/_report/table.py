@@ -38,16 +38,16 @@ class UncertaintyReport(pd.DataFrame):
     Examples
     --------
     >>> from skuq.metrics import uncertainty_report
-    >>> y, dist = [0.5, -0.2, 1.1], ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
+    >>> y, dist = [0.5] * 54 + [3.0] * 6, ([0.0] * 60, [1.0] * 60)
     >>> report = uncertainty_report(y, dist, metrics=["picp"], n_resamples=0, n_simulations=0)
     >>> print(report)
-    Uncertainty report, 3 rows
-    calibrated: 100 % of the targets inside the 90 % interval
+    Uncertainty report, 60 rows
+    calibrated: 90 % of the targets inside the 90 % interval
     <BLANKLINE>
     Metric  Value  Calibrated  Best
-    PICP    100 %        90 %  90 %
+    PICP     90 %        90 %  90 %
     <BLANKLINE>
-    PICP  calibrated: 100 % of the targets inside the 90 % interval
+    PICP  calibrated: 90 % of the targets inside the 90 % interval
     """
 
     def __repr__(self) -> str:

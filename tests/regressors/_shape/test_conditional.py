@@ -114,7 +114,7 @@ def test_the_share_without_noise_of_the_trees_is_the_larger_one():
 def test_many_rows_are_judged_by_a_sample(monkeypatch):
     table, level = skewed_rows(600)
     share = fit(table, level)[0].share
-    monkeypatch.setattr("skuq.regressors._shape.conditional._MOST_JUDGED", 300)
+    monkeypatch.setattr("skuq.regressors._shape.conditional._MOST_COMPARED", 300)
     assert fit(table, level)[0].share == pytest.approx(share, abs=0.2)
 
 
