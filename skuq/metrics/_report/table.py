@@ -38,14 +38,14 @@ class UncertaintyReport(pd.DataFrame):
     Examples
     --------
     >>> from skuq.metrics import uncertainty_report
-    >>> y, dist = [0.5] * 54 + [3.0] * 6, ([0.0] * 60, [1.0] * 60)
+    >>> y, dist = [-0.5, 0.5] * 27 + [-3.0, 3.0] * 3, ([0.0] * 60, [1.0] * 60)
     >>> report = uncertainty_report(y, dist, metrics=["picp"], n_resamples=0, n_simulations=0)
     >>> print(report)
     Uncertainty report, 60 rows
     calibrated: 90 % of the targets inside the 90 % interval
     <BLANKLINE>
-    Metric  Value  Calibrated  Best
-    PICP     90 %        90 %  90 %
+    Metric   Value  Calibrated  Best
+    PICP    90.0 %      90.0 %  90 %
     <BLANKLINE>
     PICP  calibrated: 90 % of the targets inside the 90 % interval
     """
