@@ -213,7 +213,7 @@ class ConformalRegressor(BaseUncertaintyRegressor):
     >>> adaptive.fit(X, y).predict_interval([[0.1], [0.9]], coverage=[0.5, 0.9]).shape
     (2, 2, 2)
     >>> np.diff(adaptive.predict_interval([[0.1], [0.9]])).ravel().round(1)
-    array([0.7, 3.9])
+    array([0.7, 3.7])
     """
 
     def __init__(
