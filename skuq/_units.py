@@ -18,7 +18,7 @@ __all__ = [
 
 
 _LEAST_PLAIN, _MOST_PLAIN = 2.0**-256, 2.0**256
-"""Sizes whose squares are floats, also those of values 77 decimals away."""
+"""Sizes whose squares are floats, with a margin of 77 decimals."""
 
 
 def power_of_two(size: float) -> float:

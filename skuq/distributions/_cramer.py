@@ -156,7 +156,7 @@ def _spread_of_many(members: _Weighted) -> FloatArray:
 
 
 def _row_parts(dists: Sequence[Distribution]) -> list[IntArray]:
-    """Return the rows in parts, in each of which every distribution is of one family and shape."""
+    """Split the rows into parts with one family and shape per distribution."""
     owners = [owner for owner in map(_row_owner, dists) if owner is not None]
     if not owners:
         return [np.arange(len(dists[0]))]

@@ -108,7 +108,7 @@ def leaf_distance(first: Leaf, second: Leaf) -> FloatArray:
     """Return the integral of the squared difference of two cdfs, shape (n,), in the units of y.
 
     Closed form for two normal distributions, for steps and lines, and for steps and a tabulated CRPS; between
-    quantiles and a tabulated CRPS but for the tails. Otherwise by a Gauss rule.
+    quantiles and a tabulated CRPS except in the tails. Otherwise by a Gauss rule.
     """
     a, b = first.dist, second.dist
     if isinstance(a, Normal) and isinstance(b, Normal):

@@ -115,7 +115,7 @@ def score_edges(refined: int, values: Map, scores: Map) -> FloatArray:
 
 
 def _to_place(values: FloatArray) -> FloatArray:
-    """Return places, of which two that differ by 1 lie in neighboring cells."""
+    """Return places; two places that differ by 1 lie in neighboring cells."""
     return np.asarray(np.copysign(np.interp(_log(np.abs(values)), _LOG_VALUES, _PLACES), values))
 
 
