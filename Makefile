@@ -1,6 +1,6 @@
-# Every target makes what it needs: a virtual environment in .venv and, in it, the pinned packages of one extra.
-# A stamp file in the environment remembers what is installed, so that a second call starts at once. The oldest and the
-# newest versions have an environment of their own for each Python.
+# Every target creates its virtual environment in .venv and installs the pinned packages of one extra. A stamp file in
+# the environment records the installed extra, so a second call starts immediately. The oldest and the newest versions
+# have a separate environment for each Python.
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,25 +11,25 @@ AUTOML := .venv-automl
 TABLES := .venv-tables
 PIP := -m pip install -qq --disable-pip-version-check
 
-# Arguments for pytest, as in `make test ARGS="tests/metrics -x"`.
+# Arguments for pytest. Example: `make test ARGS="tests/metrics -x"`.
 ARGS ?=
 
-# What `make check` runs: the structure of the code, the public names, and the examples in the docstrings, which are one
-# quick test of every public module.
+# Tests of `make check`: the structure of the code, the public names, and the examples in the docstrings, which test
+# every public module quickly.
 QUICK := tests/test_architecture.py tests/test_public_api.py skuq
 
-# What `make test-automl` runs: the tests and docstrings of AutoML tools, and the page with a block for each of them.
+# Tests of `make test-automl`: the tests and docstrings of AutoML tools, and the page with a code block for each tool.
 AUTOML_TESTS := tests/integrations tests/prediction/_rules/test_automl.py skuq/integrations \
 	'tests/test_docs.py::test_page_runs[docs/automl.rst]' \
 	--ignore=tests/integrations/test_dask.py --ignore=skuq/integrations/dask
 
-# What runs the tests where the peers and networks are not installed.
+# Test tools for the environments without related packages and networks.
 TOOLS := pytest pytest-timeout pytest-xdist psutil hypothesis mpmath
 
 export MPLBACKEND := Agg
 
-# One process a core, and in each one thread: threads of several processes would only wait for one another. Each process
-# runs its own share of the files, so that what tests share is made once, and the one that is done takes from the others.
+# One process per core and one thread per process: more threads would wait for each other. Each process runs a share of
+# the test files, so that fixtures are created once. A process without work takes tests from the others.
 PYTEST := -m pytest -n logical --dist worksteal
 check docs test test-automl test-minimum test-newest: export OMP_NUM_THREADS := 1
 check docs test test-automl test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
@@ -41,16 +41,16 @@ help:
 	@echo "make demo          run the quick start on real data and save its plots"
 	@echo "make test          run all tests, doctests and examples"
 	@echo "make check         lint and one quick test of every module, in under a minute"
-	@echo "make test-automl   run the tests of AutoML tools, with packages that do not fit the others"
-	@echo "make test-minimum  run the tests on the oldest supported versions, without the peers"
-	@echo "make test-newest   run the tests on the newest versions, as in: make test-newest PYTHON=python3.13"
+	@echo "make test-automl   run the tests of AutoML tools, in a separate environment"
+	@echo "make test-minimum  run the tests on the oldest supported versions, without related packages"
+	@echo "make test-newest   run the tests on the newest versions; example: make test-newest PYTHON=python3.13"
 	@echo "make lint          check style (ruff) and types (mypy)"
-	@echo "make format        put the code into that style"
+	@echo "make format        format the code (ruff)"
 	@echo "make docs          build the documentation in docs/_build/html"
-	@echo "make bench         measure skuq beside its peers and print one table"
-	@echo "make bench-tables  measure networks beside RealMLP and TabM on real data, in two hours"
-	@echo "make release-check build what would be released, install it and run the quick start of the README"
-	@echo "make clean         remove what these commands wrote, but not the environments"
+	@echo "make bench         compare the speed of skuq and related packages, and print one table"
+	@echo "make bench-tables  compare networks with RealMLP and TabM on real data, in two hours"
+	@echo "make release-check build the files of a release, install them and run the quick start of the README"
+	@echo "make clean         remove the files that these commands wrote, but not the environments"
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/python docs/demo.py
@@ -91,7 +91,7 @@ bench-tables: export OMP_NUM_THREADS := 1
 bench-tables: $(TABLES)/.installed
 	$(TABLES)/bin/python benchmarks/real_data_tables.py $(ARGS)
 
-# What the tools warn of is not the subject.
+# Warnings of the AutoML tools are not errors.
 test-automl: $(AUTOML)/.installed
 	$(AUTOML)/bin/python $(PYTEST) -W default $(AUTOML_TESTS) $(ARGS)
 
@@ -110,20 +110,20 @@ clean:
 	rm -rf docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find skuq tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
-# An environment that exists and has pip is used as it is.
+# An existing environment with pip is used without changes.
 $(VENV)/.created $(AUTOML)/.created $(TABLES)/.created $(MINIMUM)/.created $(NEWEST)/.created:
 	@set -e; python=$$(.ci/python $(PYTHON)); \
-	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "skuq needs Python 3.11 or newer, got " \
-		+ sys.version.split()[0] + ". Name another one, as in: make $(MAKECMDGOALS) PYTHON=python3.12")'; \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "skuq requires Python 3.11 or newer, got " \
+		+ sys.version.split()[0] + ". Select another Python: make $(MAKECMDGOALS) PYTHON=python3.12")'; \
 	$(@D)/bin/python -m pip --version > /dev/null 2>&1 || "$$python" -m venv $(@D)
 	@touch $@
 
 $(VENV)/.installed-%: pyproject.toml constraints.txt $(VENV)/.created
-	@echo "Installing what 'make $*' needs into $(VENV) (once, about a minute) ..."
+	@echo "Installing the packages of 'make $*' into $(VENV) (once, about a minute) ..."
 	@$(BIN)/python $(PIP) -c constraints.txt -e '.[$*]'
 	@touch $@
 
-# The list is complete: resolved dependencies would add 300 MB of CUDA, through TPOT's xgboost.
+# The list is complete. Resolving dependencies would add 300 MB of CUDA, required by TPOT's xgboost.
 $(AUTOML)/.installed: pyproject.toml requirements-automl.txt $(AUTOML)/.created
 	@echo "Installing AutoML tools into $(AUTOML) (once, some minutes, 1 GB) ..."
 	@$(AUTOML)/bin/python $(PIP) --no-deps -r requirements-automl.txt

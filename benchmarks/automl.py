@@ -1,12 +1,12 @@
-"""A search within a time budget beside five defaults, and the time that FLAML takes.
+"""Compare a search within a time budget with five defaults, and measure the time of FLAML.
 
-Run as `python benchmarks/automl.py`: seeds 0 to 2 of ten real data sets, at most 2000 training rows, 60
-seconds for each search, one job and one thread, one run after another: half an hour for the searches and a
-quarter for the defaults. Each result is written to a file as soon as it is there, and what the file holds is
-not computed again, so that a run can be stopped and continued; ``--most`` stops after so many results. Data
-are read from the folder in ``SKUQ_DATA``. Set ``OMP_NUM_THREADS=1`` for the defaults, too.
+Run as `python benchmarks/automl.py`. It runs seeds 0 to 2 of ten real data sets, with at most 2000 training
+rows, 60 seconds per search, one job and one thread, one run after another. The searches take half an hour and
+the defaults a quarter of an hour. Each result is written to a file immediately, and results in the file are
+not computed again, so a run can be stopped and continued. ``--most`` limits the number of new results. Data
+are read from the folder in ``SKUQ_DATA``. Set ``OMP_NUM_THREADS=1`` also for the defaults.
 
-The best of the five defaults is picked on the test rows, by the mean CRPS of the seeds.
+The best of the five defaults is selected on the test rows, by the mean CRPS over the seeds.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def evaluate(name: str, method: str, seed: int, budget: float) -> dict[str, Any]
 
 
 def table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each set: the CRPS of the search in units of the best default, coverage, seconds."""
+    """Return one row per set: the CRPS of the search relative to the best default, coverage, seconds."""
     rows = {}
     for name, of_set in results.groupby("set", sort=False):
         own = of_set[of_set["method"] == SEARCH]
@@ -126,7 +126,7 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def flaml_seconds(budget: float = 10.0) -> float | None:
-    """Return how long FLAML takes with a budget, wrapped learners and the CRPS; None where it is missing."""
+    """Return the time of FLAML with a budget, wrapped learners and the CRPS; None if not installed."""
     if importlib.util.find_spec("flaml") is None:
         return None
     from functools import partial
@@ -165,7 +165,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=list(SETS), help="such as gal/gal_kin8nm")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many")
     parser.add_argument("--methods", default="", help="only methods whose name contains this")
-    parser.add_argument("--most", type=int, default=10**9, help="stop after so many new results")
+    parser.add_argument("--most", type=int, default=10**9, help="number of new results after which to stop")
     parser.add_argument("--results", type=Path, default=Path("automl.jsonl"))
     parser.add_argument("--no-flaml", action="store_true")
     chosen = parser.parse_args()

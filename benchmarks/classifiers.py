@@ -1,13 +1,14 @@
-"""Prediction sets beside np.sort, MAPIE and crepes, networks beside plain torch, in one run and as ratios.
+"""Compare prediction sets with np.sort, MAPIE and crepes, and networks with plain torch, by ratios.
 
-Networks: one epoch of a perceptron of two hidden layers, the best of several, beside a loop in torch with
-the same Adam and beside the matrix products of forward and backward pass alone, which are the limit of
-both; and class probabilities of ten members beside the products of the forward pass in the same type.
+Networks: the best of several epochs of a perceptron with two hidden layers is compared with a loop in torch
+with the same Adam. It is also compared with the matrix products of forward and backward pass, which are the
+lower limit of both. The class probabilities of ten members are compared with the products of the forward pass
+in the same type.
 
-Sets: time and peak memory. All sides calibrate the same probabilities on the same rows, and their LAC sets
-are compared row by row. Times are the best of several processor times; memory is what numpy allocates
-beyond the data, measured apart. Ratios over 1 are in favour of skuq. Packages that are not installed are
-left out.
+Sets: time and peak memory are compared. All packages calibrate the same probabilities on the same rows, and
+their LAC sets are compared row by row. Times are the best of several processor times. Memory is the memory
+that numpy allocates in addition to the data, measured in a separate run. Ratios above 1 favor skuq. Packages
+that are not installed are omitted.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ ROUNDS, SECONDS_A_SIDE = 7, 6.0
 
 
 class GivenProba(ClassifierMixin, BaseEstimator):
-    """Predicts its X, which are probabilities, so that only the sets are timed."""
+    """Classifier that returns its X as probabilities, so that only the sets are timed."""
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> GivenProba:
         """Take the classes 0 to K - 1."""
@@ -54,7 +55,7 @@ class GivenProba(ClassifierMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class Case:
-    """n rows that calibrate and m to predict, of so many classes."""
+    """Numbers of calibration rows, of rows to predict and of classes."""
 
     what: str
     n: int
@@ -66,7 +67,7 @@ class Case:
 
     @property
     def data(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
-        """Return a classifier, probabilities and labels that calibrate, and probabilities to predict."""
+        """Return a classifier, probabilities and labels for calibration, and probabilities to predict."""
         rng = np.random.default_rng(0)
         proba = rng.dirichlet(np.full(self.n_classes, 0.3), size=self.n + self.m)
         labels = (proba[: self.n].cumsum(axis=1) < rng.random((self.n, 1))).sum(axis=1)
@@ -161,7 +162,7 @@ def measure(side: Side) -> tuple[float, float, float, np.ndarray]:
 
 
 def kernel_table() -> None:
-    """Print prediction_set beside one np.sort of the same array; the aim is a ratio of at most 3."""
+    """Print the time of prediction_set and of np.sort; the aim is a ratio of at most 3."""
     rng = np.random.default_rng(0)
     print(f"{'prediction_set':27}{'rows':>9}{'K':>6}{'skuq s':>10}{'np.sort s':>11}{'skuq / sort':>13}")
     for rows, n_classes, dtype in (
@@ -199,7 +200,7 @@ class Perceptron:
         return rng.random((n, self.n_features)), rng.integers(self.n_classes, size=n)
 
     def classifier(self, n_members: int) -> Any:
-        """Return skuq's ensemble of such networks."""
+        """Return an ensemble of skuq."""
         return importlib.import_module("skuq.neural").DeepEnsembleClassifier(
             n_members,
             hidden_layer_sizes=(self.hidden, self.hidden),
@@ -243,8 +244,9 @@ def skuq_epoch(case: Perceptron, n_members: int) -> float:
 def products_seconds(case: Perceptron, n_members: int, rows: int, *, training: bool) -> float:
     """Return the best time of the matrix products alone for one batch of rows.
 
-    In training, each layer has one for its outputs, one for the gradient of its weights and, but for the
-    first, one for the gradient of its inputs; in prediction, in float64, one for its outputs.
+    In training, each layer has one product for its outputs, one for the gradient of its weights and, except
+    for the first layer, one for the gradient of its inputs. In prediction, in float64, each layer has one
+    product for its outputs.
     """
     torch = importlib.import_module("torch")
     dtype = torch.float32 if training else torch.float64
@@ -270,7 +272,7 @@ def products_seconds(case: Perceptron, n_members: int, rows: int, *, training: b
 
 
 def network_table() -> None:
-    """Print the time of an epoch and a row beside plain torch, and of class probabilities."""
+    """Print the times of an epoch, of a row and of class probabilities, and the times of plain torch."""
     heads = "".join(f"{head:>9}" for head in ("torch", "skuq, 1", "skuq, 10", "products"))
     print(f"\n{'microseconds a row and member':34}{heads}{'ratios':>14}")
     for case in PERCEPTRONS:

@@ -1,8 +1,8 @@
-"""Cross-conformal intervals beside MAPIE, in one run and as ratios: time with the fits, and peak memory.
+"""Compare cross-conformal intervals with MAPIE: ratios of time with the fits, and of peak memory.
 
-Both sides get the same folds or resamples and give the same bounds. Memory is what numpy allocates beyond the
-data, measured apart from the time. Ratios over 1 are in favour of skuq. MAPIE is left out where it is not
-installed, and where it would need more than 10 gigabytes.
+Both packages use the same folds or resamples and return the same bounds. Memory is the memory that numpy
+allocates in addition to the data, measured in a separate run. Ratios above 1 favor skuq. MAPIE is omitted if
+it is not installed, or if it would need more than 10 gigabytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold, LeaveOneOut
 from sklearn.tree import DecisionTreeRegressor
 
-from skuq.regressors import ConformalRegressor
+from skuq.regressors import CrossConformalRegressor
 
 HAS_MAPIE = importlib.util.find_spec("mapie") is not None
 MAPIE_NUMBERS = 1e9
@@ -36,7 +36,7 @@ Predict = Callable[[], np.ndarray]
 
 @dataclass(frozen=True)
 class Case:
-    """A method, fitted on n rows, that predicts m."""
+    """Method, number of training rows and number of rows to predict."""
 
     what: str
     n: int
@@ -56,7 +56,7 @@ class Case:
 
     @property
     def cv(self) -> Any:
-        """Return what divides the rows, the same for both sides."""
+        """Return the splitter of the rows, equal for both packages."""
         if self.method == "cv+":
             return KFold(self.folds, shuffle=True, random_state=0)
         if self.method == "jackknife+ab" and HAS_MAPIE:
@@ -82,12 +82,13 @@ def skuq_side(case: Case, data: Data) -> tuple[Callable[[], Any], Callable[[Any]
     X, y, X_new = data
 
     def fit() -> Any:
-        model = ConformalRegressor(
+        bagged = case.method == "jackknife+ab"
+        model = CrossConformalRegressor(
             case.estimator,
             case.method,
             cv=case.cv,
-            n_estimators=case.resamples,
-            aggregate=case.aggregate,
+            n_estimators=case.resamples if bagged and case.cv is None else None,
+            aggregate=case.aggregate if bagged else None,
         )
         return model.fit(X, y)
 

@@ -19,7 +19,12 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
 from skuq.exceptions import SmallSampleWarning
-from skuq.regressors import BootstrapRegressor, ConformalRegressor, MixtureRegressor, UncertaintyRegressor
+from skuq.regressors import (
+    BootstrapRegressor,
+    CrossConformalRegressor,
+    MixtureRegressor,
+    UncertaintyRegressor,
+)
 
 COVERAGE = 0.9
 ROWS = (8, 12, 20, 30, 50)
@@ -72,12 +77,12 @@ METHODS: dict[str, Callable[[int], Any]] = {
     "residual, nearest neighbors": lambda seed: residual(KNeighborsRegressor(2), seed),
     "bootstrap, Ridge": lambda seed: BootstrapRegressor(Ridge(), random_state=seed),
     "pool of Ridge, forest and neighbors": pool,
-    "conformal, Ridge (CV+)": lambda seed: ConformalRegressor(Ridge(), "cv+", random_state=seed),
+    "conformal, Ridge (CV+)": lambda seed: CrossConformalRegressor(Ridge(), random_state=seed),
 }
 
 
 def coverage(make: Callable[[int], Any], process: str, n: int, seed: int) -> float:
-    """Return the share of new rows inside of their intervals, after training on n rows."""
+    """Return the share of new rows inside their intervals, after training on n rows."""
     rng = np.random.default_rng([seed, n])
     X, y = PROCESSES[process](n, rng)
     X_test, y_test = PROCESSES[process](TEST_ROWS, rng)
@@ -88,7 +93,7 @@ def coverage(make: Callable[[int], Any], process: str, n: int, seed: int) -> flo
 
 
 def table(process: str, names: list[str], n_sets: int, rows: tuple[int, ...] = ROWS) -> pd.DataFrame:
-    """Return mean coverages over training sets, a row for each method and a column for each size."""
+    """Return mean coverages over training sets, with one row per method and one column per size."""
     means = {
         name: {
             n: np.mean([coverage(METHODS[name], process, n, seed) for seed in range(n_sets)]) for n in rows

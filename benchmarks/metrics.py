@@ -1,9 +1,9 @@
-"""The metrics beside their peers in one run: `python benchmarks/metrics.py [part of a name]`.
+"""Compare the metrics with other packages: `python benchmarks/metrics.py [part of a name]`.
 
-Each line runs skuq and a peer in turns on the same values and gives the median times, how many times faster
-skuq is, what was aimed at, and the peak memory of both in arrays of n numbers beyond the inputs. Before it
-is timed, both must give the same value. Packages that are not installed are left out. Where the peer is
-called "limit", it is the one pass that the metric cannot do without.
+Each line runs skuq and a peer alternately on the same values. It has the median times, the factor by which
+skuq is faster, the target of this factor, and the peak memory of both in arrays of n numbers in addition to
+the inputs. Before timing, both must return the same value. Packages that are not installed are omitted. The
+peer "limit" is the single pass over the rows that the metric requires.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ UT_LEVELS, PERCENT, TENTHS = np.linspace(0, 1, 100), np.arange(1, 100) / 100, np
 
 @dataclass(frozen=True)
 class Line:
-    """One comparison; ``target`` is how many times faster skuq is to be."""
+    """Comparison of two functions; ``target`` is the factor by which skuq should be faster."""
 
     what: str
     n: int
@@ -78,7 +78,7 @@ def make_data(n: int) -> Data:
 
 
 def load(name: str) -> ModuleType | None:
-    """Return a package, or None where it is not installed."""
+    """Return a package, or None if it is not installed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -92,7 +92,7 @@ def average_calibration(big: Data) -> Iterator[Line]:
     if toolbox is None:
         return
     y, mu, s, dist, n = big.y, big.mu, big.s, big.dist, big.y.size
-    name = "UT vectorised"
+    name = "UT vectorized"
     for kind in ("interval", "quantile"):
         options = {"levels": UT_LEVELS, "kind": kind}
         yield Line(
@@ -167,7 +167,7 @@ def quantile_scores(big: Data) -> Iterator[Line]:
 
 
 def _wis_by_levels(y: np.ndarray, dist: Normal) -> float:
-    """Compute the weighted interval score as it is defined."""
+    """Compute the weighted interval score by its definition."""
     total = 0.5 * np.abs(y - dist.loc)
     coverages = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
     for coverage in coverages:
@@ -295,7 +295,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def peak_arrays(function: Callable[[], object], n: int) -> float:
-    """Return the peak of what is allocated, in arrays of n numbers."""
+    """Return the peak of allocated memory, in arrays of n numbers."""
     tracemalloc.start()
     function()
     peak = tracemalloc.get_traced_memory()[1]
@@ -304,7 +304,7 @@ def peak_arrays(function: Callable[[], object], n: int) -> float:
 
 
 def measure(line: Line) -> tuple[float, float]:
-    """Return the median seconds of skuq and of the peer, taken in turns."""
+    """Return the median seconds of skuq and of the peer, measured alternately."""
     rounds = max(1, min(ROUNDS, int(SECONDS_A_LINE / (seconds(line.skuq) + seconds(line.peer)))))
     times = [(seconds(line.skuq), seconds(line.peer)) for _ in range(rounds)]
     return statistics.median(own for own, _ in times), statistics.median(peer for _, peer in times)

@@ -1,9 +1,9 @@
-"""Estimators, recalibrators, families, metrics and displays at a million rows, with time and memory.
+"""Measure time and memory of estimators, recalibrators, metrics and displays at a million rows.
 
-Run as `python benchmarks/million.py [part of a name]`. Each line is run at a tenth of the rows and at all of
-them. ``growth`` is the ratio of the two times: 10 where time grows with the number of rows, 12 with a sort,
-100 where it grows with its square. Memory is the peak beyond the inputs. ``--rows 100000`` takes fewer rows.
-What needs torch is left out where it is not installed.
+Run as `python benchmarks/million.py [part of a name]`. Each line is run with a tenth of the rows and with all
+rows. ``growth`` is the ratio of the two times: 10 if the time is proportional to the number of rows, 12 with
+a sort, 100 if it is proportional to the square. Memory is the peak in addition to the inputs. ``--rows
+100000`` uses fewer rows. Without torch, lines that need it are omitted.
 """
 
 from __future__ import annotations
@@ -37,27 +37,25 @@ from skuq.distributions import (
     Quantiles,
     StudentT,
 )
+from skuq.evaluation import Tilt, bootstrap_interval, paired_permutation_test, shift_curve, uncertainty_report
 from skuq.metrics import (
-    MetricAccumulator,
     adversarial_group_calibration_curve,
-    bootstrap_interval,
     class_reliability_table,
     conditional_coverage,
     conditional_set_coverage,
     get_scorer_names,
     make_scorer,
-    paired_permutation_test,
     regression_calibration_curve,
     reliability_table,
     uncertainty_characteristics_curve,
-    uncertainty_report,
 )
 from skuq.metrics._spec import MetricSpec, all_specs
-from skuq.model_selection import Tilt, shift_curve
+from skuq.monitoring import MetricAccumulator
 from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegressor,
+    CrossConformalRegressor,
     ForestDistributionRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
@@ -66,14 +64,14 @@ from skuq.regressors import (
     ResidualRegressor,
     UncertaintyRegressor,
 )
-from skuq.simulation import KnownWorld, simulate_coverage
+from skuq.simulation import KnownProcess, simulate_coverage
 
 N_FEATURES, N_FITTED = 5, 2000
 
 
 @dataclass(frozen=True)
 class Line:
-    """What is measured; ``make(n)`` prepares n rows and returns the call that is timed."""
+    """Measured operation; ``make(n)`` prepares n rows and returns the timed call."""
 
     what: str
     make: Callable[[int], Callable[[], object]]
@@ -111,7 +109,7 @@ def regressor_lines() -> Iterator[Line]:
         "RecalibratedRegressor(BayesianRidge)": RecalibratedRegressor(BayesianRidge(), random_state=0),
         "MultiQuantileRegressor(boosting)": MultiQuantileRegressor(quantile, (0.1, 0.5, 0.9), random_state=0),
         "ConformalRegressor(split)": ConformalRegressor(Ridge(), random_state=0),
-        "ConformalRegressor(CV+)": ConformalRegressor(Ridge(), "cv+", random_state=0),
+        "CrossConformalRegressor": CrossConformalRegressor(Ridge(), random_state=0),
     }
     if find_spec("gpytorch"):
         sparse = skuq.regressors.SparseGaussianProcessRegressor(20, max_iter=5, random_state=0)
@@ -283,7 +281,7 @@ def drawn(name: str, n: int) -> Any:
         )
         return of_class.from_scores(scores, severities)
     if name == "PointwiseCoverageDisplay":
-        world = KnownWorld(
+        process = KnownProcess(
             lambda X: Normal(X[:, 0], 1.0),
             lambda size, rng: rng.standard_normal((size, 1)),
             n_train=100,
@@ -291,7 +289,7 @@ def drawn(name: str, n: int) -> Any:
             random_state=0,
         )
         estimator = ConformalRegressor(LinearRegression())
-        return of_class.from_result(simulate_coverage(estimator, world, n_simulations=3, random_state=0))
+        return of_class.from_result(simulate_coverage(estimator, process, n_simulations=3, random_state=0))
     return of_class.from_predictions(*forecast(n))
 
 
@@ -306,7 +304,7 @@ def display_lines() -> Iterator[Line]:
 
             return draw
 
-        yield Line(f"{name}, with what is drawn", make)
+        yield Line(f"{name}, with drawing", make)
 
 
 GROUPS = (
@@ -327,7 +325,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def peak(call: Callable[[], object]) -> float:
-    """Return the peak of memory beyond the inputs, in MB; tracing takes time, so it is a run of its own."""
+    """Return the peak of memory in addition to the inputs, in MB, in a separate run."""
     tracemalloc.start()
     call()
     most = tracemalloc.get_traced_memory()[1]

@@ -1,18 +1,18 @@
-"""Ensembles of networks by skuq, by a loop of skorch nets and by a loop in plain torch: `make bench`.
+"""Compare ensembles of networks of skuq with loops of skorch nets and of plain torch: `make bench`.
 
-The work is that of the reference: 2000 rows, 8 features, two hidden layers of 64, the Gaussian likelihood,
-Adam, batches of 32, 50 epochs, one thread. skuq's side is the shipped estimator, with standardisation,
-bootstrap rows and clipping, which the others do without; early stopping and calibration are off. The loops'
-time is that of one network times the number of members. Times are those of the process, which a busy machine
-disturbs less than the clock, and the best of several rounds in which all sides take turns.
+The setting is 2000 rows, 8 features, two hidden layers of 64, the Gaussian likelihood, Adam, batches of 32,
+50 epochs, one thread. The estimator of skuq includes standardization, bootstrap rows and clipping; the loops
+do not. Early stopping and calibration are off. The time of a loop is the time of one network times the number
+of members. Times are process times, which depend less on other processes than the clock. They are the best of
+several rounds, in which all sides alternate.
 
-Beside the ratios stand the bare batched loop, the share that skorch and the estimator add to it, and the
-arithmetic minimum: the time of the matrix products alone, which no training can do without.
+The table also has the batched loop in plain torch, the share of time that skorch and the estimator add, and
+the lower limit: the time of the matrix products alone, which every training needs.
 
 The last lines are the case study of Chung et al. (2021): four losses by five seeds, three layers of 64, 200
-rows in one batch, 2000 epochs, the weights of the best epoch on 100 further rows kept. The loop of skorch
-nets uses the same losses, and keeps the best weights in two ways: by skorch's Checkpoint, which writes files,
-and by its EarlyStopping with a patience that never ends.
+rows in one batch, 2000 epochs, and the weights of the best epoch on 100 further rows. The loop of skorch nets
+uses the same losses. It keeps the best weights in two ways: by skorch's Checkpoint, which writes files, and
+by its EarlyStopping with infinite patience.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LOSSES, CASE_SIZES = ("nll", "crps", "check", "interval"), (1, 64, 64, 64, 2)
 
 
 class GaussianNLL(nn.Module):
-    """The likelihood as anybody would write it."""
+    """Gaussian likelihood in plain torch."""
 
     def forward(self, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Return the mean negative log-likelihood."""
@@ -62,7 +62,7 @@ def data(n: int = N_ROWS, d: int = N_FEATURES) -> tuple[np.ndarray, np.ndarray]:
 
 
 def skorch_net() -> None:
-    """Train one network as a user of skorch would."""
+    """Train one network with skorch."""
     X, y = (torch.as_tensor(part, dtype=torch.float32) for part in data())
     net = skorch.NeuralNet(
         network,
@@ -134,7 +134,7 @@ def products(
     sizes: tuple[int, ...] = SIZES,
     batch: int = BATCH,
 ) -> None:
-    """Multiply what training must multiply: forward, and backward to weights and hidden layers."""
+    """Run the matrix products of training: forward, and backward to weights and hidden layers."""
     hidden = [torch.randn(n_members, size, batch) for size in sizes]
     weights = [torch.randn(n_members, b, a) for a, b in pairwise(sizes)]
     for _ in range(n_steps):
@@ -146,7 +146,7 @@ def products(
 
 
 def chung_2021(epochs: int) -> None:
-    """Train four losses by five seeds on 200 rows in one training, full batch, scored each second epoch."""
+    """Train four losses by five seeds on 200 rows jointly, with full batches, scored every second epoch."""
     X, y = data(300, 1)
     networks = []
     for loss in LOSSES:
@@ -169,7 +169,7 @@ def chung_2021(epochs: int) -> None:
 
 
 def chung_2021_by_skorch(epochs: int, keep: Callback) -> None:
-    """Train one network for each of the losses, as a user of skorch would."""
+    """Train one network for each loss with skorch."""
     X, y = (torch.as_tensor(part, dtype=torch.float32) for part in data(300, 1))
     for loss in LOSSES:
         net = skorch.NeuralNet(
@@ -195,7 +195,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def best(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the best time of each side, taken in turns."""
+    """Return the best time of each side, measured alternately."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, work in sides.items():
@@ -211,7 +211,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
-    shipped(2)  # what is imported and prepared once is not measured
+    shipped(2)  # Imports and preparation are not measured.
     print(
         f"{'members':>8}{'skuq s':>9}{'skorch s':>10}{'torch s':>9}{'batched s':>11}{'products s':>12}",
         end="",
@@ -238,7 +238,7 @@ def main() -> None:
 
 
 def case_study(epochs: int, rounds: int) -> None:
-    """Print the time of the twenty networks of the case study; that of the loops is five times one seed's."""
+    """Print the times of the twenty networks of the case study; loops run one seed, times five."""
     checkpoint = Checkpoint(dirname=tempfile.mkdtemp(), load_best=True)
     patient = EarlyStopping(patience=epochs, load_best=True)
     times = best(

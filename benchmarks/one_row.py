@@ -1,9 +1,9 @@
 """CPU time of a prediction for one row and for 1000 rows relative to the wrapped model; size of the pickles.
 
 Run as `python benchmarks/one_row.py [part of a name]` with OMP_NUM_THREADS=1. Model and base are timed
-in turns on the same rows; each time is the median. ``ratio`` is the time of the model divided by that of its
-base. The base of a pool is that of its slowest member. The moments are timed without the prediction of the
-distribution.
+alternately on the same rows. Each time is the median. ``ratio`` is the time of the model divided by the time
+of its base. The base of a pool is the base of its slowest member. The time of the moments excludes the
+prediction of the distribution.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CALLS = 200
 
 @dataclass(frozen=True)
 class Case:
-    """A model and the fitted point regressor that it is compared with."""
+    """Model and the fitted point regressor with which it is compared."""
 
     what: str
     model: Any
@@ -59,6 +59,8 @@ def cases() -> Iterator[Case]:
     default = UncertaintyRegressor(ridge, random_state=0)
     yield Case("default around Ridge", default, ridge)
     yield Case("default around boosting", UncertaintyRegressor(boosting, random_state=0), boosting)
+    one_model = UncertaintyRegressor(boosting, method_params={"location": "refit"}, random_state=0)
+    yield Case("the same with one model", one_model, boosting)
     yield Case("default around a forest", UncertaintyRegressor(forest, random_state=0), forest)
     yield Case("normalized conformal", ConformalRegressor(default, "normalized", random_state=0), ridge)
     yield Case("bootstrap of 50 Ridge", BootstrapRegressor(ridge, 50, random_state=0), ridge)
@@ -67,7 +69,7 @@ def cases() -> Iterator[Case]:
 
 
 def calls(model: Any) -> dict[str, Callable[[np.ndarray], Callable[[], object]]]:
-    """Return what is timed: functions that prepare rows and return one call."""
+    """Return the timed operations: functions that prepare rows and return one call."""
     return {
         "predict": lambda X: lambda: model.predict(X),
         "interval": lambda X: lambda: model.predict_interval(X),
@@ -76,7 +78,7 @@ def calls(model: Any) -> dict[str, Callable[[np.ndarray], Callable[[], object]]]
 
 
 def seconds(function: Callable[[], object]) -> float:
-    """Return the CPU time of one call, which other processes prolong less than its duration."""
+    """Return the CPU time of one call, which depends less on other processes than the clock."""
     start = time.process_time()
     function()
     return time.process_time() - start
@@ -85,7 +87,7 @@ def seconds(function: Callable[[], object]) -> float:
 def measure(
     model: Callable[[], object], base: Callable[[], object], seconds_per_case: float = 3.0
 ) -> tuple[float, float]:
-    """Return the median times of both, taken in turns."""
+    """Return the median times of both, measured alternately."""
     once = seconds(model) + seconds(base)
     n_calls = int(np.clip(seconds_per_case / once, 3, CALLS))
     times = [(seconds(model), seconds(base)) for _ in range(n_calls)]

@@ -1,12 +1,12 @@
-"""skuq beside its peers on 21 real data sets: CRPS, interval score, coverage, fits and time in one table.
+"""Compare skuq with other packages on 21 real data sets: CRPS, interval score, coverage, fits, time.
 
-Run as `python benchmarks/real_data.py`: 2 splits of each set, at most 1500 training rows. ``--full`` takes 5
-splits and at most 7000 rows, ``--rows`` another number of rows. Each result is written to a file as soon as
-it is there, and what the file holds is not computed again, so that a run can be stopped and continued. Data
-are read from the folder in ``SKUQ_DATA``.
+Run as `python benchmarks/real_data.py` for 2 splits of each set and at most 1500 training rows. ``--full``
+uses 5 splits and at most 7000 rows, ``--rows`` another number of rows. Each result is written to a file
+immediately, and results in the file are not computed again, so a run can be stopped and continued. Data are
+read from the folder in ``SKUQ_DATA``.
 
-The settings of skuq were developed on the sets of ``--sets development``; those of ``--sets confirmation``
-were kept aside. Methods of packages that are not installed are left out.
+The settings of skuq were developed on the sets of ``--sets development``. The sets of ``--sets confirmation``
+were not used for development. Methods of packages that are not installed are omitted.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ BAND = 0.99
 
 
 class Forecast(NamedTuple):
-    """What a method returns for the test rows: a distribution, or intervals of shape (n, 2) alone."""
+    """Forecast of the test rows: a distribution, or intervals of shape (n, 2)."""
 
     dist: Distribution | None
     interval: np.ndarray
 
 
 class Method(NamedTuple):
-    """A method by its name, the package that it needs, and a function that fits it and forecasts."""
+    """Name of a method, required package, and function that fits and forecasts."""
 
     name: str
     package: str
@@ -101,7 +101,7 @@ def by_distribution(make: Callable[[int], Any]) -> Callable[..., Forecast]:
 
 
 class Boosting(HistGradientBoostingRegressor):
-    """The wrapped model: its own class, since boosting inside of a method is not counted."""
+    """Wrapped model; its own class, so that boosting inside a method is not counted."""
 
 
 def boosting(seed: int, **params: Any) -> Any:
@@ -161,7 +161,7 @@ def mapie(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Foreca
 
 
 def crepes(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forecast:
-    """Return conformal predictive distributions, with scales from the neighbours' residuals."""
+    """Return conformal predictive distributions, with scales from the residuals of neighbors."""
     from crepes import WrapRegressor
     from crepes.extras import DifficultyEstimator
 
@@ -255,7 +255,7 @@ METHODS = (
 
 @contextmanager
 def counted_fits(base: type | None, n: int) -> Iterator[list[float]]:
-    """Collect the share of the n training rows that each call of the class's ``fit`` gets."""
+    """Collect the share of the n training rows in each call of the class's ``fit``."""
     shares: list[float] = []
     if base is None:
         yield shares
@@ -287,7 +287,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split(name: str, seed: int, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return X and y of training and X and y of test rows, of a random order of all rows."""
+    """Return X and y of training rows and X and y of test rows, in random order."""
     X, y = load(name)
     order = np.random.RandomState(seed).permutation(len(y))
     n = min(most, int(TRAINING_SHARE * len(y)))
@@ -326,10 +326,10 @@ def evaluate(method: Method, name: str, seed: int, most: int) -> dict[str, Any]:
 
 
 def outside_of_the_band(results: pd.DataFrame) -> int:
-    """Return -1 or 1 where the covered rows of all splits of a set are too few or too many, else 0.
+    """Return -1 or 1 if the covered rows of all splits of a set are too few or too many, else 0.
 
-    A split conformal interval of n calibration rows covers a beta-binomial number of m test rows. Splits are
-    counted as independent, with as many calibration rows as training rows.
+    The number of m test rows that a split conformal interval of n calibration rows covers is beta-binomial.
+    Splits are treated as independent, with as many calibration rows as training rows.
     """
     law = np.ones(1)
     for n, m in zip(results["n_train"], results["n_test"], strict=True):
@@ -343,13 +343,13 @@ def outside_of_the_band(results: pd.DataFrame) -> int:
 
 
 def reference(results: pd.DataFrame) -> str:
-    """Return the first of `METHODS` that has results and a CRPS, in whatever order they were computed."""
+    """Return the first of `METHODS` with results and a CRPS, for every order of computation."""
     with_crps = set(results.loc[results["crps"].notna(), "method"])
     return next(method.name for method in METHODS if method.name in with_crps)
 
 
 def table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each method; scores are geometric means of ratios to the reference."""
+    """Return one row per method; scores are geometric means of ratios to the reference."""
     first = reference(results)
     by_set = results.groupby(["method", "set"], sort=False)[["crps", "interval_score"]].mean()
     rows = []
@@ -383,7 +383,7 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def read(path: Path, rows: int) -> list[dict[str, Any]]:
-    """Return the results that the file holds for this number of training rows."""
+    """Return the results in the file for this number of training rows."""
     lines = path.read_text().splitlines() if path.is_file() else []
     return [result for result in map(json.loads, lines) if result["rows"] == rows]
 
@@ -420,7 +420,7 @@ def main() -> None:
     frame = frame[frame["set"].isin(names) & (frame["seed"] < splits)]
     print(
         f"{len(names)} sets, {splits} splits, at most {rows} training rows.\n"
-        f"Scores are relative to those of {reference(frame)!r}.\n"
+        f"Scores are relative to {reference(frame)!r}.\n"
     )
     print(table(frame).to_string(float_format="{:.3f}".format, na_rep="-"))
 

@@ -1,13 +1,14 @@
-"""skuq beside RealMLP and TabM on real data: CRPS, coverage and time at the same 20 quantiles.
+"""Compare skuq with RealMLP and TabM on real data: CRPS, coverage and time at 20 quantiles.
 
-Run as `make bench-tables`, which makes an environment with pytabkit: 1 split of each set, at most 1500
-training rows. Data and splits are those of `real_data.py`, as are ``--sets``, ``--rows``, ``--methods`` and
-``--results``, a file of results that are not computed again.
+Run as `make bench-tables`, which creates an environment with pytabkit, for 1 split of each set and at most
+1500 training rows. Data, splits and the options ``--sets``, ``--rows`` and ``--methods`` are the same as in
+`real_data.py`. ``--results`` is a file with results that are not computed again.
 
-Each method forecasts quantiles at the levels 0.025, 0.075, ..., 0.975. The CRPS is twice the mean pinball
-loss, the coverage that of the interval between the outer two, nominally 95 %. RealMLP and TabM have the tuned
-defaults of pytabkit and are trained by that loss, with a fifth of the rows held out; of RealMLP there is also
-a network for each of five folds, whose quantiles are averaged. TabM is an ensemble of 32 by itself.
+Each method predicts quantiles at the levels 0.025, 0.075, ..., 0.975. The CRPS is twice the mean pinball
+loss. The coverage is the coverage of the interval between the outer two quantiles, nominally 95 %. RealMLP
+and TabM have the tuned defaults of pytabkit. They are trained by the pinball loss, with a fifth of the rows
+held out. RealMLP is also evaluated with one network for each of five folds, whose quantiles are averaged.
+TabM is an ensemble of 32.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ LOSS = "multi_pinball(" + ",".join(f"{level:g}" for level in LEVELS) + ")"
 
 
 class Method(NamedTuple):
-    """A method by its name, the package that it needs, and a function that returns quantiles (n, 20)."""
+    """Name of a method, required package, and function that returns quantiles of shape (n, 20)."""
 
     name: str
     package: str
@@ -93,9 +94,10 @@ def evaluate(method: Method, name: str, seed: int, most: int) -> dict[str, Any]:
 
 
 def table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return CRPS relative to that of the first of `METHODS` with results, and means of all columns.
+    """Return the CRPS relative to the first of `METHODS` with results, and means of all columns.
 
-    Ratios and means are over the splits that a method shares with the first, whose number is below.
+    Ratios and means are over the splits that the method and the first method have in common. The last row has
+    their number.
     """
     order = {method.name: number for number, method in enumerate(METHODS)}
     names = sorted(results["method"].unique(), key=lambda name: order.get(name, len(order)))

@@ -1,8 +1,8 @@
-"""The Gaussian process recalibrators beside netcal's, in one run and as ratios.
+"""Compare the Gaussian process recalibrators with netcal, by ratios.
 
-netcal needs minutes for each line; ``--quick`` runs a part of its epochs and rows, to which its time is in
-proportion, and scales the time up, which ~ marks. Each side has one thread. The last columns are the mean
-negative log-likelihood on 20 000 new rows less that of the truth: what the time has bought.
+netcal needs minutes for each line. ``--quick`` runs a part of its epochs and rows, to which its time is
+proportional, and scales the time up; ~ marks scaled times. Each side has one thread. The last columns are the
+mean negative log-likelihood on 20 000 new rows minus the value of the true distribution.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EPOCHS = 200  # netcal's default
 
 @dataclass(frozen=True)
 class Sample:
-    """Predictions, what was observed, and the true distribution; netcal needs y in units near 1."""
+    """Predictions, targets, and the true distribution; netcal needs y in units near 1."""
 
     dist: Normal
     y: np.ndarray
@@ -36,12 +36,12 @@ class Sample:
 
     @property
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation, as netcal takes them."""
+        """Mean and standard deviation in the format of netcal."""
         return self.dist.loc, self.dist.scale
 
 
 def draw(n: int, seed: int) -> Sample:
-    """Return n rows whose true spread grows with |mean|, while the model says nearly always the same."""
+    """Return n rows whose true spread increases with |mean|, and almost constant predictions of it."""
     rng = np.random.default_rng(seed)
     loc = rng.normal(size=n)
     truth = Normal(loc, 0.3 + 0.5 * np.abs(loc))
@@ -139,7 +139,7 @@ def compare_beta(n: int, new: Sample, quick: bool) -> None:
 
 
 def compare_own(sizes: tuple[int, ...], new: Sample) -> None:
-    """Show how the time grows with the rows, on all of them and by batches."""
+    """Print the time by number of rows, with all rows and with batches."""
     for n in sizes:
         sample = draw(n, 0)
         for recalibrator in (
@@ -174,7 +174,7 @@ def main() -> None:
         import torch
 
         torch.set_num_threads(1)
-        logging.disable(logging.INFO)  # of netcal's optimiser
+        logging.disable(logging.INFO)  # of netcal's optimizer
         compare_normal(10_000, new, quick)
         compare_beta(10_000, new, quick)
     compare_own((1_000, 10_000) if quick else (1_000, 10_000, 100_000), new)

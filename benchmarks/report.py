@@ -1,8 +1,8 @@
-"""The report and bootstrap intervals, by the number of rows, beside another version of skuq.
+"""Measure the report and bootstrap intervals by the number of rows, also of another version of skuq.
 
-Run as `python benchmarks/report.py [checkout]`, where the checkout is the folder of another version, such as
-one that `git worktree add` has made: each line is then run with both, one after the other. ``--most 100000``
-leaves out more rows than that.
+Run as `python benchmarks/report.py [checkout]`. The checkout is the folder of another version, for example
+from `git worktree add`. Each line is then run with both versions, one after the other. ``--most 100000``
+omits larger numbers of rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from skuq.distributions import Distribution, Normal
-from skuq.metrics import bootstrap_interval, uncertainty_report
+from skuq.evaluation import bootstrap_interval, uncertainty_report
 from skuq.regressors import UncertaintyRegressor
 
 ROWS = (1000, 100_000, 1_000_000)
@@ -43,13 +43,13 @@ def default(n: int) -> tuple[np.ndarray, Distribution]:
 
 
 def seconds(what: str, n: int) -> float:
-    """Return the time of one call, after one with few rows that loads what is loaded once."""
+    """Return the time of one call, after a call with few rows that runs all imports."""
     call(what, 200)
     return call(what, n)
 
 
 def call(what: str, n: int) -> float:
-    """Return the time of one call, without that of making its rows."""
+    """Return the time of one call, without the time to generate its rows."""
     y, dist = default(n) if what == WHATS[1] else normal(n)
     start = time.perf_counter()
     if what == WHATS[2]:
@@ -60,7 +60,7 @@ def call(what: str, n: int) -> float:
 
 
 def seconds_elsewhere(what: str, n: int, checkout: str) -> float:
-    """Return the same of another version, in a process of its own."""
+    """Return the time of another version, in a separate process."""
     command = [sys.executable, __file__, "--one", what, str(n)]
     environment = {**os.environ, "PYTHONPATH": checkout}
     run = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)

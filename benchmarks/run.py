@@ -1,8 +1,8 @@
-"""skuq beside its peers, or beside the plain numpy expression, in one run and as ratios: `make bench`.
+"""Compare skuq with other packages or with plain numpy expressions, by ratios: `make bench`.
 
-Each line times both sides in turns on the same values and takes the best of several rounds, so that a busy
-machine disturbs both alike. A ratio under 1 means that skuq is the faster. Packages that are not installed
-are left out.
+Each line times both sides alternately on the same values, and uses the best of several rounds, so that other
+processes slow down both sides equally. A ratio below 1 means that skuq is faster. Packages that are not
+installed are omitted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROUNDS, SECONDS_A_LINE = 7, 6.0
 
 @dataclass(frozen=True)
 class Line:
-    """One comparison: the same numbers by skuq and by something else, or by its costliest part alone."""
+    """Comparison of skuq with a peer that returns the same numbers, or with its most expensive part."""
 
     what: str
     rows: int
@@ -42,15 +42,15 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def measure(line: Line) -> tuple[float, float]:
-    """Return the best times of skuq and of the peer, taken in turns."""
-    first = seconds(line.skuq), seconds(line.peer)  # warms caches, and shows how many rounds fit
+    """Return the best times of skuq and of the peer, measured alternately."""
+    first = seconds(line.skuq), seconds(line.peer)  # warms caches and sets the rounds
     rounds = max(1, min(ROUNDS, int(SECONDS_A_LINE / sum(first))))
     times = [(seconds(line.skuq), seconds(line.peer)) for _ in range(rounds)]
     return min(own for own, _ in times), min(peer for _, peer in times)
 
 
 def distribution_lines(n: int, rng: np.random.Generator) -> Iterator[Line]:
-    """Compare the primitives of Normal with the one pass that they cannot do without."""
+    """Compare the primitives of Normal with the single pass over the rows that they require."""
     loc, scale, y, p = (
         rng.standard_normal(n),
         rng.uniform(0.5, 2, n),
@@ -81,7 +81,7 @@ def distribution_lines(n: int, rng: np.random.Generator) -> Iterator[Line]:
 
 
 def calibration_by_levels(y: np.ndarray, loc: np.ndarray, scale: np.ndarray) -> float:
-    """Compute the calibration error as it is defined, one pass over the rows for each of 99 levels."""
+    """Compute the calibration error by its definition, with one pass over the rows for each of 99 levels."""
     levels = np.arange(1, 100) / 100
     observed = [np.mean(y <= loc + scale * ndtri(level)) for level in levels]
     return float(np.abs(observed - levels).mean())

@@ -1,11 +1,11 @@
-"""Metrics of more rows than memory holds: time and memory of `MetricAccumulator`.
+"""Measure time and memory of `MetricAccumulator`, with more rows than fit into memory.
 
-Run as `python benchmarks/scale.py [--rows 1e8] [--dask-rows 2e7]`. Normal forecasts are made block by block
-and discarded after the update. Times are those of the processor, of the updates alone; beside them stands one
-pass of ``ndtr`` over the same rows, the least that a metric of probabilities costs. Memory is the peak of the
-process above that before the first block. Quantile columns are updated twice: with all metrics, and with
-those that their own levels suffice for. On dask, rows are made inside one worker and inside two; these times
-are those of the clock, after the workers have imported skuq.
+Run as `python benchmarks/scale.py [--rows 1e8] [--dask-rows 2e7]`. Normal forecasts are generated block by
+block and discarded after the update. Times are processor times of the updates alone. They are compared with
+one pass of ``ndtr`` over the same rows, the minimal cost of a metric of probabilities. Memory is the peak of
+the process minus its memory before the first block. Quantile columns are updated twice: with all metrics, and
+with the metrics that need only their own levels. On dask, rows are generated in one worker and in two
+workers. The times of dask are clock times, after the workers have imported skuq.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from skuq.distributions import Normal, Quantiles
-from skuq.metrics import MetricAccumulator
+from skuq.monitoring import MetricAccumulator
 
 BLOCK = 100_000
 LEVELS = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.975, 0.99])
@@ -90,7 +90,7 @@ def quantile_columns(rows: int) -> None:
 
 
 def rate_on_dask(rows: int, workers: int, environment: dict[str, int]) -> float:
-    """Return the rows a second of so many workers that start with these variables."""
+    """Return the rows per second of a number of workers with these environment variables."""
     import dask
     from dask import delayed
     from distributed import Client, LocalCluster
@@ -100,7 +100,7 @@ def rate_on_dask(rows: int, workers: int, environment: dict[str, int]) -> float:
     dask.config.set({"distributed.nanny.pre-spawn-environ": environment})
     cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
     with cluster, Client(cluster):
-        for n in (workers * BLOCK, rows):  # the first imports skuq in the workers
+        for n in (workers * BLOCK, rows):  # The first call imports skuq in the workers.
             start = time.perf_counter()
             parts = [delayed(part)(seed, BLOCK) for seed in range(max(n // BLOCK, 1))]
             total = accumulate(MetricAccumulator(), parts, 0, (1, 2)).compute()
@@ -110,7 +110,7 @@ def rate_on_dask(rows: int, workers: int, environment: dict[str, int]) -> float:
 
 def dask_workers(rows: int) -> None:
     one_thread = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "MKL_NUM_THREADS": 1}
-    # with it, as dask sets it, every temporary array is given back to the system at once
+    # With the variable of dask, every temporary array is returned to the system at once.
     trimming = {**one_thread, "MALLOC_TRIM_THRESHOLD_": 65536}
     print(f"{rows:.3g} rows on dask, all metrics and curves")
     one, two = (rate_on_dask(rows, workers, one_thread) for workers in (1, 2))

@@ -1,11 +1,12 @@
-"""A simulation study of many networks by skuq, by scikit-learn and by single fits: `make bench`.
+"""Compare a simulation study of many networks with scikit-learn and single fits: `make bench`.
 
-The study is that of Sluijterman, Cator and Heskes (2024), section 5.2: 100 training sets of 1000 rows, 50
-bootstrapped networks of three layers of 40, 30 and 20 for each, 80 epochs in batches of 32. skuq's side is
-`simulate_coverage`, predictions and coverage of 1000 test rows included. Beside it stand its stacked fits
-alone, a loop of scikit-learn's MLPRegressor, and one network of skuq a fit. The loops' time is that of a
-few networks times the number of all. Times are those of the process on one thread; sides take turns, and
-the best of the rounds counts. Memory is the peak of the process, which also holds what the sides import.
+The study is from Sluijterman, Cator and Heskes (2024), section 5.2: 100 training sets of 1000 rows, each with
+50 bootstrapped networks of three layers of 40, 30 and 20, and 80 epochs in batches of 32. The time of skuq is
+the time of `simulate_coverage`, with predictions and coverage of 1000 test rows. It is compared with its
+stacked fits alone, with a loop of scikit-learn's MLPRegressor, and with one network of skuq per fit. The time
+of a loop is the time of a few networks times the number of all networks. Times are process times on one
+thread. All sides alternate, and the best round counts. Memory is the peak of the process, including the
+imports.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
 from skuq.neural import BootstrapNetRegressor, PNNRegressor
-from skuq.simulation import make_known_world, simulate_coverage
+from skuq.simulation import make_known_process, simulate_coverage
 
 LAYERS, BATCH, EPOCHS, ROWS = (40, 30, 20), 32, 80, 1000
 IN_A_LOOP = 2
@@ -31,8 +32,8 @@ IN_A_LOOP = 2
 
 
 def study(n_simulations: int, n_networks: int) -> tuple[object, BootstrapNetRegressor]:
-    """Return the world, and the estimator."""
-    world = make_known_world("cubic", n_train=ROWS, n_test=ROWS, random_state=0)
+    """Return the process, and the estimator."""
+    process = make_known_process("cubic", n_train=ROWS, n_test=ROWS, random_state=0)
     net = BootstrapNetRegressor(
         n_networks,
         hidden_layer_sizes=LAYERS,
@@ -41,30 +42,30 @@ def study(n_simulations: int, n_networks: int) -> tuple[object, BootstrapNetRegr
         max_epochs=EPOCHS,
         device="cpu",
     )
-    return world, net
+    return process, net
 
 
 def simulated(n_simulations: int, n_networks: int) -> None:
     """Run the study."""
-    world, net = study(n_simulations, n_networks)
-    simulate_coverage(net, world, n_simulations=n_simulations, coverage=[0.8, 0.9], random_state=0)
+    process, net = study(n_simulations, n_networks)
+    simulate_coverage(net, process, n_simulations=n_simulations, coverage=[0.8, 0.9], random_state=0)
 
 
 def stacked_fits(n_simulations: int, n_networks: int) -> None:
-    """Train the same networks, in calls of as many simulations, and do nothing with them."""
-    world, net = study(n_simulations, n_networks)
+    """Train the same networks, in calls with the same number of simulations, without predictions."""
+    process, net = study(n_simulations, n_networks)
     for first in range(0, n_simulations, 20):
-        sets = [world.training_set(s) for s in range(first, min(first + 20, n_simulations))]
+        sets = [process.training_set(s) for s in range(first, min(first + 20, n_simulations))]
         X, y = (np.concatenate(part) for part in zip(*sets, strict=True))
         rows = [np.arange(s * ROWS, (s + 1) * ROWS) for s in range(len(sets))]
         net._fit_many(X, y, rows, random_states=range(len(sets)))
 
 
 def scikit_learn_loop() -> None:
-    """Train networks by scikit-learn on standardised data, one after the other."""
-    world, _ = study(2, 2)
+    """Train networks by scikit-learn on standardized data, one after the other."""
+    process, _ = study(2, 2)
     for number in range(IN_A_LOOP):
-        X, y = world.training_set(number)
+        X, y = process.training_set(number)
         net = MLPRegressor(
             hidden_layer_sizes=LAYERS, batch_size=BATCH, max_iter=EPOCHS, tol=0, n_iter_no_change=EPOCHS
         )
@@ -73,8 +74,8 @@ def scikit_learn_loop() -> None:
 
 
 def single_fits() -> None:
-    """Train networks by skuq, one a fit."""
-    world, _ = study(2, 2)
+    """Train networks by skuq, one per fit."""
+    process, _ = study(2, 2)
     for number in range(IN_A_LOOP):
         net = PNNRegressor(
             LAYERS,
@@ -85,7 +86,7 @@ def single_fits() -> None:
             device="cpu",
             random_state=0,
         )
-        net.fit(*world.training_set(number))
+        net.fit(*process.training_set(number))
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -106,7 +107,7 @@ def main() -> None:
     torch.set_num_threads(1)
     n_simulations, n_networks = options.simulations, options.networks
     total = n_simulations * n_networks
-    stacked_fits(2, 2)  # what is imported and prepared once is not measured
+    stacked_fits(2, 2)  # Imports and preparation are not measured.
     sides: dict[str, tuple[Callable[[], object], float]] = {
         "simulate_coverage": (lambda: simulated(n_simulations, n_networks), 1),
         "stacked fits alone": (lambda: stacked_fits(n_simulations, n_networks), 1),

@@ -1,9 +1,9 @@
-"""The sparse Gaussian process beside scikit-learn's exact one and beside its bound written in plain torch.
+"""Compare the sparse Gaussian process with scikit-learn's exact process and its bound in plain torch.
 
-gpytorch's generality costs time beside forty lines that know only this one model. The bound and its gradient,
-at the same hyperparameters, and whole fits of as many steps are compared, in turns. Times are those of the
-processor, all threads added up. A ratio above 1 means that skuq is the faster. `--large` adds 41 157 rows, as
-many as protein has.
+gpytorch is general, and therefore slower than forty lines for this one model. The bound and its gradient at
+the same hyperparameters, and whole fits with the same number of steps, are compared alternately. Times are
+processor times, summed over all threads. A ratio above 1 means that skuq is faster. `--large` adds 41 157
+rows, the size of the protein data.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ JITTER, STEPS = 1e-10, 20
 
 
 class PlainBound(torch.nn.Module):
-    """Titsias' bound for an RBF kernel, and nothing else."""
+    """Titsias' bound for an RBF kernel."""
 
     def __init__(self, inducing: np.ndarray) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class PlainBound(torch.nn.Module):
 
 
 def world(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Nine columns of which some matter, standardised."""
+    """Nine standardized columns; the target depends on some of them."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 9))
     y = np.sin(X[:, 0] + X[:, 1]) + 0.5 * X[:, 2] * X[:, 3] + 0.5 * rng.normal(size=n)
@@ -84,7 +84,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def in_turns(own: Callable[[], object], peer: Callable[[], object], budget: float) -> tuple[float, float]:
-    """Return the best times of both, taken in turns."""
+    """Return the best times of both, measured alternately."""
     first = seconds(own), seconds(peer)
     rounds = max(1, min(9, int(budget / sum(first))))
     times = [first] + [(seconds(own), seconds(peer)) for _ in range(rounds)]

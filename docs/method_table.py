@@ -1,4 +1,4 @@
-"""The table of rules by which `UncertaintyRegressor` chooses a method, for the guide; conf.py calls it."""
+"""Table of the rules by which `UncertaintyRegressor` chooses a method, for the guide."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tables of the metrics, written from their records when the documentation is built; conf.py calls it."""
+"""Tables of the metrics, generated from their records when the documentation is built."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import numpy as np
 from skuq.distributions import Normal
 from skuq.metrics._spec import all_specs
 
-# Heading of a family, page that explains it, modules of skuq.metrics that hold its functions.
+# Heading of a family, page that explains the family, modules of skuq.metrics with its functions.
 FAMILIES = (
     ("Proper scores and skill scores", "proper-scores", ("_proper", "_quantile_scores", "_skill")),
     (
@@ -48,7 +48,7 @@ def family_of(spec):
 
 
 def scorer_of(spec):
-    """Return how a scorer is obtained: its name, or the call that makes it."""
+    """Return the name of a scorer, or the call that creates the scorer."""
     if spec.ready_made:
         return f"``{spec.scorer_name}``"
     option = next(iter((*spec.required_options, *spec.one_of)))
@@ -119,7 +119,7 @@ def null_values():
         spec
         for spec in all_specs().values()
         if spec.small_sample and spec.ready_made and not spec.needs_X and spec.units == 0
-        if not spec.of_classes  # whose values depend on the number of classes
+        if not spec.of_classes  # Their values depend on the number of classes.
     ]
     rng = np.random.default_rng(0)
     by_size = [simulate(specs, n, rng) for n in SIZES]

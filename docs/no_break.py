@@ -1,4 +1,4 @@
-"""No line ends between a number and its per cent sign: the space before the sign becomes a no-break space."""
+"""No-break spaces between numbers and percent signs, so that lines do not end between them."""
 
 import re
 
@@ -10,9 +10,9 @@ LITERAL = (nodes.literal, nodes.math, nodes.FixedTextElement)
 
 
 class NoBreakTransform(SphinxTransform):
-    """Replaces the space in all text but code and formulas."""
+    """Replacement of the space in all text except code and formulas."""
 
-    default_priority = 900  # after the transforms that make text
+    default_priority = 900  # after the transforms that create text
 
     def apply(self, **kwargs):
         for text in list(self.document.findall(nodes.Text)):

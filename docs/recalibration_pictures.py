@@ -1,7 +1,7 @@
 """Plots of the miscalibration that each recalibrator corrects, drawn when the documentation is built.
 
-Each is a simulation with a known true distribution, so that coverage is computed and not sampled. conf.py
-calls `write_pictures`; docs/explanation/recalibration.rst includes the files.
+Each plot is from a simulation with a known true distribution, so coverage is computed and not sampled.
+conf.py calls `write_pictures`; docs/explanation/recalibration.rst includes the files.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from skuq.recalibration import (
 COVERAGE = 0.9
 N_ROWS = 1500
 GRID = np.linspace(0.0, 1.0, 201)
-# Orange and blue are distinguishable by colour-blind readers; lightness and line style differ as well.
+# Orange and blue are distinguishable by color-blind readers; lightness and line style differ as well.
 BEFORE = {"color": "#D55E00", "linestyle": (0, (1, 1)), "linewidth": 1.8}
 AFTER = {"color": "#0072B2", "linestyle": "solid", "linewidth": 1.8}
 OTHER = {"color": "#009E73", "linestyle": (0, (5, 1.5)), "linewidth": 1.8}
@@ -58,7 +58,7 @@ ZERO = flat(0.0)
 
 @dataclass(frozen=True)
 class Simulation:
-    """One feature, a target with noise, and a miscalibrated forecast.
+    """Simulation of one feature, a noisy target, and a miscalibrated forecast.
 
     ``noise`` gives the frozen scipy distribution of the noise at each x.
     """
@@ -137,7 +137,7 @@ def draw_misses(ax: Any, simulation: Simulation, dists: dict) -> None:
         xlim=(0, 1),
         ylim=(low, high + 0.3 * (high - low)),
     )
-    ax.set_ylabel("below          above", y=-low / (1.3 * (high - low)))  # centred at zero
+    ax.set_ylabel("below          above", y=-low / (1.3 * (high - low)))  # centered at zero
     ax.yaxis.set_major_formatter(lambda value, _: f"{abs(100 * value):.0f} %")
     ax.legend(loc="upper left")
 

@@ -1,4 +1,4 @@
-"""Options of the site that need the address of the repository or of the site; conf.py uses them."""
+"""Options that need the address of the repository or of the site."""
 
 import json
 from pathlib import Path
@@ -9,13 +9,13 @@ RELEASED = ()
 
 
 def theme_options(repository, site, version):
-    """Return options of pydata_sphinx_theme: those whose address is empty are left out."""
+    """Return options of pydata_sphinx_theme, without options whose address is empty."""
     options = {}
     if repository:
         options |= {"github_url": repository, "use_edit_page_button": True}
     if site:
         switcher = {"json_url": f"{site}/_static/switcher.json", "version_match": version}
-        # The file is written by this build: there is none to be read at the first one.
+        # This build writes the file, so it does not exist before the first build.
         options["check_switcher"] = False
         navbar_end = ["version-switcher", "theme-switcher", "navbar-icon-links"]
         options |= {"switcher": switcher, "navbar_end": navbar_end}
@@ -23,7 +23,7 @@ def theme_options(repository, site, version):
 
 
 def context(repository):
-    """Return what the button "Edit this page" needs."""
+    """Return the context of the button "Edit this page"."""
     if not repository:
         return {}
     owner, name = urlsplit(repository).path.strip("/").split("/")

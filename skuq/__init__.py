@@ -1,18 +1,21 @@
 """A calibrated predictive distribution for every scikit-learn regressor.
 
-Only the names of the quick start are here; all else is imported from its package:
+The quick start uses the names of this package. All other names are imported from these packages:
 
-- ``skuq.prediction``: any fitted estimator to a distribution, or to prediction sets
-- ``skuq.regressors``: regressors that give a distribution
-- ``skuq.classifiers``: classifiers that give prediction sets
-- ``skuq.neural``: those that are neural networks (extra ``torch``)
-- ``skuq.recalibration``: distributions to better ones
+- ``skuq.prediction``: distributions and prediction sets of fitted estimators
+- ``skuq.regressors``: regressors with a predictive distribution
+- ``skuq.classifiers``: classifiers with prediction sets
+- ``skuq.neural``: neural networks with a predictive distribution (extra ``torch``)
+- ``skuq.recalibration``: recalibration of distributions
 - ``skuq.metrics``: metrics and scorers
+- ``skuq.evaluation``: reports, resampling and tests, conditional coverage, scores of shifted rows
+- ``skuq.monitoring``: metrics of rows in blocks and over time
 - ``skuq.model_selection``: out-of-fold distributions, choice under constraints
 - ``skuq.simulation``: pointwise coverage over repeated training sets
-- ``skuq.displays``: pictures
+- ``skuq.displays``: plots
+- ``skuq.datasets``: data sets of the papers, real and synthetic
 - ``skuq.integrations``: dask collections (extra ``dask``), FLAML, AutoGluon, TPOT, skore and MLflow
-- ``skuq.distributions``: the distributions themselves
+- ``skuq.distributions``: families of distributions
 - ``skuq.exceptions``: errors and warnings
 """
 

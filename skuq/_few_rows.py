@@ -1,4 +1,4 @@
-"""The warning about too few rows to calibrate a distribution by."""
+"""Warning about too few calibration rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skuq.exceptions import SmallSampleWarning
 __all__ = ["FEWEST_ROWS", "few_rows_reported", "repeated_rows", "warn_of_few_rows"]
 
 FEWEST_ROWS = 12
-"""Rows from which on 90 % intervals cover 87 to 95 % on average over training sets."""
+"""Number of rows from which 90 % intervals cover 87 to 95 % on average over training sets."""
 
 _reported: ContextVar[bool] = ContextVar("few rows are reported by an outer fit", default=False)
 
@@ -29,17 +29,17 @@ def few_rows_reported() -> Iterator[None]:
 
 
 def repeated_rows(sample_weight: FloatArray | None, n: int) -> float:
-    """Return the number of rows with repetitions; relative weights, of a smaller sum, do not enter."""
+    """Return the number of rows including repetitions; relative weights with a smaller sum do not count."""
     if sample_weight is None:
         return float(n)
     return max(float(sample_weight.sum()), float((sample_weight > 0).sum()))
 
 
 def warn_of_few_rows(n: float, unit: str = "rows") -> None:
-    """Give one `SmallSampleWarning` if fewer rows, or groups of rows, calibrate than intervals need."""
+    """Give one `SmallSampleWarning` if there are too few rows, or groups of rows, for calibration."""
     if n < FEWEST_ROWS and not _reported.get():
         warn_user(
-            f"intervals need at least {FEWEST_ROWS} {unit} to be calibrated by, got {n:g}: their coverage "
-            f"may be far from the nominal one. Use more {unit}.",
+            f"intervals need at least {FEWEST_ROWS} {unit} for calibration, got {n:g}: their coverage "
+            f"may be far from the nominal coverage. Use more {unit}.",
             SmallSampleWarning,
         )

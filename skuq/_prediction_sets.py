@@ -1,4 +1,4 @@
-"""Class probabilities and the prediction sets that are formed of them."""
+"""Class probabilities and prediction sets."""
 
 from __future__ import annotations
 
@@ -15,54 +15,41 @@ SUM_TOLERANCE = 1e-6
 """Largest deviation from 1 of the sum of a row of probabilities."""
 
 _VALUES_PER_BLOCK, _LEAST_ROWS_PER_BLOCK = 2**16, 1024
-"""Size of the blocks of rows: their sorted copy stays in the cache, unless there are very many classes."""
+"""Sizes of the blocks of rows, so that their sorted copy fits into the cache for few classes."""
 
 
 def check_proba(y_proba: ArrayLike, name: str = "y_proba", n: int | None = None) -> np.ndarray:
     """Return class probabilities as an array of shape (n, K) whose rows sum to 1.
 
-    Parameters
-    ----------
-    y_proba : array-like of shape (n, K)
-        Non-negative, with rows that sum to 1 within `SUM_TOLERANCE`.
-    name : str, default="y_proba"
-        Name of the argument in errors.
-    n : int or None, default=None
-        Number of rows that there must be.
-
-    Returns
-    -------
-    proba : ndarray of shape (n, K)
-        float32 if ``y_proba`` is, since its resolution is then that of float32 (`mass_tolerance`); else
-        float64. It is no copy where none is necessary: do not write to it.
+    float32 stays float32, because `mass_tolerance` depends on the precision. The result may share memory with
+    ``y_proba`` and must not be modified. ``n`` is the required number of rows.
     """
     proba = _as_floats(y_proba, name)
     if proba.ndim != 2:
         raise ValueError(
-            f"`{name}` must have shape (n, K), one column a class as `predict_proba` returns it, got "
+            f"`{name}` must have shape (n, K), one column per class as `predict_proba` returns it, got "
             f"{proba.shape}. For two classes, pass `np.column_stack([1 - p, p])`."
         )
     if not proba.size:
         raise ValueError(f"`{name}` must have at least one row and one class, got shape {proba.shape}.")
     if n is not None and len(proba) != n:
-        raise ValueError(f"`{name}` must have {n} rows, one a sample, got {len(proba)}.")
-    if not proba.min() >= 0:  # a NaN is not
+        raise ValueError(f"`{name}` must have {n} rows, one per sample, got {len(proba)}.")
+    if not proba.min() >= 0:  # also if there is a NaN
         check_no_nan(proba, name)
         check_non_negative(proba, name)
-    total = np.einsum("ij->i", proba, dtype=np.float64)  # faster than `sum` along short rows
+    total = np.einsum("ij->i", proba, dtype=np.float64)  # faster than `sum` over short rows
     wrong = ~(np.abs(total - 1) <= SUM_TOLERANCE)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(
             f"`{name}` must have rows that sum to 1 within {SUM_TOLERANCE:g}, got {total[row]:.8g} at row "
             f"{row}. Pass the probabilities of all classes, as `predict_proba` returns them, or convert to "
-            "float64 first and divide each row by its sum."
+            "float64 and divide each row by its sum."
         )
     return proba
 
 
 def _as_floats(y_proba: Any, name: str) -> np.ndarray:
-    """Return the probabilities as float32 if that is what they are, else as float64."""
     if isinstance(y_proba, np.ndarray) and y_proba.dtype == np.float32:
         check_unmasked(y_proba, name)
         return np.asarray(y_proba)
@@ -70,9 +57,9 @@ def _as_floats(y_proba: Any, name: str) -> np.ndarray:
 
 
 def mass_tolerance(proba: np.ndarray) -> float:
-    """Return by how much a sum of probabilities may fall short of a level by rounding alone.
+    """Return the largest rounding error of a sum of probabilities.
 
-    A few units in the last place of the probabilities, and of the float64 sum of so many of them.
+    It is a few units in the last place of the probabilities and of their float64 sum.
     """
     return float(4 * np.finfo(proba.dtype).eps + proba.shape[1] * np.finfo(np.float64).eps)
 
@@ -80,17 +67,8 @@ def mass_tolerance(proba: np.ndarray) -> float:
 def mass_sets(proba: np.ndarray, coverages: FloatArray) -> BoolArray:
     """Return the smallest sets of classes whose probabilities sum to at least each coverage.
 
-    Parameters
-    ----------
-    proba : ndarray of shape (n, K)
-        From `check_proba`.
-    coverages : ndarray of shape () or (k,)
-        Each strictly between 0 and 1.
-
-    Returns
-    -------
-    sets : ndarray of bool of shape (n, K), or (n, K, k) for k coverages
-        Whether each class is in the set of the row. Of equally probable classes the first come in first.
+    ``proba`` of shape (n, K) comes from `check_proba`, and ``coverages`` has shape () or (k,). The sets have
+    shape (n, K) or (n, K, k). Among equally probable classes, the first class enters first.
     """
     targets = np.atleast_1d(coverages) - mass_tolerance(proba)
     n, n_classes = proba.shape
@@ -105,13 +83,13 @@ def mass_sets(proba: np.ndarray, coverages: FloatArray) -> BoolArray:
 def _fill(proba: np.ndarray, targets: FloatArray, sets: BoolArray) -> None:
     """Write the sets of a block of rows to ``sets``, shape (k, n, K).
 
-    A class is in the set if it is at least as probable as the class at which the sum reaches the target.
-    So sorted values suffice, which cost a third of the order of the classes (argsort).
+    The set contains all classes that are at least as probable as the class that crosses the target. Sorting
+    values costs a third of sorting indices (argsort).
     """
     n, n_classes = proba.shape
     ascending = np.sort(proba, axis=1)
     mass, n_before = np.zeros(n), np.zeros((len(targets), n), dtype=np.intp)
-    # the least probable class is the last that is left, whether or not rounding lets the sum reach 1
+    # the last class is in the set even if rounding keeps the sum below 1
     for column in range(n_classes - 1, 0, -1):
         mass += ascending[:, column]
         short = mass < targets[:, np.newaxis]
@@ -124,14 +102,14 @@ def _fill(proba: np.ndarray, targets: FloatArray, sets: BoolArray) -> None:
         crossing = most_probable - before
         threshold = values[crossing]
         np.greater_equal(proba, threshold[:, np.newaxis], out=inside)
-        # the next less probable class may be as probable, and is then inside too
+        # the next class may be equally probable and then is above the threshold, too
         tied = np.flatnonzero((before < n_classes - 1) & (values[crossing - 1] == threshold))
         if tied.size:
             inside[tied] = _first_of_ties(proba[tied], threshold[tied], before[tied] + 1)
 
 
 def _first_of_ties(proba: np.ndarray, threshold: np.ndarray, size: IntArray) -> BoolArray:
-    """Return sets of so many classes: those above the threshold, then the first of those equal to it."""
+    """Return sets of the given sizes: classes above the threshold, then the first classes equal to it."""
     above = proba > threshold[:, np.newaxis]
     equal = proba == threshold[:, np.newaxis]
     room = size - above.sum(axis=1)

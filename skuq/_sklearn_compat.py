@@ -1,6 +1,6 @@
-"""The only place that imports joblib, and private or experimental names of scikit-learn with their fallbacks.
+"""Imports of joblib, and of private or experimental names of scikit-learn with fallbacks.
 
-When a name moves in a new scikit-learn, this is the one file to change.
+No other module imports them, so that a new version of scikit-learn affects this file only.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ try:  # progress through scikit-learn's callbacks, experimental in 1.9
 except ImportError:
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callbacks."""
+        """Fallback for versions of scikit-learn without callbacks."""
 
     def with_callbacks(method: Any) -> Any:
-        """Return the method as it is."""
         return method
 
 
@@ -42,7 +41,7 @@ try:
 except ImportError:
 
     class BaseScorer:  # type: ignore[no-redef]
-        """Stands in should scikit-learn move the base of its scorers; costs caching and routing."""
+        """Fallback if scikit-learn moves the base of its scorers, without caching and routing."""
 
         def __init__(
             self, score_func: Any, sign: int, kwargs: dict[str, Any], response_method: str = "predict"
@@ -53,12 +52,11 @@ except ImportError:
             self._response_method = response_method
 
         def __call__(self, estimator: Any, X: Any, y_true: Any, *, sample_weight: Any = None) -> float:
-            """Return the score of a fitted estimator."""
             metadata = {} if sample_weight is None else {"sample_weight": sample_weight}
             return float(self._score(None, estimator, X, y_true, **metadata))
 
         def _score(self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **metadata: Any) -> float:
-            raise NotImplementedError("a scorer says here how it scores")
+            raise NotImplementedError("a scorer must define `_score`")
 
         def _accept_sample_weight(self) -> bool:
             return "sample_weight" in signature(self._score_func).parameters
@@ -92,45 +90,38 @@ safe_indexing = _safe_indexing
 
 
 def accepts_sample_weight(scorer: Any) -> bool:
-    """Return whether a scorer, or a function of estimator, X and y, takes ``sample_weight``."""
     if isinstance(scorer, BaseScorer):
         return bool(scorer._accept_sample_weight())
     return "sample_weight" in signature(scorer).parameters
 
 
 def is_pairwise(estimator: Any) -> bool:
-    """Return whether the estimator's X is a square matrix between rows (a precomputed kernel)."""
+    """Return whether X of the estimator is a square matrix between rows, such as a precomputed kernel."""
     try:
         return bool(get_tags(estimator).input_tags.pairwise)
-    except Exception:  # other packages' estimators may have no scikit-learn tags, or broken ones
+    except Exception:  # estimators of other packages may have no tags or broken tags
         return False
 
 
 def is_classifying(estimator: Any) -> bool:
-    """Return whether the estimator is a classifier by scikit-learn's tags; False where it has none."""
     return _estimator_type(estimator) == "classifier"
 
 
 def is_regressing(estimator: Any) -> bool:
-    """Return whether the estimator is a regressor by scikit-learn's tags; False where it has none.
-
-    ``sklearn.base.is_regressor`` without its error for estimators that have no tags.
-    """
     return _estimator_type(estimator) == "regressor"
 
 
 def _estimator_type(estimator: Any) -> str | None:
     try:
         return get_tags(estimator).estimator_type  # type: ignore[no-any-return]
-    except Exception:  # other packages' estimators may have no scikit-learn tags, or broken ones
+    except Exception:  # estimators of other packages may have no tags or broken tags
         return None
 
 
 def splitter_ignores_groups(splitter: Any) -> bool:
-    """Return whether a splitter is known to make no use of ``groups``.
+    """Return whether a splitter ignores ``groups``.
 
-    scikit-learn's own splitters say so in their metadata request; other packages' splitters are
-    taken to use what they are given.
+    The metadata requests of scikit-learn's splitters declare it. Splitters of other packages may use groups.
     """
     if not type(splitter).__module__.startswith("sklearn."):
         return False
@@ -138,25 +129,25 @@ def splitter_ignores_groups(splitter: Any) -> bool:
 
 
 def splitter_needs_groups(splitter: Any) -> bool:
-    """Return whether a splitter is one of scikit-learn's that cannot split without ``groups``."""
+    """Return whether a splitter of scikit-learn requires ``groups``."""
     known = type(splitter).__module__.startswith("sklearn.")
     return known and bool(get_routing_for_object(splitter).split.requests.get("groups"))
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run compiled code of the block on one thread, so that fits side by side do not wait for one another."""
+    """Run compiled code of the block on one thread, so that parallel fits do not compete for cores."""
     with threadpool_limits(limits=1):
         yield
 
 
 @contextmanager
 def sequential_in_cluster_task() -> Iterator[None]:
-    """Run parallel work of the block where it is, if it is part of a task of a dask cluster already.
+    """Run parallel work of the block sequentially inside a task of a dask cluster.
 
-    joblib's backend for dask takes all cores of the cluster whatever ``n_jobs`` is, inside tasks too. Every
-    fold and every tree would be sent out again: seven times slower than in the task, and results that are
-    added up in the order in which they come back differ in the last bit.
+    joblib's backend for dask uses all cores of the cluster for every ``n_jobs``, also inside tasks. Each fold
+    and each tree would become a task: this is seven times slower, and the last bit of sums depends on the
+    order of arrival.
     """
     if _in_dask_task() and _ignores_n_jobs():
         with parallel_config("sequential"):
@@ -170,13 +161,13 @@ def _ignores_n_jobs() -> bool:
 
 
 def _in_dask_task() -> bool:
-    if "distributed" not in sys.modules:  # no task runs without it, and importing it takes long
+    if "distributed" not in sys.modules:  # importing it is slow, and a task has imported it
         return False
     from distributed import get_worker
 
     try:
         get_worker()
-    except ValueError:  # what dask raises outside of tasks
+    except ValueError:  # dask raises it outside of tasks
         return False
     return True
 
@@ -186,7 +177,7 @@ Task: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 def delayed(function: Callable[..., Any]) -> Callable[..., Task]:
-    """Return a function that makes a task for `run_parallel`, inside which nothing is sent out again."""
+    """Return a function that creates a task for `run_parallel` without nested tasks."""
 
     def task(*args: Any, **kwargs: Any) -> Task:
         return function, args, kwargs
@@ -202,24 +193,16 @@ def _run_task(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 def run_parallel(
     tasks: Iterable[Task], *, n_jobs: int | None, one_by_one: bool = False, **options: Any
 ) -> Iterable[Any]:
-    """Return the results of tasks, made by `delayed`, in their order.
+    """Return the results of tasks, created by `delayed`, in their order.
 
-    Parameters
-    ----------
-    tasks : iterable
-        What to run.
-    n_jobs : int or None
-        How many at a time. With 1 they run here on every engine; in a task of a cluster they do in any case.
-    one_by_one : bool, default=False
-        Whether to return a generator that yields each result as soon as it is its turn, where the engine has
-        such a thing; else a list.
-    **options : dict
-        For ``sklearn.utils.parallel.Parallel``.
+    With ``n_jobs`` of 1 or inside a task of a cluster, the tasks run here. ``one_by_one`` returns a generator
+    in the order of tasks if the engine supports generators, else a list. ``options`` are passed to
+    ``sklearn.utils.parallel.Parallel``.
     """
     with parallel_config("sequential") if n_jobs == 1 else sequential_in_cluster_task():
         backend, n_jobs_of_backend = get_active_backend()
         gradual = one_by_one and (isinstance(backend, SequentialBackend) or backend.supports_return_generator)
-        # for one job joblib's own work takes as long as the prediction of a linear model for one row
+        # joblib's overhead for one job equals the time of a linear prediction for one row
         requested = n_jobs_of_backend if n_jobs is None else n_jobs
         one_job = requested in (None, 1) and backend.effective_n_jobs(1) == 1 and not options.get("verbose")
         parallel = Parallel(n_jobs=n_jobs, return_as="generator" if gradual else "list", **options)

@@ -1,4 +1,4 @@
-"""Powers of two as units, in which squares neither overflow nor vanish; division by them rounds nothing."""
+"""Powers of two as units, in which squares neither overflow nor underflow; division by them is exact."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ __all__ = [
 
 
 _LEAST_PLAIN, _MOST_PLAIN = 2.0**-256, 2.0**256
-"""Sizes whose squares are floats, with a margin of 77 decimals."""
+"""Range of values whose squares are floats, with a margin of 77 decimals."""
 
 
 def power_of_two(size: float) -> float:
-    """Return the largest power of two that is not above a size; 1 for sizes of 0 and infinity."""
     return float(np.ldexp(0.5, np.frexp(size)[1])) if 0 < size < np.inf else 1.0
 
 
 def unit_of(values: FloatArray) -> float:
-    """Return the power of two next to the largest absolute value, infinite values left out."""
+    """Return the power of two next to the largest finite absolute value."""
     size = max(abs(float(values.max(initial=0.0))), abs(float(values.min(initial=0.0))))
     if size == np.inf:
         size = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
@@ -35,9 +34,9 @@ def unit_of(values: FloatArray) -> float:
 
 
 def square_unit(values: FloatArray) -> float:
-    """Return a unit in which most squares are floats; 1 where they are anyway.
+    """Return a unit in which most squares are floats, or 1 if no unit is needed.
 
-    The median decides, so that one value far from the others does not make their squares vanish.
+    The unit depends on the median, so that one outlier does not make other squares underflow.
     """
     size = np.abs(values)
     if size.min(initial=1.0) >= _LEAST_PLAIN and size.max(initial=1.0) <= _MOST_PLAIN:
@@ -48,12 +47,11 @@ def square_unit(values: FloatArray) -> float:
 
 
 def square_in(unit: float, square: float) -> float:
-    """Return a number in squares of ``unit`` as a plain number; infinite where it overflows."""
+    """Convert a number in squares of ``unit`` to a plain number, infinite on overflow."""
     return float(square) * unit * unit
 
 
 def mean_of(values: FloatArray, weight: FloatArray | None) -> float:
-    """Return the weighted mean of finite values."""
     return float(values.mean()) if weight is None else float(weight @ values) / float(weight.sum())
 
 
@@ -66,6 +64,5 @@ def standard_deviation(values: FloatArray, weight: FloatArray | None = None) -> 
 
 
 def root_mean_square(values: FloatArray, weight: FloatArray | None = None) -> float:
-    """Return the root of the weighted mean of the squares of finite values."""
     unit = unit_of(values)
     return unit * float(np.sqrt(mean_of(np.square(values / unit), weight)))

@@ -1,13 +1,13 @@
-"""Checks of what a user passes in: one function per fact, called once, at the public border.
+"""Validation of arguments at the public border.
 
-Each returns the checked value in the form the kernels expect and raises an error that names
-the argument, the condition, what came, and what to do.
+Each function returns the validated value. Errors contain the argument, the condition, the value and a remedy.
 """
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -22,22 +22,22 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Bounds of the sum of weights."""
 
 MOST_REPETITIONS = 2.0**53
-"""Largest number of rows that weights may stand for."""
+"""Largest number of rows that weights may represent."""
 
 MOST_EMPTY_BINS = 1000
-"""Number of bins that few rows may be put into."""
+"""Largest number of bins for few rows."""
 
 DEFAULT_COVERAGE = 0.9
-"""The one nominal coverage used wherever none is given."""
+"""Default nominal coverage."""
 
 EFFECTIVE_ROWS = "effective_rows"
-"""Key of the numbers of rows that the weights of a tilt are worth, beside those of the scorers."""
+"""Key of the effective numbers of rows of a tilt in a dictionary of scores."""
 
 
 def as_float_array(values: ArrayLike, name: str) -> FloatArray:
-    """Return ``values`` as a float64 array, without checking shape or content."""
+    """Return ``values`` as a float64 array of any shape and content."""
     if sparse.issparse(values):
-        raise TypeError(f"`{name}` must be a dense array, got a sparse one. Call `.toarray()` on it first.")
+        raise TypeError(f"`{name}` must be a dense array, got a sparse array. Call `.toarray()` on it first.")
     check_unmasked(values, name)
     array = as_array(values, name)
     try:
@@ -54,15 +54,13 @@ def as_float_array(values: ArrayLike, name: str) -> FloatArray:
 
 
 def as_array(values: Any, name: str) -> np.ndarray:
-    """Return ``values`` as an array of any type; rows of different lengths raise."""
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise ValueError(f"`{name}` must have rows of one length, got a nested list of others.") from error
+        raise ValueError(f"`{name}` must have rows of one length, got rows of different lengths.") from error
 
 
 def check_mapping(values: Any, name: str) -> dict[Any, Any]:
-    """Return a mapping as a dictionary, an empty one for None."""
     if values is None:
         return {}
     if not isinstance(values, Mapping):
@@ -71,16 +69,16 @@ def check_mapping(values: Any, name: str) -> dict[Any, Any]:
 
 
 def check_X(X: Any) -> None:
-    """Raise for masked entries, and for kinds of X whose columns scikit-learn does not find."""
+    """Raise if X has masked entries, or a type in which scikit-learn does not find columns."""
     check_unmasked(X, "X")
-    if isinstance(X, Mapping) and not sparse.issparse(X):  # a sparse array may be a dictionary of its entries
+    if isinstance(X, Mapping) and not sparse.issparse(X):  # some sparse arrays are dictionaries
         raise TypeError(f"`X` must be an array or DataFrame, got {type(X).__name__}. Pass `pd.DataFrame(X)`.")
     if isinstance(X, list | tuple) and not X:
         raise ValueError(f"`X` must have at least one row, got an empty {type(X).__name__}.")
 
 
 def check_unmasked(values: Any, name: str) -> None:
-    """Raise if ``values`` is a masked array with masked entries, whose mask numpy would drop."""
+    """Raise if ``values`` is an array with masked entries, because numpy would ignore the mask."""
     if isinstance(values, np.ma.MaskedArray) and (mask := np.ma.getmaskarray(values)).any():
         raise ValueError(
             f"`{name}` must not have masked entries, got {int(mask.sum())}, the first{_where(mask)}. Leave "
@@ -89,7 +87,7 @@ def check_unmasked(values: Any, name: str) -> None:
 
 
 def _where(mask: np.ndarray) -> str:
-    """Return where a condition first fails, for an error message."""
+    """Return the first position of a mask for an error message."""
     if mask.ndim == 0:
         return ""
     position = np.unravel_index(int(np.argmax(mask)), mask.shape)
@@ -99,9 +97,8 @@ def _where(mask: np.ndarray) -> str:
 
 
 def check_no_nan(array: FloatArray, name: str) -> FloatArray:
-    """Raise if ``array`` holds a NaN; infinities pass."""
     with np.errstate(all="ignore"):
-        if np.isnan(array.sum()):  # one pass without a temporary; a sum of both infinities is NaN too
+        if np.isnan(array.sum()):  # a cheap test, but a sum of both infinities is also NaN
             mask = np.isnan(array)
             if mask.any():
                 raise ValueError(f"`{name}` must not contain NaN, got one{_where(mask)}.")
@@ -109,9 +106,8 @@ def check_no_nan(array: FloatArray, name: str) -> FloatArray:
 
 
 def check_finite(array: FloatArray, name: str) -> FloatArray:
-    """Raise if ``array`` holds a NaN or an infinity."""
     with np.errstate(all="ignore"):
-        if not np.isfinite(array.sum()):  # a sum may overflow, so the slow check decides
+        if not np.isfinite(array.sum()):  # the sum may overflow, so the slow check follows
             mask = ~np.isfinite(array)
             if mask.any():
                 value = array[np.unravel_index(int(np.argmax(mask)), mask.shape)] if array.ndim else array
@@ -120,7 +116,6 @@ def check_finite(array: FloatArray, name: str) -> FloatArray:
 
 
 def check_non_negative(array: FloatArray, name: str) -> FloatArray:
-    """Raise if a value of ``array`` is negative."""
     if array.size and array.min() < 0:
         mask = array < 0
         value = array[np.unravel_index(int(np.argmax(mask)), mask.shape)] if array.ndim else array
@@ -129,7 +124,6 @@ def check_non_negative(array: FloatArray, name: str) -> FloatArray:
 
 
 def check_positive(array: FloatArray, name: str) -> FloatArray:
-    """Raise if a value of ``array`` is zero or negative."""
     if array.size and array.min() <= 0:
         mask = array <= 0
         value = array[np.unravel_index(int(np.argmax(mask)), mask.shape)] if array.ndim else array
@@ -138,29 +132,15 @@ def check_positive(array: FloatArray, name: str) -> FloatArray:
 
 
 def check_finite_moments(dist: Any, *moments: str, subject: str, remedy: str) -> tuple[FloatArray, ...]:
-    """Return moments of each row of a Distribution, which must exist and be finite.
+    """Return the named moments of each row of a Distribution, or raise if a moment is not finite.
 
-    Parameters
-    ----------
-    dist : Distribution of n rows
-        Each moment is computed once, as it may be costly.
-    *moments : {"mean", "std"}
-        Names of the moments.
-    subject : str
-        Beginning of the error with the name of the argument, such as "`dist` must have".
-    remedy : str
-        Sentence of the error that names an alternative.
-
-    Returns
-    -------
-    values : tuple of ndarray of shape (n,)
-        One for each of ``moments``.
+    ``subject`` is the beginning of the error, such as "`dist` must have", and ``remedy`` its last sentence.
     """
     kind = " and ".join("standard deviation" if moment == "std" else moment for moment in moments)
     requirement = f"{subject} a finite {kind} in every row"
     try:
         values = tuple(getattr(dist, moment)() for moment in moments)
-    except ValueError as error:  # a Cauchy distribution has none
+    except ValueError as error:  # a Cauchy distribution has no moments
         raise ValueError(f"{requirement}. {remedy} Here {error}") from error
     for moment, value in zip(moments, values, strict=True):
         finite = np.isfinite(value)
@@ -172,26 +152,25 @@ def check_finite_moments(dist: Any, *moments: str, subject: str, remedy: str) ->
 
 
 def check_rows(array: FloatArray, name: str, n: int) -> FloatArray:
-    """Raise unless the 1-D ``array`` has ``n`` rows."""
     if array.ndim != 1:
         raise ValueError(f"`{name}` must have shape ({n},), got {array.shape}.")
     if array.shape[0] != n:
-        raise ValueError(f"`{name}` must have {n} rows, one a sample, got {array.shape[0]}.")
+        raise ValueError(f"`{name}` must have {n} rows, one per sample, got {array.shape[0]}.")
     return array
 
 
 def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> FloatArray:
     """Return a target as a finite float array of shape (n,); a column (n, 1) is flattened."""
     if y is None:
-        raise ValueError(f"`{name}` must hold observed values, one a row, got None.")
+        raise ValueError(f"`{name}` must hold observed values, one per row, got None.")
     if hasattr(y, "interval") and hasattr(y, "ppf"):
-        raise TypeError(f"`{name}` must be observed values, got the distribution {y!r}. It comes second.")
+        raise TypeError(f"`{name}` must be observed values, got the distribution {y!r}. Pass it second.")
     array = as_float_array(y, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim == 2:
         raise ValueError(
-            f"`{name}` must have one column, got {array.shape[1]}; skuq handles one target at a time."
+            f"`{name}` must have one column, got {array.shape[1]}. skuq handles one target at a time."
         )
     if array.ndim != 1:
         raise ValueError(f"`{name}` must have shape (n,), got {array.shape}.")
@@ -203,12 +182,12 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
 
 
 def as_labels(values: Any, name: str) -> np.ndarray:
-    """Return class labels of one kind as an array, none of which is missing; texts of any string type."""
+    """Return class labels of one kind as an array without missing values; any string type is allowed."""
     check_unmasked(values, name)
     array = as_array(values, name)
     if array.dtype.kind == "V":
         raise TypeError(f"`{name}` must hold one label per row, got records with fields {array.dtype.names}.")
-    # Of a list numpy makes texts of missing values too; its own strings are of kind T.
+    # numpy converts missing values in a list to strings; its own variable-length strings have kind T
     labels = np.asarray(values, dtype=object) if array.dtype.kind in "UST" else array
     missing = np.asarray(pd.isna(labels))
     if missing.any():
@@ -216,7 +195,7 @@ def as_labels(values: Any, name: str) -> np.ndarray:
             f"`{name}` must not have missing values, got {int(missing.sum())}, the first{_where(missing)}. "
             "Leave these rows out."
         )
-    if array.dtype == object and array.ndim == 1:  # a column of a DataFrame may hold numbers as objects
+    if array.dtype == object and array.ndim == 1:  # a DataFrame may store numbers as objects
         try:
             array = labels = np.asarray(pd.Series(array).infer_objects())
         except OverflowError as error:
@@ -229,7 +208,7 @@ def as_labels(values: Any, name: str) -> np.ndarray:
 def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
     """Return the weights as a finite, non-negative array of shape (n,) with a positive sum, or None.
 
-    The sum is bounded, so that neither it nor weighted squares leave the range of a float.
+    Bounds on the sum prevent overflow and underflow of weighted squares.
     """
     if sample_weight is None:
         return None
@@ -250,9 +229,9 @@ def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray |
 
 
 def effective_rows(sample_weight: FloatArray | None, n: int) -> float:
-    """Return the number of rows that weighted samples stand for, for formulas in which n itself enters.
+    """Return the number of rows that weighted samples represent, for formulas that depend on n.
 
-    Weights count repetitions, so n is their sum; up to 2**53, beyond which ranks are no longer exact.
+    Weights count repetitions, so n is their sum, which must be at most 2**53 for exact ranks.
     """
     if sample_weight is None:
         return float(n)
@@ -260,23 +239,22 @@ def effective_rows(sample_weight: FloatArray | None, n: int) -> float:
 
 
 def check_repetitions(total: float, rows: int) -> float:
-    """Return the sum of the weights of so many rows with positive weight, if it may be a number of rows."""
+    """Check that the sum of the weights is a valid number of repetitions."""
     if total < rows * (1 - 1e-9):
         raise ValueError(
-            f"`sample_weight` counts repetitions, and the number of rows enters here, so its sum must be at "
-            f"least the number of rows with positive weight, {rows}; got {total:g}. "
-            "If the weights are relative, pass `sample_weight * len(sample_weight) / sample_weight.sum()`."
+            "`sample_weight` counts repetitions, so its sum must be at least the number of rows with "
+            f"positive weight, {rows}, got {total:g}. "
+            "For relative weights, pass `sample_weight * len(sample_weight) / sample_weight.sum()`."
         )
     if total > MOST_REPETITIONS:
         raise ValueError(
-            f"`sample_weight` counts repetitions, and ranks enter here, so its sum must be at most "
-            f"{MOST_REPETITIONS:g}, got {total:g}. Divide the weights by a common factor."
+            f"`sample_weight` counts repetitions, so its sum must be at most {MOST_REPETITIONS:g} for exact "
+            f"ranks, got {total:g}. Divide the weights by a common factor."
         )
     return total
 
 
 def check_probabilities(p: ArrayLike, name: str) -> FloatArray:
-    """Return probabilities as a float array with every value in [0, 1]."""
     array = as_float_array(p, name)
     if array.size and not (array.min() >= 0 and array.max() <= 1):
         mask = ~((array >= 0) & (array <= 1))
@@ -286,7 +264,7 @@ def check_probabilities(p: ArrayLike, name: str) -> FloatArray:
 
 
 def check_open_unit(values: ArrayLike, name: str) -> FloatArray:
-    """Return a scalar or 1-D array of numbers strictly between 0 and 1."""
+    """Return a scalar or 1-D array, or raise if a value is not strictly between 0 and 1."""
     array = as_float_array(values, name)
     if array.ndim > 1 or array.size == 0:
         raise ValueError(f"`{name}` must be a number or a non-empty 1-D array, got shape {array.shape}.")
@@ -299,12 +277,11 @@ def check_open_unit(values: ArrayLike, name: str) -> FloatArray:
 
 
 def check_coverage(coverage: ArrayLike, name: str = "coverage") -> FloatArray:
-    """Return nominal coverages, a scalar or (k,) array, each strictly between 0 and 1."""
+    """Return nominal coverages of shape () or (k,), each strictly between 0 and 1."""
     return check_open_unit(coverage, name)
 
 
 def check_single_coverage(coverage: float, name: str = "coverage") -> float:
-    """Return one nominal coverage strictly between 0 and 1."""
     array = check_open_unit(coverage, name)
     if array.ndim:
         raise ValueError(f"`{name}` must be one number, got an array of shape {array.shape}.")
@@ -312,14 +289,13 @@ def check_single_coverage(coverage: float, name: str = "coverage") -> float:
 
 
 def check_increasing(values: FloatArray, name: str) -> FloatArray:
-    """Raise unless a 1-D array is strictly increasing."""
     if np.any(np.diff(values) <= 0):
         raise ValueError(f"`{name}` must be strictly increasing, got {np.array2string(values, threshold=8)}.")
     return values
 
 
 def check_option(value: Any, name: str, options: Collection[Any]) -> Any:
-    """Return the option that ``value`` is: numpy's strings and bools count, 1 and 0 are no bools."""
+    """Return the option that equals ``value``; numpy strings and bools are valid, 1 and 0 are not bools."""
     for option in options:
         if value is option or (_may_equal(value, option) and value == option):
             return option
@@ -328,18 +304,17 @@ def check_option(value: Any, name: str, options: Collection[Any]) -> Any:
 
 
 def _may_equal(value: Any, option: Any) -> bool:
-    """Whether a value is of an option's kind; numpy's bool_ is no bool by itself, nor its integers ints."""
+    """Return whether the types match, treating numpy scalars as Python scalars."""
     if isinstance(option, bool) or isinstance(value, bool | np.bool_):
         return isinstance(option, bool) and isinstance(value, bool | np.bool_)
     return isinstance(value, (int, np.integer) if isinstance(option, int) else type(option))
 
 
 def check_random_state(random_state: Any) -> np.random.RandomState:
-    """Return the RandomState that a parameter ``random_state`` stands for."""
     if isinstance(random_state, np.random.Generator):
         raise ValueError(
             "`random_state` must be an int, a numpy RandomState or None, got a numpy Generator, which "
-            "scikit-learn does not take. Draw an int from it: `int(generator.integers(2**31))`."
+            "scikit-learn does not support. Draw an int from it: `int(generator.integers(2**31))`."
         )
     try:
         rng: np.random.RandomState = sklearn_check_random_state(random_state)
@@ -352,17 +327,17 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
 
 
 def check_n_bins(n_bins: int, n: int, name: str = "n_bins") -> int:
-    """Raise if there are far more bins than rows: they would be empty, and take memory all the same."""
+    """Raise if there are far more bins than rows."""
     most = max(n, MOST_EMPTY_BINS)
     if n_bins > most:
         raise ValueError(
-            f"`{name}` must be at most {most} for {n} rows, got {n_bins}: bins without rows say nothing."
+            f"`{name}` must be at most {most} for {n} rows, got {n_bins}. Use fewer bins, so that bins have "
+            "rows."
         )
     return n_bins
 
 
 def check_integer(value: Any, name: str, minimum: int = 1) -> int:
-    """Return ``value`` as an int of at least ``minimum``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise TypeError(f"`{name}` must be an integer, got {value!r}.")
     if value < minimum:
@@ -371,7 +346,7 @@ def check_integer(value: Any, name: str, minimum: int = 1) -> int:
 
 
 def check_number(value: Any, name: str, *, positive: bool = False) -> float:
-    """Return ``value`` as a finite float, positive where required."""
+    """Return ``value`` as a finite float, optionally positive."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"`{name}` must be a number, got {value!r}.")
     number = float(value)
@@ -381,12 +356,12 @@ def check_number(value: Any, name: str, *, positive: bool = False) -> float:
 
 
 def check_bounds(bounds: ArrayLike, name: str = "y_pred", n: int | None = None) -> FloatArray:
-    """Return interval bounds, shape (n, 2), lower not above upper; infinite bounds pass."""
+    """Return interval bounds of shape (n, 2), lower not above upper; infinite bounds are allowed."""
     array = as_float_array(bounds, name)
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"`{name}` must have shape (n, 2), lower and upper bound, got {array.shape}.")
     if n is not None and array.shape[0] != n:
-        raise ValueError(f"`{name}` must have {n} rows, one a sample, got {array.shape[0]}.")
+        raise ValueError(f"`{name}` must have {n} rows, one per sample, got {array.shape[0]}.")
     check_no_nan(array, name)
     mask = array[:, 0] > array[:, 1]
     if mask.any():
@@ -399,14 +374,13 @@ def check_bounds(bounds: ArrayLike, name: str = "y_pred", n: int | None = None) 
 
 
 def check_same_length(lengths: Sequence[int], name: str) -> int:
-    """Return the one length that all parts share."""
     if len(set(lengths)) != 1:
         raise ValueError(f"`{name}` must all have the same number of rows, got {list(lengths)}.")
     return lengths[0]
 
 
 def check_new(owner: Any, X: Any) -> None:
-    """Check that ``owner`` is fitted and that X, passed on as it is, has the columns of the training data."""
+    """Check that ``owner`` is fitted and that X has the columns of the training data."""
     check_is_fitted(owner)
     check_X(X)
     if hasattr(owner, "n_features_in_") and len(getattr(X, "shape", (0, 0))) == 1:
@@ -415,3 +389,12 @@ def check_new(owner: Any, X: Any) -> None:
             "if it is one feature, X.reshape(1, -1) if it is one sample."
         )
     validate_data(owner, X, reset=False, skip_check_array=True)
+
+
+def check_unused(owner: Any, names: Iterable[str], condition: str, remedy: str) -> None:
+    """Raise unless parameters of an estimator that it does not use have their defaults."""
+    parameters = signature(type(owner)).parameters
+    for name in names:
+        value, default = getattr(owner, name), parameters[name].default
+        if not (_may_equal(value, default) and value == default):
+            raise ValueError(f"`{name}` must be {default!r} {condition}, got {value!r}. {remedy}")

@@ -1,4 +1,4 @@
-"""Giving a warning where the user is."""
+"""Warnings with the stack level of the user's code."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from types import FrameType
 
 __all__ = ["warn_user"]
 
-_PASSED_BY = ("skuq", "sklearn", "joblib")
+_INTERNAL_PACKAGES = ("skuq", "sklearn", "joblib")
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Give a warning at the line that came into skuq, be it through scikit-learn or joblib.
-
-    How many functions lie between is nobody's business: a number of them would be wrong after the next
-    change, and with some versions of scikit-learn.
-    """
-    level = 1
+    """Give a warning at the line of the user's code, also through scikit-learn or joblib."""
+    level = 1  # computed, because it differs between scikit-learn versions
     frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _PASSED_BY:
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _INTERNAL_PACKAGES:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -1,18 +1,18 @@
-"""Everything skuq raises or warns with, beyond Python's own errors.
+"""Errors and warnings of skuq.
 
 ::
 
     SkuqError
     ├── NotProbabilisticError   (ValueError)      the estimator gives no predictive distribution
-    ├── NotRefittedError        (NotFittedError)  the search was run with refit=False
+    ├── NotRefittedError        (NotFittedError)  the search was fitted with refit=False
     ├── NonFinitePredictionError (ValueError)     a wrapped estimator predicts NaN or infinity
-    ├── NoDensityError          (ValueError)      the distribution has atoms, so no density
+    ├── NoDensityError          (ValueError)      the distribution has atoms and no density
     └── NoDecompositionError    (ValueError)      epistemic and aleatoric parts are not separated
     SkuqWarning                 (UserWarning)
-    ├── SmallSampleWarning                        too few rows for the number to mean much
+    ├── SmallSampleWarning                        too few rows for a reliable result
     ├── ConstraintWarning                         no candidate satisfies every constraint
     ├── FoldMismatchWarning                       the refit differs from the models of the folds
-    └── InconsistentVersionWarning                the estimator was pickled by another version of skuq
+    └── InconsistentVersionWarning                another version of skuq pickled the estimator
 """
 
 from sklearn.exceptions import NotFittedError
@@ -33,35 +33,35 @@ __all__ = [
 
 
 class SkuqError(Exception):
-    """Base class of every error that skuq defines."""
+    """Base class of all errors of skuq."""
 
 
 class NotProbabilisticError(SkuqError, ValueError):
-    """The estimator has no way to give a predictive distribution."""
+    """Estimator without a predictive distribution."""
 
 
 class NotRefittedError(SkuqError, NotFittedError):
-    """A search was fitted with ``refit=False`` and holds no fitted estimator."""
+    """Search that was fitted with ``refit=False`` and has no fitted estimator."""
 
 
 class NonFinitePredictionError(SkuqError, ValueError):
-    """A wrapped estimator predicts NaN or infinity for some rows.
+    """NaN or infinite predictions of a wrapped estimator.
 
     Parameters
     ----------
     estimator : str
-        Its class.
+        Class of the estimator.
     n_rows : int
-        How many rows have no finite prediction.
+        Number of rows without a finite prediction.
     n : int
-        How many rows were predicted.
+        Number of predicted rows.
     first : int
-        The first of the rows without, counted among those that were predicted.
+        First row without a finite prediction.
     places : tuple of str
-        The fold or member that the estimator was fitted for, from the inside outwards; empty if it was
+        Folds or members for which the estimator was fitted, from the inside outwards. Empty if it was
         fitted on all rows.
     advice : str
-        What helps with this estimator, in sentences; empty where nothing in particular does.
+        Remedy specific to this estimator; may be empty.
     """
 
     def __init__(
@@ -80,38 +80,38 @@ class NonFinitePredictionError(SkuqError, ValueError):
         where = "".join(f", in {place}" for place in places)
         return (
             f"{estimator} predicts NaN or infinity for {n_rows} of {n} rows, the first of them row {first}"
-            f"{where}. Every row needs a finite prediction: give the estimator parameters with which it "
-            f"predicts every row, take another estimator, or leave these rows out.{advice and f' {advice}'}"
+            f"{where}. Every row needs a finite prediction: use parameters with which the estimator "
+            f"predicts every row, use another estimator, or leave these rows out.{advice and f' {advice}'}"
         )
 
 
 class NoDensityError(SkuqError, ValueError):
-    """The distribution puts probability on single points and has no density."""
+    """Distribution with probability on single points, which has no density."""
 
 
 class NoDecompositionError(SkuqError, ValueError):
-    """The model does not separate epistemic from aleatoric uncertainty."""
+    """Model that does not separate epistemic from aleatoric uncertainty."""
 
 
 class SkuqWarning(UserWarning):
-    """Base class of every warning that skuq gives."""
+    """Base class of all warnings of skuq."""
 
 
 class SmallSampleWarning(SkuqWarning):
-    """There are too few rows for the result to be reliable."""
+    """Too few rows for a reliable result."""
 
 
 class ConstraintWarning(SkuqWarning):
-    """No candidate of a search satisfies every constraint."""
+    """Search without a candidate that satisfies every constraint."""
 
 
 class FoldMismatchWarning(SkuqWarning):
-    """The model fitted to all rows differs too much from the models of the folds.
+    """Large difference between the model fitted to all rows and the models of the folds.
 
-    Errors are measured on the folds' models, so they say little about the model that predicts. A cause is
-    an estimator that stops early on one set of rows and not on another.
+    Errors are measured on the models of the folds and may not apply to the model that predicts. A possible
+    cause is an estimator that stops early on one set of rows and not on another.
     """
 
 
 class InconsistentVersionWarning(SkuqWarning):
-    """An estimator is loaded by another version of skuq than pickled it."""
+    """Estimator that was pickled by another version of skuq."""

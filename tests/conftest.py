@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import settings
+
+from skuq.distributions import Normal
+from skuq.exceptions import SmallSampleWarning
 
 WANT_OF_DATA = "needs real data"
 
@@ -34,6 +40,17 @@ def shared_data() -> Callable[[str], pd.DataFrame]:
         )
 
     return load
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[np.ndarray, np.ndarray]:
+    """60 rows, three features, a linear signal and noise; y is positive."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = 20.0 + X @ [2.0, -1.0, 0.5] + rng.normal(scale=0.8, size=60)
+    X.setflags(write=False)  # shared by all tests, and nothing may write into what it is given
+    y.setflags(write=False)
+    return X, y
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,3 +79,29 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     count = sum(WANT_OF_DATA in str(report.longrepr) for report in skipped)
     place = os.environ.get("SKUQ_DATA", "not set")
     terminalreporter.write_line(f"Tests skipped for want of data: {count} (SKUQ_DATA: {place})")
+
+
+@pytest.fixture
+def het100():
+    """The heteroscedastic reference set, on which every metric has a value known to six digits."""
+    rng = np.random.default_rng(0)
+    mu = rng.normal(size=100)
+    s = 0.3 + rng.random(100)
+    return SimpleNamespace(y=mu + s * rng.normal(size=100), mu=mu, s=s)
+
+
+@pytest.fixture
+def forecast():
+    """A target and a heteroscedastic, slightly wrong Normal forecast of 600 rows, sigmas tied in part."""
+    rng = np.random.default_rng(1)
+    loc = 3 * rng.normal(size=600)
+    scale = np.round(np.exp(0.5 * rng.normal(size=600)), 1) + 0.1
+    return loc + 1.2 * scale * rng.normal(size=600) + 0.1, Normal(loc, scale)
+
+
+@pytest.fixture
+def few_rows() -> Iterator[None]:
+    """Allow few rows: for tests whose subject is not the warning about them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallSampleWarning)
+        yield

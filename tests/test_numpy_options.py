@@ -29,6 +29,7 @@ NUMPY = {bool: np.bool_, int: np.int64, float: np.float64, str: np.str_}
 WRAPPED = {
     "BootstrapRegressor": {"estimator": DecisionTreeRegressor(max_depth=3), "n_estimators": 10},
     "ConformalRegressor": {"estimator": BayesianRidge()},
+    "CrossConformalRegressor": {"estimator": BayesianRidge()},
     "ForestDistributionRegressor": {"estimator": RandomForestRegressor(20)},
     "MixtureRegressor": {
         "estimators": [("ridge", BayesianRidge()), ("forest", UncertaintyRegressor(Ridge()))]
@@ -45,8 +46,8 @@ VARIANTS = [
     ("BootstrapRegressor", {"noise": "heteroscedastic"}),
     ("ConformalRegressor", {"method": "split", "calibration_size": 20}),
     ("ConformalRegressor", {"method": "normalized", "symmetric": False}),
-    ("ConformalRegressor", {"method": "cv+", "cv": 4}),
-    ("ConformalRegressor", {"method": "jackknife+ab", "aggregate": "median", "n_estimators": 12}),
+    ("CrossConformalRegressor", {"method": "cv+", "cv": 4}),
+    ("CrossConformalRegressor", {"method": "jackknife+ab", "aggregate": "median", "n_estimators": 12}),
     ("RecalibratedRegressor", {"ensemble": True, "cv": 3}),
     ("ResidualRegressor", {"shape": "normal", "shrink": False}),
     ("UncertaintyRegressor", {"method": "bootstrap"}),

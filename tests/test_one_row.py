@@ -18,9 +18,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq import _sklearn_compat, predict_dist
+from skuq._fitting.point_predict import point_predict
 from skuq.distributions import LevelMap, Normal, Recalibrated, StudentT, _base, _recalibrated, affine
 from skuq.prediction import _resolve
-from skuq.prediction._point import point_predict
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
@@ -281,7 +281,7 @@ def test_numbers_become_scale_features_in_one_pass(table, monkeypatch):
     columns = [_scale_features.numbers_of(frame.iloc[:, j], None) for j in range(frame.shape[1])]
     expected, before = np.column_stack([*columns, prediction]), copy.deepcopy(table)
     monkeypatch.setattr(_scale_features, "as_table", None)  # no data frame is made
-    found = ScaleFeatures.of(table)(table, prediction)
+    found = ScaleFeatures.from_columns(table)(table, prediction)
     np.testing.assert_array_equal(found, expected)
     assert found.flags.c_contiguous
     assert (before.equals(table)) if isinstance(table, pd.DataFrame) else np.array_equal(before, table, True)
@@ -289,7 +289,7 @@ def test_numbers_become_scale_features_in_one_pass(table, monkeypatch):
 
 def test_words_still_become_numbers():
     table = pd.DataFrame({"a": ["u", "v", "u"], "b": [1.0, 2.0, 3.0]})
-    features = ScaleFeatures.of(table)
+    features = ScaleFeatures.from_columns(table)
     np.testing.assert_array_equal(features(table, np.zeros(3))[:, 0], [0, 1, 0])
     np.testing.assert_array_equal(features(np.array([[1.0, 2.0]]), np.zeros(1)), [[-1.0, 2.0, 0.0]])
 

@@ -22,8 +22,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 # Every module a user imports, but for skuq.neural, which needs torch to be imported at all.
 EVERYTHING = (
-    "import skuq, skuq.displays, skuq.distributions, skuq.exceptions, skuq.metrics, skuq.model_selection, "
-    "skuq.prediction, skuq.recalibration, skuq.regressors"
+    "import skuq, skuq.datasets, skuq.displays, skuq.distributions, skuq.exceptions, skuq.metrics, "
+    "skuq.model_selection, skuq.prediction, skuq.recalibration, skuq.regressors"
 )
 FIT = (
     EVERYTHING
@@ -33,6 +33,7 @@ from sklearn.linear_model import LinearRegression
 X, y = make_regression(60, 2, noise=1.0, random_state=0)
 model = skuq.UncertaintyRegressor(LinearRegression(), random_state=0).fit(X, y)
 skuq.metrics.crps_loss(y, skuq.predict_dist(model, X))
+skuq.datasets.load_concrete()
 """
 )
 LOADED = """
@@ -122,7 +123,7 @@ def test_wheel_works_with_core_dependencies_alone(backend, sdist, tmp_path):
     run(*PIP, "--python", python, "install", "--quiet", "--no-compile", wheel, *pinned)
 
     page = ROOT / "README.md"
-    run(python, "-I", "-c", "\n".join(code for _, code in blocks(page)), cwd=tmp_path)
+    run(python, "-I", "-c", "\n".join(code for _, code, _ in blocks(page)), cwd=tmp_path)
     assert "matplotlib" not in run(python, "-I", "-c", FIT + LOADED, cwd=tmp_path).split()
     assert import_ratio(python) < 1.5
 

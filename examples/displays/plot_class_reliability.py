@@ -1,10 +1,10 @@
 """
-Are class probabilities true? ClassReliabilityDisplay
-=====================================================
+Are class probabilities calibrated? ClassReliabilityDisplay
+===========================================================
 
-:class:`~skuq.displays.ClassReliabilityDisplay` compares predicted probabilities of any number of classes with
-the share that came true: of the most probable class of each row, or of one class (``of_class``). Below the
-diagonal a classifier is overconfident, above it underconfident.
+:class:`~skuq.displays.ClassReliabilityDisplay` compares predicted class probabilities with observed
+frequencies: for the most probable class of each row, or for one class (``of_class``). Below the diagonal a
+classifier is overconfident. Above the diagonal it is underconfident.
 """
 
 import matplotlib.pyplot as plt
@@ -39,5 +39,5 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# Naive Bayes is overconfident at all probabilities, and the forest, whose trees disagree, underconfident:
-# where it predicts 0.6 it is almost always right. Most rows of a calibrated forest are in the last bin.
+# Naive Bayes is overconfident at all probabilities. The forest, whose trees disagree, is underconfident: if
+# it predicts 0.6, it is almost always right. Most rows of a calibrated forest are in the last bin.

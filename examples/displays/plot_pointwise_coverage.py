@@ -1,10 +1,10 @@
 """
-Do intervals hold at each x? PointwiseCoverageDisplay
-=====================================================
+Is the coverage nominal at each x? PointwiseCoverageDisplay
+===========================================================
 
-:class:`~skuq.displays.PointwiseCoverageDisplay` draws the coverage at each row over repeated training sets,
-as a histogram or over a feature, beside the nominal coverage. One constant width for noise that varies
-covers right on average, and nowhere else.
+:class:`~skuq.displays.PointwiseCoverageDisplay` plots the coverage at each row over repeated training sets,
+as a histogram or over a feature, and the nominal coverage. If the noise varies and the width is constant, the
+coverage is nominal only on average.
 """
 
 import matplotlib.pyplot as plt
@@ -14,9 +14,9 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from skuq.displays import PointwiseCoverageDisplay
 from skuq.regressors import LeastSquaresRegressor, ResidualRegressor
-from skuq.simulation import make_known_world, simulate_coverage
+from skuq.simulation import make_known_process, simulate_coverage
 
-world = make_known_world("cubic-heteroscedastic", n_train=400, n_test=200, random_state=0)
+process = make_known_process("cubic-heteroscedastic", n_train=400, n_test=200, random_state=0)
 models = {
     "constant noise": LeastSquaresRegressor(),
     "noise of x": ResidualRegressor(LinearRegression()),
@@ -24,7 +24,7 @@ models = {
 _, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 for name, model in models.items():
     cubic = make_pipeline(PolynomialFeatures(4, include_bias=False), model)
-    result = simulate_coverage(cubic, world, n_simulations=30, random_state=0)
+    result = simulate_coverage(cubic, process, n_simulations=30, random_state=0)
     print(
         f"{name:14s} mean coverage {result.picf.mean():.2f}, at single rows {result.picf.min():.2f} to "
         f"{result.picf.max():.2f}, Brier score {result.brier_score():.4f}"
@@ -34,6 +34,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# With one noise for all x, 90 % intervals cover 91 % on average, but between 65 % and 100 % at single rows,
-# and no histogram over simulations, nor a single test set, shows it. With a model of the noise, coverage lies
-# between 86 % and 92 %.
+# With one noise level for all x, 90 % intervals cover 91 % on average, but between 65 % and 100 % at single
+# rows. Neither a histogram over simulations nor a single test set shows this. With a model of the noise, the
+# coverage is between 86 % and 92 %.

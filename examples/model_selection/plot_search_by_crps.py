@@ -2,8 +2,9 @@
 Select hyperparameters by the CRPS
 ==================================
 
-:func:`~skuq.metrics.get_scorer` makes a scikit-learn scorer of a metric, so that any search selects by the
-quality of the whole distribution. The best leaf size of a forest differs from that by squared error.
+:func:`~skuq.metrics.get_scorer` returns a scikit-learn scorer of a metric, so that any search can select by
+the quality of the whole distribution. The leaf size of a forest with the best CRPS differs from the leaf size
+with the best squared error.
 """
 
 import matplotlib.pyplot as plt
@@ -38,5 +39,6 @@ ax.legend()
 plt.show()
 
 # %%
-# The squared error is smallest with 10 rows per leaf, the CRPS with 5, and it increases by 17 % towards 40:
-# large leaves average well, but the trees agree too much, so that the predicted spread is too small.
+# The squared error is smallest with 10 rows per leaf. The CRPS is smallest with 5 rows per leaf, and
+# increases by 17 % towards 40: large leaves average well, but the trees agree too much, so the predicted
+# spread is too small.

@@ -2,10 +2,10 @@
 Aleatoric and epistemic uncertainty: DeepEnsembleRegressor
 ==========================================================
 
-The power of a wind turbine as a function of wind speed, simulated so that the truth is known. Gusts make the
-power uncertain where its curve is steep: noise, which is irreducible (aleatoric). Storms are rare, so that
-the curve itself is uncertain there (epistemic). :class:`~skuq.neural.DeepEnsembleRegressor` separates the
-two.
+This example simulates the power of a wind turbine as a function of wind speed, so the truth is known. Gusts
+cause noise in the power at speeds with a steep power curve; this uncertainty is irreducible (aleatoric).
+Storms are rare, so the power curve itself is uncertain at high speeds (epistemic).
+:class:`~skuq.neural.DeepEnsembleRegressor` separates the two parts.
 """
 
 import matplotlib.pyplot as plt
@@ -51,5 +51,6 @@ top.legend(loc="upper left"), bottom.legend(loc="upper right")
 plt.show()
 
 # %%
-# 90 % intervals cover 91 % of new hours. At 8 m/s the uncertainty is noise, 0.39 MW beside 0.04; at 18 m/s,
-# where there are hardly any training rows, the epistemic part is the larger one, 0.20 MW beside 0.12.
+# 90 % intervals cover 91 % of new hours. At 8 m/s, the aleatoric part is 0.39 MW and the epistemic part is
+# 0.04 MW. At 18 m/s, with hardly any training rows, the epistemic part is larger: 0.20 MW compared with 0.12
+# MW.

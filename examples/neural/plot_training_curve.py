@@ -2,9 +2,9 @@
 Any metric by epoch
 ===================
 
-How calibration and sharpness change while a network is trained, as in figure 2 of Chung et al. (2021). A
-callback of skorch copies the weights of every tenth epoch into the network; with the weights of an epoch,
-``predict_dist`` returns the forecast of that epoch, which any metric evaluates on any rows.
+This example plots calibration and sharpness of a network by epoch, as in figure 2 of Chung et al. (2021). A
+callback of skorch copies the weights of every tenth epoch. After training, the weights of each epoch are
+loaded into the network, and ``predict_dist`` returns the forecast of this epoch for any metric.
 """
 
 import copy
@@ -18,13 +18,13 @@ from skuq.neural import PNNRegressor
 
 
 class CopyWeights(Callback):
-    """Copies of the weights, by epoch."""
+    """Copy of the weights of every tenth epoch."""
 
     def __init__(self):
         self.by_epoch = {}
 
     def on_epoch_end(self, net, **kwargs):
-        """Copy them in every tenth epoch."""
+        """Copy the weights in every tenth epoch."""
         if len(net.history) % 10 == 0:
             self.by_epoch[len(net.history)] = copy.deepcopy(net.module_.state_dict())
 
@@ -35,7 +35,7 @@ noise = np.select([X[:, 0] < -5, X[:, 0] < 0, X[:, 0] < 5], [1.0, 0.01, 1.5], 0.
 y = np.sin(X[:, 0] / 2) + X[:, 0] * np.cos(0.8 * X[:, 0]) + noise * rng.standard_normal(1200)
 
 # %%
-# ``keep_best=False`` and ``calibration=None`` train on all 100 rows, and hold none out.
+# With ``keep_best=False`` and ``calibration=None``, the network is trained on all 100 rows.
 copies = CopyWeights()
 options = {"max_epochs": 400, "batch_size": 50, "learning_rate": 0.01, "lr_schedule": "constant"}
 options |= {"keep_best": False, "calibration": None, "random_state": 0}
@@ -50,8 +50,9 @@ for weights in copies.by_epoch.values():
         curve.append(metric(*new))
 
 # %%
-# The CRPS on new rows improves up to the dashed epoch and rises again, as the forecast becomes sharper than
-# the noise and its calibration error grows: with ``keep_best`` the weights of the best epoch are kept.
+# The CRPS on new rows decreases up to the dashed epoch. It then increases, because the forecast becomes
+# sharper than the noise and its calibration error grows. With ``keep_best``, the weights of the best epoch
+# are kept.
 epochs, best = list(copies.by_epoch), np.argmin(curves["CRPS"])
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
 for (name, curve), ax in zip(curves.items(), axes, strict=True):

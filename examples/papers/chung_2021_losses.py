@@ -2,13 +2,14 @@
 Chung et al. 2021: one network, four losses
 ===========================================
 
-Tables 1 and 2 of Chung, Char, Guo, Schneider and Neiswanger, "Uncertainty Toolbox", 2021, arXiv:2109.10254,
-beside our numbers: a network that predicts mean and variance, trained by one of four proper scores on 200
-rows, with the weights of the best of 2000 epochs on 100 further rows, measured on 100 new ones.
+This script compares our numbers with tables 1 and 2 of Chung, Char, Guo, Schneider and Neiswanger,
+"Uncertainty Toolbox", 2021, arXiv:2109.10254. A network predicts mean and variance. It is trained by one of
+four proper scores on 200 rows. The weights of the best of 2000 epochs on 100 further rows are kept, and 100
+new rows measure the network.
 
 The paper trains one network for each loss and seed. The result depends on the initial weights, so our numbers
-are means over five initialisations. One call of `skuq.neural.fit_many` trains all 100.
-`PNNRegressor` standardises features and target, the paper does not: ``--raw`` trains `ProbabilisticNet`, the
+are means over five initializations. One call of `skuq.neural.fit_many` trains all 100 networks.
+`PNNRegressor` standardizes features and target; the paper does not. ``--raw`` trains `ProbabilisticNet`, the
 skorch net, in the units of the data.
 
     python chung_2021_losses.py                     # 200 epochs: seconds
@@ -32,7 +33,8 @@ from skorch.callbacks import EarlyStopping
 from skorch.dataset import Dataset
 from skorch.helper import predefined_split
 
-from skuq.distributions import Normal
+from skuq.datasets import make_chung
+from skuq.distributions import Normal, concat
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import (
     crps_loss,
@@ -87,21 +89,16 @@ def simulate(seed: int) -> tuple[np.ndarray, np.ndarray, Normal]:
     The paper does not specify its random numbers; these reproduce its ground-truth rows to every digit.
     """
     rng = np.random.RandomState(seed)
-    parts = []
-    for n in (TRAIN, VALID, TEST):
-        x = rng.uniform(-10, 10, n)
-        mean = np.sin(x / 2) + x * np.cos(0.8 * x)
-        noise = np.select([x < -5, x < 0, x < 5], [1.0, 0.01, 1.5], 0.5)
-        parts.append((x, mean + noise * rng.randn(n), mean, noise))
-    x, y, mean, noise = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return x[:, np.newaxis], y, Normal(mean, noise)
+    options = {"random_state": rng, "return_distribution": True}
+    X, y, dist = zip(*(make_chung("quadrants", n, **options) for n in (TRAIN, VALID, TEST)), strict=True)
+    return np.concatenate(X), np.concatenate(y), concat(dist)
 
 
 def measure(y: np.ndarray, dist: Normal) -> list[float]:
     """Return the columns of both tables, as the toolbox computes them.
 
-    Its ECE is that of central intervals at 100 levels from 0 to 1, its sharpness the root mean square of the
-    standard deviations; the text of the paper defines them differently.
+    The ECE of the toolbox is computed from central intervals at 100 levels from 0 to 1. Its sharpness is the
+    root mean square of the standard deviations. The text of the paper defines both differently.
     """
     with warnings.catch_warnings(action="ignore", category=SmallSampleWarning):  # the paper has 100 rows
         ece = mean_absolute_calibration_error(y, dist, levels=np.linspace(0, 1, 100), kind="interval")
@@ -199,7 +196,7 @@ def table_1(rows: Rows, loss: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def table_2(rows: Rows, loss: str, starts: Iterable[int] | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and standard error over the seeds; a seed has the mean over its starts, or some of them."""
+    """Return mean and standard error over the seeds, from the means over all or some starts of each seed."""
     starts = range(STARTS) if starts is None else starts
     values = [
         truth(seed) if loss == TRUTH else np.mean([rows[loss, seed, start] for start in starts], axis=0)
@@ -246,7 +243,7 @@ def lines(results: dict[str, Rows], table: int) -> list[list[str]]:
 
 
 def verdict(rows: Rows, name: str) -> str:
-    """Return a sentence: how many values agree with the paper's."""
+    """Return a sentence with the number of values that agree with the paper."""
     first, second = (np.abs([f(rows, loss) for loss in LOSSES]) for f in (distance_1, distance_2))
     narrow = np.abs([(table_2(rows, loss)[0] - TABLE_2[loss]) / TABLE_2_ERRORS[loss] for loss in LOSSES])
     single = [
@@ -280,7 +277,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Rows]:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--full", action="store_true", help="2000 epochs, as in the paper, not 200")
-    parser.add_argument("--raw", action="store_true", help="the same networks without standardisation too")
+    parser.add_argument("--raw", action="store_true", help="the same networks without standardization too")
     parser.add_argument("--rst", action="store_true", help="tables in reStructuredText")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)

@@ -2,22 +2,23 @@
 Kompa et al. 2021, classification: prediction sets of seven methods on rotated and rolled digits
 ================================================================================================
 
-Table A3 and figure 5 of Kompa, Snoek and Beam, "Empirical frequentist coverage of deep learning
-uncertainty quantification procedures", Entropy 23(12), 1608, 2021, doi:10.3390/e23121608, beside our numbers:
-coverage and mean size of the smallest sets of classes that have 95 % of the probability, on MNIST.
+This script compares our numbers with table A3 and figure 5 of Kompa, Snoek and Beam, "Empirical frequentist
+coverage of deep learning uncertainty quantification procedures", Entropy 23(12), 1608, 2021,
+doi:10.3390/e23121608. The numbers are coverage and mean size of the smallest sets of classes that have 95 %
+of the probability, on MNIST.
 
-The predictions that the paper evaluates are those of Ovadia et al. (2019) by convolutional networks (LeNet);
-here perceptrons are trained, and LeNet with --lenet.
+The paper evaluates predictions of Ovadia et al. (2019) by convolutional networks (LeNet). This script trains
+perceptrons, or LeNet with --lenet.
 
     python kompa_2021_classification.py --out small.jsonl          # 10 000 images: minutes
     python kompa_2021_classification.py --full --out full.jsonl    # 50 000 images, five runs: under an hour
     python kompa_2021_classification.py --lenet --out lenet.jsonl  # 10 000 images, on a GPU 50 000
 
-A run with --out can be interrupted and resumed; --rst prints the tables of the documentation, --plot draws.
-The images are in ``other/mnist_train60k.npz`` and ``other/mnist_test10k.npz``, arrays ``images`` and
-``labels`` in the official order, of the folder that --data, or the environment variable SKUQ_DATA, names.
-``kompa_2021_mnist.csv`` has the results of the paper, five runs of each method, of the data that its
-authors published (github.com/beamlab-hsph/coverage_quantification, Apache License 2.0).
+A run with --out can be interrupted and resumed. --rst prints the tables of the documentation, --plot draws
+the figure. The images are in ``other/mnist_train60k.npz`` and ``other/mnist_test10k.npz``, as arrays
+``images`` and ``labels`` in the official order, in the folder given by --data or by the environment variable
+SKUQ_DATA. ``kompa_2021_mnist.csv`` has the results of the paper for five runs of each method, from the data
+that its authors published (github.com/beamlab-hsph/coverage_quantification, Apache License 2.0).
 """
 
 import argparse
@@ -60,9 +61,9 @@ DEGREES, PIXELS = range(15, 181, 15), range(2, 27, 2)
 
 
 def rotate(X: np.ndarray, severity: float, random_state: int | None = None) -> np.ndarray:
-    """Rotate images by so many degrees on a canvas that grows, and return their middle.
+    """Rotate images by an angle in degrees on an enlarged canvas, and return their middle.
 
-    The spline leaves the range of the pixels, by up to a third; nothing is clipped, as in the paper.
+    The spline exceeds the range of the pixels by up to a third. Values are not clipped, as in the paper.
     """
     turned = ndimage.rotate(X.reshape(-1, WIDTH, WIDTH), severity, axes=(1, 2))
     top, left = ((size - WIDTH) // 2 for size in turned.shape[1:])
@@ -70,7 +71,7 @@ def rotate(X: np.ndarray, severity: float, random_state: int | None = None) -> n
 
 
 def roll(X: np.ndarray, severity: float, random_state: int | None = None) -> np.ndarray:
-    """Move images to the right by so many pixels; what leaves on the right returns on the left."""
+    """Roll images to the right by a number of pixels; columns that leave on the right return on the left."""
     return np.roll(X.reshape(-1, WIDTH, WIDTH), int(severity), axis=2).reshape(len(X), -1)
 
 
@@ -83,7 +84,7 @@ SPLITS: dict[str, tuple[Callable[..., np.ndarray], int]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """What is trained, and on how much."""
+    """Networks, numbers of images and epochs of a run."""
 
     net: str = "perceptron"
     rows: int = 10_000
@@ -108,9 +109,9 @@ Rows = tuple[np.ndarray, np.ndarray]
 
 
 def load(folder: Path, setting: Setting) -> tuple[Rows, Rows, Rows]:
-    """Return pixels in [0, 1] and labels that train, validate and test."""
+    """Return pixels in [0, 1] and labels for training, validation and test."""
     train, test = (np.load(folder / "other" / f"mnist_{name}.npz") for name in ("train60k", "test10k"))
-    # Spread over the test images, whose first half is harder than the second.
+    # Test rows are spread over all images, because the first half is harder than the second.
     tested = np.arange(setting.test_rows) * len(test["labels"]) // setting.test_rows
     return (
         images(train, slice(0, setting.rows)),
@@ -128,22 +129,22 @@ def images(data: Any, rows: Any) -> Rows:
 
 
 class TrainingDropout(nn.Module):
-    """Dropout in training only, also in a network whose other dropout layers are drawn in prediction."""
+    """Dropout in training only, also in a network with other dropout layers that are active in prediction."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Leave out units in training."""
+        """Drop units in training."""
         return nn.functional.dropout(x, self.rate, self.training)
 
 
 def lenet(n_features: int, n_outputs: int, *, drawn: str = "all", head: bool = True) -> nn.Module:
-    """Return the network of Ovadia et al. (2019), with dropout as their vanilla method has it.
+    """Return the network of Ovadia et al. (2019), with the dropout of their vanilla method.
 
-    Units before the last layer only are drawn in prediction if ``drawn`` is "last". Without its head the
-    network ends with the features of the last layer.
+    If ``drawn`` is "last", only units before the last layer are dropped in prediction. Without its head, the
+    network returns the features of the last layer.
     """
     rate, first = 0.285, nn.Dropout if drawn == "all" else TrainingDropout
     n_hidden = 128 if head else n_outputs
@@ -154,9 +155,9 @@ def lenet(n_features: int, n_outputs: int, *, drawn: str = "all", head: bool = T
 
 
 def networks(system: str, setting: Setting, run: int) -> list[Any]:
-    """Return untrained classifiers, whose members or draws belong together.
+    """Return untrained classifiers; the members or draws of each are averaged.
 
-    Pixels are in [0, 1], and no more: some are hardly ever lit, so that their own standard deviation is tiny.
+    Pixels are scaled to [0, 1] only. Some pixels are almost always 0, so their standard deviation is tiny.
     """
     is_lenet, last = setting.net == "LeNet", system.startswith("LL")
     settings = {
@@ -176,7 +177,7 @@ def networks(system: str, setting: Setting, run: int) -> list[Any]:
         plain = partial(DeepEnsembleClassifier, bootstrap=False, learning_rate=1e-3)
         if not is_lenet:
             return [plain(setting.members, **settings)]
-        # convolutions are not faster together
+        # Joint training of convolutions is not faster.
         seeds = [run * setting.members + member for member in range(setting.members)]
         return [plain(1, **settings | {"random_state": seed}) for seed in seeds]
     settings |= {"last_layer": last, "n_draws": setting.draws}
@@ -193,9 +194,9 @@ METHODS = tuple(method for methods in SYSTEMS.values() for method in methods)
 
 
 def forecasts(system: str, members: np.ndarray) -> dict[str, list[np.ndarray]]:
-    """Return the forecasts of each method, from those of shape (n, M, K) of members or draws.
+    """Return the forecasts of each method, from the forecasts of members or draws, of shape (n, M, K).
 
-    The vanilla method, with and without temperature, is each member of the ensemble on its own.
+    Each single member of the ensemble is a vanilla method, with and without temperature.
     """
     mean, single = [members.mean(axis=1)], list(np.moveaxis(members, 1, 0))
     return {method: single if method in ("vanilla", "temperature") else mean for method in SYSTEMS[system]}
@@ -205,15 +206,15 @@ def forecasts(system: str, members: np.ndarray) -> dict[str, list[np.ndarray]]:
 
 
 class Given(ClassifierMixin, BaseEstimator):
-    """A classifier whose features are the probabilities that it returns: finished forecasts to calibrate."""
+    """Classifier that returns its features as probabilities, to calibrate given forecasts."""
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> "Given":
-        """Learn nothing."""
+        """Do nothing, because the forecasts are given."""
         self.classes_ = np.arange(X.shape[1])
         return self
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Return what is given."""
+        """Return the features."""
         return X
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -222,16 +223,16 @@ class Given(ClassifierMixin, BaseEstimator):
 
 
 def calibrate(method: str, proba: np.ndarray, y: np.ndarray) -> ConformalClassifier:
-    """Return what maps probabilities to those of the method, and to conformal sets."""
+    """Return a conformal classifier that calibrates the probabilities of the method."""
     model = FrozenEstimator(Given().fit(proba, y))
     if "temperature" in method:
         model = FrozenEstimator(CalibratedClassifierCV(model, method="temperature").fit(proba, y))
-    # Empty sets are what makes the coverage nominal where more rows than that are classified correctly.
+    # Without empty sets, the coverage exceeds the nominal coverage if the accuracy does.
     return ConformalClassifier(model, "lac", allow_empty=True).fit(proba, y)
 
 
 def scores(model: ConformalClassifier, given: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """Return the scores of the probabilities, of the sets made of them, and of conformal sets."""
+    """Return the scores of the probabilities, of their smallest sets, and of conformal sets."""
     proba, conformal = model.predict_proba(given), model.predict_set(given, COVERAGE)
     known: dict[str, Any] = {"labels": model.classes_}
     return {
@@ -247,13 +248,13 @@ def scores(model: ConformalClassifier, given: np.ndarray, y: np.ndarray) -> dict
 
 
 def mutual_information(members: np.ndarray) -> float:
-    """Return the mean entropy of the average forecast, less the mean entropy of the forecasts."""
+    """Return the mean entropy of the average forecast minus the mean entropy of the forecasts."""
     total, aleatoric = entr(members.mean(axis=1)).sum(axis=1), entr(members).sum(axis=2).mean(axis=1)
     return float((total - aleatoric).mean())
 
 
 def measure(system: str, setting: Setting, data: tuple[Rows, Rows, Rows], run: int) -> dict[str, Any]:
-    """Train, and return the scores of the system's methods on each split."""
+    """Train the networks, and return the scores of their methods on each split."""
     (X_train, y_train), (X_valid, y_valid), (X_test, y_test) = data
     start = time.perf_counter()
     models = [model.fit(X_train, y_train) for model in networks(system, setting, run)]
@@ -281,7 +282,7 @@ def measure(system: str, setting: Setting, data: tuple[Rows, Rows, Rows], run: i
 
 
 def as_frame(records: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return a row for each method, shift, severity and run, as the table of the paper's results has them."""
+    """Return a row for each method, shift, severity and run, in the format of the paper's results."""
     rows = []
     for record in records:
         for method, splits in record["methods"].items():
@@ -323,7 +324,7 @@ def table_a3(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_paper(ours: pd.DataFrame, theirs: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
-    """Return columns of our table, each with that of the paper behind it."""
+    """Return columns of our table, each followed by the column of the paper."""
     parts = {}
     for column in columns:
         parts[column] = ours[column]
@@ -339,7 +340,7 @@ def by_severity(frame: pd.DataFrame, shift: str, column: str) -> pd.DataFrame:
 
 
 def figure_5(frame: pd.DataFrame, shift: str) -> pd.DataFrame:
-    """Return the coverage at each severity, of each method here and below it in the paper."""
+    """Return the coverage of each method at each severity: our row, then the row of the paper."""
     ours, theirs = by_severity(frame, shift, "coverage"), by_severity(PAPER, shift, "coverage")
     rows = {}
     for method, row in ours.iterrows():
@@ -388,7 +389,7 @@ def rst(title: str, table: pd.DataFrame) -> str:
 
 
 def plot(frame: pd.DataFrame, file: Path) -> None:
-    """Draw figure 5: coverage and size of ours, and of the paper for the least and the largest."""
+    """Draw figure 5: our coverage and size, and the smallest and largest values of the paper."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.4), sharex="col", sharey="row", layout="constrained")
@@ -444,7 +445,7 @@ def read_arguments(arguments: list[str] | None = None) -> tuple[argparse.Namespa
 
 
 def read_results(out: Path | None, setting: Setting) -> list[dict[str, Any]]:
-    """Return the finished runs in a file, all of which must be of this setting."""
+    """Return the finished runs in a file; raise an error if one has another setting."""
     lines = out.read_text().splitlines() if out and out.is_file() else []
     records = [json.loads(line) for line in lines]
     for record in records:
@@ -454,7 +455,7 @@ def read_results(out: Path | None, setting: Setting) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run what is not in the file yet, and print the tables."""
+    """Run the missing runs, and print the tables."""
     options, setting = read_arguments(arguments)
     records = read_results(options.out, setting)
     done = {(record["system"], record["run"]) for record in records}

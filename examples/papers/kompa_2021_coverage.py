@@ -2,18 +2,20 @@
 Kompa et al. 2021: coverage and width of seven methods on nine sets
 ===================================================================
 
-Tables A1 and A2 of Kompa, Snoek and Beam, "Empirical frequentist coverage of deep learning uncertainty
-quantification procedures", Entropy 23(12), 1608, 2021, doi:10.3390/e23121608, beside our numbers:
-coverage and width of 95 % intervals, widths in standard deviations of the training targets.
+This script compares our numbers with tables A1 and A2 of Kompa, Snoek and Beam, "Empirical frequentist
+coverage of deep learning uncertainty quantification procedures", Entropy 23(12), 1608, 2021,
+doi:10.3390/e23121608. The numbers are coverage and width of 95 % intervals, with widths in standard
+deviations of the training targets.
 
-Hyper-parameters come from a random search, by the error on a fifth of each fold's training rows. One call of
-`skuq.neural.fit_many` trains all candidates on all folds, another one the final networks of all folds.
+A random search selects hyperparameters by the error on a fifth of each fold's training rows. One call of
+`skuq.neural.fit_many` trains all candidates on all folds. Another call trains the final networks of all
+folds.
 
     python kompa_2021_coverage.py                                # two small sets, two folds: half a minute
     python kompa_2021_coverage.py --sets wine --folds 20 --protocol gal kfold --candidates 50
     python kompa_2021_coverage.py --full --out kompa_2021.json  # hours; can be interrupted and resumed
 
-The data are in a folder ``gal`` of the folder that --data, or the environment variable SKUQ_DATA, names.
+The data are in a folder ``gal``, in the folder given by --data or by the environment variable SKUQ_DATA.
 """
 
 import argparse
@@ -47,7 +49,7 @@ COVERAGE, MOST_FOLDS = 0.95, 20
 
 @dataclass(frozen=True)
 class Candidate:
-    """A draw of table A7."""
+    """Candidate of the search space of table A7."""
 
     dropout: float
     hidden: tuple[int, ...]
@@ -55,7 +57,7 @@ class Candidate:
 
     @classmethod
     def draw(cls, count: int) -> list["Candidate"]:
-        """Return the first ``count`` candidates, the same for all folds, so that they train together."""
+        """Return the first ``count`` candidates, equal for all folds, so that all folds train together."""
         rng, drawn = np.random.default_rng(2), []
         for _ in range(count):
             rate, layers, width = rng.uniform(0, 0.5), rng.integers(1, 4), rng.choice([16, 32, 48, 64])
@@ -64,7 +66,7 @@ class Candidate:
 
 
 def network(method: str, candidate: Candidate, seed: int, *, final: bool) -> Any:
-    """Return the paper's network, uncalibrated; the search of an ensemble trains one member only."""
+    """Return the paper's network without calibration; the search of an ensemble trains one member."""
     settings = {
         "hidden_layer_sizes": candidate.hidden,
         "learning_rate": candidate.learning_rate,
@@ -80,7 +82,7 @@ def network(method: str, candidate: Candidate, seed: int, *, final: bool) -> Any
         return DeepEnsembleRegressor(40 if final else 1, **{**PLAIN, **mean_only, **settings})
     if method.endswith("dropout"):
         return MCDropoutRegressor(
-            dropout=candidate.dropout, last_layer=last, output="samples", n_draws=200, **settings
+            dropout=candidate.dropout, last_layer=last, output="members", n_draws=200, **settings
         )
     return VariationalRegressor(last_layer=last, n_draws=200, **settings)
 
@@ -132,7 +134,7 @@ def split(name: str, protocol: str, n: int) -> list[tuple[np.ndarray, np.ndarray
 
 
 def choose(method: str, candidates: list[Candidate], X: Any, y: Any, rows: dict[int, Any]) -> dict[int, int]:
-    """Return the number of the candidate of least error on held-out training rows, fold by fold."""
+    """Return, for each fold, the index of the candidate with the smallest error on held-out rows."""
     orders = {fold: np.random.default_rng(fold).permutation(train) for fold, train in rows.items()}
     parts = {fold: np.split(order, [int(0.8 * len(order))]) for fold, order in orders.items()}
     pairs = list(product(range(len(candidates)), rows))
@@ -179,7 +181,7 @@ def measure(
 
 
 def summary(results: dict[str, Any], protocol: str, name: str, n_folds: int) -> pd.DataFrame:
-    """Return our means and standard errors over folds beside the paper's, a row a method."""
+    """Return our and the paper's means and standard errors over folds, one row per method."""
     rows: dict[str, dict[str, Any]] = {}
     for method in METHODS:
         done = results["runs"].get(f"{name}/{protocol}/{method}", {})
@@ -193,12 +195,12 @@ def summary(results: dict[str, Any], protocol: str, name: str, n_folds: int) -> 
 
 
 def printed(mean: float, error: float) -> str:
-    """Return a mean and, where there are several folds, its standard error."""
+    """Return a mean and, with several folds, its standard error."""
     return f"{mean:.3f}" if np.isnan(error) else f"{mean:.3f} ({error:.3f})"
 
 
 def paper(name: str, method: str, column: str) -> str:
-    """Return the paper's value, or an empty string where it has none."""
+    """Return the paper's value, or an empty string if it has none."""
     known = (name, method) in PAPER.index
     return printed(*PAPER.loc[(name, method), [column, f"{column}_se"]]) if known else ""
 
@@ -246,7 +248,7 @@ def read_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def save(results: dict[str, Any], out: Path | None) -> None:
-    """Write the results in one step, so that a run may be stopped at any time."""
+    """Write the results in one step, so that a run can be interrupted at any time."""
     if out:
         partial = out.with_suffix(".partial")
         partial.write_text(json.dumps(results, indent=1))

@@ -3,14 +3,14 @@ The default ensemble on data sets not used to choose its defaults
 ==================================================================
 
 The defaults of `DeepEnsembleRegressor` were chosen on the nine data sets of Kompa et al. (2021). This script
-evaluates them, but for calibration at 95 %, on data sets of Wibbeke et al. (2025), by random splits made in
-the same way: coverage at several levels, and the width of 95 % intervals in standard deviations of the
-training targets.
+evaluates the defaults, except for calibration at 95 %, on data sets of Wibbeke et al. (2025). The random
+splits are made in the same way. The numbers are coverage at several levels, and the width of 95 % intervals
+in standard deviations of the training targets.
 
     python kompa_2021_further_sets.py                              # three sets, one split: half a minute
     python kompa_2021_further_sets.py --full --out further.json    # all sets, twenty splits: half an hour
 
-The data are in a folder ``paper001`` of the folder that --data, or the environment variable SKUQ_DATA, names.
+The data are in a folder ``paper001``, in the folder given by --data or by the environment variable SKUQ_DATA.
 """
 
 import argparse
@@ -48,7 +48,7 @@ PLAIN = {
 
 
 def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return features, categories by number, and target."""
+    """Return features, with categories as numbers, and the target."""
     target = json.loads((folder / "paper001" / f"{name}.json").read_text())["target"]
     frame = pd.read_csv(folder / "paper001" / f"{name}.csv.gz", keep_default_na=False)
     y = frame.pop(target).to_numpy(dtype=float)
@@ -74,7 +74,7 @@ def measure(X: np.ndarray, y: np.ndarray, n_splits: int) -> list[dict[str, float
 
 
 def table(results: dict[str, list[dict[str, float]]]) -> pd.DataFrame:
-    """Return means over splits, and the standard error of the coverage of 95 %, a row a set."""
+    """Return means over splits and the standard error of the 95 % coverage, one row per data set."""
     frames = {name: pd.DataFrame(rows) for name, rows in results.items()}
     means = pd.DataFrame({name: frame.mean() for name, frame in frames.items()}).T
     means.insert(4, "error", [frame["95%"].sem() for frame in frames.values()])

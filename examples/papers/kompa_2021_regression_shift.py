@@ -3,15 +3,16 @@ Kompa et al. 2021, for regression: coverage and width of nine methods on shifted
 ======================================================================================
 
 Kompa, Snoek and Beam, "Empirical frequentist coverage of deep learning uncertainty quantification
-procedures", Entropy 23(12), 1608, 2021, measure coverage under shift for classifiers only. This script does
-it for regression: 90 % intervals of nine methods at their defaults, on three data sets and four shifts.
+procedures", Entropy 23(12), 1608, 2021, measure coverage under shift for classifiers only. This script
+measures it for regression: 90 % intervals of nine methods at their defaults, on three data sets and four
+shifts.
 
     python kompa_2021_regression_shift.py                          # two methods, one split: a minute
     python kompa_2021_regression_shift.py --methods "sparse GP" --splits 5 --out shift.json
     python kompa_2021_regression_shift.py --full --out shift.json  # all methods, five splits: ten minutes
 
-The data are in folders ``paper001`` and ``other`` of the folder that --data, or the environment variable
-SKUQ_DATA, names.
+The data are in folders ``paper001`` and ``other``, in the folder given by --data or by the environment
+variable SKUQ_DATA.
 """
 
 import argparse
@@ -28,8 +29,8 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 
 from skuq import UncertaintyRegressor, predict_dist
+from skuq.evaluation import Tilt, shift_curve
 from skuq.metrics import conditional_coverage
-from skuq.model_selection import Tilt, shift_curve
 from skuq.neural import DeepEnsembleRegressor, LastLayerLaplaceRegressor, MCDropoutRegressor
 from skuq.regressors import (
     BootstrapRegressor,
@@ -83,7 +84,7 @@ def standardised(values: np.ndarray, train: np.ndarray) -> np.ndarray:
 
 
 def airfoil(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]:
-    """Train on 900 rows; tilt the others towards thick layers and low frequencies, or add noise to X."""
+    """Train on 900 rows; tilt the test rows to thick layers and low frequencies, or add noise to X."""
     frame = pd.read_csv(folder / "paper001" / "airfoil_self_noise.csv.gz")
     for column in ("frequency", "suction_side_displacement_thickness"):
         frame[column] = np.log(frame[column])
@@ -102,12 +103,12 @@ def airfoil(folder: Path, method: str, seed: int) -> dict[str, tuple[float, floa
 
 
 def add_noise(X: np.ndarray, severity: float, random_state: int) -> np.ndarray:
-    """Add so many standard deviations of noise to each feature."""
+    """Add noise to each feature, in units of its standard deviation."""
     return X + severity * np.random.default_rng(random_state).normal(size=X.shape)
 
 
 def wine(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]:
-    """Train on 1100 red wines, and test the other red ones and as many white ones."""
+    """Train on 1100 red wines, and test the other red wines and an equal number of white wines."""
     frame = pd.read_csv(folder / "paper001" / "wine_quality.csv.gz")
     colour = frame.pop("color").to_numpy()
     rng = np.random.default_rng(seed)
@@ -117,7 +118,7 @@ def wine(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]
 
 
 def traffic(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]:
-    """Train on 3000 hours of October 2012 to September 2013, and test others of that year and later."""
+    """Train on 3000 hours of October 2012 to September 2013, and test other hours of that year and later."""
     frame = pd.read_csv(folder / "other" / "metro_traffic.csv.gz")
     time = pd.to_datetime(frame["date_time"])
     table = np.column_stack(
@@ -176,7 +177,7 @@ def cell(values: list[tuple[float, float]]) -> str:
 
 
 def table(results: dict[str, list[dict[str, tuple[float, float]]]]) -> pd.DataFrame:
-    """Return a cell for each method and shift; empty where nothing was run."""
+    """Return a cell for each method and shift; cells without a run are empty."""
     rows: dict[str, dict[str, str]] = {}
     for key, splits in results.items():
         method = key.partition("; ")[2]
@@ -204,7 +205,7 @@ def rst(results: pd.DataFrame) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run what is not in the file yet, and print the table."""
+    """Run the missing runs, and print the table."""
     parser = argparse.ArgumentParser(description="Coverage and width of regressors under shift.")
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(SMALL))

@@ -2,21 +2,21 @@
 Sluijterman et al. 2024: coverage at each x, by simulation
 ==========================================================
 
-The experiments of Sluijterman, Cator and Heskes, "How to evaluate uncertainty estimates in machine learning
-for regression?", Neural Networks 173, 2024: figures 1, 2 and 4 to 10. Two methods are compared, bootstrapped
-networks (algorithm 1) and concrete dropout (algorithm 2), each with three layers of 40, 30 and 20. Beside
-them stand skuq's defaults, in the world of figure 7.
+This script repeats the experiments of Sluijterman, Cator and Heskes, "How to evaluate uncertainty estimates
+in machine learning for regression?", Neural Networks 173, 2024: figures 1, 2 and 4 to 10. The paper compares
+two methods, bootstrapped networks (algorithm 1) and concrete dropout (algorithm 2), each with three layers of
+40, 30 and 20. For the process of figure 7, the script also evaluates the defaults of skuq.
 
-The paper leaves open the optimiser, the batch size, the epochs of dropout and whether data are standardised.
-Here it is Adam with a rate of 0.001, batches of 32, 80 epochs, for dropout also three times as many, and
-standardised data. The density of x of figures 8 and 9 is not published; that of `make_known_world` is a
-guess.
+The paper does not specify the optimizer, the batch size, the epochs of dropout and whether data are
+standardized. This script uses Adam with a learning rate of 0.001, batches of 32, 80 epochs (for dropout also
+three times as many), and standardized data. The density of x in figures 8 and 9 is not published. The density
+of `make_known_process` is a guess.
 
     python sluijterman_2024_simulation.py                 # few simulations of few networks: a minute
-    python sluijterman_2024_simulation.py --full          # those of the paper
+    python sluijterman_2024_simulation.py --full          # the simulations of the paper
     python sluijterman_2024_simulation.py --full --only figure-7 figure-10
 
-Figure 10 needs the folder of the data, which --data or the environment variable SKUQ_DATA names.
+Figure 10 needs the folder of the data, given by --data or by the environment variable SKUQ_DATA.
 """
 
 import argparse
@@ -40,10 +40,10 @@ from skuq.exceptions import SmallSampleWarning
 from skuq.neural import BootstrapNetRegressor, ConcreteDropoutRegressor, DeepEnsembleRegressor
 from skuq.regressors import ConformalRegressor, LeastSquaresRegressor, ResidualRegressor
 from skuq.simulation import (
-    EstimatedWorld,
-    KnownWorld,
+    EstimatedProcess,
+    KnownProcess,
     PointwiseCoverage,
-    make_known_world,
+    make_known_process,
     simulate_coverage,
 )
 
@@ -62,7 +62,7 @@ PLAIN = {
 
 @dataclass(frozen=True)
 class Size:
-    """How much is computed: simulations, networks, epochs, and test rows."""
+    """Numbers of simulations, networks, epochs, and test rows."""
 
     n_simulations: int = 100
     n_networks: int = 50
@@ -77,7 +77,7 @@ FULL, SMALL = Size(), Size(n_simulations=4, n_networks=5, n_epochs=20, n_test=20
 
 
 def bootstrap(size: Size = FULL, n_validation: int = N_VALIDATION) -> BootstrapNetRegressor:
-    """Return algorithm 1; the noise of equation 9 is estimated on rows held out of training."""
+    """Return algorithm 1, with the noise of equation 9 estimated on held-out rows."""
     return BootstrapNetRegressor(
         size.n_networks,
         hidden_layer_sizes=LAYERS,
@@ -111,7 +111,7 @@ def both(size: Size, n_validation: int = N_VALIDATION) -> dict[str, BaseEstimato
 
 
 def defaults() -> dict[str, BaseEstimator]:
-    """Return estimators with skuq's defaults, for the same question."""
+    """Return estimators with the defaults of skuq."""
     boosting = HistGradientBoostingRegressor(max_iter=50)
     kernel = ConstantKernel() * RBF() + WhiteKernel()
     return {
@@ -127,23 +127,23 @@ def defaults() -> dict[str, BaseEstimator]:
 
 
 class Homoscedastic(RegressorMixin, BaseEstimator):
-    """Forecasts the true mean and one standard deviation for all x, the best of them on average.
+    """Forecast with the true mean and the best constant standard deviation.
 
-    It stands for the bootstrap of figure 7 without errors of estimation: its Brier score is known exactly.
+    It is the limit of the bootstrap of figure 7 without estimation errors. Its Brier score is known exactly.
     """
 
-    def __init__(self, world: KnownWorld, df: float = 50.0) -> None:
-        self.world = world
+    def __init__(self, process: KnownProcess, df: float = 50.0) -> None:
+        self.process = process
         self.df = df
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> "Homoscedastic":
-        """Learn nothing."""
+        """Do nothing, because the process is known."""
         return self
 
     def predict_dist(self, X: np.ndarray) -> StudentT:
         """Return Student t distributions with the root mean variance of the test rows as scale."""
-        scale = float(np.sqrt(self.world.truth_.var().mean()))
-        return StudentT(self.world.predict(X), scale, self.df)
+        scale = float(np.sqrt(self.process.truth_.var().mean()))
+        return StudentT(self.process.predict(X), scale, self.df)
 
 
 def midpoints(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -155,57 +155,67 @@ def midpoints(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def simulate(
-    estimator: BaseEstimator, world: KnownWorld | EstimatedWorld, size: Size, coverage: object, seed: int = 0
+    estimator: BaseEstimator,
+    process: KnownProcess | EstimatedProcess,
+    size: Size,
+    coverage: object,
+    seed: int = 0,
 ) -> PointwiseCoverage:
     """Return the study of one method."""
     with warnings.catch_warnings(action="ignore", category=SmallSampleWarning):
         return simulate_coverage(
-            estimator, world, n_simulations=size.n_simulations, coverage=coverage, random_state=seed
+            estimator,
+            process,
+            n_simulations=size.n_simulations,
+            coverage=coverage,
+            random_state=seed,
         )
 
 
 def figure_1(n_simulations: int = 500, seed: int = 0) -> PointwiseCoverage:
     """Return 80 % intervals of a line through 25 rows, section 3.2."""
-    world = KnownWorld(
+    process = KnownProcess(
         lambda X: Normal(X[:, 0], 0.1),
         lambda n, rng: rng.uniform(-2, 2, size=(n, 1)),
         n_train=25,
         n_test=500,
         random_state=seed,
     )
-    return simulate(LeastSquaresRegressor(), world, Size(n_simulations), 0.8, seed)
+    return simulate(LeastSquaresRegressor(), process, Size(n_simulations), 0.8, seed)
 
 
 def figure_2(n_simulations: int = 500, seed: int = 0) -> PointwiseCoverage:
     """Return 95 % intervals of a line through the origin, section 3.2."""
-    world = KnownWorld(
+    process = KnownProcess(
         lambda X: Normal(X[:, 0], 0.1),
         lambda n, rng: rng.uniform(0.1, 2, size=(n, 1)),
         n_train=25,
         n_test=100,
         random_state=seed,
     )
-    return simulate(LeastSquaresRegressor(fit_intercept=False), world, Size(n_simulations), 0.95, seed)
+    return simulate(
+        LeastSquaresRegressor(fit_intercept=False), process, Size(n_simulations), 0.95, seed
+    )
 
 
 def cubic(name: str, estimator: BaseEstimator, size: Size, seed: int = 0) -> PointwiseCoverage:
-    """Return 80 and 90 % intervals in one of the known worlds, sections 5.2 to 5.4."""
+    """Return 80 and 90 % intervals in one of the known processes, sections 5.2 to 5.4."""
     extra = N_VALIDATION if getattr(estimator, "noise_estimation", None) == "split" else 0
-    n_test = size.n_test * (4 if name == "cubic-gap" else 1)  # a row in a hundred lies in the gap
-    world = make_known_world(name, n_train=N_TRAIN + extra, n_test=n_test, random_state=seed)
-    return simulate(estimator, world, size, [0.8, 0.9], seed)
+    n_test = size.n_test * (4 if name == "cubic-gap" else 1)  # One row in a hundred lies in the gap.
+    process = make_known_process(name, n_train=N_TRAIN + extra, n_test=n_test, random_state=seed)
+    return simulate(estimator, process, size, [0.8, 0.9], seed)
 
 
-def boston_world(folder: Path, *, depth: int, residuals: str, seed: int = 0) -> EstimatedWorld:
-    """Return the world of section 5.5: two forests, 406 training rows and 100 test rows."""
+def boston_process(folder: Path, *, depth: int, residuals: str, seed: int = 0) -> EstimatedProcess:
+    """Return the process of section 5.5: two forests, 406 training rows and 100 test rows."""
     frame = pd.read_csv(folder / "gal" / "gal_boston.csv.gz")
     X, y = frame.iloc[:, :-1].to_numpy(float), frame.iloc[:, -1].to_numpy(float)
     forest = RandomForestRegressor(100, max_depth=depth)
-    world = EstimatedWorld(forest, residuals=residuals, test_size=100, random_state=seed)
-    return world.fit(X, y)
+    process = EstimatedProcess(forest, residuals=residuals, test_size=100, random_state=seed)
+    return process.fit(X, y)
 
 
-WORLDS = {
+PROCESSES = {
     "depth 15, training residuals": {"depth": 15, "residuals": "training"},
     "depth 15, out-of-sample residuals": {"depth": 15, "residuals": "out-of-sample"},
     "depth 3, training residuals": {"depth": 3, "residuals": "training"},
@@ -216,7 +226,7 @@ WORLDS = {
 
 
 def row_of(result: PointwiseCoverage, level: float) -> dict[str, float]:
-    """Return the numbers that the paper gives, and what confidence intervals fail by, at one coverage."""
+    """Return the numbers of the paper and the coverage error of confidence intervals, at one coverage."""
     table = result.summary(n_resamples=2).xs(level, level="coverage")
     row = {}
     for kind, name in (("prediction", "P"), ("confidence", "C")):
@@ -236,7 +246,7 @@ def row_of(result: PointwiseCoverage, level: float) -> dict[str, float]:
 
 
 def in_and_out(result: PointwiseCoverage, level: float) -> dict[str, float]:
-    """Return coverage and width of confidence intervals where there are few rows, and elsewhere."""
+    """Return coverage and width of confidence intervals in regions with few rows, and elsewhere."""
     number = int(np.argmin(np.abs(result.coverage - level)))
     x = result.X_test[:, 0]
     inside = (x > GAP[0]) & (x < GAP[1])
@@ -251,7 +261,7 @@ def in_and_out(result: PointwiseCoverage, level: float) -> dict[str, float]:
 
 
 def study(name: str, size: Size, folder: Path | None) -> pd.DataFrame:
-    """Return the table of one figure, or of several that belong together."""
+    """Return the table of one figure, or of several related figures."""
     if name == "figures-1-2":
         n_simulations = 5 * size.n_simulations  # 500 in the paper
         lines, through_origin = figure_1(n_simulations), figure_2(n_simulations)
@@ -265,21 +275,21 @@ def study(name: str, size: Size, folder: Path | None) -> pd.DataFrame:
         )
     rows = {}
     if name == "figure-10":
-        for world_name, options in WORLDS.items():
-            world = boston_world(folder, **options)
+        for process_name, options in PROCESSES.items():
+            process = boston_process(folder, **options)
             for method, estimator in both(size, n_validation=40).items():
-                rows[world_name, method] = row_of(simulate(estimator, world, size, 0.8), 0.8)
+                rows[process_name, method] = row_of(simulate(estimator, process, size, 0.8), 0.8)
     elif name == "defaults":
         for method, estimator in defaults().items():
             rows[method, 0.9] = row_of(cubic("cubic-heteroscedastic", estimator, size), 0.9)
     else:
-        world_name = {
+        process_name = {
             "figures-4-6": "cubic",
             "figure-7": "cubic-heteroscedastic",
             "figures-8-9": "cubic-gap",
         }[name]
         for method, estimator in both(size).items():
-            result = cubic(world_name, estimator, size)
+            result = cubic(process_name, estimator, size)
             for level in (0.8, 0.9):
                 rows[method, level] = row_of(result, level)
                 rows[method, level] |= in_and_out(result, level) if name == "figures-8-9" else {}
@@ -294,10 +304,16 @@ def main(arguments: list[str] | None = None) -> dict[str, pd.DataFrame]:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--full", action="store_true", help="as many simulations and networks as the paper")
+    parser.add_argument(
+        "--full", action="store_true", help="as many simulations and networks as the paper"
+    )
     parser.add_argument("--simulations", type=int, help="another number of simulations")
-    parser.add_argument("--only", nargs="+", choices=STUDIES, default=STUDIES, help="some of the figures")
-    parser.add_argument("--data", default=os.environ.get("SKUQ_DATA"), help="the folder with gal/gal_boston")
+    parser.add_argument(
+        "--only", nargs="+", choices=STUDIES, default=STUDIES, help="some of the figures"
+    )
+    parser.add_argument(
+        "--data", default=os.environ.get("SKUQ_DATA"), help="the folder with gal/gal_boston"
+    )
     options = parser.parse_args(arguments)
     size = FULL if options.full else SMALL
     if options.simulations:
@@ -309,7 +325,9 @@ def main(arguments: list[str] | None = None) -> dict[str, pd.DataFrame]:
             continue
         start = time.process_time()
         tables[name] = study(name, size, Path(options.data or "."))
-        print(f"\n{name}, {size.n_simulations} simulations, {time.process_time() - start:.0f} s of one core")
+        print(
+            f"\n{name}, {size.n_simulations} simulations, {time.process_time() - start:.0f} s of one core"
+        )
         print(tables[name].round(4).to_string(), flush=True)
     return tables
 

@@ -2,25 +2,25 @@
 Wibbeke et al. 2025: deep ensembles, as published and corrected
 ===============================================================
 
-The ensembles of Wibbeke, Schönfisch, Rohjans and Rauh, "Evaluating the quality of the quantified
-uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761, sections 4.1 to
-4.3, on the real data of its table 2: five networks of two layers of 64, each on bootstrap rows, trained by
-the likelihood in batches of 32 for at most 200 epochs, on 70 % of the rows.
+This script trains the ensembles of Wibbeke, Schönfisch, Rohjans and Rauh, "Evaluating the quality of the
+quantified uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761, sections
+4.1 to 4.3. The data are the real data of its table 2. An ensemble has five networks of two layers of 64, each
+on bootstrap rows, trained by the likelihood in batches of 32 for at most 200 epochs, on 70 % of the rows.
 
-The published code gives the loss outputs of shape (batch, 1) and targets of shape (batch,). Torch broadcasts
-them to (batch, batch): each prediction is scored against the targets of all rows of its batch, and the
-networks learn hardly more than the mean of y. `BroadcastNLL` reproduces this defect for the comparison;
+The published code passes outputs of shape (batch, 1) and targets of shape (batch,) to the loss. Torch
+broadcasts them to (batch, batch): each prediction is compared with the targets of all rows of its batch, so
+the networks predict little more than the mean of y. `BroadcastNLL` reproduces this defect for the comparison.
 `skuq.neural.fit_many` trains both versions together.
 
-The paper selects the epoch on its test rows; here it is selected on out-of-bag rows.
+The paper selects the epoch on its test rows. This script selects it on out-of-bag rows.
 
     python wibbeke_2025_ensembles.py                    # three small sets, 30 epochs: seconds
     python wibbeke_2025_ensembles.py --full             # fourteen sets, 200 epochs: minutes
-    python wibbeke_2025_ensembles.py --full --sets all  # and the largest one
+    python wibbeke_2025_ensembles.py --full --sets all  # also the largest set
     python wibbeke_2025_ensembles.py --full --rst       # tables for the documentation
 
-The data are in a folder ``paper001`` of the folder that --data, or the environment variable SKUQ_DATA, names.
-The seventh set of the paper, superconductivity, is not among them.
+The data are in a folder ``paper001``, in the folder given by --data or by the environment variable SKUQ_DATA.
+The seventh set of the paper, superconductivity, is not included.
 """
 
 import argparse
@@ -91,7 +91,7 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class Split:
-    """Features and target of one set as the paper prepares them, with training and test rows."""
+    """Features and target of one set after the paper's preprocessing, with training and test rows."""
 
     X: np.ndarray
     y: np.ndarray
@@ -100,7 +100,7 @@ class Split:
 
 
 def prepare(folder: Path, name: str, seed: int = 0) -> Split:
-    """Return one set: all columns scaled to [0, 1], the target too, without outliers, split 70 to 30."""
+    """Return one set without outliers, with all columns and the target scaled to [0, 1], split 70 to 30."""
     record = json.loads((folder / f"{name}.json").read_text())
     recipe = record["paper001"]
     frame = pd.read_csv(folder / f"{name}.csv.gz")[recipe["column_order"]].dropna()
@@ -122,10 +122,10 @@ def prepare(folder: Path, name: str, seed: int = 0) -> Split:
 
 
 class BroadcastNLL(Loss):
-    """The defect: the likelihood of each prediction at the targets of all rows of the batch, on average.
+    """Mean likelihood of each prediction at the targets of all rows of its batch: the published defect.
 
-    One of the B targets of a batch belongs to the row, the others to other rows. The minimiser is therefore
-    the mean of y plus 1/B of the deviation of E[y | X] from it.
+    Only one of the B targets of a batch belongs to the row. The minimizer is therefore the mean of y plus 1/B
+    of the deviation of E[y | X] from the mean.
     """
 
     def score(self, loc: torch.Tensor, variance: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -165,7 +165,7 @@ def train(split: Split, epochs: int, seed: int = 0) -> dict[str, Distribution]:
 def measure(y: np.ndarray, dist: Distribution) -> dict[str, float]:
     """Return the metrics of the paper, with the levels and bins of its code, and the variation of widths.
 
-    That is the standard deviation of the predicted standard deviations, divided by their mean.
+    The variation is the standard deviation of the predicted standard deviations, divided by their mean.
     """
     with warnings.catch_warnings(action="ignore", category=SmallSampleWarning):  # some sets are small
         return {
@@ -193,8 +193,8 @@ def measure(y: np.ndarray, dist: Distribution) -> dict[str, float]:
 def agreement(results: pd.DataFrame) -> pd.DataFrame:
     """Return mean rank correlations over the sets, between metrics of the same and of different groups.
 
-    As in sections 4.1 and 4.2 of the paper: whether metrics rank models alike. PICP enters by its distance
-    from 0.95.
+    Sections 4.1 and 4.2 of the paper use the correlations to test whether metrics rank models alike. PICP is
+    replaced by its distance from 0.95.
     """
     made = {}
     for version, rows in results.groupby(level="version", sort=False):

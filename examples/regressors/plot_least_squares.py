@@ -2,9 +2,9 @@
 Exact intervals of a linear model: LeastSquaresRegressor
 ========================================================
 
-For a linear model with Gaussian noise of one variance, the intervals of
-:class:`~skuq.regressors.LeastSquaresRegressor` are exact at every sample size, here with 15 patients: a band
-for new patients and a narrower one for the mean.
+For a linear model with Gaussian noise of constant variance, the intervals of
+:class:`~skuq.regressors.LeastSquaresRegressor` are exact at every sample size. This example fits the model to
+15 patients, and plots a band for new patients and a narrower band for the mean.
 """
 
 import matplotlib.pyplot as plt
@@ -37,5 +37,5 @@ ax.legend(loc="upper left", fontsize="small")
 plt.show()
 
 # %%
-# The red band for the mean is narrowest near the average of the 15 rows and wide beyond their range; the blue
-# one adds the noise. It covers 93 % of the other 427 patients.
+# The red band for the mean is narrowest near the average of the 15 rows and wide beyond their range. The blue
+# band also includes the noise. It covers 93 % of the other 427 patients.

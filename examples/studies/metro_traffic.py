@@ -1,6 +1,6 @@
 """
-Traffic on a motorway: a model of 2013, watched until 2018
-==========================================================
+Traffic on a motorway: a model of 2013, monitored until 2018
+============================================================
 
 The hourly traffic of Interstate 94 between Minneapolis and St Paul (Hogue 2019, Metro Interstate Traffic
 Volume, UCI Machine Learning Repository, https://doi.org/10.24432/C5X60B). A model of hour, date and weather
@@ -8,13 +8,13 @@ is fitted to four weeks in five of 2013. The fifth weeks, and all hours from 201
 accumulated by quarter and compared with their nominal calibration. No hours were recorded from August 2014 to
 June 2015.
 
-Errors of neighbouring hours are alike, so that tests take one hour in 25, which is another hour of the day
-each time; the scores beside them are of all hours.
+Errors of neighboring hours are correlated. The tests therefore use one hour in 25, which is a different hour
+of the day each time. The scores are computed from all hours.
 
     python metro_traffic.py --plot metro.svg
 
-The data are in ``other/metro_traffic.csv.gz`` of the folder that --data, or the environment variable
-SKUQ_DATA, names.
+The data are in ``other/metro_traffic.csv.gz``, in the folder given by --data or by the environment variable
+SKUQ_DATA.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import GroupKFold
 
 from skuq import UncertaintyRegressor
-from skuq.metrics import CoverageMonitor, MetricAccumulator, calibration_drift
+from skuq.monitoring import CoverageMonitor, MetricAccumulator, calibration_drift
 
 FILE = Path("other") / "metro_traffic.csv.gz"
 STEP = 25  # hours between tested rows
@@ -38,7 +38,7 @@ def read(folder):
     data = pd.read_csv(folder / FILE, keep_default_na=False, parse_dates=["date_time"])
     data = data[data["temp"] > 0].drop_duplicates("date_time").reset_index(drop=True)
     time = data["date_time"]
-    # The name of a holiday stands in its first hour alone.
+    # The name of a holiday is only in its first hour.
     holiday = data.groupby(time.dt.date)["holiday"].transform(lambda names: (names != "None").any())
     features = {
         "hour": time.dt.hour,
@@ -58,7 +58,7 @@ def fit(X, y, week):
 
 
 def watch(folder):
-    """Return the drift of one hour in 25 and of all hours, and the hour in which the monitor alarms."""
+    """Return the drift of one hour in 25 and of all hours, and the hour of the monitor's alarm."""
     time, X, y = read(folder)
     week = time.dt.dayofyear // 7
     of_2013 = time.dt.year == 2013

@@ -1,5 +1,5 @@
 """Classifiers with prediction sets."""
 
-from skuq.classifiers._conformal.classifier import ConformalClassifier
+from skuq.classifiers._conformal import ConformalClassifier
 
 __all__ = ["ConformalClassifier"]

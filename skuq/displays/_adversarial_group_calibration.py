@@ -1,4 +1,4 @@
-"""Adversarial group calibration: calibration error of the worst of many random groups, by their size."""
+"""Adversarial group calibration: calibration error of the worst random group, by group size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_sample_weight, effective_rows
-from skuq.displays._display import CurveDisplay, Fold, as_list, one_or_list
+from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
 from skuq.displays._drawing import (
     INK,
     PERFECT,
@@ -31,14 +31,14 @@ _ERRORS = {"mace": "Mean absolute", "rmsce": "Root mean squared"}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AdversarialGroupCalibrationDisplay(CurveDisplay):
-    """Calibration error of the worst of many random groups of rows, by the size of the group.
+class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
+    """Calibration error of the worst random group of rows, by the size of the group.
 
-    It shows whether a model is calibrated in parts of the data too, or only on average: at the right end
-    stands the average calibration error, and what rises to the left more steeply than the dashed line is
-    hidden by that average. The dashed line is that of a perfectly calibrated model with as many rows: the
-    worst of many small groups never appears calibrated. The band is that of the standard error of the mean
-    over the trials, two to either side.
+    It shows whether a model is calibrated in parts of the data, or only on average. The right end of the
+    curve is the average calibration error. The dashed line is the curve of a perfectly calibrated model with
+    the same number of rows; its errors are not 0, because small groups vary by chance. A model is calibrated
+    only on average if its curve rises more steeply to the left than the dashed line. The band is the mean
+    over the trials plus or minus two standard errors.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
     same axes with ``ax=display.ax_``.
@@ -47,31 +47,31 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
     ----------
     fractions : ndarray of shape (k,)
         Sizes of the groups, as shares of all rows.
-    worst : ndarray of shape (k, n_trials), or list of them
-        Error of the worst group in each trial, of each fold.
+    worst : ndarray of shape (k, n_trials), or list of ndarray
+        Error of the worst group in each trial; a list has one array per fold.
     reference : ndarray of shape (k,), default=None
         Mean error of a perfectly calibrated model.
     error : {"mace", "rmsce"}, default="mace"
-        Kind of the error, for the axis.
+        Kind of error, for the axis label.
     name : str, default=None
         Name of the curve in the legend.
 
     Attributes
     ----------
-    line_ : matplotlib.lines.Line2D or list of them
-        The mean over the trials, or that of each fold.
+    line_ : matplotlib.lines.Line2D or list of Line2D
+        The mean over the trials; a list has one line per fold.
     band_ : matplotlib.collections.PolyCollection or None
-        Two standard errors around it; None if `band` is False, and for several folds.
+        Two standard errors around the mean; None if `band` is False, and for several folds.
     ref_line_ : matplotlib.lines.Line2D or None
-        The perfectly calibrated model; None where it is drawn already or `ref_line` is False.
+        The perfectly calibrated model; None if it is already drawn or `ref_line` is False.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
-        The figure they belong to.
+        The figure of the axes.
 
     See Also
     --------
-    skuq.metrics.adversarial_group_calibration_curve : The numbers behind it, with the source.
+    skuq.metrics.adversarial_group_calibration_curve : The plotted numbers, with the source.
     CalibrationCurveDisplay : Average calibration at every level.
 
     Examples
@@ -110,22 +110,22 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the one stored.
+            Name in the legend; None takes the attribute `name`.
         ref_line : bool, default=True
-            Whether to draw the perfectly calibrated model, once on each axes.
+            Whether to draw the perfectly calibrated model, once per axes.
         band : bool, default=True
             Whether to draw two standard errors around a single curve.
         line_kwargs : dict, default=None
-            Keywords for the curve, as ``Axes.plot`` takes them.
+            Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
-            Keywords for the perfectly calibrated model, as ``Axes.plot`` takes them.
+            Keywords for the perfectly calibrated model, passed to ``Axes.plot``.
         fill_kwargs : dict, default=None
-            Keywords for the band, as ``Axes.fill_between`` takes them.
+            Keywords for the band, passed to ``Axes.fill_between``.
 
         Returns
         -------
         display : AdversarialGroupCalibrationDisplay
-            Itself.
+            The display itself.
         """
         self._use_axes(ax, (6.4, 4.5))
         folds: list[FloatArray] = as_list(self.worst)
@@ -150,7 +150,7 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
         return self
 
     def _draw_reference(self, ref_line: bool, style: Style) -> None:
-        """Draw the curve of a perfectly calibrated model, once on each axes."""
+        """Draw the curve of a perfectly calibrated model, once per axes."""
         self.ref_line_: Line2D | None = None
         if ref_line and self.reference is not None and not has_label(self.ax_, PERFECT):
             default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0}
@@ -182,8 +182,8 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
         error : {"mace", "rmsce"}, default="mace"
             Error of a group.
         options : dict, default=None
-            Other keywords of `skuq.metrics.adversarial_group_calibration_curve`, as `fractions`, `levels`,
-            `n_groups`, `n_trials` and `random_state`, which is 0 where none is given, so that all curves have
+            Other keywords of `skuq.metrics.adversarial_group_calibration_curve`: `fractions`, `levels`,
+            `n_groups`, `n_trials` and `random_state`. The random state is 0 unless given, so all curves have
             the same groups.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
@@ -197,7 +197,7 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
         Returns
         -------
         display : AdversarialGroupCalibrationDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("AdversarialGroupCalibrationDisplay.from_predictions")
         folds = [Fold(y_true, y_pred, sample_weight)]
@@ -232,17 +232,14 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
 
 
 def _rows(fold: Fold) -> float:
-    """Return the number of rows that a fold stands for."""
+    """Return the number of rows of a fold, repetitions counted."""
     n = len(np.asarray(fold.y_true))
     return effective_rows(check_sample_weight(fold.sample_weight, n), n)
 
 
 def perfect_curve(n: int, keywords: dict[str, Any], n_simulations: int = 10) -> FloatArray:
-    """Return the mean curve of models that are perfectly calibrated, each with targets of its own.
-
-    The error depends on the predictions by their probability integral transform alone, so that
-    standard normal ones stand for all.
-    """
+    """Return the mean curve of perfectly calibrated models over simulated targets."""
+    # the error depends only on the probability integral transform, so normal targets give the general result
     rng = np.random.default_rng(0)
     forecast = np.zeros(n), np.ones(n)
     curves = [

@@ -18,7 +18,7 @@ from skuq._validation import (
     check_single_coverage,
     effective_rows,
 )
-from skuq.displays._display import CurveDisplay, Fold, as_list, one_or_list
+from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
 from skuq.displays._drawing import (
     GREY,
     REFERENCE,
@@ -29,7 +29,8 @@ from skuq.displays._drawing import (
     merge_style,
     percent,
 )
-from skuq.metrics import MetricAccumulator, regression_calibration_curve
+from skuq.metrics import regression_calibration_curve
+from skuq.monitoring import MetricAccumulator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,21 +39,21 @@ Kind = Literal["quantile", "interval"]
 Band = Literal["simultaneous", "pointwise"]
 
 _LABELS = {
-    "quantile": ("Predicted probability level (%)", "Observed share of rows below that quantile (%)"),
-    "interval": ("Nominal coverage of the central interval (%)", "Observed share of rows inside (%)"),
+    "quantile": ("Predicted probability level (%)", "Observed frequency below the quantile (%)"),
+    "interval": ("Nominal coverage of the central interval (%)", "Observed coverage (%)"),
 }
 _BAND = "sampling band"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CalibrationCurveDisplay(CurveDisplay):
-    """Observed proportions against the levels that were predicted.
+class CalibrationCurveDisplay(CurveMixin, Display):
+    """Observed proportions against nominal levels.
 
-    It shows whether the stated probabilities hold on average: a calibrated model lies on the
-    diagonal within the sampling band. With ``kind="quantile"`` a curve above the diagonal means too
-    high predictions, an S shape too narrow or too wide distributions; with ``kind="interval"`` a
-    curve below it means intervals that are too narrow. It does not show single regions, nor
-    sharpness.
+    It shows whether predicted probabilities agree with observed frequencies on average: the curve of a
+    calibrated model lies within the sampling band around the diagonal. With ``kind="quantile"`` a curve
+    above the diagonal means that predictions are too high; an S shape means that distributions are too narrow
+    or too wide. With ``kind="interval"`` a curve below the diagonal means that intervals are too narrow. The
+    curve shows neither sharpness nor calibration in parts of the data.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; a second curve (after
     recalibration, or of another model) goes onto the same axes with ``ax=display.ax_``.
@@ -61,31 +62,31 @@ class CalibrationCurveDisplay(CurveDisplay):
     ----------
     levels : ndarray of shape (k,)
         Nominal levels, in [0, 1].
-    proportions : ndarray of shape (k,), or list of them
-        Observed shares at the levels, of each fold.
+    proportions : ndarray of shape (k,), or list of ndarray
+        Observed proportions at the levels; a list has one array per fold.
     n_rows : float
-        Number of rows behind a curve, for the sampling band.
+        Number of rows per curve, for the sampling band.
     kind : {"quantile", "interval"}, default="quantile"
-        Whether the levels are those of quantiles or of central intervals.
+        Whether the levels belong to quantiles or to central intervals.
     name : str, default=None
         Name of the curve in the legend.
 
     Attributes
     ----------
-    line_ : matplotlib.lines.Line2D or list of them
-        The curve, or that of each fold.
+    line_ : matplotlib.lines.Line2D or list of Line2D
+        The curve; a list has one line per fold.
     ref_line_ : matplotlib.lines.AxLine or None
-        The diagonal; None where it is drawn already or `ref_line` is False.
+        The diagonal; None if it is already drawn or `ref_line` is False.
     band_ : matplotlib.collections.PolyCollection or None
-        The sampling band; None where it is drawn already or `band` is None.
+        The sampling band; None if it is already drawn or `band` is None.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
-        The figure they belong to.
+        The figure of the axes.
 
     See Also
     --------
-    skuq.metrics.regression_calibration_curve : The numbers behind it.
+    skuq.metrics.regression_calibration_curve : The plotted numbers.
     IntervalDisplay : The intervals of single rows.
 
     Examples
@@ -127,26 +128,26 @@ class CalibrationCurveDisplay(CurveDisplay):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the one stored.
+            Name in the legend; None takes the attribute `name`.
         ref_line : bool, default=True
-            Whether to draw the diagonal, once on each axes.
+            Whether to draw the diagonal, once per axes.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
-            Where the curve of a perfectly calibrated model lies with probability `band_coverage`, at
-            this number of rows: the whole of it (Kolmogorov-Smirnov) or each point of it by itself
-            (binomial), once on each axes.
+            Region that contains the curve of a perfectly calibrated model with probability `band_coverage`
+            at this number of rows: the whole curve (Kolmogorov-Smirnov) or each point separately
+            (binomial). Drawn once per axes.
         band_coverage : float, default=0.9
             Probability of the band, in (0, 1).
         line_kwargs : dict, default=None
-            Keywords for the curve, as ``Axes.plot`` takes them.
+            Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
-            Keywords for the diagonal, as ``Axes.plot`` takes them.
+            Keywords for the diagonal, passed to ``Axes.plot``.
         fill_kwargs : dict, default=None
-            Keywords for the band, as ``Axes.fill_between`` takes them.
+            Keywords for the band, passed to ``Axes.fill_between``.
 
         Returns
         -------
         display : CalibrationCurveDisplay
-            Itself.
+            The display itself.
         """
         self._use_axes(ax, (5.2, 5.2))
         check_option(self.kind, "kind", list(_LABELS))
@@ -203,11 +204,11 @@ class CalibrationCurveDisplay(CurveDisplay):
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target.
         levels : int or array-like of shape (k,), default=99
-            Nominal levels in [0, 1]; an integer k takes k evenly spaced ones, 99 every per cent.
+            Nominal levels in [0, 1]. An integer k takes k evenly spaced levels, 99 every percent.
         kind : {"quantile", "interval"}, default="quantile"
-            Whether the levels are those of quantiles or of central intervals.
+            Whether the levels belong to quantiles or to central intervals.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
-            The sampling band, as in `plot`; where the weights are no counts of rows, there is none.
+            The sampling band, as in `plot`. Use None if the weights are not counts of rows.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
@@ -220,7 +221,7 @@ class CalibrationCurveDisplay(CurveDisplay):
         Returns
         -------
         display : CalibrationCurveDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("CalibrationCurveDisplay.from_predictions")
         folds = [Fold(y_true, y_pred, sample_weight)]
@@ -241,9 +242,9 @@ class CalibrationCurveDisplay(CurveDisplay):
         Parameters
         ----------
         accumulator : MetricAccumulator
-            One with the curve "calibration".
+            Accumulator with the curve "calibration".
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
-            The sampling band, as in `plot`; where the weights are no counts of rows, there is none.
+            The sampling band, as in `plot`. Use None if the weights are not counts of rows.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
@@ -254,7 +255,7 @@ class CalibrationCurveDisplay(CurveDisplay):
         Returns
         -------
         display : CalibrationCurveDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("CalibrationCurveDisplay.from_accumulator")
         curve = accumulator.calibration_curve()
@@ -297,11 +298,9 @@ class CalibrationCurveDisplay(CurveDisplay):
 def sampling_band(
     levels: FloatArray, n_rows: float, band: Band, probability: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the lower and upper observed proportion of a calibrated model with n rows.
-
-    The number of rows below a level is binomial at each level, and over all levels the largest distance
-    from the diagonal follows the Kolmogorov-Smirnov distribution, whatever the predictions.
-    """
+    """Return the lower and upper observed proportion of a calibrated model with n rows."""
+    # For any calibrated model, the number of rows below a level is binomial, and the largest distance from
+    # the diagonal has the Kolmogorov-Smirnov distribution.
     rows = max(int(n_rows), 1)
     if band == "pointwise":
         tail = (1 - probability) / 2

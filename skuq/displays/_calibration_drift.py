@@ -1,4 +1,4 @@
-"""Calibration over time: a number of each period, and the periods that are no longer calibrated."""
+"""Calibration over time, with flags for periods that are no longer calibrated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from skuq._typing import FloatArray
 from skuq._validation import check_option
-from skuq.displays._display import Drawn
+from skuq.displays._display import AxesMixin
 from skuq.displays._drawing import (
     CURVE,
     INK,
@@ -27,7 +27,7 @@ from skuq.displays._drawing import (
     next_colour,
     percent,
 )
-from skuq.metrics import MetricAccumulator, calibration_drift
+from skuq.monitoring import MetricAccumulator, calibration_drift
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,24 +41,24 @@ _NAMES = {
     "coverage": "Coverage of the central interval (%)",
     "crps": "CRPS, in the units of y",
     "width": "Mean width of the central interval, in the units of y",
-    "rmse_to_rmv": "Error over predicted uncertainty (RMSE / RMV)",
+    "rmse_to_rmv": "RMSE / RMV",
 }
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CalibrationDriftDisplay(Drawn):
-    """Coverage, score, width or spread of a model in each period, with the periods that are flagged.
+class CalibrationDriftDisplay(AxesMixin):
+    """Coverage, CRPS, interval width or error ratio of a model per period, with flagged periods.
 
-    It shows when a deployed model lost its calibration, and how: coverage leaves the nominal one, intervals
-    widen, or the score grows because the noise does. A flag is set by the tests of coverage and of the PIT,
-    whatever is drawn, so that a calibrated model has none at all with high probability.
+    It shows when a deployed model lost its calibration, and the symptom: coverage differs from nominal,
+    intervals widen, or the score grows with the noise. Flags come from the tests of coverage and of the PIT
+    for each quantity. A calibrated model has no flags with high probability.
 
     Create it with `from_periods`; another model goes onto the same axes with ``ax=display.ax_``.
 
     Parameters
     ----------
     table : DataFrame
-        What `skuq.metrics.calibration_drift` returns.
+        Table from `skuq.monitoring.calibration_drift`.
     coverage : float
         Nominal coverage of the central interval.
     quantity : {"coverage", "crps", "width", "rmse_to_rmv"}, default="coverage"
@@ -71,27 +71,26 @@ class CalibrationDriftDisplay(Drawn):
     line_ : matplotlib.lines.Line2D
         The periods.
     bars_ : matplotlib.collections.LineCollection or None
-        Intervals of coverage, as in the table, or of the CRPS, at 95 % for each period; None for the others.
+        95 % intervals of the coverage, as in the table, or of the CRPS; None for the other quantities.
     flagged_ : matplotlib.lines.Line2D or None
-        The periods that are flagged, if any is.
+        The flagged periods; None if no period is flagged.
     ref_line_ : matplotlib.lines.Line2D or None
-        The nominal coverage, or an error as large as predicted; None where it is drawn already, and for
-        width and CRPS.
+        The nominal coverage, or a ratio of 1; None if it is already drawn, and for width and CRPS.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
-        The figure they belong to.
+        The figure of the axes.
 
     See Also
     --------
-    skuq.metrics.calibration_drift : The numbers behind it.
+    skuq.monitoring.calibration_drift : The plotted numbers.
     CalibrationCurveDisplay : Calibration at every level, of one period.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skuq.displays import CalibrationDriftDisplay
-    >>> from skuq.metrics import MetricAccumulator
+    >>> from skuq.monitoring import MetricAccumulator
     >>> def month(noise, seed):
     ...     y = noise * np.random.default_rng(seed).normal(size=2000)
     ...     return MetricAccumulator().update(y, (np.zeros(2000), np.ones(2000)))
@@ -123,20 +122,20 @@ class CalibrationDriftDisplay(Drawn):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the one stored.
+            Name in the legend; None takes the attribute `name`.
         line_kwargs : dict, default=None
-            Keywords for the periods, as ``Axes.plot`` takes them.
+            Keywords for the periods, passed to ``Axes.plot``.
         bar_kwargs : dict, default=None
-            Keywords for their intervals, as ``Axes.vlines`` takes them.
+            Keywords for the intervals, passed to ``Axes.vlines``.
         flag_kwargs : dict, default=None
-            Keywords for the flagged periods, as ``Axes.plot`` takes them.
+            Keywords for the flagged periods, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
-            Keywords for the nominal coverage, as ``Axes.axhline`` takes them.
+            Keywords for the nominal coverage, passed to ``Axes.axhline``.
 
         Returns
         -------
         display : CalibrationDriftDisplay
-            Itself.
+            The display itself.
         """
         check_option(self.quantity, "quantity", tuple(_NAMES))
         self._use_axes(ax, (7.0, 4.0))
@@ -161,7 +160,6 @@ class CalibrationDriftDisplay(Drawn):
         return self
 
     def _draw_bars(self, place: np.ndarray, unit: float, colour: str, style: Style) -> None:
-        """Draw the interval of each period, where there is one."""
         self.bars_: LineCollection | None = None
         ends = self._ends()
         if ends is not None:
@@ -170,7 +168,7 @@ class CalibrationDriftDisplay(Drawn):
             self.bars_ = self.ax_.vlines(place, unit * ends[0], unit * ends[1], **merged)
 
     def _ends(self) -> tuple[FloatArray, FloatArray] | None:
-        """Return the lower and upper ends of the intervals of what is drawn."""
+        """Return the lower and upper ends of the intervals; None if the quantity has no interval."""
         if self.quantity == "coverage":
             return self.table["low"].to_numpy(), self.table["high"].to_numpy()
         if self.quantity == "crps":
@@ -190,7 +188,6 @@ class CalibrationDriftDisplay(Drawn):
             (self.flagged_,) = self.ax_.plot(place[flag], value[flag], **merged)
 
     def _draw_reference(self, unit: float, style: Style) -> None:
-        """Draw the value of a calibrated model, once on each axes, where there is one."""
         self.ref_line_: Line2D | None = None
         values = {
             "coverage": (self.coverage, f"Nominal coverage ({percent(self.coverage)})"),
@@ -220,9 +217,8 @@ class CalibrationDriftDisplay(Drawn):
         Parameters
         ----------
         periods : mapping of label to MetricAccumulator
-            Accumulated rows of each period, in the order of time, as `skuq.metrics.calibration_drift` takes
-            them. Dates, numbers and pandas' periods are placed by their values, other labels one after the
-            other.
+            Accumulated rows of each period, in the order of time. Dates, numbers and pandas periods are at
+            their values, other labels at equal distances.
         false_alarm : float, default=0.01
             Largest probability that a calibrated model is flagged in any of the periods, in (0, 1).
         quantity : {"coverage", "crps", "width", "rmse_to_rmv"}, default="coverage"
@@ -237,7 +233,7 @@ class CalibrationDriftDisplay(Drawn):
         Returns
         -------
         display : CalibrationDriftDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("CalibrationDriftDisplay.from_periods")
         table = calibration_drift(periods, false_alarm=false_alarm)
@@ -246,20 +242,19 @@ class CalibrationDriftDisplay(Drawn):
 
 
 def _in_order_of_values(index: pd.Index[Any]) -> bool:
-    """Return whether the labels have a distance, as dates and numbers have."""
     dates = isinstance(index, pd.DatetimeIndex | pd.PeriodIndex)
     return dates or pd.api.types.is_numeric_dtype(index)
 
 
 def _places(index: pd.Index[Any]) -> np.ndarray:
-    """Return where each period is drawn: at its value, or one after the other."""
+    """Return the horizontal position of each period."""
     if not _in_order_of_values(index):
         return np.arange(len(index))
     return np.asarray(index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index)
 
 
 def _draw_labels(ax: Axes, index: pd.Index[Any]) -> None:
-    """Write the labels of periods that are drawn one after the other, not more than fit."""
+    """Label the periods, at most `_MOST_LABELS` of labels without a distance."""
     if not _in_order_of_values(index):
         shown = choose_rows(len(index), _MOST_LABELS)
         ax.set_xticks(shown, [str(index[i]) for i in shown])

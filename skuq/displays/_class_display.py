@@ -1,4 +1,4 @@
-"""What the displays of classifiers have in common: how they get at predictions."""
+"""Base of the displays for classifiers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pandas as pd
 from skuq._sklearn_compat import count_rows, safe_indexing
 from skuq._typing import ArrayLike
 from skuq._validation import check_sample_weight
-from skuq.displays._display import DrawnCurves, check_cv_results, models_of_cv, one_or_list
+from skuq.displays._display import CurveMixin, check_cv_results, models_of_cv, one_or_list
 from skuq.displays._drawing import check_matplotlib
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ClassDisplay(DrawnCurves, ABC):
-    """Base of the displays of class probabilities and prediction sets: a table, or one for each fold."""
+class ClassDisplay(CurveMixin, ABC):
+    """Base of the displays of class probabilities and prediction sets: one table per curve."""
 
     table: pd.DataFrame | list[pd.DataFrame]
     name: str | None = None
@@ -30,17 +30,17 @@ class ClassDisplay(DrawnCurves, ABC):
     plot: ClassVar[Callable[..., Any]]  # each display has keywords of its own
 
     _options: ClassVar[tuple[str, ...]]
-    """Names of the options of the table; other keywords are those of `plot`."""
+    """Keywords for `_table`; all other keywords go to `plot`."""
 
     @classmethod
     @abstractmethod
     def _table(cls, y_true: ArrayLike, y_pred: Any, **options: Any) -> pd.DataFrame:
-        """Return the numbers that are drawn."""
+        """Return the plotted numbers."""
 
     @classmethod
     @abstractmethod
     def _predict(cls, estimator: Any, X: Any, options: dict[str, Any]) -> Any:
-        """Return what a fitted estimator predicts, in the form that `_table` takes."""
+        """Return the predictions of a fitted estimator in the form required by `_table`."""
 
     @classmethod
     def from_estimator(
@@ -59,9 +59,9 @@ class ClassDisplay(DrawnCurves, ABC):
         Parameters
         ----------
         estimator : object
-            Fitted classifier with ``predict_proba``, or a container of one.
+            Fitted classifier with ``predict_proba``, or a meta-estimator around one.
         X : array-like of shape (n, p)
-            Features of rows that it was not trained on.
+            Features. Use rows on which the estimator was not trained.
         y : array-like of shape (n,)
             Observed classes.
         sample_weight : array-like of shape (n,), default=None
@@ -76,7 +76,7 @@ class ClassDisplay(DrawnCurves, ABC):
         Returns
         -------
         display : object of this class
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         return cls._of_models([(estimator, np.arange(count_rows(X)))], X, y, sample_weight, name, ax, kwargs)
@@ -93,16 +93,16 @@ class ClassDisplay(DrawnCurves, ABC):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the predictions of the models of a cross-validation, a curve a fold.
+        """Draw the predictions of the models of a cross-validation, one curve per fold.
 
         Parameters
         ----------
         cv_results : dict
-            What ``cross_validate(..., return_estimator=True, return_indices=True)`` of scikit-learn returns.
+            Result of scikit-learn's ``cross_validate(..., return_estimator=True, return_indices=True)``.
         X : array-like of shape (n, p)
-            The features given to it.
+            Features passed to ``cross_validate``.
         y : array-like of shape (n,)
-            The target given to it.
+            Target passed to ``cross_validate``.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
@@ -115,7 +115,7 @@ class ClassDisplay(DrawnCurves, ABC):
         Returns
         -------
         display : object of this class
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib(f"{cls.__name__}.from_cv_results")
         check_cv_results(cv_results)
@@ -132,7 +132,6 @@ class ClassDisplay(DrawnCurves, ABC):
         ax: Axes | None,
         kwargs: dict[str, Any],
     ) -> Self:
-        """Draw the table of each model for its rows."""
         target = np.asarray(y)
         weight = check_sample_weight(sample_weight, len(target))
         options = {key: kwargs.pop(key) for key in cls._options if key in kwargs}

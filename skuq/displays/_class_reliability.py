@@ -1,4 +1,4 @@
-"""The reliability diagram of class probabilities: observed shares against predicted probabilities, by bin."""
+"""The reliability diagram of class probabilities: observed frequency against predicted probability."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassReliabilityDisplay(ClassDisplay):
-    """Observed shares against predicted probabilities of classes, in bins of the latter.
+    """Observed frequencies of classes against predicted probabilities, in bins of the probability.
 
-    It shows at which probabilities a classifier is overconfident, for any number of classes: by default for
-    the most probable class of each row, whose share is the accuracy, or for one class. A calibrated
-    classifier lies on the diagonal; below it classes come true less often than predicted.
-
-    The vertical lines show how well so few rows determine the share of a bin.
+    It shows at which probabilities a classifier is overconfident, for any number of classes. By default it
+    uses the most probable class of each row, whose observed frequency is the accuracy; with `of_class` it
+    uses one class. A calibrated classifier lies on the diagonal. A point below the diagonal means that the
+    class is observed less often than predicted. The vertical lines are confidence intervals of the observed
+    frequency of a bin.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model, or another class,
     goes onto the same axes with ``ax=display.ax_``.
 
     Parameters
     ----------
-    table : DataFrame, or list of them
-        What `skuq.metrics.class_reliability_table` returns, of each fold.
+    table : DataFrame, or list of DataFrame
+        Table from `skuq.metrics.class_reliability_table`; a list has one table per fold.
     name : str, default=None
         Name of the curve in the legend.
 
     Attributes
     ----------
-    line_ : matplotlib.lines.Line2D or list of them
-        The curve, or that of each fold.
+    line_ : matplotlib.lines.Line2D or list of Line2D
+        The curve; a list has one line per fold.
     intervals_ : matplotlib.collections.LineCollection or None
-        The intervals of the shares; None if `interval_coverage` is None, and for several folds.
+        The intervals of the frequencies; None if `interval_coverage` is None, and for several folds.
     ref_line_ : matplotlib.lines.AxLine or None
-        The diagonal; None where it is drawn already or `ref_line` is False.
+        The diagonal; None if it is already drawn or `ref_line` is False.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
-        The figure they belong to.
+        The figure of the axes.
 
     See Also
     --------
@@ -101,22 +101,23 @@ class ClassReliabilityDisplay(ClassDisplay):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the one stored.
+            Name in the legend; None takes the attribute `name`.
         ref_line : bool, default=True
-            Whether to draw the diagonal, once on each axes.
+            Whether to draw the diagonal, once per axes.
         interval_coverage : float or None, default=0.9
-            Probability of the intervals of the shares of a single curve, in (0, 1); None draws none.
+            Probability of the intervals of the frequencies, in (0, 1); None draws none. Several folds have
+            no intervals.
         line_kwargs : dict, default=None
-            Keywords for the curve, as ``Axes.plot`` takes them.
+            Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
-            Keywords for the diagonal, as ``Axes.plot`` takes them.
+            Keywords for the diagonal, passed to ``Axes.plot``.
         interval_kwargs : dict, default=None
-            Keywords for the intervals of the shares, as ``Axes.vlines`` takes them.
+            Keywords for the intervals, passed to ``Axes.vlines``.
 
         Returns
         -------
         display : ClassReliabilityDisplay
-            Itself.
+            The display itself.
         """
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
@@ -129,19 +130,19 @@ class ClassReliabilityDisplay(ClassDisplay):
             self._draw_intervals(tables[0], interval_coverage, colour, interval_kwargs)
         self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
         self.ax_.set_xlabel("Predicted probability")
-        self.ax_.set_ylabel("Share that came true")
+        self.ax_.set_ylabel("Observed frequency")
         self.ax_.set(xlim=(0, 1.01), ylim=(0, 1.01), aspect="equal")
         draw_legend(self.ax_)
         return self
 
     def _draw_intervals(self, table: pd.DataFrame, coverage: float, colour: Any, style: Style) -> None:
-        """Draw the equal-tailed interval of Jeffreys of the true share of each bin."""
+        """Draw the Jeffreys interval of the frequency of each bin."""
         share = check_single_coverage(coverage, "interval_coverage")
         hits = table["n"] * table["observed"]
         lower, upper = (
             beta.ppf(p, hits + 0.5, table["n"] - hits + 0.5) for p in ((1 - share) / 2, (1 + share) / 2)
         )
-        label = f"{percent(share)} interval of the share"
+        label = f"{percent(share)} confidence interval"
         default = {"color": colour, "alpha": 0.4, "linewidth": 2.5, "zorder": 2.1, "gid": REFERENCE}
         if not has_label(self.ax_, label):
             default["label"] = label
@@ -170,18 +171,18 @@ class ClassReliabilityDisplay(ClassDisplay):
         y_true : array-like of shape (n,)
             Observed targets. Class labels of rows on which the model was not trained.
         y_pred : array-like of shape (n, K)
-            Forecast of every target. The probability of every class, as ``predict_proba`` returns it.
+            Forecast of every target. Class probabilities, as from ``predict_proba``.
         labels : array-like of shape (K,), default=None
-            Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`,
-            which must then hold them all.
+            Class of each column, such as ``estimator.classes_``. None takes the sorted classes in `y_true`,
+            which must then contain all classes.
         of_class : object, default=None
-            Label of the class whose probability is drawn; None draws that of the most probable class.
+            Label of the class to draw; None draws the most probable class of each row.
         n_bins : int, default=15
             Number of bins of the probability.
         strategy : {"uniform", "quantile"}, default="uniform"
             Bins of equal width in [0, 1], or of equal total weight.
         sample_weight : array-like of shape (n,), default=None
-            Number of repetitions of each row. Where they are no counts, draw no intervals.
+            Number of repetitions of each row. If the weights are not counts, draw no intervals.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
@@ -192,7 +193,7 @@ class ClassReliabilityDisplay(ClassDisplay):
         Returns
         -------
         display : ClassReliabilityDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("ClassReliabilityDisplay.from_predictions")
         table = cls._table(

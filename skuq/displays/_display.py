@@ -1,4 +1,4 @@
-"""What all displays have in common: how they get at predictions, their axes, and curves of several folds."""
+"""Base classes of the displays: predictions, axes and curves of several folds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fold:
-    """Rows that one model was not trained on, with its predictions for them."""
+    """Test rows of one model and its predictions."""
 
     y_true: ArrayLike
     y_pred: Any
@@ -32,14 +32,13 @@ class Fold:
     rows: IntArray | None = None
 
 
-class Drawn:
-    """Base of everything that is drawn: the axes."""
+class AxesMixin:
+    """Axes of a display."""
 
     ax_: Axes
     figure_: Figure | SubFigure
 
     def _use_axes(self, ax: Axes | None, figsize: tuple[float, float]) -> None:
-        """Set the axes to draw on, new ones unless given."""
         check_matplotlib(f"{type(self).__name__}.plot")
         self.ax_ = get_axes(ax, figsize)
         self.figure_ = self.ax_.figure
@@ -50,11 +49,11 @@ class Drawn:
             self.ax_.set_title(title, loc="left")
 
 
-class Display(Drawn, ABC):
-    """Base of the displays of predictions: the three ways to make one."""
+class Display(AxesMixin, ABC):
+    """Base of the displays of predictions, with three constructors."""
 
     _takes_class_name: ClassVar[bool] = False
-    """Whether the name, where none is given, is the class of the estimator: yes for what has a legend."""
+    """Whether the default name is the class of the estimator, as in displays with names in a legend."""
 
     @classmethod
     @abstractmethod
@@ -89,13 +88,13 @@ class Display(Drawn, ABC):
         estimator : object
             Fitted estimator that `~skuq.prediction.predict_dist` understands.
         X : array-like of shape (n, p)
-            Features of rows that it was not trained on.
+            Features. Use rows on which the estimator was not trained.
         y : array-like of shape (n,)
             Observed target.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
-            Name in the legend, or title; None takes the estimator's class for what has a legend of names.
+            Name in the legend, or title. None takes the estimator's class for a legend, and no title.
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         **kwargs : dict
@@ -104,7 +103,7 @@ class Display(Drawn, ABC):
         Returns
         -------
         display : object of this class
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         dist = predict_dist(estimator, X)
@@ -123,23 +122,23 @@ class Display(Drawn, ABC):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the predictions of the models of a cross-validation, each for the rows it was tested on.
+        """Draw the predictions of the models of a cross-validation, each for its test rows.
 
-        Pictures of curves get one curve a fold, in one colour and with one entry in the legend; their
-        `line_` is then a list. Pictures of rows show the tested rows of all folds together.
+        Displays of curves draw one curve per fold, in one color and with one legend entry; `line_` is then a
+        list. Displays of rows show the test rows of all folds together.
 
         Parameters
         ----------
         cv_results : dict
-            What ``cross_validate(..., return_estimator=True, return_indices=True)`` of scikit-learn returns.
+            Result of scikit-learn's ``cross_validate(..., return_estimator=True, return_indices=True)``.
         X : array-like of shape (n, p)
-            The features given to it.
+            Features passed to ``cross_validate``.
         y : array-like of shape (n,)
-            The target given to it.
+            Target passed to ``cross_validate``.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
-            Name in the legend, or title; None takes the estimator's class for what has a legend of names.
+            Name in the legend, or title. None takes the estimator's class for a legend, and no title.
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         **kwargs : dict
@@ -148,7 +147,7 @@ class Display(Drawn, ABC):
         Returns
         -------
         display : object of this class
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib(f"{cls.__name__}.from_cv_results")
         folds = folds_of_cv(cv_results, X, y, sample_weight)
@@ -157,7 +156,7 @@ class Display(Drawn, ABC):
 
     @classmethod
     def _from_folds(cls, folds: Sequence[Fold], **kwargs: Any) -> Self:
-        """Draw the rows of all folds together; displays of curves draw a curve for each instead."""
+        """Draw the rows of all folds together; displays of curves draw one curve per fold instead."""
         parts = [fold.sample_weight for fold in folds if fold.sample_weight is not None]
         return cls.from_predictions(
             np.concatenate([fold.y_true for fold in folds]),
@@ -171,9 +170,10 @@ class Display(Drawn, ABC):
         return type(estimator).__name__ if name is None and cls._takes_class_name else name
 
 
-class DrawnCurves(Drawn):
-    """Base of all that draws curves: one a model, or one a fold of a model."""
+class CurveMixin(AxesMixin):
+    """Curves of a display, one per model or per fold. Inherit from this class before `Display`."""
 
+    _takes_class_name = True
     line_: Line2D | list[Line2D]
 
     def _draw_curves(
@@ -185,7 +185,7 @@ class DrawnCurves(Drawn):
         note: str | None = None,
         **default: Any,
     ) -> Any:
-        """Draw the curves of one model in the next free colour, and return it; the legend takes the note."""
+        """Draw the curves of one model, add the note to its legend entry, and return the color."""
         notes = [f"{len(curves)} folds"] if len(curves) > 1 else []
         notes += [note] if note is not None else []
         label = label_of(name, ", ".join(notes))
@@ -207,16 +207,10 @@ class DrawnCurves(Drawn):
         return merged["color"]
 
 
-class CurveDisplay(DrawnCurves, Display):
-    """Base of the displays of curves of predictive distributions."""
-
-    _takes_class_name = True
-
-
 def folds_of_cv(
     cv_results: Mapping[str, Any], X: Any, y: ArrayLike, sample_weight: ArrayLike | None
 ) -> list[Fold]:
-    """Return, for each fold of a cross-validation, the rows it was tested on and their predictions."""
+    """Return the test rows of each fold of a cross-validation and their predictions."""
     check_cv_results(cv_results)
     target = check_target(y, "y", count_rows(X))
     weight = check_sample_weight(sample_weight, len(target))
@@ -232,39 +226,38 @@ def folds_of_cv(
 
 
 def check_cv_results(cv_results: Any) -> None:
-    """Raise unless a dictionary holds the models and the rows of each fold."""
     if not isinstance(cv_results, Mapping):
         raise TypeError(
-            f"`cv_results` must be the dictionary of cross_validate, got {type(cv_results).__name__}."
+            f"`cv_results` must be the dictionary from cross_validate, got {type(cv_results).__name__}."
         )
     if not {"estimator", "indices"} <= set(cv_results):
         raise ValueError(
-            "`cv_results` must hold the fitted estimators and the rows of each fold: call "
+            "`cv_results` must contain the fitted estimators and the rows of each fold. Call "
             "cross_validate(..., return_estimator=True, return_indices=True)."
         )
 
 
 def models_of_cv(cv_results: Mapping[str, Any], n: int) -> list[tuple[Any, IntArray]]:
-    """Return the model of each fold of a cross-validation, and which of the n rows it was tested on."""
+    """Return the model and the test rows of each fold of a cross-validation."""
     tests = [np.asarray(rows) for rows in cv_results["indices"]["test"]]
     last = max(int(rows.max(initial=-1)) for rows in tests)
     if last >= n:
         raise ValueError(
-            f"`X` must be that given to cross_validate, got {n} rows, but row {last} was tested."
+            f"`X` must be the X passed to cross_validate, got {n} rows, but row {last} was tested."
         )
     return list(zip(cv_results["estimator"], tests, strict=True))
 
 
 def label_of(name: str | None, note: str) -> str | None:
-    """Return the entry in the legend: the name with the note in brackets, or whichever of them there is."""
+    """Return the legend entry, "name (note)"; either part may be missing."""
     return f"{name} ({note})" if name and note else name or note or None
 
 
 def as_list(values: Any) -> list[Any]:
-    """Return a list as it is, and anything else as a list of one: what one fold has."""
+    """Return a list unchanged and any other value as a list of length 1."""
     return values if isinstance(values, list) else [values]
 
 
 def one_or_list(values: list[Any]) -> Any:
-    """Return the one value of a list, or the list."""
+    """Return the value of a list of length 1, otherwise the list."""
     return values[0] if len(values) == 1 else values

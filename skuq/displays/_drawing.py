@@ -1,4 +1,4 @@
-"""What the displays share: matplotlib on demand, styles, colours, and what to draw of many rows."""
+"""Shared functions of the displays: import of matplotlib, styles, colors and choice of rows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ RED = "#d1495b"
 GREY = "#8a8f98"
 INK = "#22262b"
 CURVES = (BLUE, "#d9822b", "#3f8f5f", "#8a5aa8", RED, "#4aa3b5")
-"""Colours of the curves on one axes, in the order they are drawn."""
+"""Colors of the curves on one axes, in the order of drawing."""
 
 CURVE, REFERENCE = "skuq-curve", "skuq-reference"
-"""Marks (gid) of what is drawn on an axes: the first curve of a model, and what models are compared with."""
+"""Marks (gid) of the first curve of a model and of reference lines."""
 
 PERFECT = "Perfectly calibrated"
 
@@ -39,7 +39,7 @@ def check_matplotlib(caller: str) -> None:
 
 
 def get_axes(ax: Axes | None, figsize: tuple[float, float]) -> Axes:
-    """Return the axes given, or those of a new figure."""
+    """Return the given axes or new axes."""
     if ax is not None:
         from matplotlib.axes import Axes
 
@@ -54,10 +54,7 @@ def get_axes(ax: Axes | None, figsize: tuple[float, float]) -> Axes:
 
 
 def merge_style(artist: str, default: Mapping[str, Any], style: Style, name: str) -> dict[str, Any]:
-    """Return the default keywords overridden by the user's, whatever alias those are written in.
-
-    `artist` is the class of `matplotlib` whose aliases count, as "lines.Line2D".
-    """
+    """Return the default keywords updated by the user's keywords, with the aliases of ``artist``."""
     if style is not None and not isinstance(style, Mapping):
         raise TypeError(f"`{name}` must be a dictionary of matplotlib keywords or None, got {style!r}.")
     from matplotlib.cbook import normalize_kwargs
@@ -66,7 +63,7 @@ def merge_style(artist: str, default: Mapping[str, Any], style: Style, name: str
     kind = getattr(import_module(f"matplotlib.{module}"), cls)
     given = dict(style or {})
     merged = normalize_kwargs(dict(default), kind)
-    if cls == "PathCollection" and "c" in given:  # for a scatter "c" is no alias of "color", it excludes it
+    if cls == "PathCollection" and "c" in given:  # scatter accepts "c" or "color", not both
         merged.pop("color", None)
         merged["c"] = given.pop("c")
     if "c" in given:
@@ -76,18 +73,17 @@ def merge_style(artist: str, default: Mapping[str, Any], style: Style, name: str
 
 
 def has_label(ax: Axes, label: str) -> bool:
-    """Return whether something of this label is drawn on the axes already."""
     return label in ax.get_legend_handles_labels()[1]
 
 
 def next_colour(ax: Axes) -> str:
-    """Return the colour of the next curve on the axes."""
+    """Return the color of the next curve on the axes."""
     earlier = sum(artist.get_gid() == CURVE for artist in ax.get_children())
     return CURVES[earlier % len(CURVES)]
 
 
 def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
-    """Draw the line y = x from edge to edge, once on each axes."""
+    """Draw the line y = x, once per axes."""
     if has_label(ax, PERFECT):
         return None
     default = {
@@ -104,7 +100,7 @@ def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
 
 
 def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style: Mapping[str, Any]) -> AxLine:
-    """Draw a line through a point from edge to edge, without effect on the limits of the axes."""
+    """Draw an infinite line through a point, without effect on the limits of the axes."""
     from matplotlib.lines import AxLine
 
     line = AxLine(point, None, slope, **style)
@@ -113,7 +109,7 @@ def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style:
 
 
 def draw_legend(ax: Axes, **options: Any) -> None:
-    """Draw a legend, what models are compared with last, though it is drawn under them."""
+    """Draw a legend with reference lines last."""
     handles, labels = ax.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: handles[i].get_gid() == REFERENCE)
     if order:
@@ -122,12 +118,12 @@ def draw_legend(ax: Axes, **options: Any) -> None:
         for i, handle in zip(order, legend.legend_handles, strict=True):
             if handles[i].get_gid() == REFERENCE:
                 _make_neutral(handle, ax)
-            if handle is not None and hasattr(handle, "get_offsets"):  # points, faint because there are many
+            if handle is not None and hasattr(handle, "get_offsets"):  # points are faint in the plot
                 handle.set_alpha(1.0)
 
 
 def _make_neutral(handle: Any, ax: Axes) -> None:
-    """Take the colour of a model off the legend's entry for what each model has."""
+    """Make a legend entry dark if it has the color of a model but describes all models."""
     from matplotlib.colors import to_rgb, to_rgba
 
     kind = "edgecolor" if hasattr(handle, "get_edgecolor") else "color"
@@ -138,7 +134,7 @@ def _make_neutral(handle: Any, ax: Axes) -> None:
 
 
 def scatter_style(shown: int, n: int, label: str, style: Style) -> dict[str, Any]:
-    """Return the keywords of a cloud of points, of which not all may be shown."""
+    """Return the keywords of a scatter plot of ``shown`` of n rows."""
     many = shown > 300
     default = {
         "color": INK,
@@ -151,12 +147,11 @@ def scatter_style(shown: int, n: int, label: str, style: Style) -> dict[str, Any
 
 
 def with_unit(text: str, unit: str | None) -> str:
-    """Return the label of an axis with its unit, if there is one."""
     return text if unit is None else f"{text} ({unit})"
 
 
 def choose_rows(n: int, max_rows: int | None) -> IntArray:
-    """Return at most `max_rows` of n row numbers, evenly spaced, the first and the last among them."""
+    """Return at most `max_rows` of n row numbers, evenly spaced, with the first and the last."""
     if max_rows is not None:
         check_integer(max_rows, "max_rows", minimum=2)
     if max_rows is None or n <= max_rows:
@@ -165,12 +160,11 @@ def choose_rows(n: int, max_rows: int | None) -> IntArray:
 
 
 def percent(share: float) -> str:
-    """Write a proportion as a percentage, with one decimal where it has one."""
+    """Format a proportion as a percentage, without a trailing zero."""
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
 
 
 def rows_that_count(sample_weight: FloatArray | None, n: int) -> IntArray:
-    """Return the rows whose weight is not 0."""
     return np.arange(n) if sample_weight is None else np.flatnonzero(sample_weight > 0)
 
 

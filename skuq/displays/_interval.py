@@ -1,4 +1,4 @@
-"""The intervals of single rows beside what was observed."""
+"""Prediction intervals of single rows and the observed values."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _ORDERS = {"observed": "observed value", "predicted": "predicted value", "width"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class IntervalDisplay(Display):
-    """Prediction intervals of single rows, sorted, those that miss in another colour.
+    """Sorted prediction intervals of single rows, with missed rows in another color.
 
-    It shows where the intervals fail: at the low or the high end, on one side only, or anywhere
-    alike, and whether wide intervals are given where they are needed. Of many rows a part is drawn,
-    evenly spaced in the sorted order; the coverage in the legend is that of all rows.
+    It shows which intervals miss: low or high values, one side or both. It also shows whether intervals are
+    wide for rows with large errors. Of many rows, an evenly spaced part in the sorted order is drawn; the
+    legend has the coverage of all rows.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -54,30 +54,30 @@ class IntervalDisplay(Display):
     bounds : ndarray of shape (n, 2)
         Lower and upper bound of each interval.
     y_pred : ndarray of shape (n,)
-        Point predictions, to sort by.
+        Point predictions, for sorting.
     coverage : float or None, default=None
         Nominal coverage of the central interval. In (0, 1).
     sample_weight : ndarray of shape (n,), default=None
         Number of repetitions of each row.
     target_name : str, default="Target"
-        What is predicted, with its unit, for the axis.
+        Name of the target with its unit, for the axis.
     name : str, default=None
         Title of the axes.
 
     Attributes
     ----------
     covered_lines_, missed_lines_ : matplotlib.collections.LineCollection
-        The intervals that hold the observed value, and those that do not.
+        The intervals that contain the observed value, and the intervals that miss it.
     scatter_ : matplotlib.collections.PathCollection
         The observed values.
     observed_coverage_ : float
         Share of all rows inside their interval, bounds included.
     rows_ : ndarray of shape (m,)
-        The rows drawn, from left to right.
+        Indices of the drawn rows, from left to right.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
-        The figure they belong to.
+        The figure of the axes.
 
     See Also
     --------
@@ -120,22 +120,22 @@ class IntervalDisplay(Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Title; None takes the one stored.
+            Title; None takes the attribute `name`.
         sort_by : {"observed", "predicted", "width"}, default="observed"
-            What the rows are sorted by, from left to right. Sorted by width they are drawn relative to
-            the prediction.
+            Quantity that orders the rows, ascending from left to right. With "width" values are relative
+            to the prediction.
         max_rows : int or None, default=150
-            At most so many rows are drawn, evenly spaced in the sorted order; None draws all.
+            Largest number of drawn rows, evenly spaced in the sorted order; None draws all.
         line_kwargs, missed_kwargs : dict, default=None
-            Keywords for the intervals, as ``Axes.vlines`` takes them; those that miss take
-            `line_kwargs` first and `missed_kwargs` on top.
+            Keywords for the intervals, passed to ``Axes.vlines``. `missed_kwargs` override `line_kwargs`
+            for intervals that miss.
         scatter_kwargs : dict, default=None
-            Keywords for the observed values, as ``Axes.scatter`` takes them.
+            Keywords for the observed values, passed to ``Axes.scatter``.
 
         Returns
         -------
         display : IntervalDisplay
-            Itself.
+            The display itself.
         """
         self._use_axes(ax, (8.0, 4.5))
         inside = (self.bounds[:, 0] <= self.y_true) & (self.y_true <= self.bounds[:, 1])
@@ -220,11 +220,11 @@ class IntervalDisplay(Display):
         y_pred : Distribution, tuple (loc, scale), frozen scipy distribution or array-like (n, 2)
             Forecast of every target. An array holds lower and upper bounds.
         coverage : float, default=0.9
-            Nominal coverage of the central interval. In (0, 1); bounds must have been made for it.
+            Nominal coverage of the central interval. In (0, 1); given bounds must have this coverage.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row. Used for the coverage in the legend.
         target_name : str, default="Target"
-            What is predicted, with its unit, for the axis.
+            Name of the target with its unit, for the axis.
         name : str, default=None
             Title of the axes.
         ax : matplotlib.axes.Axes, default=None
@@ -235,7 +235,7 @@ class IntervalDisplay(Display):
         Returns
         -------
         display : IntervalDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("IntervalDisplay.from_predictions")
         target = check_target(y_true, "y_true")
@@ -253,7 +253,7 @@ class IntervalDisplay(Display):
 
 
 def interval_and_point(y_pred: Any, n: int, coverage: float) -> tuple[FloatArray, FloatArray]:
-    """Return (n, 2) bounds and (n,) point predictions; of bare bounds the point is the middle."""
+    """Return bounds (n, 2) and point predictions (n,); for given bounds the midpoints."""
     try:
         dist = as_distribution(y_pred)
     except TypeError:
@@ -265,7 +265,7 @@ def interval_and_point(y_pred: Any, n: int, coverage: float) -> tuple[FloatArray
 
 
 def finite_bounds(bounds: FloatArray, others: FloatArray) -> FloatArray:
-    """Return the bounds with infinite ones moved just outside everything finite, to be drawn."""
+    """Return the bounds, with infinite bounds moved just outside the finite values."""
     if np.isfinite(bounds).all():
         return bounds
     finite = np.concatenate([bounds[np.isfinite(bounds)], others])

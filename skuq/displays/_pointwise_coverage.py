@@ -1,4 +1,4 @@
-"""Coverage at each row over repeated training sets, or of each training set over the rows."""
+"""Coverage per row over repeated training sets, or per training set over the rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_number, check_option
-from skuq.displays._display import Drawn, label_of
+from skuq.displays._display import AxesMixin, label_of
 from skuq.displays._drawing import (
     CURVE,
     INK,
@@ -43,12 +43,12 @@ _NAMES = {
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PointwiseCoverageDisplay(Drawn):
-    """Histogram of the coverage at each row or in each simulation, or a curve of that at each row over x.
+class PointwiseCoverageDisplay(AxesMixin):
+    """Histogram of the coverage per row or per simulation, or the curve of the coverage per row over x.
 
-    It shows whether intervals cover as often as they should everywhere, or only on average: coverage at
-    each row should be nominal at all of them, up to the band in which 95 % of the rows lie if it is. A
-    histogram over simulations shows how far the coverage of one training set may lie from the average.
+    It shows whether intervals have nominal coverage at each row, or only on average. The band contains 95 %
+    of the rows if each row has nominal coverage. A histogram over simulations shows how far the coverage of
+    one training set may differ from the average.
 
     Create it with `from_result`; another method goes onto the same axes with ``ax=display.ax_``.
 
@@ -59,16 +59,15 @@ class PointwiseCoverageDisplay(Drawn):
     coverage : float
         Nominal coverage of the central interval.
     kind : {"prediction", "confidence"}, default="prediction"
-        Intervals whose coverage it is.
+        Kind of interval.
     over : {"rows", "simulations"}, default="rows"
-        What the values belong to.
+        Whether the values belong to rows or to simulations.
     step : float, default=None
-        Distance between possible values, of which the width of bins is then a multiple; None if all are
-        possible.
+        Distance between possible values; the bin width is a multiple of it. None if all values are possible.
     band : tuple of float, default=None
-        Lower and upper end of the band of perfect intervals; None draws none.
+        Lower and upper end of the band of nominal intervals; None draws none.
     x : ndarray of shape (m,), default=None
-        Where a curve has its values; None draws a histogram.
+        Horizontal positions of the values for a curve; None draws a histogram.
     x_label : str, default=None
         Name of x.
     name : str, default=None
@@ -81,26 +80,26 @@ class PointwiseCoverageDisplay(Drawn):
     line_ : matplotlib.lines.Line2D
         The mean of the histogram, or the curve.
     ref_line_ : matplotlib.lines.Line2D or None
-        The nominal coverage; None where it is on the axes already, as are the bands.
+        The nominal coverage; None if it is already drawn.
     band_ : matplotlib.patches.Patch or None
-        The band of perfect intervals.
+        The band of nominal intervals; None if it is already drawn or `band` is None.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
-        The figure they belong to.
+        The figure of the axes.
 
     See Also
     --------
-    skuq.simulation.simulate_coverage : What makes the result.
+    skuq.simulation.simulate_coverage : Computes the result.
     PredictionBandDisplay : Coverage of one data set over a feature.
 
     Examples
     --------
     >>> from sklearn.linear_model import BayesianRidge
     >>> from skuq.displays import PointwiseCoverageDisplay
-    >>> from skuq.simulation import make_known_world, simulate_coverage
-    >>> world = make_known_world("cubic", n_train=50, n_test=100, random_state=0)
-    >>> result = simulate_coverage(BayesianRidge(), world, n_simulations=30, random_state=0)
+    >>> from skuq.simulation import make_known_process, simulate_coverage
+    >>> process = make_known_process("cubic", n_train=50, n_test=100, random_state=0)
+    >>> result = simulate_coverage(BayesianRidge(), process, n_simulations=30, random_state=0)
     >>> display = PointwiseCoverageDisplay.from_result(result, x=0, name="line")
     >>> display.ax_.get_ylabel()
     'Coverage of the prediction interval at a row (PICF)'
@@ -134,23 +133,23 @@ class PointwiseCoverageDisplay(Drawn):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the one stored.
+            Name in the legend; None takes the attribute `name`.
         bin_width : float, default=None
-            Width of the bins. None takes that of the histogram on the same axes, or else a round number of
-            about a twelfth of the range.
+            Width of the bins. None takes the width of a histogram on the same axes, or else a round number
+            near a twelfth of the range.
         hist_kwargs : dict, default=None
-            Keywords for the histogram, as ``Axes.stairs`` takes them.
+            Keywords for the histogram, passed to ``Axes.stairs``.
         line_kwargs : dict, default=None
-            Keywords for the mean, as ``Axes.axvline`` takes them, or for the curve, as ``Axes.plot`` does.
+            Keywords for the mean, passed to ``Axes.axvline``, or for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
-            Keywords for the nominal coverage, as ``Axes.axvline`` takes them.
+            Keywords for the nominal coverage, passed to ``Axes.axvline``.
         fill_kwargs : dict, default=None
-            Keywords for the band, as ``Axes.axvspan`` takes them.
+            Keywords for the band, passed to ``Axes.axvspan``.
 
         Returns
         -------
         display : PointwiseCoverageDisplay
-            Itself.
+            The display itself.
         """
         self._use_axes(ax, (6.4, 4.0))
         if self.over == "rows":
@@ -189,7 +188,7 @@ class PointwiseCoverageDisplay(Drawn):
         )
         self.line_ = self.ax_.axvline(self.values.mean(), **style)
         self.ax_.set_xlabel(_NAMES[self.kind, self.over])
-        self.ax_.set_ylabel(f"Share of the {self.over} in a bin (%)")
+        self.ax_.set_ylabel(f"Share of {self.over} (%)")
 
     def _draw_curve(self, x: FloatArray, style: dict[str, Any]) -> None:
         order = np.argsort(x, kind="stable")
@@ -199,7 +198,7 @@ class PointwiseCoverageDisplay(Drawn):
         self.ax_.set_ylabel(_NAMES[self.kind, self.over])
 
     def _edges(self, bin_width: float | None) -> FloatArray:
-        """Return edges half way between multiples of the bin width, which methods on one axes share."""
+        """Return edges halfway between multiples of the bin width, shared by all methods on the axes."""
         if bin_width is None:
             earlier = [patch for patch in self.ax_.patches if patch.get_gid() == _HISTOGRAM]
             edges = earlier[0].get_data().edges if earlier else None  # type: ignore[attr-defined]
@@ -216,7 +215,7 @@ class PointwiseCoverageDisplay(Drawn):
         return width if self.step is None else max(1, round(width / self.step)) * self.step
 
     def _draw_references(self, ref_line_kwargs: Style, fill_kwargs: Style) -> None:
-        """Draw the nominal coverage and the band, once on each axes."""
+        """Draw the nominal coverage and the band, once per axes."""
         self.ref_line_, self.band_ = None, None
         vertical = self.x is None
         default = {
@@ -261,17 +260,17 @@ class PointwiseCoverageDisplay(Drawn):
         Parameters
         ----------
         result : PointwiseCoverage
-            What `skuq.simulation.simulate_coverage` returns.
+            Result of `skuq.simulation.simulate_coverage`.
         kind : {"prediction", "confidence"}, default="prediction"
-            Intervals whose coverage is drawn.
+            Kind of interval.
         over : {"rows", "simulations"}, default="rows"
-            "rows" draws the coverage at each row over the simulations, PICF or CICF, "simulations" that of
-            each simulation over the rows, PICP or CICP.
+            "rows" draws the coverage at each row over the simulations (PICF or CICF); "simulations" draws the
+            coverage of each simulation over the rows (PICP or CICP).
         x : str, int or array-like of shape (n,), default=None
-            Column of the test rows, by its name or number, or values of each row, over which a curve is
-            drawn; None draws a histogram.
+            Horizontal axis of a curve: name or number of a column of the test rows, or one value per row.
+            None draws a histogram.
         coverage : float, default=None
-            Nominal coverage of the central interval. One of the result's; None if that has only one.
+            Nominal coverage of the central interval. Required if the result has several.
         name : str, default=None
             Name of the method in the legend.
         ax : matplotlib.axes.Axes, default=None
@@ -282,19 +281,19 @@ class PointwiseCoverageDisplay(Drawn):
         Returns
         -------
         display : PointwiseCoverageDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("PointwiseCoverageDisplay.from_result")
         if not hasattr(result, "prediction_coverages"):
             raise TypeError(
-                "`result` must be what skuq.simulation.simulate_coverage returns, got "
+                "`result` must be the result of skuq.simulation.simulate_coverage, got "
                 f"{type(result).__name__}."
             )
         check_option(kind, "kind", ("prediction", "confidence"))
         check_option(over, "over", ("rows", "simulations"))
         if x is not None and over == "simulations":
             raise ValueError(
-                "`x` must be None with over='simulations', where there is no value for each row."
+                "`x` must be None with over='simulations', which has one value per simulation, not per row."
             )
         attribute = ("pic" if kind == "prediction" else "cic") + ("f" if over == "rows" else "p")
         values, number = getattr(result, attribute), _number_of(coverage, result.coverage)
@@ -317,7 +316,7 @@ class PointwiseCoverageDisplay(Drawn):
 
 
 def _number_of(coverage: float | None, available: Any) -> int:
-    """Return the position of a nominal coverage among those of the result."""
+    """Return the index of a nominal coverage in the result."""
     levels = np.atleast_1d(available)
     if coverage is None and len(levels) == 1:
         return 0
@@ -325,14 +324,13 @@ def _number_of(coverage: float | None, available: Any) -> int:
     near = np.flatnonzero(np.isclose(levels, nominal))
     if len(near) != 1:
         raise ValueError(
-            f"`coverage` must be one of those of the result, {levels.tolist()}, got {coverage!r}. Others "
-            "need another study: simulate_coverage(..., coverage=[...])."
+            f"`coverage` must be one of {levels.tolist()}, the coverages of the result, got {coverage!r}. "
+            "For other coverages run another study: simulate_coverage(..., coverage=[...])."
         )
     return int(near[0])
 
 
 def _column(X: Any, x: Any, n: int) -> tuple[FloatArray, str | None]:
-    """Return the values of x in all rows, and its name."""
     if not isinstance(x, str | int | np.integer):
         return check_column(x, "x", n), getattr(x, "name", None)
     if isinstance(x, str) and not (isinstance(X, pd.DataFrame) and x in X.columns):
@@ -346,11 +344,9 @@ def _column(X: Any, x: Any, n: int) -> tuple[FloatArray, str | None]:
 
 
 def _band(covered: Any, level: float) -> tuple[float, float]:
-    """Return the ends of the band in which 95 % of the rows lie if all have nominal coverage.
-
-    A confidence interval contains the function or not, so that the fraction is binomial. The coverage of
-    prediction intervals varies over simulations by as much as it does here, and normally on average.
-    """
+    """Return the ends of the band that contains 95 % of the rows if all have nominal coverage."""
+    # The coverage of confidence intervals is a binomial fraction. The mean coverage of prediction intervals
+    # is about normal, with the observed variance over simulations.
     n_simulations, tail = len(covered), (1 - _SHARE_IN_BAND) / 2
     if covered.dtype == bool:
         low, high = (float(binom.ppf(p, n_simulations, level)) for p in (tail, 1 - tail))

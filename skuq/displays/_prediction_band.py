@@ -1,4 +1,4 @@
-"""Observed values over the prediction, or over a feature, with the nominal bands."""
+"""Observed values over the prediction or over a feature, with prediction bands."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PredictionBandDisplay(Display):
-    """Observed values against predicted ones, with prediction intervals as bands.
+    """Observed against predicted values, with prediction intervals as bands.
 
-    It shows how good the predictions are and whether the band follows the scatter: a band that is
-    too narrow at one end and too wide at the other shows here and in no average. Over a feature it
-    shows what the model makes of that feature.
+    It shows the errors of the predictions and whether the width of the band follows them. A band may be too
+    narrow at one end and too wide at the other although its average coverage is nominal. Over a feature it
+    shows how the prediction depends on the feature.
 
-    The band at a place is the mean of the bounds over neighbouring rows, at most `max_bins` groups of about
-    equal size that keep rows at the same place together; with fewer rows it is the interval of each row.
+    The band is the mean of the bounds over groups of neighboring rows. Up to `max_bins` groups have about
+    equal size, and rows with the same x are in one group. With fewer rows the band has one interval per row.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -62,13 +62,13 @@ class PredictionBandDisplay(Display):
     coverages : ndarray of shape (k,)
         Nominal coverages, in (0, 1).
     x : ndarray of shape (n,), default=None
-        Where the rows lie on the horizontal axis; None takes the predictions.
+        Horizontal positions of the rows; None takes the predictions.
     sample_weight : ndarray of shape (n,), default=None
         Number of repetitions of each row. All are positive.
     target_name : str, default="target"
-        What is predicted, with its unit, for the axes.
+        Name of the target with its unit, for the axes.
     x_name : str, default=None
-        Name of `x`, with its unit, for the axis.
+        Name of `x` with its unit, for the axis.
     name : str, default=None
         Title of the axes.
 
@@ -77,13 +77,13 @@ class PredictionBandDisplay(Display):
     bands_ : list of matplotlib.collections.PolyCollection
         One band for each coverage, the widest first.
     line_ : matplotlib.lines.Line2D
-        The prediction; over itself, the diagonal.
+        The prediction; the diagonal if the horizontal axis is the prediction.
     scatter_ : matplotlib.collections.PathCollection
         The observed values.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
-        The figure they belong to.
+        The figure of the axes.
 
     See Also
     --------
@@ -130,30 +130,30 @@ class PredictionBandDisplay(Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Title; None takes the one stored.
+            Title; None takes the attribute `name`.
         max_rows : int or None, default=1000
-            At most so many observed values are drawn, evenly spaced from left to right; None draws
-            all. The bands come from all rows.
+            Largest number of drawn observed values, evenly spaced in the sorted order; None draws all. The
+            bands use all rows.
         max_bins : int, default=40
-            At most so many groups of neighbouring rows make up the bands.
+            Largest number of groups of neighboring rows for the bands.
         line_kwargs : dict, default=None
-            Keywords for the prediction, as ``Axes.plot`` takes them.
+            Keywords for the prediction, passed to ``Axes.plot``.
         scatter_kwargs : dict, default=None
-            Keywords for the observed values, as ``Axes.scatter`` takes them.
+            Keywords for the observed values, passed to ``Axes.scatter``.
         fill_kwargs : dict, default=None
-            Keywords for the bands, as ``Axes.fill_between`` takes them.
+            Keywords for the bands, passed to ``Axes.fill_between``.
 
         Returns
         -------
         display : PredictionBandDisplay
-            Itself.
+            The display itself.
         """
         self._use_axes(ax, (6.4, 5.4))
         check_integer(max_bins, "max_bins", minimum=2)
         x = self.y_pred if self.x is None else self.x
         order = np.argsort(x, kind="stable")
         groups = neighbours(x[order], order, max_bins)
-        # The band reaches to the outermost rows, with the distances from the prediction of their groups.
+        # the band extends to the outermost rows, with the widths of their groups
         ends = order[[0, -1]] if len(order) > max_bins else np.empty(0, dtype=np.intp)
         places = _with_ends(local_means(x, groups, self.sample_weight), x[ends])
         line = local_means(self.y_pred, groups, self.sample_weight)
@@ -221,15 +221,15 @@ class PredictionBandDisplay(Display):
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target.
         coverage : float or array-like of shape (k,), default=0.9
-            Nominal coverage of the central interval. In (0, 1), one a band.
+            Nominal coverage of the central interval. In (0, 1), one per band.
         x : array-like of shape (n,), default=None
-            Where the rows lie on the horizontal axis, as a feature; None takes the predictions.
+            Horizontal positions of the rows, such as a feature; None takes the predictions.
         target_name : str, default="target"
-            What is predicted, with its unit, for the axes.
+            Name of the target with its unit, for the axes.
         x_name : str, default=None
-            Name of `x`, with its unit, for the axis.
+            Name of `x` with its unit, for the axis.
         sample_weight : array-like of shape (n,), default=None
-            Number of repetitions of each row. Used for the means that make up the bands.
+            Number of repetitions of each row. Used for the bands; rows of weight 0 are not drawn.
         name : str, default=None
             Title of the axes.
         ax : matplotlib.axes.Axes, default=None
@@ -240,7 +240,7 @@ class PredictionBandDisplay(Display):
         Returns
         -------
         display : PredictionBandDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("PredictionBandDisplay.from_predictions")
         target = check_target(y_true, "y_true")
@@ -277,18 +277,18 @@ class PredictionBandDisplay(Display):
         estimator : object
             Fitted estimator that `~skuq.prediction.predict_dist` understands.
         X : array-like of shape (n, p)
-            Features of rows that it was not trained on.
+            Features. Use rows on which the estimator was not trained.
         y : array-like of shape (n,)
             Observed target.
         feature : int or str, default=None
             Column of `X` for the horizontal axis; None takes the predictions.
         **kwargs : dict
-            The other keywords of `from_predictions`, among them `sample_weight`, `name` and `ax`.
+            The other keywords of `from_predictions`, including `sample_weight`, `name` and `ax`.
 
         Returns
         -------
         display : PredictionBandDisplay
-            The display, drawn.
+            The drawn display.
         """
         return super().from_estimator(estimator, X, y, **{**over_feature(X, feature), **kwargs})
 
@@ -302,26 +302,26 @@ class PredictionBandDisplay(Display):
         feature: int | str | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the bands of a cross-validation, over the tested rows of all folds together.
+        """Draw the bands of a cross-validation, over the test rows of all folds together.
 
         Parameters
         ----------
         cv_results : dict
-            What ``cross_validate(..., return_estimator=True, return_indices=True)`` of scikit-learn returns.
+            Result of scikit-learn's ``cross_validate(..., return_estimator=True, return_indices=True)``.
         X : array-like of shape (n, p)
-            The features given to it.
+            Features passed to ``cross_validate``.
         y : array-like of shape (n,)
-            The target given to it.
+            Target passed to ``cross_validate``.
         feature : int or str, default=None
             Column of `X` for the horizontal axis; None takes the predictions.
         **kwargs : dict
-            The other keywords of `from_predictions`, among them `sample_weight`, `name` and `ax`; an `x` has
-            the rows of `X`.
+            The other keywords of `from_predictions`, including `sample_weight`, `name` and `ax`; `x` has one
+            value per row of `X`.
 
         Returns
         -------
         display : PredictionBandDisplay
-            The display, drawn.
+            The drawn display.
         """
         return super().from_cv_results(cv_results, X, y, **{**over_feature(X, feature), **kwargs})
 
@@ -341,12 +341,11 @@ def over_feature(X: Any, feature: int | str | None) -> dict[str, Any]:
 
 
 def _with_ends(values: FloatArray, ends: FloatArray) -> FloatArray:
-    """Return the values between the two ends, where there are any."""
     return np.concatenate([ends[:1], values, ends[1:]])
 
 
 def neighbours(places: FloatArray, rows: IntArray, max_bins: int) -> list[IntArray]:
-    """Split rows, sorted by their places, into groups of about equal size, those at one place together."""
+    """Split rows, sorted by their places, into groups of about equal size without splitting equal places."""
     even = [part[0] for part in np.array_split(np.arange(len(rows)), min(max_bins, len(rows)))]
     least = len(rows) / len(even) / 2
     starts = [0]
@@ -357,7 +356,6 @@ def neighbours(places: FloatArray, rows: IntArray, max_bins: int) -> list[IntArr
 
 
 def local_means(values: FloatArray, groups: list[IntArray], weight: FloatArray | None = None) -> FloatArray:
-    """Return the weighted mean of the values over each group of rows."""
     return np.array(
         [np.average(values[rows], weights=None if weight is None else weight[rows]) for rows in groups]
     )

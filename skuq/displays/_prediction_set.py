@@ -1,4 +1,4 @@
-"""Prediction sets of a classifier: their coverage, or their size, against the nominal coverage."""
+"""Coverage or size of prediction sets against the nominal coverage."""
 
 from __future__ import annotations
 
@@ -30,46 +30,46 @@ if TYPE_CHECKING:
     from matplotlib.lines import AxLine, Line2D
 
 SHOWN = ("coverage", "size")
-CLAIMED, NOMINAL = "Probability that the sets claim", "Nominal coverage"
+CLAIMED, NOMINAL = "Predicted coverage", "Nominal coverage"
 COVERAGES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PredictionSetDisplay(ClassDisplay):
-    """Coverage of prediction sets against the nominal one and the probability they claim, or their size.
+    """Coverage of prediction sets against nominal and predicted coverage, or the size of the sets.
 
-    It shows whether the sets of a classifier are reliable, and what they cost. The coverage of sets that
-    are formed of probabilities is to be compared with the probability that they claim, the dashed curve,
-    which a calibrated classifier follows: both are above the diagonal, since the last class of a set
-    overshoots. Below the dashed curve the classifier is overconfident. Conformal sets claim the nominal
-    coverage, the diagonal.
+    It shows whether the sets of a classifier are calibrated, and how large they are. The dashed curve is the
+    predicted coverage: the mean sum of the probabilities of the classes in a set. A calibrated classifier
+    follows the dashed curve; below it the classifier is overconfident. Both curves are above the diagonal,
+    because the last class of a set overshoots. The predicted coverage of conformal sets is nominal, on the
+    diagonal.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
     same axes with ``ax=display.ax_``.
 
     Parameters
     ----------
-    table : DataFrame, or list of them
-        Columns `nominal`, `coverage`, `claimed` and `size`, of each fold.
+    table : DataFrame, or list of DataFrame
+        Columns `nominal`, `coverage`, `claimed` and `size`; a list has one table per fold.
     name : str, default=None
         Name of the curve in the legend.
 
     Attributes
     ----------
-    line_ : matplotlib.lines.Line2D or list of them
-        The curve, or that of each fold.
+    line_ : matplotlib.lines.Line2D or list of Line2D
+        The curve; a list has one line per fold.
     claimed_ : matplotlib.lines.Line2D or None
-        What the sets claim; None for sizes, for several folds, and where it is the nominal coverage.
+        The predicted coverage; None for sizes, for several folds, and if it equals the nominal coverage.
     ref_line_ : matplotlib.lines.AxLine or None
-        The diagonal; None for sizes, and where it is drawn already or `ref_line` is False.
+        The diagonal; None for sizes, and if it is already drawn or `ref_line` is False.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
-        The figure they belong to.
+        The figure of the axes.
 
     See Also
     --------
-    skuq.metrics.set_coverage_error : The distance from the claim, at one coverage.
+    skuq.metrics.set_coverage_error : The distance from the predicted coverage, at one nominal coverage.
     ClassReliabilityDisplay : The probabilities themselves.
 
     Examples
@@ -106,22 +106,22 @@ class PredictionSetDisplay(ClassDisplay):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the one stored.
+            Name in the legend; None takes the attribute `name`.
         show : {"coverage", "size"}, default="coverage"
-            What is drawn against the nominal coverage: that of the labels, or the mean number of classes.
+            Vertical axis: observed coverage, or mean number of classes in a set.
         ref_line : bool, default=True
-            Whether to draw the diagonal, once on each axes.
+            Whether to draw the diagonal, once per axes.
         line_kwargs : dict, default=None
-            Keywords for the curve, as ``Axes.plot`` takes them.
+            Keywords for the curve, passed to ``Axes.plot``.
         claimed_kwargs : dict, default=None
-            Keywords for the claimed probability, as ``Axes.plot`` takes them.
+            Keywords for the predicted coverage, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
-            Keywords for the diagonal, as ``Axes.plot`` takes them.
+            Keywords for the diagonal, passed to ``Axes.plot``.
 
         Returns
         -------
         display : PredictionSetDisplay
-            Itself.
+            The display itself.
         """
         column = check_option(show, "show", SHOWN)
         self._use_axes(ax, (5.2, 5.2))
@@ -139,14 +139,12 @@ class PredictionSetDisplay(ClassDisplay):
                 self.ref_line_ = draw_diagonal(self.ax_, {"label": NOMINAL, **(ref_line_kwargs or {})})
             self.ax_.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal")
         self.ax_.set_xlabel("Nominal coverage of the sets")
-        self.ax_.set_ylabel(
-            "Share of labels in their set" if show == "coverage" else "Mean number of classes in a set"
-        )
+        self.ax_.set_ylabel("Observed coverage" if show == "coverage" else "Mean number of classes in a set")
         draw_legend(self.ax_)
         return self
 
     def _draw_claimed(self, table: pd.DataFrame, colour: Any, style: Style) -> None:
-        """Draw what the sets claim, in the colour of the curve and with one entry in the legend."""
+        """Draw the predicted coverage in the color of the curve, with one legend entry for all models."""
         default = {"color": colour, "linestyle": "--", "linewidth": 1.4, "zorder": 2.1, "gid": REFERENCE}
         if not has_label(self.ax_, CLAIMED):
             default["label"] = CLAIMED
@@ -173,13 +171,13 @@ class PredictionSetDisplay(ClassDisplay):
         y_true : array-like of shape (n,)
             Observed targets. Class labels of rows on which the model was not trained.
         y_pred : array-like of shape (n, K), or of bool and shape (n, K, k)
-            Forecast of every target. The probability of every class, or the sets of k coverages; those of one
-            coverage may have shape (n, K).
+            Forecast of every target. Class probabilities, or the sets of k coverages. Sets of one coverage
+            may have shape (n, K).
         labels : array-like of shape (K,), default=None
-            Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`,
-            which must then hold them all.
+            Class of each column, such as ``estimator.classes_``. None takes the sorted classes in `y_true`,
+            which must then contain all classes.
         coverages : float or array-like of shape (k,), default=None
-            Nominal coverages; None takes 14 from 0.05 to 0.99. Required for sets.
+            Nominal coverages; None takes 14 values from 0.05 to 0.99. Required for sets.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
@@ -192,7 +190,7 @@ class PredictionSetDisplay(ClassDisplay):
         Returns
         -------
         display : PredictionSetDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("PredictionSetDisplay.from_predictions")
         table = cls._table(y_true, y_pred, labels=labels, coverages=coverages, sample_weight=sample_weight)
@@ -208,7 +206,7 @@ class PredictionSetDisplay(ClassDisplay):
             forecast = forecast[..., np.newaxis]
         if is_sets and (coverages is None or forecast.shape[2:] != nominal.shape):
             raise ValueError(
-                "`y_pred` must have shape (n, K, k), sets of each of the `coverages`, where it holds sets, "
+                "`y_pred` must have shape (n, K, k) for sets, with one set per row and value of `coverages`, "
                 f"got {forecast.shape}."
             )
         together = np.zeros(len(forecast))  # one group
@@ -228,12 +226,11 @@ class PredictionSetDisplay(ClassDisplay):
 
     @classmethod
     def _predict(cls, estimator: Any, X: Any, options: dict[str, Any]) -> Any:
-        """Return the probabilities, or sets where the estimator's own are not those of these."""
+        """Return the probabilities, or the estimator's sets if they differ from the sets of probabilities."""
         options["coverages"] = coverages = _nominal(options.get("coverages"))
         proba, sets = class_proba(estimator, X), predict_set(estimator, X, coverages)
         return proba if np.array_equal(sets, prediction_set(proba, coverages)) else sets
 
 
 def _nominal(coverages: ArrayLike | None) -> FloatArray:
-    """Return the nominal coverages that are drawn, shape (k,)."""
     return np.atleast_1d(check_coverage(COVERAGES if coverages is None else coverages, "coverages"))

@@ -1,4 +1,4 @@
-"""The reliability diagram of a regression: the size of the errors against the predicted one, by bin."""
+"""The reliability diagram of a regression: observed against predicted size of errors, by bin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_repetitions, check_sample_weight, check_single_coverage, effective_rows
-from skuq.displays._display import CurveDisplay, Fold, as_list, one_or_list
+from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
 from skuq.displays._drawing import (
     REFERENCE,
     Style,
@@ -24,7 +24,8 @@ from skuq.displays._drawing import (
     percent,
     with_unit,
 )
-from skuq.metrics import MetricAccumulator, reliability_table
+from skuq.metrics import reliability_table
+from skuq.monitoring import MetricAccumulator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,24 +33,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ReliabilityDisplay(CurveDisplay):
-    """Root mean squared error against the predicted standard deviation, in bins of the latter.
+class ReliabilityDisplay(CurveMixin, Display):
+    """Root mean squared error against the predicted standard deviation, in bins of the standard deviation.
 
-    It shows where a model is overconfident: in rows of small predicted uncertainty, or in the others. A
-    calibrated model lies on the diagonal; above it the errors are larger than predicted; a level curve
-    means that the predicted standard deviation does not distinguish certain from uncertain rows.
-    The curve does not depend on the shape of the distribution.
+    It shows at which predicted uncertainty a model is overconfident. A calibrated model lies on the
+    diagonal. Above the diagonal the errors are larger than predicted. A flat curve means that the predicted
+    standard deviation does not distinguish certain from uncertain rows. The curve does not depend on the
+    shape of the distribution.
 
-    The vertical lines show how well so few rows determine the error of a bin: where the errors of a bin are
-    normal, the interval holds the true one with the probability in the legend. Heavy tails need longer ones.
+    The vertical lines are confidence intervals of the error of a bin, for normal errors. For errors with
+    heavy tails they are too short.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
     same axes with ``ax=display.ax_``.
 
     Parameters
     ----------
-    table : DataFrame, or list of them
-        What `skuq.metrics.reliability_table` returns, of each fold.
+    table : DataFrame, or list of DataFrame
+        Table from `skuq.metrics.reliability_table`; a list has one table per fold.
     unit : str, default=None
         Unit of the target, for the axes.
     name : str, default=None
@@ -57,20 +58,20 @@ class ReliabilityDisplay(CurveDisplay):
 
     Attributes
     ----------
-    line_ : matplotlib.lines.Line2D or list of them
-        The curve, or that of each fold.
+    line_ : matplotlib.lines.Line2D or list of Line2D
+        The curve; a list has one line per fold.
     intervals_ : matplotlib.collections.LineCollection or None
         The intervals of the errors; None if `interval_coverage` is None, and for several folds.
     ref_line_ : matplotlib.lines.AxLine or None
-        The diagonal; None where it is drawn already or `ref_line` is False.
+        The diagonal; None if it is already drawn or `ref_line` is False.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
-        The figure they belong to.
+        The figure of the axes.
 
     See Also
     --------
-    skuq.metrics.reliability_table : The numbers behind it.
+    skuq.metrics.reliability_table : The plotted numbers.
     skuq.metrics.expected_normalized_calibration_error : The mean relative distance from the diagonal.
     ResidualScaleDisplay : The single rows.
 
@@ -108,22 +109,23 @@ class ReliabilityDisplay(CurveDisplay):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the one stored.
+            Name in the legend; None takes the attribute `name`.
         ref_line : bool, default=True
-            Whether to draw the diagonal, once on each axes.
+            Whether to draw the diagonal, once per axes.
         interval_coverage : float or None, default=0.9
-            Probability of the intervals of the errors of a single curve, in (0, 1); None draws none.
+            Probability of the intervals of the errors, in (0, 1); None draws none. Several folds have no
+            intervals.
         line_kwargs : dict, default=None
-            Keywords for the curve, as ``Axes.plot`` takes them.
+            Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
-            Keywords for the diagonal, as ``Axes.plot`` takes them.
+            Keywords for the diagonal, passed to ``Axes.plot``.
         interval_kwargs : dict, default=None
-            Keywords for the intervals of the errors, as ``Axes.vlines`` takes them.
+            Keywords for the intervals of the errors, passed to ``Axes.vlines``.
 
         Returns
         -------
         display : ReliabilityDisplay
-            Itself.
+            The display itself.
         """
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
@@ -145,7 +147,6 @@ class ReliabilityDisplay(CurveDisplay):
         return self
 
     def _draw_intervals(self, table: pd.DataFrame, coverage: float, colour: Any, style: Style) -> None:
-        """Draw the interval of the true error of each bin."""
         share = check_single_coverage(coverage, "interval_coverage")
         lower, upper = rmse_interval(table["rmse"].to_numpy(), table["n"].to_numpy(), share)
         label = f"{percent(share)} interval of the error"
@@ -178,13 +179,13 @@ class ReliabilityDisplay(CurveDisplay):
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target. Mean and standard deviation must be finite.
         n_bins : int, default=10
-            Number of bins; about 100 rows a bin suffice.
+            Number of bins; about 100 rows per bin suffice.
         strategy : {"quantile", "uniform"}, default="quantile"
             Bins of equal total weight, or of equal width.
         unit : str, default=None
             Unit of the target, for the axes.
         sample_weight : array-like of shape (n,), default=None
-            Number of repetitions of each row. Where they are no counts, draw no intervals.
+            Number of repetitions of each row. If the weights are not counts, draw no intervals.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
@@ -195,7 +196,7 @@ class ReliabilityDisplay(CurveDisplay):
         Returns
         -------
         display : ReliabilityDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("ReliabilityDisplay.from_predictions")
         folds = [Fold(y_true, y_pred, sample_weight)]
@@ -216,7 +217,7 @@ class ReliabilityDisplay(CurveDisplay):
         Parameters
         ----------
         accumulator : MetricAccumulator
-            One with the curve "reliability".
+            Accumulator with the curve "reliability".
         unit : str, default=None
             Unit of the target, for the axes.
         name : str, default=None
@@ -229,7 +230,7 @@ class ReliabilityDisplay(CurveDisplay):
         Returns
         -------
         display : ReliabilityDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("ReliabilityDisplay.from_accumulator")
         table = accumulator.reliability_table()

@@ -1,4 +1,4 @@
-"""The errors of single rows against the predicted standard deviation."""
+"""Errors of single rows against the predicted standard deviation."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ Kind = Literal["signed", "absolute"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ResidualScaleDisplay(Display):
-    """Errors of single rows against the predicted standard deviation, with what was predicted as a cone.
+    """Errors of single rows against the predicted standard deviation, with the predicted size as a cone.
 
-    It shows whether the errors grow as the predicted standard deviation does, and which rows spoil it: the
-    cone is one predicted standard deviation to either side, the line the root mean squared error of
-    neighbouring rows. Where the line leaves the edge of the cone to the outside the model is overconfident
-    there; signed errors also show a bias.
+    It shows whether errors grow with the predicted standard deviation, and the rows with extreme errors. The
+    cone is 0 plus or minus one predicted standard deviation; the line is the root mean squared error per
+    bin. If the line is outside the cone, the model is overconfident at this standard deviation. Signed
+    errors also show a bias.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -52,9 +52,9 @@ class ResidualScaleDisplay(Display):
     std : ndarray of shape (n,)
         Predicted standard deviation.
     table : DataFrame
-        What `skuq.metrics.reliability_table` returns, for the line.
+        Table from `skuq.metrics.reliability_table`, for the line.
     kind : {"signed", "absolute"}, default="signed"
-        Whether the errors are drawn with their sign.
+        Whether signed or absolute errors are drawn.
     unit : str, default=None
         Unit of the target, for the axes.
     name : str, default=None
@@ -67,11 +67,11 @@ class ResidualScaleDisplay(Display):
     band_ : matplotlib.collections.PolyCollection
         The cone.
     lines_ : list of matplotlib.lines.Line2D
-        The root mean squared error, and its negative where the errors are signed.
+        The root mean squared error, and its negative if the errors are signed.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
-        The figure they belong to.
+        The figure of the axes.
 
     See Also
     --------
@@ -114,21 +114,21 @@ class ResidualScaleDisplay(Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Title; None takes the one stored.
+            Title; None takes the attribute `name`.
         max_rows : int or None, default=1000
-            At most so many rows are drawn, evenly spaced from left to right; None draws all. The line comes
-            from all rows.
+            Largest number of drawn rows, evenly spaced in the sorted order; None draws all. The line uses all
+            rows.
         line_kwargs : dict, default=None
-            Keywords for the root mean squared error, as ``Axes.plot`` takes them.
+            Keywords for the root mean squared error, passed to ``Axes.plot``.
         scatter_kwargs : dict, default=None
-            Keywords for the errors, as ``Axes.scatter`` takes them.
+            Keywords for the errors, passed to ``Axes.scatter``.
         fill_kwargs : dict, default=None
-            Keywords for the cone, as ``Axes.fill_between`` takes them.
+            Keywords for the cone, passed to ``Axes.fill_between``.
 
         Returns
         -------
         display : ResidualScaleDisplay
-            Itself.
+            The display itself.
         """
         self._use_axes(ax, (6.4, 4.8))
         check_option(self.kind, "kind", ["signed", "absolute"])
@@ -153,7 +153,6 @@ class ResidualScaleDisplay(Display):
         return self
 
     def _draw_cone(self, signed: bool, style: Style) -> PolyCollection:
-        """Draw one predicted standard deviation to either side."""
         edge = np.array([self.std.min(), self.std.max()])
         text = "± 1 predicted standard deviation" if signed else "Up to 1 predicted standard deviation"
         default = {"color": BLUE, "alpha": 0.25, "linewidth": 0.0, "label": text, "zorder": 0.9}
@@ -190,9 +189,9 @@ class ResidualScaleDisplay(Display):
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target. Mean and standard deviation must be finite.
         kind : {"signed", "absolute"}, default="signed"
-            Whether the errors are drawn with their sign.
+            Whether signed or absolute errors are drawn.
         n_bins : int, default=10
-            Number of bins of equal total weight behind the line.
+            Number of bins of equal total weight for the line.
         unit : str, default=None
             Unit of the target, for the axes.
         sample_weight : array-like of shape (n,), default=None
@@ -207,7 +206,7 @@ class ResidualScaleDisplay(Display):
         Returns
         -------
         display : ResidualScaleDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("ResidualScaleDisplay.from_predictions")
         target, dist = check_target(y_true, "y_true"), as_distribution(y_pred)

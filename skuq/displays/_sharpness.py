@@ -1,4 +1,4 @@
-"""Sharpness: how the predicted standard deviations are spread over the rows, and their mean."""
+"""Sharpness: histogram and mean of the predicted standard deviations."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _NAMES = {"std": "sharpness", "rms": "RMS sharpness"}
 class SharpnessDisplay(Display):
     """Histogram of the predicted standard deviations, with the sharpness of the model as a line.
 
-    It shows how small the predicted uncertainty is, and in how many rows: of two calibrated models that
-    whose histogram lies further to the left is the better one. It does not show calibration, because no
-    observed value enters it. A model that predicts one standard deviation for all rows has one bin.
+    It shows the size of the predicted uncertainty. Of two calibrated models, prefer the one with the smaller
+    predicted standard deviations. The histogram does not show calibration, because it does not use observed
+    values. A model that predicts one standard deviation for all rows has one bin.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
     same axes with ``ax=display.ax_``.
@@ -51,7 +51,7 @@ class SharpnessDisplay(Display):
     sample_weight : ndarray of shape (n,), default=None
         Number of repetitions of each row.
     kind : {"std", "rms"}, default="std"
-        Which mean the sharpness is, for the legend.
+        Kind of mean, for the legend.
     unit : str, default=None
         Unit of the target, for the axis.
     name : str, default=None
@@ -66,7 +66,7 @@ class SharpnessDisplay(Display):
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
-        The figure they belong to.
+        The figure of the axes.
 
     See Also
     --------
@@ -108,24 +108,24 @@ class SharpnessDisplay(Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the one stored.
+            Name in the legend; None takes the attribute `name`.
         bin_width : float, default=None
-            Width of the bins, in units of the target. None takes that of the histogram on the same axes or
+            Width of the bins, in the units of y. None takes the width of a histogram on the same axes, or
             else a round number of at most a twelfth of the sharpness.
         hist_kwargs : dict, default=None
-            Keywords for the histogram, as ``Axes.stairs`` takes them.
+            Keywords for the histogram, passed to ``Axes.stairs``.
         line_kwargs : dict, default=None
-            Keywords for the sharpness, as ``Axes.axvline`` takes them.
+            Keywords for the sharpness, passed to ``Axes.axvline``.
 
         Returns
         -------
         display : SharpnessDisplay
-            Itself.
+            The display itself.
         """
         self._use_axes(ax, (6.4, 4.0))
         colour = next_colour(self.ax_)
         edges = self._edges(bin_width)
-        inside = np.clip(self.std, edges[0], edges[-1])  # where an edge is a value but for rounding
+        inside = np.clip(self.std, edges[0], edges[-1])  # rounding may put a value just outside its edge
         share = np.histogram(inside, edges, weights=self.sample_weight)[0]
         default = {"facecolor": colour, "alpha": 0.35, "linewidth": 0.0, "fill": True, "gid": _HISTOGRAM}
         style = merge_style("patches.StepPatch", default, hist_kwargs, "hist_kwargs")
@@ -138,7 +138,7 @@ class SharpnessDisplay(Display):
         )
         self.ax_.set_xlim(0.0, 1.05 * self.ax_.dataLim.x1)
         self.ax_.set_xlabel(with_unit("Predicted standard deviation", self.unit))
-        self.ax_.set_ylabel(with_unit("Share of the rows in a bin", "%"))
+        self.ax_.set_ylabel(with_unit("Share of rows", "%"))
         draw_legend(self.ax_)
         return self
 
@@ -172,11 +172,11 @@ class SharpnessDisplay(Display):
         Parameters
         ----------
         y_true : array-like of shape (n,) or None
-            Observed targets. Not used, only checked; there so that all displays are made alike.
+            Observed targets. Checked, but not used; present for a common interface.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target. The standard deviation must be finite.
         kind : {"std", "rms"}, default="std"
-            The sharpness is the mean of the standard deviations, or their root mean square.
+            Whether the sharpness is the mean or the root mean square of the standard deviations.
         unit : str, default=None
             Unit of the target, for the axis.
         sample_weight : array-like of shape (n,), default=None
@@ -191,7 +191,7 @@ class SharpnessDisplay(Display):
         Returns
         -------
         display : SharpnessDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("SharpnessDisplay.from_predictions")
         check_option(kind, "kind", list(_NAMES))
@@ -210,7 +210,7 @@ class SharpnessDisplay(Display):
 
 
 def round_number(value: float) -> float:
-    """Return the largest of 1, 2 and 5 times a power of ten that is not above a value; 1 for 0."""
+    """Return the largest number up to ``value`` of the form 1, 2 or 5 times a power of ten; 1 for 0."""
     if value <= 0:
         return 1.0
     power = 10.0 ** np.floor(np.log10(value))

@@ -1,4 +1,4 @@
-"""Scores of models on test rows that are shifted more and more."""
+"""Scores of models on test rows under increasing shift."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import EFFECTIVE_ROWS, as_float_array, check_finite, check_number, check_rows
-from skuq.displays._display import DrawnCurves
+from skuq.displays._display import CurveMixin
 from skuq.displays._drawing import (
     INK,
     REFERENCE,
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 FEW_ROWS = 50
-"""Effective number of rows below which the points of a curve are hollow."""
+"""Points of a curve with fewer effective rows are hollow."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ShiftCurveDisplay(DrawnCurves):
-    """A score of a model against the severity of a shift of the test rows.
+class ShiftCurveDisplay(CurveMixin):
+    """Score of a model against the severity of a shift of the test rows.
 
-    It shows how far the data may move before a model fails, and whether it fails silently: draw coverage
-    and width, or size, in two pictures. The line is the mean over the folds, the band one standard deviation
-    of the folds to either side. Where a tilt leaves less than 50 effective rows a fold, points are hollow.
+    It shows the severity at which a model fails. To see whether a model fails silently, draw coverage and
+    interval width (or set size) in two figures: it does if coverage falls and the width stays. The line is
+    the mean over the folds; the band is the mean plus or minus one standard deviation of the folds. Points
+    are hollow if a tilt leaves fewer than 50 effective rows per fold.
 
     Create it with `from_scores`; another model goes onto the same axes with ``ax=display.ax_``.
 
@@ -49,7 +50,7 @@ class ShiftCurveDisplay(DrawnCurves):
     score_name : str
         Name of the score, for the axis.
     effective_rows : ndarray of shape (n_severities, n_folds), default=None
-        Number of rows that the weighted rows are worth; None if they have no weights.
+        Effective number of rows of each fold under the weights of the shift; None without weights.
     name : str, default=None
         Name of the curve in the legend.
 
@@ -60,24 +61,24 @@ class ShiftCurveDisplay(DrawnCurves):
     band_ : matplotlib.collections.PolyCollection or None
         The standard deviation of the folds; None for one fold.
     hollow_ : matplotlib.lines.Line2D or None
-        Points of few effective rows; None if there are none.
+        Points of few effective rows, if any; otherwise None.
     ref_line_ : matplotlib.lines.Line2D or None
-        The value to compare with; None if none is given.
+        The reference value, if given; otherwise None.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
-        The figure they belong to.
+        The figure of the axes.
 
     See Also
     --------
-    skuq.model_selection.shift_curve : Computes the scores.
+    skuq.evaluation.shift_curve : Computes the scores.
 
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.linear_model import BayesianRidge
     >>> from skuq.displays import ShiftCurveDisplay
-    >>> from skuq.model_selection import Tilt, shift_curve
+    >>> from skuq.evaluation import Tilt, shift_curve
     >>> X, y = load_diabetes(return_X_y=True)
     >>> severities = [0, 10, 20]
     >>> scores = shift_curve(
@@ -111,20 +112,20 @@ class ShiftCurveDisplay(DrawnCurves):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the one stored.
+            Name in the legend; None takes the attribute `name`.
         ref_line : float, default=None
-            Value to compare with, such as the nominal coverage; None draws none.
+            Reference value, such as the nominal coverage; None draws none.
         line_kwargs : dict, default=None
-            Keywords for the curve, as ``Axes.plot`` takes them.
+            Keywords for the curve, passed to ``Axes.plot``.
         fill_kwargs : dict, default=None
-            Keywords for the band, as ``Axes.fill_between`` takes them.
+            Keywords for the band, passed to ``Axes.fill_between``.
         ref_line_kwargs : dict, default=None
-            Keywords for the value to compare with, as ``Axes.axhline`` takes them.
+            Keywords for the reference value, passed to ``Axes.axhline``.
 
         Returns
         -------
         display : ShiftCurveDisplay
-            Itself.
+            The display itself.
         """
         self._use_axes(ax, (6.0, 4.0))
         mean, spread = self.values.mean(axis=1), self.values.std(axis=1)
@@ -151,7 +152,7 @@ class ShiftCurveDisplay(DrawnCurves):
         return self
 
     def _draw_hollow(self, mean: FloatArray, colour: Any) -> None:
-        """Draw the points of few effective rows hollow, with one entry in the legend."""
+        """Draw the points of few effective rows hollow, with one legend entry for all models."""
         self.hollow_: Line2D | None = None
         few = np.zeros(mean.size, dtype=bool)
         if self.effective_rows is not None:
@@ -164,7 +165,6 @@ class ShiftCurveDisplay(DrawnCurves):
             (self.hollow_,) = self.ax_.plot(self.severities[few], mean[few], "o", gid=REFERENCE, **style)
 
     def _draw_reference(self, value: float, style: Style) -> None:
-        """Draw a value to compare with."""
         default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "zorder": 1.5, "gid": REFERENCE}
         merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
         self.ref_line_ = self.ax_.axhline(value, **merged)
@@ -181,18 +181,18 @@ class ShiftCurveDisplay(DrawnCurves):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw a score of `skuq.model_selection.shift_curve`.
+        """Draw a score of `skuq.evaluation.shift_curve`.
 
         Parameters
         ----------
         scores : dict of str to ndarray of shape (n_severities, n_folds)
-            What `skuq.model_selection.shift_curve` returns.
+            Result of `skuq.evaluation.shift_curve`.
         severities : array-like of shape (n_severities,)
-            The severities given to it.
+            Severities passed to ``shift_curve``.
         scorer : str, default=None
-            Name of the score; required if there are several.
+            Name of the score; required if `scores` has several.
         score_name : str, default=None
-            Name on the axis; None takes that of the score.
+            Axis label; None takes the name of the score.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
@@ -203,11 +203,11 @@ class ShiftCurveDisplay(DrawnCurves):
         Returns
         -------
         display : ShiftCurveDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("ShiftCurveDisplay.from_scores")
         if not isinstance(scores, Mapping):
-            raise TypeError(f"`scores` must be the dictionary of shift_curve, got {type(scores).__name__}.")
+            raise TypeError(f"`scores` must be the dictionary from shift_curve, got {type(scores).__name__}.")
         names = [each for each in scores if each != EFFECTIVE_ROWS]
         chosen = names[0] if scorer is None and len(names) == 1 else scorer
         if chosen is None or chosen not in names:

@@ -1,4 +1,4 @@
-"""The uncertainty characteristics curve: width and misses of the bands at every scale."""
+"""The uncertainty characteristics curve: width and miss rate of the bands at every scale."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
-from skuq.displays._display import CurveDisplay, Fold, as_list, one_or_list
+from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
 from skuq.displays._drawing import (
     REFERENCE,
     Style,
@@ -24,12 +24,8 @@ from skuq.displays._drawing import (
     with_unit,
 )
 from skuq.distributions import as_distribution
-from skuq.metrics import (
-    MetricAccumulator,
-    OperatingPoint,
-    UncertaintyCharacteristicsCurve,
-    uncertainty_characteristics_curve,
-)
+from skuq.metrics import OperatingPoint, UncertaintyCharacteristicsCurve, uncertainty_characteristics_curve
+from skuq.monitoring import MetricAccumulator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,29 +42,29 @@ _LABELS = {
     "miss_rate": "Miss rate (%)",
     "deficit": "Mean deficit of the bands",
 }
-_CONSTANT = "The same width for every row"
+_CONSTANT = "Constant width"
 _MAX_CORNERS = 4000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class UncertaintyCharacteristicsDisplay(CurveDisplay):
-    """Width and misses of the bands at every scale.
+class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
+    """Width and miss rate of the bands at every scale.
 
-    It shows which model's bands are narrowest at the miss rate that can be afforded, whatever their
-    scale: the lower curve is better, and where two cross, the acceptable miss rate decides. The dashed curve
-    is that of bands of one width for all rows around the same predictions: a model whose curve does not lie
-    below it does not distinguish uncertain rows from others. The curve does not depend on calibration; the
-    ring marks the predicted bands.
+    It shows which model has the narrowest bands at a given miss rate, after scaling. The lower curve is
+    better; if two curves cross, the acceptable miss rate decides. The dashed curve belongs to bands of
+    constant width around the same predictions. A model whose curve is not below the dashed curve does not
+    distinguish uncertain rows from other rows. The curve does not depend on calibration; the ring marks the
+    predicted bands.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
     same axes with ``ax=display.ax_``.
 
     Parameters
     ----------
-    curve : UncertaintyCharacteristicsCurve, or list of them
-        The curve, of each fold.
-    reference : UncertaintyCharacteristicsCurve, list of them or None, default=None
-        That of constant bands around the same predictions.
+    curve : UncertaintyCharacteristicsCurve, or list of UncertaintyCharacteristicsCurve
+        The curve; a list has one per fold.
+    reference : UncertaintyCharacteristicsCurve, list or None, default=None
+        The curve of constant bands around the same predictions; a list has one per fold.
     unit : str, default=None
         Unit of the target, for the axes.
     name : str, default=None
@@ -76,26 +72,26 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
 
     Attributes
     ----------
-    line_ : matplotlib.lines.Line2D or list of them
-        The curve, or that of each fold.
+    line_ : matplotlib.lines.Line2D or list of Line2D
+        The curve; a list has one line per fold.
     ref_line_ : list of matplotlib.lines.Line2D
-        The constant bands, of each fold; empty where they are drawn already or `ref_line` is False.
+        The constant bands, one per fold; empty if they are already drawn or `ref_line` is False.
     original_ : matplotlib.collections.PathCollection or None
-        The bands as they are.
+        The predicted bands.
     operating_points_ : matplotlib.collections.PathCollection or None
         The narrowest bands of each requested miss rate.
     optimum_ : matplotlib.collections.PathCollection or None
-        The cheapest bands.
+        The bands of least cost.
     isocost_lines_ : list of matplotlib.lines.AxLine
-        The lines of equal cost through the cheapest bands, of each fold.
+        The lines of equal cost through the bands of least cost, one per fold.
     ax_ : matplotlib.axes.Axes
         The axes drawn on.
     figure_ : matplotlib.figure.Figure
-        The figure they belong to.
+        The figure of the axes.
 
     See Also
     --------
-    skuq.metrics.uncertainty_characteristics_curve : The numbers behind it, with the source.
+    skuq.metrics.uncertainty_characteristics_curve : The plotted numbers, with the source.
     skuq.metrics.auucc_loss : The area under it.
     CalibrationCurveDisplay : Whether the bands have the right size.
 
@@ -141,33 +137,33 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the one stored.
+            Name in the legend; None takes the attribute `name`.
         x_axis : {"bandwidth", "excess"}, default="bandwidth"
             Horizontal axis: the cost of width.
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
             Vertical axis: the cost of misses.
         ref_line : bool, default=True
-            Whether to draw the constant bands; bands that are the same for two models only once.
+            Whether to draw the constant bands; equal bands of two models are drawn once.
         original : bool, default=True
-            Whether to mark the bands as they are.
+            Whether to mark the predicted bands.
         miss_rate : float or array-like of shape (k,), default=None
-            Mark the narrowest bands that miss no larger share of the rows than this, in [0, 1], with the
-            factor k (or the addition b) that leads to them.
+            Mark the narrowest bands with at most this miss rate, in [0, 1], and write their factor k (or
+            addition b).
         cost : float or pair of float, default=None
-            Mark the cheapest bands and draw the line of equal cost through them: what a unit of either
-            axis costs, or the share c of x in ``c * x + (1 - c) * y``, as in
+            Mark the bands of least cost and draw the line of equal cost through them. A pair is the cost per
+            unit of each axis. A number is the share c of x in ``c * x + (1 - c) * y``, as in
             ``UncertaintyCharacteristicsCurve.optimum``. A unit of the miss rate is 1, not 1 %.
         line_kwargs, ref_line_kwargs : dict, default=None
-            Keywords for the curve and for the constant bands, as ``Axes.plot`` takes them.
+            Keywords for the curve and for the constant bands, passed to ``Axes.plot``.
         scatter_kwargs : dict, default=None
-            Keywords for the marks, as ``Axes.scatter`` takes them.
+            Keywords for the marks, passed to ``Axes.scatter``.
         isocost_kwargs : dict, default=None
-            Keywords for the line of equal cost, as ``Axes.axline`` takes them.
+            Keywords for the line of equal cost, passed to ``Axes.axline``.
 
         Returns
         -------
         display : UncertaintyCharacteristicsDisplay
-            Itself.
+            The display itself.
         """
         self._use_axes(ax, (6.4, 4.8))
         check_option(x_axis, "x_axis", ["bandwidth", "excess"])
@@ -200,7 +196,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         return self
 
     def _draw_reference(self, x_axis: str, y_axis: str, style: dict[str, Any]) -> None:
-        """Draw constant bands, each curve once on the axes."""
+        """Draw the constant bands, each curve once per axes."""
         style = {"linestyle": (0, (4, 2)), "linewidth": 1.1, "zorder": 1.9, "gid": REFERENCE, **style}
         for curve in as_list(self.reference):
             corners = np.column_stack(path(curve, x_axis, y_axis))
@@ -221,11 +217,10 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         miss_rate: ArrayLike | None,
         style: Style,
     ) -> None:
-        """Mark the bands as they are, and those of the requested miss rates."""
         self.original_ = self.operating_points_ = None
         if original:
             points = [curve.at(1.0 if curve.vary == "scale" else 0.0) for curve in curves]
-            self.original_ = self._mark(points, axes, "o", "Bands as they are", colour, style)
+            self.original_ = self._mark(points, axes, "o", "Predicted bands", colour, style)
         if miss_rate is not None:
             rates = np.atleast_1d(miss_rate).tolist()
             points = [curve.operating_point(miss_rate=rate) for curve in curves for rate in rates]
@@ -242,16 +237,13 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         style: Style,
         line_style: Style,
     ) -> None:
-        """Mark the cheapest bands, and draw the lines of equal cost through them."""
         self.optimum_ = None
         self.isocost_lines_: list[AxLine] = []
         if cost is None:
             return
         x_axis, y_axis = axes
         points = [curve.optimum(cost, x_axis=x_axis, y_axis=y_axis).point for curve in curves]
-        self.optimum_ = self._mark(
-            points, axes, "s", "Least cost, with the line of equal cost", colour, style
-        )
+        self.optimum_ = self._mark(points, axes, "s", "Least cost, with line of equal cost", colour, style)
         self._annotate(curves, points, axes, below=True)
         single = isinstance(cost, int | float | np.integer | np.floating)
         x_cost, y_cost = np.array([cost, 1 - cost] if single else cost)  # type: ignore[operator]
@@ -271,7 +263,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         colour: Any,
         style: Style,
     ) -> PathCollection:
-        """Draw points of one kind, with an entry in the legend where it has none yet."""
+        """Draw points of one kind, with one legend entry for all models."""
         default: dict[str, Any] = {
             "s": 46.0,
             "marker": marker,
@@ -295,7 +287,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         *,
         below: bool = False,
     ) -> None:
-        """Write the factor or the addition beside points of a single curve, above it or, with room, below."""
+        """Write the factor or the addition above the points of a single curve, or below if it fits."""
         if len(curves) > 1:
             return
         symbol = "k" if curves[0].vary == "scale" else "b"
@@ -336,12 +328,13 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
             Forecast of every target. An array holds finite lower and upper bounds.
         bands : "std" or float, default="std"
-            One standard deviation to either side of the mean, or the central interval of this coverage
-            around the median.
+            "std" takes the mean plus or minus one standard deviation. A number takes the central interval of
+            this coverage around the median.
         vary : {"scale", "bias"}, default="scale"
-            Multiply the bands by a factor k, or add a number b to them.
+            "scale" multiplies the bands by a factor k; "bias" adds a number b to them.
         zero_band : {"keep", "min"}, default="keep"
-            Bands of 0 stay so, whatever the factor, or become as wide as the narrowest other one.
+            "keep" leaves bands of width 0 unchanged for each factor; "min" makes them as wide as the
+            narrowest other band.
         unit : str, default=None
             Unit of the target, for the axes.
         sample_weight : array-like of shape (n,), default=None
@@ -356,7 +349,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         Returns
         -------
         display : UncertaintyCharacteristicsDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("UncertaintyCharacteristicsDisplay.from_predictions")
         options: dict[str, Any] = {"bands": bands, "vary": vary, "zero_band": zero_band, "unit": unit}
@@ -377,7 +370,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         Parameters
         ----------
         accumulator : MetricAccumulator
-            One with the curve "characteristics".
+            Accumulator with the curve "characteristics".
         unit : str, default=None
             Unit of the target, for the axes.
         name : str, default=None
@@ -390,7 +383,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         Returns
         -------
         display : UncertaintyCharacteristicsDisplay
-            The display, drawn.
+            The drawn display.
         """
         check_matplotlib("UncertaintyCharacteristicsDisplay.from_accumulator")
         curve, reference = (accumulator.characteristics_curve(bands=bands) for bands in ("std", "constant"))
@@ -417,7 +410,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
 
 
 def curve_and_reference(fold: Fold, bands: str | float, options: dict[str, Any]) -> tuple[Curve, Curve]:
-    """Return the curve of the bands, and that of constant bands around the same points."""
+    """Return the curves of the bands and of constant bands around the same points."""
     around_median: dict[str, Any] = {} if bands == "std" else {"point": as_distribution(fold.y_pred).median()}
     curve, reference = (
         uncertainty_characteristics_curve(
@@ -429,19 +422,18 @@ def curve_and_reference(fold: Fold, bands: str | float, options: dict[str, Any])
 
 
 def path(curve: Curve, x_axis: str, y_axis: str) -> tuple[FloatArray, FloatArray]:
-    """Return the corners to draw, of very many a part, the miss rate in per cent."""
+    """Return at most `_MAX_CORNERS` corners of the curve, with the miss rate in percent."""
     rows = choose_rows(len(curve), _MAX_CORNERS)
     ordinate = getattr(curve, y_axis)[rows]
     return getattr(curve, x_axis)[rows], percent_of(y_axis) * ordinate
 
 
 def place(point: OperatingPoint, axes: tuple[str, str]) -> tuple[float, float]:
-    """Return where a point of the curve is drawn."""
     x_axis, y_axis = axes
     ordinate = getattr(point, y_axis)
     return getattr(point, x_axis), percent_of(y_axis) * ordinate
 
 
 def percent_of(axis: str) -> float:
-    """Return what an axis is multiplied by: the miss rate is drawn in per cent."""
+    """Return the factor of an axis; the miss rate is drawn in percent."""
     return 100.0 if axis == "miss_rate" else 1.0

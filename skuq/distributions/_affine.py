@@ -1,4 +1,4 @@
-"""Shift and rescale a distribution: in closed form where the family has one, lazily elsewhere."""
+"""Shifted and rescaled distributions, in closed form if the family has one."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribut
     dist : Distribution
         Distribution of Y, n rows.
     shift : float or array-like of shape (n,)
-        What is added, in the new units.
+        Constant to add, in the new units.
     factor : float or array-like of shape (n,)
-        New units per old unit; negative reverses, 0 gives point masses at ``shift``.
+        New units per old unit. A negative factor reverses the distribution, and 0 gives point masses at
+        ``shift``.
 
     Returns
     -------
     dist : Distribution
-        Of the same family wherever that is closed under the map. `Normal` and `StudentT` keep
-        the decomposition into epistemic and aleatoric parts.
+        A distribution of the same family if the family is closed under the map. `Normal` and `StudentT`
+        keep the decomposition into epistemic and aleatoric parts.
 
     Examples
     --------
@@ -51,7 +52,7 @@ def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribut
         return closed
     if zero.any():
         raise ValueError(
-            f"`factor` must be nonzero in every row, or zero in all, for a {type(dist).__name__}, "
+            f"`factor` must be nonzero in every row, or zero in every row, for a {type(dist).__name__}, "
             f"got 0 at row {int(np.argmax(zero))}."
         )
     return Affine(dist, a, b)
@@ -66,7 +67,7 @@ def _read(values: ArrayLike, name: str, n: int) -> FloatArray:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Affine(Distribution):
-    """``shift + factor * Y`` for a family that is not closed under it; made by `affine`."""
+    """``shift + factor * Y`` for a family without a closed form; see `affine`."""
 
     base: Distribution
     shift: FloatArray
@@ -95,7 +96,7 @@ class Affine(Distribution):
         return (y - self.shift) / self.factor
 
     def _closed_side(self, y: FloatArray) -> FloatArray:
-        """Values of the base at y, moved by rounding's reach so that an atom at y counts as <= y."""
+        """Return the base's values at y, shifted by rounding so that an atom at y counts as <= y."""
         x = self._back(y)
         if self.base.has_density:
             return x
@@ -109,7 +110,7 @@ class Affine(Distribution):
         return np.abs(self.factor) * self.base.std()
 
     def _cdf(self, y: FloatArray) -> FloatArray:
-        x = self._closed_side(y)  # reversed, {Y <= y} is {X >= x}
+        x = self._closed_side(y)  # {Y <= y} is {X >= x} if the factor is negative
         return np.where(self.factor > 0, self.base._cdf(x), self.base._sf(x))
 
     def _sf(self, y: FloatArray) -> FloatArray:

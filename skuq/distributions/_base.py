@@ -1,4 +1,4 @@
-"""The central noun: n independent univariate predictive distributions, row i for sample i."""
+"""Abstract base class of predictive distributions, with one row per sample."""
 
 from __future__ import annotations
 
@@ -28,31 +28,28 @@ from skuq.distributions._row_container import RowContainer
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, warn_of_unreachable_level
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
-NO_MEAN = (
-    "the distribution must have a mean, but at row {row} both of its tails are too heavy; use quantiles."
-)
+NO_MEAN = "the distribution must have a mean, but both tails are too heavy at row {row}. Use quantiles."
 
 
 class Distribution(RowContainer["Distribution"]):
-    """n independent univariate predictive distributions; row i belongs to sample i.
+    """Independent univariate predictive distributions, one row per sample.
 
-    What `~skuq.prediction.predict_dist` returns and every metric and recalibrator takes. The public methods
-    here check their input once and call the hooks (leading underscore) that a family writes.
+    `~skuq.prediction.predict_dist` returns a Distribution, and every metric and recalibrator accepts one.
+    The public methods validate their arguments and call private hooks, which each family implements.
 
-    A distribution is immutable, and array-like enough for scikit-learn to carry it between the
-    steps of a Pipeline: it has a ``shape`` of (n, 2), rows can be selected, and ``np.asarray``
-    gives the columns mean and standard deviation. Arithmetic on it raises, because it would act
-    on those two columns.
+    A Distribution is immutable. It has the shape (n, 2) and supports row selection, so that scikit-learn can
+    pass it between the steps of a Pipeline. ``np.asarray`` returns two columns, mean and standard deviation.
+    Arithmetic on a Distribution raises an error, because it would act on these two columns.
 
     See Also
     --------
-    Normal : The family most regressors return.
+    Normal : The family that most regressors return.
     skuq.prediction.predict_dist : Get a distribution from a fitted estimator.
 
     Notes
     -----
-    To add a family, write ``_rows``, ``_take``, ``_cdf``, ``_ppf`` and, where a closed form
-    exists, the other hooks; the defaults integrate numerically.
+    To add a family, implement ``_rows``, ``_take``, ``_cdf`` and ``_ppf``. Override the other hooks if a
+    closed form exists; their defaults integrate numerically.
 
     Examples
     --------
@@ -65,33 +62,33 @@ class Distribution(RowContainer["Distribution"]):
     Normal(n=1)
     """
 
-    # ------------------------------------------------------------------ what a family writes
+    # ------------------------------------------------------------------ hooks that a family implements
 
     @abstractmethod
     def _cdf(self, y: FloatArray) -> FloatArray:
-        """P(Y <= y), y of shape (n,)."""
+        """Return P(Y <= y), with y of shape (n,)."""
 
     @abstractmethod
     def _ppf(self, p: FloatArray) -> FloatArray:
-        """Smallest y with cdf(y) >= p, p a 0-d array or of shape (n,)."""
+        """Return the smallest y with cdf(y) >= p, with p a 0-d array or of shape (n,)."""
 
-    # ------------------------------------------- hooks with defaults, for where no closed form is
+    # ------------------------------------------------ hooks with numerical defaults
 
     def _sf(self, y: FloatArray) -> FloatArray:
-        """P(Y > y); overridden where the upper tail can be had without cancellation."""
+        """Return P(Y > y); override it if the upper tail has a formula without cancellation."""
         return 1.0 - self._cdf(y)
 
     def _isf(self, q: FloatArray) -> FloatArray:
-        """Quantile at level 1 - q; overridden where the upper tail can be had exactly."""
+        """Return the quantile at level 1 - q; override it if the upper tail has an exact formula."""
         return self._ppf(np.minimum(1.0 - q, 1.0 - 2.0**-53))
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
-        """Phi^{-1}(F(y)); overridden where a closed form goes beyond the levels that a float can hold."""
+        """Return Phi^{-1}(F(y)); override it to support levels that underflow."""
         lower, upper = self._cdf(y), self._sf(y)
         return np.where(lower < upper, ndtri(lower), -ndtri(upper))
 
     def _from_normal_score(self, score: FloatArray) -> FloatArray:
-        """Quantile at level Phi(score), score a 0-d array or of shape (n,); the inverse of the above."""
+        """Return the quantile at level Phi(score), with score a 0-d array or of shape (n,)."""
         tail = smaller_tail(score)
         if (score > 0).all():
             return self._isf(tail)
@@ -109,7 +106,6 @@ class Distribution(RowContainer["Distribution"]):
         return value_crps(self, y) if self._integrates_values else level_crps(self, y)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation where there is no closed form."""
         finite = self._finite_part()
         if finite is not self:
             return finite.mean(), finite.std()
@@ -121,7 +117,6 @@ class Distribution(RowContainer["Distribution"]):
 
     @cached_property
     def _mean_and_std(self) -> tuple[FloatArray, FloatArray]:
-        """What `mean` and `std` copy: one integration gives both."""
         return self._moments()
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
@@ -135,50 +130,49 @@ class Distribution(RowContainer["Distribution"]):
         return out.T
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
-        """(loc, scale, one-row standard) where row i is loc_i + scale_i Z with one common Z."""
+        """Return (loc, scale, one-row Z) if row i is loc_i + scale_i Z for one common Z, else None."""
         return None
 
     def _leaves(self) -> list[tuple[Any, Distribution]]:
-        """Weights, each a number or of shape (n,), and distributions that this one is the mixture of."""
+        """Return the weights, numbers or of shape (n,), and the components of this mixture."""
         return [(1.0, self)]
 
     def _level_breaks(self) -> FloatArray:
-        """Levels, the same for all rows, between which the quantile function is smooth."""
+        """Return the levels, common to all rows, between which the quantile function is smooth."""
         return np.empty(0)
 
     def _finite_part(self) -> Distribution:
-        """The distribution that moments, CRPS and samples are taken from.
+        """Return the distribution without unknown tail mass, which moments, CRPS and samples use.
 
-        Itself, but for conformal ones and what is built on them: a part of their probability has no
-        place, and makes quantiles infinite.
+        Only conformal distributions and distributions based on them have infinite quantiles.
         """
         return self
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
-        """What calibration rows lack for levels strictly inside (0, 1), if they lack any."""
+        """Return the level strictly inside (0, 1) that needs more calibration rows, or None."""
         return None
 
     @property
     def _light_tails(self) -> bool:
-        """Whether the tails are exponential or lighter, so that no scaling of them endangers a moment."""
+        """True if all tails are exponential or lighter, so that every scaling keeps the moments finite."""
         return False
 
     @property
     def _integrates_values(self) -> bool:
-        """Whether integrals run over values of y: the cdf is cheap, but quantiles are a search."""
+        """True if integrals run over values of y: the cdf is cheap, but quantiles need a search."""
         return False
 
     def _landmarks(self) -> FloatArray:
-        """Points of each row, shape (n, k), between which the cdf is smooth."""
+        """Return points per row, shape (n, k), between which the cdf is smooth."""
         return quantile_landmarks(self, self._level_breaks())
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
-        """Distribution of shift + factor Y in closed form, or None; both of shape (n,)."""
+        """Return the distribution of shift + factor Y in closed form, or None; both have shape (n,)."""
         return None
 
     @classmethod
     def _merge(cls, parts: Sequence[Any]) -> Distribution | None:
-        """One distribution of this family that stacks the rows of ``parts``, or None."""
+        """Stack the rows of ``parts`` in one distribution of this family, or return None."""
         return None
 
     # --------------------------------------------------------------------------- moments
@@ -189,7 +183,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         mean : ndarray of shape (n,)
-            In closed form where the family has one, else by integrating the quantile function.
+            Closed form if the family has one, else the integral of the quantile function.
         """
         return self._mean_and_std[0].copy()
 
@@ -199,7 +193,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         std : ndarray of shape (n,)
-            Infinite where the second moment is.
+            Infinite if the second moment is infinite.
         """
         return self._mean_and_std[1].copy()
 
@@ -209,7 +203,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         var : ndarray of shape (n,)
-            The square of `std`; infinite where it overflows.
+            The square of `std`; infinite if the square overflows.
         """
         with np.errstate(over="ignore"):
             return np.square(self.std())
@@ -227,26 +221,26 @@ class Distribution(RowContainer["Distribution"]):
     # ------------------------------------------------------------------ probabilities, levels
 
     def cdf(self, y: ArrayLike) -> FloatArray:
-        """Return P(Y <= y), the probability of a value not above ``y``.
+        """Return the probability P(Y <= y) of each row.
 
         Parameters
         ----------
         y : float or array-like of shape (n,)
-            In the units of the target; infinities are allowed. One number is compared with
+            Values in the units of the target; infinities are allowed. A single number is compared with
             every row.
 
         Returns
         -------
         probability : ndarray of shape (n,)
-            In [0, 1], with full relative precision in the lower tail.
+            Values in [0, 1], with full relative precision in the lower tail.
         """
         return self._cdf(self._check_y(y))
 
     def pit(self, y: ArrayLike) -> FloatArray:
-        """Return the probability integral transform of observations: the cdf at them.
+        """Return the probability integral transform of the observations, F(y).
 
-        On an atom this is the upper end of the levels that the atom takes up, over which metrics and
-        recalibrators spread such an observation.
+        On an atom, F jumps, and this method returns the upper end of the jump. Metrics and recalibrators
+        spread such an observation evenly over the jump.
 
         Parameters
         ----------
@@ -256,13 +250,13 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         pit : ndarray of shape (n,)
-            In [0, 1]; uniform where the distribution is continuous and calibrated.
+            Values in [0, 1], uniformly distributed if the forecast is continuous and calibrated.
         """
         return self.cdf(y)
 
     @property
     def has_density(self) -> bool:
-        """Whether every row has a density; False for atoms, where `logpdf` raises."""
+        """True if every row has a density; False if a row has atoms, and then `logpdf` raises."""
         return False
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
@@ -271,12 +265,12 @@ class Distribution(RowContainer["Distribution"]):
         Parameters
         ----------
         y : float or array-like of shape (n,)
-            In the units of the target.
+            Values in the units of the target.
 
         Returns
         -------
         logpdf : ndarray of shape (n,)
-            Natural logarithm of a density per unit of y; minus infinity where the density is 0.
+            Natural logarithm of the density per unit of y; minus infinity where the density is 0.
 
         Raises
         ------
@@ -294,28 +288,28 @@ class Distribution(RowContainer["Distribution"]):
         Parameters
         ----------
         y : float or array-like of shape (n,)
-            In the units of the target.
+            Values in the units of the target.
 
         Returns
         -------
         pdf : ndarray of shape (n,)
-            Non-negative, per unit of y.
+            Non-negative density per unit of y.
         """
         log_density = self.logpdf(y)
         return np.exp(log_density, out=log_density)
 
     def ppf(self, p: ArrayLike) -> FloatArray:
-        """Return the quantile of row i at level ``p[i]`` (elementwise; the inverse of `cdf`).
+        """Return the quantile of row i at level ``p[i]``, the inverse of `cdf`.
 
         Parameters
         ----------
         p : float or array-like of shape (n,)
-            Levels in [0, 1], one a row. To get several levels for every row, use `quantile`.
+            Levels in [0, 1], one per row. Use `quantile` for several levels per row.
 
         Returns
         -------
         y : ndarray of shape (n,)
-            In the units of the target; levels 0 and 1 give the ends of the support.
+            Values in the units of the target; the levels 0 and 1 give the ends of the support.
         """
         levels = check_probabilities(p, "p")
         if levels.ndim:
@@ -334,7 +328,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         quantiles : ndarray of shape (n,) for one level, (n, k) for k levels
-            In the units of the target.
+            Values in the units of the target.
         """
         checked = check_probabilities(levels, "levels")
         if checked.ndim > 1 or checked.size == 0:
@@ -350,7 +344,7 @@ class Distribution(RowContainer["Distribution"]):
         return out.T
 
     def interval(self, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
-        """Return central prediction intervals: equal probability below and above.
+        """Return central prediction intervals, with equal probability below and above.
 
         Parameters
         ----------
@@ -360,7 +354,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         bounds : ndarray of shape (n, 2) for one coverage, (n, 2, k) for k coverages
-            ``bounds[:, 0]`` is always the lower bound, in the units of the target.
+            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]``, in the units of the target.
         """
         checked = check_coverage(coverage)
         warn_of_unreachable_level(self._unreachable_level(checked, "coverage"))
@@ -378,6 +372,8 @@ class Distribution(RowContainer["Distribution"]):
     def crps(self, y: ArrayLike) -> FloatArray:
         """Return the continuous ranked probability score of each row.
 
+        The smaller the better, minimum is zero.
+
         Parameters
         ----------
         y : float or array-like of shape (n,)
@@ -386,7 +382,7 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         crps : ndarray of shape (n,)
-            Non-negative, in the units of y; lower is better; ``|y - loc|`` for a point mass.
+            Scores in the units of y; ``|y - loc|`` for a point mass.
         """
         values = self._check_y(y)
         infinite = np.isinf(values)
@@ -400,14 +396,14 @@ class Distribution(RowContainer["Distribution"]):
         Parameters
         ----------
         m : int
-            Number of draws a row.
+            Number of draws per row.
         random_state : int, RandomState instance or None, default=None
-            Source of randomness; an integer gives the same draws every time.
+            Source of randomness; an integer gives the same draws in each call.
 
         Returns
         -------
         samples : ndarray of shape (n, m)
-            In the units of the target.
+            Values in the units of the target.
         """
         return self._sample(check_integer(m, "m"), check_random_state(random_state))
 
@@ -419,34 +415,34 @@ class Distribution(RowContainer["Distribution"]):
         Returns
         -------
         dist : Distribution
-            Its intervals are confidence intervals, where `interval` gives prediction intervals.
+            Distribution whose intervals are confidence intervals. `interval` of the whole distribution
+            gives prediction intervals.
 
         Raises
         ------
         NoDecompositionError
-            If the model does not separate the two parts.
+            If the model does not separate epistemic and aleatoric uncertainty.
         """
         raise NoDecompositionError(self._no_decomposition())
 
     def aleatoric(self) -> Distribution:
-        """Return the distribution of the noise y - f(x), centred at zero.
+        """Return the distribution of the noise y - f(x), centered at zero.
 
         Returns
         -------
         dist : Distribution
-            The part of the uncertainty that more training data would not remove.
+            Uncertainty that more training data would not reduce.
 
         Raises
         ------
         NoDecompositionError
-            If the model does not separate the two parts.
+            If the model does not separate epistemic and aleatoric uncertainty.
         """
         raise NoDecompositionError(self._no_decomposition())
 
     # ----------------------------------------------------------------------------- helpers
 
     def _set(self, **values: Any) -> Self:
-        """Write fields of a frozen dataclass from its ``__post_init__``."""
         for name, value in values.items():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
@@ -461,15 +457,13 @@ class Distribution(RowContainer["Distribution"]):
 
     def _no_density(self) -> str:
         return (
-            f"this {type(self).__name__} with atoms (point masses, tied values) has no density, so `pdf`, "
-            "`logpdf` and the log score are undefined. Use `crps`, which always exists, or a family with "
-            "a density."
+            f"this {type(self).__name__} has no density, because a row has atoms (point masses or ties). "
+            "`pdf`, `logpdf` and the log score are undefined. Use `crps`, or a family with a density."
         )
 
     def _no_decomposition(self) -> str:
         return (
-            f"this {type(self).__name__} does not separate epistemic from aleatoric uncertainty. Models that "
-            "do: LeastSquaresRegressor, BootstrapRegressor, ForestDistributionRegressor, "
-            "GaussianProcessRegressor; a recalibrated or non-affinely transformed distribution no longer "
-            "does."
+            f"this {type(self).__name__} does not separate epistemic from aleatoric uncertainty. "
+            "LeastSquaresRegressor, BootstrapRegressor, ForestDistributionRegressor and "
+            "GaussianProcessRegressor do. Recalibration and non-affine transformation remove the separation."
         )

@@ -1,4 +1,4 @@
-"""A distribution whose levels are mapped by a beta calibration map, another one in every row."""
+"""Distributions whose levels are recalibrated by a beta map per row."""
 
 from __future__ import annotations
 
@@ -25,38 +25,40 @@ _LARGEST_ODDS = 700.0
 """Log odds beyond which a level underflows."""
 
 _SAMPLED = 2**14
-"""Draws that are inverted at once."""
+"""Number of draws per inversion."""
 
 _HEAVY = 2.5
-"""How far out the level 1e-12 may lie, in terms of 1e-6: 1.5 for Gaussian, 2 for exponential tails."""
+"""Largest ratio of the quantiles at 1e-12 and 1e-6: 1.5 for Gaussian, 2 for exponential tails."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BetaRecalibrated(Distribution):
-    r"""A distribution with cdf G(y) = B(F(y)), F the cdf of ``base``, B a beta calibration map for each row.
+    r"""Distributions recalibrated by a beta map per row: the cdf is G(y) = B(F(y)).
+
+    F is the cdf of ``base``, and each row has its own map B.
 
     Parameters
     ----------
     base : Distribution
-        Distribution to recalibrate, n rows.
+        Distribution with cdf F to recalibrate, n rows.
     a : float or array-like of shape (n,) or (n, k)
-        Exponent of the lower tail, above 0: :math:`G` falls there like :math:`F^a`.
+        Exponent of the lower tail, above 0: :math:`G` decreases there as :math:`F^a`.
     b : float or array-like of shape (n,) or (n, k)
-        Exponent of the upper tail, above 0: :math:`1 - G` falls there like :math:`(1 - F)^b`.
+        Exponent of the upper tail, above 0: :math:`1 - G` decreases there as :math:`(1 - F)^b`.
     c : float or array-like of shape (n,) or (n, k)
-        Shift on the scale of log odds of the level; a positive one moves the distribution down.
+        Shift of the log odds of the level. A positive shift moves the distribution down.
     weights : array-like of shape (k,) or (n, k), default=None
-        Non-negative weights of the k maps of a row, rescaled to sum to one; equal if None.
+        Non-negative weights of the k maps of a row, rescaled to sum to one; None gives equal weights.
 
     Returns
     -------
     dist : BetaRecalibrated or Empirical
-        An `Empirical` with the mapped weights when ``base`` is one.
+        An `Empirical` with the mapped weights if ``base`` is `Empirical`.
 
     See Also
     --------
     Recalibrated : One piecewise linear map for all rows.
-    skuq.recalibration.GPBetaRecalibrator : Learns the parameters as functions of the prediction.
+    skuq.recalibration.GPBetaRecalibrator : Learn the parameters as functions of the prediction.
 
     Notes
     -----
@@ -64,14 +66,14 @@ class BetaRecalibrated(Distribution):
 
     .. math:: G(y) = \sum_k w_k \, s\{a_k \log F(y) - b_k \log[1 - F(y)] + c_k\},
 
-    and :math:`a = b = 1`, :math:`c = 0` is the base itself. The average over k serves parameters that
-    are uncertain. Both tails of the base enter as they are, so that levels as small as 1e-300 keep
-    their digits.
+    and :math:`a = b = 1`, :math:`c = 0` gives the base itself. An average over k maps represents uncertain
+    parameters. The map uses both tail probabilities of the base directly, so that levels as small as 1e-300
+    keep full precision.
 
-    Quantiles are searched on the scale of log odds, about six passes over the n by k parameters. Mean,
-    standard deviation and CRPS integrate the cdf, about 100 passes, or, where the base's tails are heavier
-    than exponential ones, the quantile function, about 2500. An infinite standard deviation comes out as
-    a huge number.
+    Quantiles are searched on the scale of log odds, in about six passes over the n by k parameters. Mean,
+    standard deviation and CRPS integrate the cdf, in about 100 passes. If the tails of the base are heavier
+    than exponential, they integrate the quantile function instead, in about 2500 passes. An infinite
+    standard deviation is returned as a huge number.
 
     References
     ----------
@@ -102,7 +104,6 @@ class BetaRecalibrated(Distribution):
         c: ArrayLike,
         weights: ArrayLike | None = None,
     ) -> Distribution:
-        """Return the closed-form family where there is one; see Returns."""
         if not isinstance(base, Empirical):
             return super().__new__(cls)
         maps = _maps_of(*_read_tables(base, a, b, c, weights))
@@ -137,8 +138,6 @@ class BetaRecalibrated(Distribution):
         weights = None if equal else np.concatenate([part._maps.weights.T for part in parts])
         return BetaRecalibrated(concat([part.base for part in parts]), a, b, c, weights)
 
-    # -------------------------------------------------------------------------- probabilities
-
     def _cdf(self, y: FloatArray) -> FloatArray:
         return self._maps.lower(*log_levels(self.base, y))
 
@@ -150,13 +149,11 @@ class BetaRecalibrated(Distribution):
         return self.base.has_density
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        # a level that underflows is held, so that it does not meet a density of 0 as infinity times 0
+        # a lower bound on levels avoids infinity times a density of 0
         log_lower, log_upper = (
             np.where(np.isneginf(log), math.log(_TINY), log) for log in log_levels(self.base, y)
         )
         return self._maps.log_density(log_lower, log_upper) + self.base._logpdf(y)
-
-    # ------------------------------------------------------------------------------ quantiles
 
     def _ppf(self, p: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore"):
@@ -167,12 +164,10 @@ class BetaRecalibrated(Distribution):
             return self._at_odds(np.log1p(-q) - np.log(q))
 
     def _at_odds(self, target: FloatArray) -> FloatArray:
-        """Quantile at a level given as log odds."""
         return self._of_base(self._maps.invert(np.broadcast_to(target, (len(self),))))
 
     def _of_base(self, odds: FloatArray) -> FloatArray:
-        """Quantile of the base at levels given as log odds."""
-        if (np.isfinite(odds) & (np.abs(odds) > _LARGEST_ODDS)).any():  # levels underflow, scores do not
+        if (np.isfinite(odds) & (np.abs(odds) > _LARGEST_ODDS)).any():  # these levels underflow
             return self.base._from_normal_score(-np.sign(odds) * ndtri_exp(-np.logaddexp(0.0, np.abs(odds))))
         tail, upper = expit(-np.abs(odds)), odds > 0
         if not upper.any():
@@ -182,7 +177,7 @@ class BetaRecalibrated(Distribution):
         return np.where(upper, self.base._isf(tail), self.base._ppf(tail))
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
-        # each draw from one of the k maps, whose inverse takes a k-th of the time
+        # draw one of the k maps first: one inverse takes a k-th of the time
         n = len(self)
         edges, out = np.cumsum(self._maps.weights, axis=0)[:-1], np.empty((m, n))
         at_once = max(1, _SAMPLED // n)
@@ -195,11 +190,9 @@ class BetaRecalibrated(Distribution):
                 draw[:] = self._of_base(levels)
         return out.T
 
-    # ------------------------------------------------------------------------------ integrals
-
     @cached_property
     def _integrates_values(self) -> bool:
-        """Whether levels beyond 1e-13 do not matter: tails of the base no heavier than exponential ones."""
+        """True if levels beyond 1e-13 are negligible: tails of the base are at most exponential."""
         middle = self.base._ppf(np.asarray(0.5))
         near, far = (
             np.concatenate([middle - self.base._ppf(tail), self.base._isf(tail) - middle])
@@ -208,14 +201,14 @@ class BetaRecalibrated(Distribution):
         return bool((far <= _HEAVY * near).all())
 
     def _landmarks(self) -> FloatArray:
-        # where exactly they lie matters little, so that one map does for all but the ends
+        # the landmarks may be approximate, so one map suffices except at the ends
         middle = self._maps.middle()
         single = BetaRecalibrated(self.base, middle.a[0], middle.b[0], middle.c[0])
         own = quantile_landmarks(single, np.empty(0))
         ends = [self._ppf(np.asarray(LANDMARK_TAIL[0])), self._isf(np.asarray(LANDMARK_TAIL[0]))]
         points = [own, np.stack(ends, axis=1)]
         smooth = self.base.has_density and not self.base._integrates_values
-        if not smooth or self.base._level_breaks().size:  # it bends or jumps at points of its own
+        if not smooth or self.base._level_breaks().size:  # the base has kinks or jumps
             points.append(self.base._landmarks())
         return np.concatenate(points, axis=1)
 
@@ -224,12 +217,12 @@ class BetaRecalibrated(Distribution):
             return None
         kept = (factor > 0)[:, np.newaxis]
         a, b = np.where(kept, self.a, self.b), np.where(kept, self.b, self.a)
-        c = np.where(kept, self.c, -self.c)  # a reversed distribution swaps its tails
+        c = np.where(kept, self.c, -self.c)  # a negative factor swaps the tails
         return BetaRecalibrated(affine(self.base, shift, factor), a, b, c, self.weights)
 
 
 def log_levels(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return log F(y) and log(1 - F(y)), each from the tail in which it has all its digits."""
+    """Return log F(y) and log(1 - F(y)), each from the tail with full precision."""
     lower, upper = dist._cdf(y), dist._sf(y)
     if min(lower.min(), upper.min()) < _TINY:
         score = dist._normal_score(y)
@@ -248,14 +241,14 @@ def _maps_of(a: FloatArray, b: FloatArray, c: FloatArray, weights: FloatArray | 
 def _read_tables(
     base: Distribution, a: ArrayLike, b: ArrayLike, c: ArrayLike, weights: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
-    """Return finite copies of shape (n, k), the numbers of a column side by side in memory."""
+    """Return finite copies of shape (n, k), contiguous by column."""
     if not isinstance(base, Distribution):
         raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
     tables = [_read_table(values, name, len(base)) for name, values in (("a", a), ("b", b), ("c", c))]
     columns = max(table.shape[1] for table in tables)
     if any(table.shape[1] not in {1, columns} for table in tables):
         shapes = ", ".join(str(table.shape) for table in tables)
-        raise ValueError(f"`a`, `b` and `c` must have the same number of columns, or one, got {shapes}.")
+        raise ValueError(f"`a`, `b` and `c` must have one column or equally many, got shapes {shapes}.")
     check_positive(tables[0], "a")
     check_positive(tables[1], "b")
     wide = [np.array(np.broadcast_to(table, (len(base), columns)), order="F") for table in tables]
@@ -269,7 +262,7 @@ def _read_table(values: ArrayLike, name: str, n: int) -> FloatArray:
         return np.broadcast_to(array, (n, 1))
     if array.ndim > 2 or array.shape[0] != n or array.size == 0:
         raise ValueError(
-            f"`{name}` must be a number or have shape ({n},) or ({n}, k), as `base` has {n} rows, got "
+            f"`{name}` must be a number or have shape ({n},) or ({n}, k) for {n} rows of `base`, got "
             f"{array.shape}."
         )
     return array[:, np.newaxis] if array.ndim == 1 else array

@@ -1,4 +1,4 @@
-"""Stack the rows of distributions, of one family or of several."""
+"""Distributions of different families, stacked row by row."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def concat(parts: Sequence[Distribution]) -> Distribution:
     Parameters
     ----------
     parts : sequence of Distribution
-        At least one; their families may differ.
+        At least one distribution; families may differ.
 
     Returns
     -------
     dist : Distribution
-        Of the common family where the parts can merge, else `Concatenated`.
+        A distribution of the common family if the parts can merge, else `Concatenated`.
 
     Examples
     --------
@@ -47,26 +47,26 @@ def concat(parts: Sequence[Distribution]) -> Distribution:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Concatenated(Distribution):
-    """Rows of distributions that cannot merge into one family; `concat` makes it.
+    """Stacked rows of distributions of different families, as `concat` returns them.
 
     Parameters
     ----------
     parts : sequence of Distribution
-        The distributions whose rows are used.
+        Distributions that provide the rows.
     order : array-like of int, shape (n,)
-        Row i is row ``order[i]`` of the stacked parts; rows may be left out or repeated.
+        Row i is row ``order[i]`` of the stacked parts. Rows may be repeated or missing.
 
     Attributes
     ----------
     parts : tuple of Distribution
-        Only the rows in use, those of each part in the order in which they appear.
+        The rows in use of each part, in order of appearance.
     order : ndarray of shape (n,)
         A permutation of the rows of ``parts``.
 
     Notes
     -----
-    Every method calls the same method of each part on its rows, so nothing is approximated and
-    the cost is that of the parts.
+    Every method calls the same method of each part. The result has no approximation, and the cost is
+    the sum of the costs of the parts.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Concatenated(Distribution):
 
     @cached_property
     def _part_rows(self) -> list[IntArray]:
-        """Rows of this distribution that each part holds, ascending as in the part."""
+        """The ascending rows of this distribution that belong to each part."""
         owner = _locate(self.parts, self.order)[0]
         return [np.flatnonzero(owner == index) for index in range(len(self.parts))]
 
@@ -110,7 +110,7 @@ class Concatenated(Distribution):
         return cls(parts, np.arange(sum(map(len, parts))))
 
     def _dispatch(self, method: Callable[..., FloatArray], *arrays: FloatArray) -> FloatArray:
-        """Call ``method(part, *rows of the arrays)`` on each part and put the rows back in order."""
+        """Call ``method(part, *rows of the arrays)`` on each part and restore the order of rows."""
         out = np.empty(len(self))
         for part, rows in zip(self.parts, self._part_rows, strict=True):
             out[rows] = method(part, *(array[rows] if array.ndim else array for array in arrays))
@@ -179,7 +179,7 @@ class Concatenated(Distribution):
         points = [part._landmarks() for part in self.parts]
         out = np.empty((len(self), max(part.shape[1] for part in points)))
         for part, rows in zip(points, self._part_rows, strict=True):
-            out[rows] = part[:, [-1]]  # repeating a point leaves an empty panel
+            out[rows] = part[:, [-1]]  # a repeated point gives an empty panel
             out[np.ix_(rows, np.arange(part.shape[1]))] = part
         return out
 
@@ -202,7 +202,6 @@ class Concatenated(Distribution):
 
 
 def read_parts(parts: Any, name: str) -> list[Distribution]:
-    """Return a list of at least one distribution."""
     if isinstance(parts, Distribution) or not isinstance(parts, Iterable) or getattr(parts, "ndim", 1) == 0:
         raise TypeError(f"`{name}` must be a sequence of distributions, got {type(parts).__name__}.")
     listed = list(parts)
@@ -215,7 +214,6 @@ def read_parts(parts: Any, name: str) -> list[Distribution]:
 
 
 def _flatten(parts: Sequence[Distribution], order: IntArray) -> tuple[list[Distribution], IntArray]:
-    """Replace parts that are themselves concatenated by their parts."""
     if not any(isinstance(part, Concatenated) for part in parts):
         return list(parts), order
     offsets = np.cumsum([0, *(len(part) for part in parts[:-1])])
@@ -226,7 +224,6 @@ def _flatten(parts: Sequence[Distribution], order: IntArray) -> tuple[list[Distr
 
 
 def _locate(parts: Sequence[Distribution], order: IntArray) -> tuple[IntArray, IntArray]:
-    """For each row, the part that owns it and its row there."""
     total = sum(len(part) for part in parts)
     if order.ndim != 1 or order.size == 0 or order.dtype.kind not in "iu":
         raise ValueError(f"`order` must be a non-empty 1-D array of row numbers, got {order!r}.")

@@ -1,4 +1,4 @@
-"""What counts as a distribution at the border of metrics and recalibrators."""
+"""Conversion to a Distribution at the border of metrics and recalibrators."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ def as_distribution(y_pred: Any, name: str = "y_pred") -> Distribution:
     Parameters
     ----------
     y_pred : Distribution, tuple (loc, scale) or frozen scipy.stats distribution
-        A tuple means normal distributions, each entry a number or of shape (n,).
+        A tuple means normal distributions; each entry is a number or has shape (n,).
     name : str, default="y_pred"
         Name of the argument in errors.
 
     Returns
     -------
     dist : Distribution
-        ``y_pred`` itself where it is one.
+        ``y_pred`` itself if it is a Distribution.
 
     Raises
     ------
     TypeError
-        For anything else. An array of shape (n, 2) could be bounds as well as parameters.
+        If ``y_pred`` has another type. An array of shape (n, 2) is ambiguous: its columns may be bounds
+        or parameters.
 
     Examples
     --------
@@ -44,11 +45,11 @@ def as_distribution(y_pred: Any, name: str = "y_pred") -> Distribution:
     if is_frozen_scipy(y_pred):
         return ScipyDistribution(y_pred)
     if isinstance(y_pred, type):
-        raise TypeError(f"`{name}` must be a Distribution, got the class {y_pred.__name__} itself.")
+        raise TypeError(f"`{name}` must be a Distribution, got the class {y_pred.__name__}. Pass an object.")
     shape = getattr(y_pred, "shape", None)
     came = type(y_pred).__name__ if shape is None else f"{type(y_pred).__name__} of shape {tuple(shape)}"
     raise TypeError(
-        f"`{name}` must be a Distribution (such as `predict_dist` returns), a tuple (loc, scale) or a frozen "
-        f"scipy distribution, got {came}. For columns mean and standard deviation pass "
+        f"`{name}` must be a Distribution (for example from `predict_dist`), a tuple (loc, scale) or a "
+        f"frozen scipy distribution, got {came}. For columns mean and standard deviation pass "
         "`(array[:, 0], array[:, 1])`."
     )

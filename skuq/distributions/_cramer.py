@@ -1,10 +1,10 @@
-r"""Cramér distance of distributions, row by row: the integral of the squared difference of two cdfs.
+r"""Cramér distances of distributions, row by row: the integral of the squared difference of two cdfs.
 
-With X and Y independent it is what expected absolute differences leave of a pair,
+For independent X and Y with copies X' and Y', the distance is
 
-    int (F(x) - G(x))^2 dx = E|X - Y| - 1/2 E|X - X'| - 1/2 E|Y - Y'|,
+    int (F(x) - G(x))^2 dx = E|X - Y| - 1/2 E|X - X'| - 1/2 E|Y - Y'|.
 
-and the CRPS of a linear pool with weights w_i and components F_i, whose own scores are c_i, is
+A linear pool with weights w_i and components F_i of scores c_i has the CRPS
 
     CRPS(y) = sum_i w_i c_i(y) - 1/2 sum_ij w_i w_j int (F_i(x) - F_j(x))^2 dx.
 """
@@ -32,32 +32,26 @@ __all__ = ["cramer_distances", "pool_spread"]
 _Weighted: TypeAlias = Sequence[tuple[Any, Leaf]]
 
 _QUADRATURE_ROWS = 512
-"""Rows that are integrated together: few enough that what is computed of them stays in the cache."""
+"""Number of rows that are integrated together, limited by the size of the cache."""
 
 _PAIRS_PER_MEMBER = 1.5
-"""Pairs that cost as much as one member of the integral over all of them."""
+"""Cost of the integral over all members, in pairs per member."""
 
 _STEPS, _WIDEST = (1 / 8, 1 / 32), 1.0
-"""Steps of that integral, and the widest distance of nodes in units of a member's scale."""
+"""Steps of the integral, and the largest distance of nodes in units of a member's scale."""
 
 _CONVERGED = 1e-6
-"""Estimate of the error of that integral, in units of the scale, up to which it holds."""
+"""Largest error estimate of the integral, in units of the scale."""
 
 _MOST_SHAPES = 16
-"""Degrees of freedom of the rows of one distribution, up to which rows are divided by them."""
+"""Largest number of distinct degrees of freedom by which rows are grouped."""
 
 
 def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
     """Return the Cramér distance of each pair of m distributions, shape (n, m, m), in the units of y.
 
-    Closed form for normal distributions and their mixtures, one sort of the quantiles or members of both
-    where these give the distribution, the expectation of a tabulated CRPS where the rows of a distribution
-    have one shape, else integration over the values of y.
-
-    Parameters
-    ----------
-    parts : sequence of m Distribution
-        Each with the same n rows. Tail mass without a place counts as in the CRPS.
+    Normal distributions and their mixtures have closed forms. Quantiles and members need one sort. Rows of
+    one common shape need the expectation of a tabulated CRPS. Other pairs are integrated over y.
     """
     finite = [part._finite_part() for part in parts]
     rows_alike = _row_parts([leaf for part in finite for _, leaf in part._leaves()])
@@ -70,14 +64,10 @@ def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
 
 
 def pool_spread(leaves: Sequence[tuple[Any, Distribution]]) -> FloatArray | None:
-    """Return half the mean distance of two members of a linear pool, shape (n,), or None if it is unknown.
+    """Return half the mean distance of two members of a linear pool, shape (n,), or None if unknown.
 
-    The CRPS of the pool is the mean CRPS of the members less this number, for every observation.
-
-    Parameters
-    ----------
-    leaves : sequence of (weight, Distribution)
-        Members that are no mixtures; weights of shape () or (n,) sum to 1.
+    The CRPS of the pool is the mean CRPS of the members minus this number. Members are not mixtures, and
+    their weights, of shape () or (n,), sum to 1.
     """
     n = len(leaves[0][1])
     used = [(np.broadcast_to(weight, n), dist) for weight, dist in leaves if np.any(weight > 0)]
@@ -88,7 +78,7 @@ def pool_spread(leaves: Sequence[tuple[Any, Distribution]]) -> FloatArray | None
     for rows in rows_alike:
         members = [(weight[rows], dist[rows]) for weight, dist in used]
         inner = [(weight * share, leaf) for weight, part in members for share, leaf in part._leaves()]
-        # a member may be a mixture in these rows, whose CRPS is below that of its own members
+        # a member may be a mixture in these rows, with a CRPS below the mean CRPS of its members
         terms = [pool_spread(inner), *(pool_spread(part._leaves()) for _, part in members)]
         known = [term for term in terms if term is not None]
         if len(known) < len(terms):
@@ -100,7 +90,7 @@ def pool_spread(leaves: Sequence[tuple[Any, Distribution]]) -> FloatArray | None
 
 
 def _spread_alike(members: _Weighted) -> FloatArray | None:
-    """Return the same for members that are each of one family and shape in all rows."""
+    """Return the spread of members that have one family and one shape in all rows."""
     if not all(leaf.has_distance for _, leaf in members):
         return None
     smooth = [(weight, leaf) for weight, leaf in members if _is_smooth(leaf)]
@@ -115,14 +105,13 @@ def _is_smooth(leaf: Leaf) -> bool:
 
 
 def _costs_less_together(leaves: Sequence[Leaf]) -> bool:
-    """Return whether one integral over all smooth members costs less than their pairs."""
     normal = sum(isinstance(leaf.dist, Normal) for leaf in leaves)
-    pairs = math.comb(len(leaves), 2) - math.comb(normal, 2)  # of normal ones the distance is cheap
+    pairs = math.comb(len(leaves), 2) - math.comb(normal, 2)  # pairs of normals are cheap
     return pairs > _PAIRS_PER_MEMBER * len(leaves)
 
 
 def _spread(members: _Weighted, others: _Weighted = ()) -> FloatArray:
-    """Return the sum of w_i w_j d_ij over the pairs of members, and of a member and another."""
+    """Return the sum of w_i w_j d_ij over the pairs of members and over the pairs with others."""
     total = np.zeros(len((*members, *others)[0][1].dist))
     for (weight, leaf), (other_weight, other) in [*combinations(members, 2), *product(members, others)]:
         share = weight * other_weight
@@ -131,7 +120,7 @@ def _spread(members: _Weighted, others: _Weighted = ()) -> FloatArray:
 
 
 def _spread_of_many(members: _Weighted) -> FloatArray:
-    """Return the same for many smooth members by one integral, and by pairs where that does not converge."""
+    """Return the spread of many smooth members by one integral, or by pairs if it does not converge."""
     located = [leaf.located for _, leaf in members if leaf.located is not None]
     weights = np.stack([weight for weight, _ in members], axis=1)
     loc, scale = (np.stack([getattr(part, name) for part in located], axis=1) for name in ("loc", "scale"))
@@ -156,7 +145,6 @@ def _spread_of_many(members: _Weighted) -> FloatArray:
 
 
 def _row_parts(dists: Sequence[Distribution]) -> list[IntArray]:
-    """Split the rows into parts with one family and shape per distribution."""
     owners = [owner for owner in map(_row_owner, dists) if owner is not None]
     if not owners:
         return [np.arange(len(dists[0]))]
@@ -165,7 +153,7 @@ def _row_parts(dists: Sequence[Distribution]) -> list[IntArray]:
 
 
 def _row_owner(dist: Distribution) -> IntArray | None:
-    """Return the number of the part that holds each row, or None for one part."""
+    """Return the number of the part that owns each row, or None if there is only one part."""
     if isinstance(dist, Concatenated):
         owner = np.empty(len(dist), dtype=np.intp)
         for index, rows in enumerate(dist._part_rows):
@@ -178,7 +166,7 @@ def _row_owner(dist: Distribution) -> IntArray | None:
 
 
 def _distances_alike(parts: Sequence[Distribution]) -> FloatArray:
-    """Return the distances of parts, each of one family and shape in all rows."""
+    """Return the distances of parts that have one family and one shape in all rows."""
     n, m = len(parts[0]), len(parts)
     leaves = [[(weight, Leaf(leaf)) for weight, leaf in part._leaves()] for part in parts]
     within = [_mean_distance(part, part) for part in leaves]
@@ -203,7 +191,7 @@ def _blocks(n: int, size: int) -> list[slice]:
 
 
 def _mean_distance(first: _Weighted, second: _Weighted) -> FloatArray | None:
-    """Return the mean distance of the members of two mixtures, or None where it takes integration."""
+    """Return the mean distance of the members of two mixtures, or None if it needs integration."""
     total = np.zeros(len(first[0][1].dist))
     for weight, leaf in first:
         for other_weight, other in second:

@@ -1,4 +1,4 @@
-"""Distributions given by members, such as an ensemble's predictions or samples."""
+"""Empirical distributions given by members."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skuq._ranks import rank_target
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._members import read_members, read_weights, root_mean_square
-from skuq.distributions._numerics.ranks import rank_target
 
 CACHED = 1 << 15
-"""Numbers that are worked on together, so that what is computed of them stays in the cache."""
+"""Block size of the computations, limited by the size of the cache."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Empirical(Distribution):
-    """Empirical distributions of m members a row: an ensemble, posterior draws, past residuals.
+    """Empirical distributions of m members per row, such as ensembles, posterior draws or past residuals.
 
     Parameters
     ----------
     members : array-like of shape (n, m)
         Members of each row, in the units of y.
     weights : array-like of shape (m,) or (n, m), default=None
-        Non-negative weights, rescaled to sum to one in each row; zeros are allowed; equal if None.
+        Non-negative weights, rescaled to sum to one in each row; None gives equal weights.
 
     Attributes
     ----------
     members : ndarray of shape (n, m)
-        Sorted within each row.
+        Members, sorted within each row.
     weights : ndarray of shape (n, m) or None
-        In the order of ``members``.
+        Weights in the order of ``members``.
 
     Notes
     -----
-    Sorted once, in O(n m log m); then each method is O(n m), the CRPS included (the ensemble CRPS
-    with 1/m^2, called nrg elsewhere). Quantiles are members: the inverse of the step cdf. There is
-    no density.
+    The constructor sorts in O(n m log m). Each method then costs O(n m), including the CRPS (the ensemble
+    CRPS with 1/m^2, elsewhere called nrg). Quantiles are members: the quantile function is the inverse of
+    the step cdf. The distribution has no density.
 
     Examples
     --------
@@ -80,12 +80,11 @@ class Empirical(Distribution):
         return cls(members, np.concatenate([part._w() for part in parts]))
 
     def _w(self) -> FloatArray:
-        """Weights, shape (n, m)."""
         n, m = self.members.shape
         return np.broadcast_to(1.0 / m, (n, m)) if self.weights is None else self.weights
 
     def _cumulative(self) -> FloatArray:
-        """cdf at each member, ties aside, shape (n, m); the last is exactly one."""
+        """Return the cdf at each member, ignoring ties, shape (n, m); the last column is exactly 1."""
         n, m = self.members.shape
         if self.weights is None:
             return np.broadcast_to(np.arange(1, m + 1) / m, (n, m))
@@ -117,7 +116,7 @@ class Empirical(Distribution):
         return np.asarray(self.members[np.arange(n), np.clip(index, 0, m - 1)])
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        """E|X - y| - E|X - X'| / 2, the second term from the order of the members alone."""
+        """Return E|X - y| - E|X - X'| / 2, with the second term from the order of the members."""
         score = self._half_mean_difference()
         np.negative(score, out=score)
         for rows in self._blocks():
@@ -130,7 +129,6 @@ class Empirical(Distribution):
         return score
 
     def _half_mean_difference(self) -> FloatArray:
-        """E|X - X'| / 2 of two independent draws."""
         n, m = self.members.shape
         if self.weights is not None:
             w, deviation = self.weights, self.members - self.members[:, [0]]
@@ -142,7 +140,6 @@ class Empirical(Distribution):
         return half
 
     def _blocks(self) -> Iterator[slice]:
-        """Yield the rows in parts whose members stay in the cache."""
         n, m = self.members.shape
         step = max(1, CACHED // m)
         for start in range(0, n, step):

@@ -1,7 +1,7 @@
-"""Student t distributions of a scale that is estimated from few residuals.
+"""Student t distributions of new errors, whose scale is estimated from few residuals.
 
 A new normal error, divided by a scale from n independent residuals, has a Student t distribution. Its degrees
-of freedom are n less the number of fitted parameters. The shape of the residuals is an average of this
+of freedom are n minus the number of fitted parameters. The shape of the residuals is an average of this
 distribution and of the empirical quantiles. The Student t distribution has the weight of `PRIOR_ROWS`
 residuals, so that the correction vanishes as n grows.
 """
@@ -18,20 +18,19 @@ from skuq.distributions._numerics.levels import smaller_tail
 __all__ = ["fit_student", "predictive_df", "predictive_scores", "prior_share", "shrunk_level_map"]
 
 PRIOR_ROWS = 20.0
-"""Number of residuals that have the weight of the parametric shape."""
+"""Weight of the parametric shape, as a number of residuals."""
 
 _PARAMETERS = 3
 """Level and slope of the scale, and its decrease with the number of rows."""
 
 _DF_GRID = (3.0, 4.0, 6.0, 9.0, 15.0, 30.0, 100.0)
-"""From the heaviest tail with a finite variance to one that is Gaussian for all purposes."""
+"""Degrees of freedom from the heaviest tail with a finite variance to a nearly Gaussian tail."""
 
-_UNSETTLED = 0.02
-"""How far the standard deviation of a sample may typically stay behind that of the family.
+_MAX_STD_BIAS = 0.02
+"""Largest relative bias of the standard deviation of a sample.
 
-For n draws from Student t with df degrees of freedom that is about n^(2/df - 1). A family whose standard
-deviation is ruled by values that no sample of this size holds would lead a recalibrator that scales by
-it astray: 90 % intervals of 300 rows behind StdScalingRecalibrator would cover 87 %.
+The bias is about n^(2/df - 1) for n draws from Student t with df degrees of freedom. With a larger bias,
+90 % intervals of 300 rows behind StdScalingRecalibrator would cover 87 %.
 """
 
 _TAIL_SCORES = np.arange(-6.0, 7.0)
@@ -39,15 +38,15 @@ _TAIL_SCORES = np.arange(-6.0, 7.0)
 
 
 def fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
-    """Return degrees of freedom and scale of the likeliest Student t distribution centred at 0."""
+    """Return degrees of freedom and scale of the maximum-likelihood Student t distribution centered at 0."""
     squared = np.square(z)
     share = np.full(len(z), 1 / len(z)) if weight is None else weight / weight.sum()
     n = len(z) if weight is None else float(weight.sum())
-    settled = [df for df in _DF_GRID if n ** (2 / df - 1) <= _UNSETTLED]
+    settled = [df for df in _DF_GRID if n ** (2 / df - 1) <= _MAX_STD_BIAS]
     best = (-np.inf, np.inf, 1.0)
     for df in settled or _DF_GRID[-1:]:
         variance = float(share @ squared)
-        for _ in range(20):  # EM: rows far out count for less
+        for _ in range(20):  # EM algorithm; outliers have smaller weights
             variance = float(share @ (squared * (df + 1) / (df + squared / variance)))
         likelihood = (
             gammaln((df + 1) / 2)
@@ -60,25 +59,22 @@ def fit_student(z: FloatArray, weight: FloatArray | None) -> tuple[float, float]
 
 
 def predictive_df(n: float) -> float:
-    """Return the degrees of freedom of n residuals; at least 3, so that the variance is finite."""
+    """Return the degrees of freedom for n residuals, at least 3 for a finite variance."""
     return max(n - _PARAMETERS, 3.0)
 
 
 def prior_share(n: float) -> float:
-    """Return the weight of the parametric shape in an average with the shape of n residuals."""
+    """Return the weight of the parametric shape relative to the shape of n residuals."""
     return PRIOR_ROWS / (PRIOR_ROWS + n)
 
 
 def predictive_scores(scores: FloatArray, n: float) -> FloatArray:
-    """Return the normal scores, for an estimated scale, at which a new error has the given normal scores."""
+    """Return the Student t scores of a new error at the given normal scores, for an estimated scale."""
     return np.asarray(np.copysign(stdtrit(predictive_df(n), smaller_tail(scores)), scores))
 
 
 def shrunk_level_map(level_map: LevelMap, n: float) -> LevelMap:
-    """Return the map of levels of n residuals, averaged with the predictive Student t distribution.
-
-    The average is of quantiles, on the scale of normal scores.
-    """
+    """Return the level map of n residuals, averaged in normal scores with the predictive Student t."""
     own, share = level_map.pieces, prior_share(n)
     lowest, highest = own.values[0] - 0.5, own.values[-1] + 0.5
     beyond = _TAIL_SCORES[(_TAIL_SCORES - lowest) * (_TAIL_SCORES - highest) > 0]

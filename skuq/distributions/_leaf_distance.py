@@ -1,4 +1,4 @@
-"""The Cramér distance of two distributions that are no mixtures, row by row."""
+"""Cramér distance of two distributions that are not mixtures, row by row."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from skuq.distributions._student_t import StudentT
 __all__ = ["Leaf", "leaf_distance"]
 
 _FAR = 1e25
-"""Extent in units of a scale from which a distribution is a point mass to the last digit."""
+"""Extent, in units of a scale, beyond which a distribution is numerically a point mass."""
 
 _BLOCK = 2**14
-"""Values of a CRPS that are computed together: few enough to stay in the cache."""
+"""Block size for CRPS values, limited by the size of the cache."""
 
 _WIDER = 2.0
 """Ratio of scales up to which a rule is not refined."""
 
 _FINER = (8, 64)
 _REFINEMENTS = tuple(pairwise((-1, 1, *_FINER)))
-"""Numbers of parts that the cells of a rule are divided into elsewhere, each with the one below it."""
+"""Numbers of parts per cell in a rule, each with the number below it."""
 
 _LONG_TAIL = 8.0
-"""Length of a tail in units of the other scale up to which its rule is not refined."""
+"""Length of a tail, in units of the other scale, up to which its rule is not refined."""
 
 
 @dataclass(frozen=True, eq=False)
 class Located:
-    """Rows loc + scale Z of one shape, both of shape (n,), with scales of at least 0."""
+    """Rows loc + scale Z of one common shape Z; loc and scale have shape (n,), and scale is at least 0."""
 
     dist: Distribution
     loc: FloatArray
@@ -53,16 +53,7 @@ class Located:
 
 
 class Leaf:
-    """A distribution that is no mixture.
-
-    Attributes
-    ----------
-    dist : Distribution
-    located : Located or None
-        The same by its shape, if the CRPS of that is tabulated.
-    piecewise : PiecewiseCdf or None
-        The cdf of quantiles or members.
-    """
+    """A distribution that is not a mixture, with its tabulated shape or its piecewise cdf if available."""
 
     def __init__(self, dist: Distribution) -> None:
         self.dist = dist
@@ -78,12 +69,11 @@ class Leaf:
 
     @property
     def has_distance(self) -> bool:
-        """Whether `leaf_distance` takes it."""
+        """True if `leaf_distance` supports the distribution."""
         return self.located is not None or self.piecewise is not None
 
 
 def _shape(dist: Distribution) -> Shape | None:
-    """Return the common shape of the rows, if its CRPS is tabulated."""
     if isinstance(dist, SharedEmpirical):
         return dist._shape
     if isinstance(dist, Normal):
@@ -98,7 +88,6 @@ def _shape(dist: Distribution) -> Shape | None:
 
 @lru_cache(maxsize=16)
 def _student_shape(df: float) -> Shape | None:
-    """Return the shape of a Student t distribution, or of the normal distribution for infinite df."""
     standard = Normal(0.0, 1.0) if np.isinf(df) else StudentT(0.0, 1.0, df)
     none = np.empty(0)
     return tabulated_shape(standard, lambda: CrpsTable(standard, none), none, none, none)
@@ -107,8 +96,8 @@ def _student_shape(df: float) -> Shape | None:
 def leaf_distance(first: Leaf, second: Leaf) -> FloatArray:
     """Return the integral of the squared difference of two cdfs, shape (n,), in the units of y.
 
-    Closed form for two normal distributions, for steps and lines, and for steps and a tabulated CRPS; between
-    quantiles and a tabulated CRPS except in the tails. Otherwise by a Gauss rule.
+    Two normal distributions, two piecewise cdfs, and a step function with a tabulated CRPS have closed forms.
+    Quantiles with a tabulated CRPS have one except in the tails. Other pairs use a Gauss rule.
     """
     a, b = first.dist, second.dist
     if isinstance(a, Normal) and isinstance(b, Normal):
@@ -124,7 +113,7 @@ def leaf_distance(first: Leaf, second: Leaf) -> FloatArray:
         return _over_quantiles(first.located, b)
     if isinstance(b, Empirical):
         return _over_members(first.located, b)
-    raise TypeError(f"{type(b).__name__} has no distance in closed form.")
+    raise TypeError(f"{type(b).__name__} must be Quantiles or Empirical for a distance in closed form.")
 
 
 def _by_one_sort(first: PiecewiseCdf, second: PiecewiseCdf) -> FloatArray:
@@ -137,9 +126,6 @@ def _blocks(n: int, size: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, n, size)]
 
 
-# ------------------------------------------------------------- expectations of a tabulated CRPS
-
-
 def _expect(
     integrand: Located,
     over: Distribution,
@@ -148,10 +134,10 @@ def _expect(
     expected: Callable[[IntArray], FloatArray],
     rows: IntArray,
 ) -> FloatArray:
-    """Return the distances of the given rows, as the expectation of one CRPS over the other distribution.
+    """Return the distances of the given rows as the expectation of one CRPS over the other distribution.
 
-    ``extent`` is the distance to which the other distribution reaches, shape (n,), and ``size`` its number of
-    nodes; ``expected`` gives the distances of rows in which it does not reach too far.
+    ``extent`` is the reach of the other distribution, shape (n,), and ``size`` its number of nodes.
+    ``expected`` returns the distances of rows with a moderate extent.
     """
     distance = np.zeros(len(over))
     is_near = extent[rows] < _FAR * integrand.scale[rows]  # the scale may be 0
@@ -199,11 +185,11 @@ def _over_quantiles(integrand: Located, over: Quantiles) -> FloatArray:
 
 
 def _mean_between(crps: TabulatedCrps, t: FloatArray) -> FloatArray:
-    """Return the mean of a CRPS between each two neighbors of sorted values, shape (n, k - 1)."""
+    """Return the mean of a CRPS between neighboring sorted values, shape (n, k - 1)."""
     gap = np.diff(t, axis=1)
     narrow = gap <= crps.narrow
     mean = np.diff(crps.integral(t), axis=1) / np.where(narrow, 1.0, gap)
-    # the trapezoidal rule with its correction for slopes, where a difference of integrals would cancel
+    # the corrected trapezoidal rule avoids the cancellation in a difference of integrals
     row, piece = np.nonzero(narrow)
     start, stop = t[row, piece], t[row, piece + 1]
     rise = (crps.slope(stop) - crps.slope(start)) * (stop - start)
@@ -212,7 +198,7 @@ def _mean_between(crps: TabulatedCrps, t: FloatArray) -> FloatArray:
 
 
 def _over_tail(crps: TabulatedCrps, roughness: float, end: FloatArray, length: FloatArray) -> FloatArray:
-    """Return the expectation of a CRPS over an exponential tail from ``end`` on, of a signed decay length."""
+    """Return the expectation of a CRPS over the exponential tail from ``end`` with a signed decay length."""
     if isinstance(crps, StepCrps):
         return crps(end) + length * crps.slope(end) + 2 * np.abs(length) * crps.decayed_weight(end, length)
     total = np.empty_like(end)
@@ -229,10 +215,10 @@ def _over_tail(crps: TabulatedCrps, roughness: float, end: FloatArray, length: F
 
 
 def _between_shapes(first: Located, second: Located) -> FloatArray:
-    """Return the distances of distributions with a shape each.
+    """Return the distances of distributions with one shape each.
 
-    Steps are always what the expectation is over. Else the smoother CRPS is integrated if a rule that is not
-    refined suffices for it, or the one for which it must be refined less.
+    The expectation is always taken over a step function. Between two smooth shapes, the CRPS that needs the
+    coarser rule is integrated.
     """
     one, other = first.shape, second.shape
     every = np.arange(len(first.loc))
@@ -265,7 +251,7 @@ def _between_shapes(first: Located, second: Located) -> FloatArray:
 
 
 def _difficulty(integrand: Located, over: Located) -> FloatArray:
-    """Return the number of parts that cells must be divided into, at most the largest, shape (n,)."""
+    """Return the number of parts per cell that the rule needs, at most the largest, shape (n,)."""
     ratio = np.full(len(over.scale), np.inf)
     np.divide(over.scale, integrand.scale, out=ratio, where=integrand.scale > 0)
     ratio[over.scale == 0] = 0.0
@@ -273,7 +259,6 @@ def _difficulty(integrand: Located, over: Located) -> FloatArray:
 
 
 def _over_shape(integrand: Located, over: Located, refined: int | None, rows: IntArray) -> FloatArray:
-    """Return the distances of the given rows by a rule, or by the members if ``refined`` is None."""
     shape, measure = integrand.shape, over.shape
     size = measure.nodes(refined).nodes.size
     half = measure.half_difference_for(shape, refined)

@@ -1,8 +1,8 @@
 """Increasing maps of probability levels, piecewise linear on the scale of normal scores.
 
-The normal score of a level u is Phi^{-1}(u). On this scale levels as small as exp(-5000), or as near to 1,
-are ordinary numbers (-100 and 100), the two tails are alike, and the map that takes one Gaussian
-distribution to another is a straight line.
+The normal score of a level u is Phi^{-1}(u). Levels as small as exp(-5000), or as near to 1, have moderate
+scores (-100 and 100), both tails are symmetric, and the map from one Gaussian distribution to another is a
+straight line.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Pieces:
-    """A strictly increasing, continuous, piecewise linear function on the whole real line.
+    """Strictly increasing, continuous, piecewise linear function on the real line.
 
-    Between knot j - 1 and knot j it has the slope ``slopes[j]``; ``slopes[0]`` and ``slopes[-1]`` continue it
-    beyond the outermost knots.
+    ``slopes[j]`` is the slope between knot j - 1 and knot j; the first and the last slope continue outwards.
     """
 
     knots: FloatArray  # (k,) increasing
@@ -40,7 +39,7 @@ class Pieces:
     slopes: FloatArray  # (k + 1,) positive
 
     def find(self, x: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return the piece that holds each x, and the knot from which it is evaluated."""
+        """Return the piece of each x, and the knot from which the piece is evaluated."""
         piece = np.searchsorted(self.knots, x, side="right")
         return piece, np.maximum(piece - 1, 0)
 
@@ -50,7 +49,6 @@ class Pieces:
 
     @cached_property
     def inverse(self) -> Pieces:
-        """The inverse function."""
         return Pieces(self.values, self.knots, 1 / self.slopes)
 
 
@@ -58,31 +56,31 @@ class Pieces:
 class LevelMap:
     r"""Strictly increasing map R of [0, 1] onto itself, piecewise linear on the scale of normal scores.
 
-    The normal score of a level :math:`u` is :math:`\Phi^{-1}(u)`. A map that takes the levels of one Gaussian
-    distribution to those of another is a straight line there.
+    The normal score of a level :math:`u` is :math:`\Phi^{-1}(u)`. On this scale, the map from the levels of
+    one Gaussian distribution to the levels of another is a straight line.
 
     Parameters
     ----------
     levels : array-like of shape (k,)
-        Strictly increasing levels in [0, 1]; R(0) = 0 and R(1) = 1 hold whether or not they are listed.
+        Strictly increasing levels in [0, 1]. The points R(0) = 0 and R(1) = 1 are implied.
     values : array-like of shape (k,)
         R at the levels, strictly increasing in [0, 1].
 
     Attributes
     ----------
     levels, values : ndarray of shape (k,)
-        The knots, with (0, 0) and (1, 1) at the ends.
+        Knots of the map, including (0, 0) and (1, 1).
     pieces : Pieces
-        The same function on the scale of normal scores.
+        The same map on the scale of normal scores.
 
     See Also
     --------
-    Recalibrated : A distribution whose levels are mapped.
+    Recalibrated : Distribution with mapped levels.
 
     Notes
     -----
     :math:`\Phi^{-1}(R(\Phi(x)))` is linear in the normal score :math:`x` between the knots, and continues
-    with slope 1 beyond the outermost ones.
+    with slope 1 beyond the outermost knots.
 
     Examples
     --------
@@ -100,7 +98,7 @@ class LevelMap:
         r = np.atleast_1d(check_probabilities(values, "values"))
         if u.ndim != 1 or u.shape != r.shape:
             raise ValueError(
-                f"`levels` and `values` must be 1-D and equally long, got {u.shape} and {r.shape}."
+                f"`levels` and `values` must be 1-D arrays of equal length, got {u.shape} and {r.shape}."
             )
         if u.size == 0 or u[0] > 0 or r[0] > 0:
             u, r = np.concatenate([[0.0], u]), np.concatenate([[0.0], r])
@@ -114,21 +112,21 @@ class LevelMap:
     def from_scores(
         cls, scores: ArrayLike, values: ArrayLike, lower_slope: float = 1.0, upper_slope: float = 1.0
     ) -> Self:
-        r"""Return the map with knots given as normal scores, which no extreme level can saturate.
+        r"""Return the map through knots given as normal scores, which extreme levels cannot saturate.
 
         Parameters
         ----------
         scores : array-like of shape (k,)
             Normal scores of the levels, strictly increasing and finite.
         values : array-like of shape (k,)
-            Normal scores of R there, strictly increasing and finite.
+            Normal scores of R at the levels, strictly increasing and finite.
         lower_slope, upper_slope : float, default=1.0
             Positive slopes of :math:`\Phi^{-1}(R(\Phi(x)))` beyond the outermost knots.
 
         Returns
         -------
         level_map : LevelMap
-            The map; the identity without knots.
+            Map through the knots; the identity if there are no knots.
 
         Examples
         --------
@@ -146,7 +144,7 @@ class LevelMap:
         )
         if x.ndim != 1 or x.shape != g.shape:
             raise ValueError(
-                f"`scores` and `values` must be 1-D and equally long, got {x.shape} and {g.shape}."
+                f"`scores` and `values` must be 1-D arrays of equal length, got {x.shape} and {g.shape}."
             )
         lower = check_number(lower_slope, "lower_slope", positive=True)
         upper = check_number(upper_slope, "upper_slope", positive=True)
@@ -161,7 +159,7 @@ class LevelMap:
             inner = np.diff(values) / np.diff(scores)
         if not (np.isfinite(inner).all() and inner.min(initial=1.0) > 0):
             raise ValueError(
-                "`scores` and `values` must be so far apart that all slopes are positive numbers, got "
+                "`scores` and `values` must differ enough between knots for positive finite slopes, got "
                 f"slopes from {inner.min():g} to {inner.max():g}."
             )
         pieces = Pieces(scores, values, np.concatenate([[lower_slope], inner, [upper_slope]]))
@@ -171,15 +169,13 @@ class LevelMap:
 
     @cached_property
     def _latest(self) -> dict[str, tuple[Any, Any]]:
-        """The latest key and result of each kind; see `_kept`."""
         return {}
 
     def _kept(self, what: str, key: Any, compute: Callable[[], Result]) -> Result:
-        """Return a result that depends on the map and ``key`` alone; the one for the latest key is kept.
+        """Return a cached result that depends on the map and ``key`` only, or compute it.
 
-        A fitted model has one map for all of its predictions, so that what depends on no row is computed
-        once. Threads read and write whole entries; two that come first at the same time both compute the
-        result. A pickle leaves the results out.
+        All predictions of a fitted model share one map, so this cache saves repeated work. Threads may
+        compute the same result twice. Pickles omit the cache.
         """
         entry: tuple[Any, Result] | None = self._latest.get(what)
         if entry is None or entry[0] != key:
@@ -188,12 +184,12 @@ class LevelMap:
 
     @property
     def levels(self) -> FloatArray:
-        """The levels at the knots, 0 and 1 included; shape (k,)."""
+        """Levels at the knots, including 0 and 1; shape (k,)."""
         return np.concatenate([[0.0], ndtr(self.pieces.knots), [1.0]])
 
     @property
     def values(self) -> FloatArray:
-        """R at ``levels``; shape (k,)."""
+        """Values of R at ``levels``; shape (k,)."""
         return np.concatenate([[0.0], ndtr(self.pieces.values), [1.0]])
 
     def __call__(self, u: FloatArray) -> FloatArray:
@@ -210,12 +206,12 @@ class LevelMap:
         Returns
         -------
         u : ndarray
-            Levels in [0, 1], of the same shape.
+            Levels in [0, 1], of the same shape as ``p``.
         """
         return np.asarray(ndtr(self.pieces.inverse(ndtri(p))))
 
     def log_density(self, score: FloatArray) -> FloatArray:
-        """Return the logarithm of the slope of R: the density ratio of the recalibrated to the base.
+        """Return the logarithm of the slope of R, the ratio of the recalibrated to the base density.
 
         Parameters
         ----------
@@ -225,11 +221,11 @@ class LevelMap:
         Returns
         -------
         log_slope : ndarray
-            Of the same shape; at a knot, of the piece to its right.
+            Log slopes of the same shape; at a knot, the slope to its right.
         """
         piece, knot = self.pieces.find(score)
         slope = self.pieces.slopes[piece]
-        # dR / du = slope phi(mapped) / phi(score), and log phi is -x^2 / 2 up to a constant
+        # dR / du = slope phi(mapped) / phi(score), and log phi(x) = -x^2 / 2 + constant
         mapped = self.pieces.values[knot] + slope * (score - self.pieces.knots[knot])
         return np.asarray(np.log(slope) + (score - mapped) * (score + mapped) / 2)
 
@@ -239,7 +235,7 @@ class LevelMap:
         Returns
         -------
         level_map : LevelMap
-            Exact near 0, where R near 1 is not.
+            Map that is exact near 0, where R near 1 loses precision.
         """
         pieces = self.pieces
         return self._kept(
@@ -256,31 +252,31 @@ class LevelMap:
         Parameters
         ----------
         inner : LevelMap
-            The map that is applied first.
+            Map that is applied first.
 
         Returns
         -------
         level_map : LevelMap
-            With the knots of both.
+            Composition, with the knots of both maps.
         """
         return self._kept("after", inner, lambda: self._composed(inner))
 
     def _composed(self, inner: LevelMap) -> LevelMap:
         first, second = inner.pieces, self.pieces
-        # the composition bends at the knots of the inner map and where it takes on those of the outer one
+        # the composition has the knots of the inner map and the preimages of the outer knots
         knots = np.unique(np.concatenate([first.knots, first.inverse(second.knots)]))
-        # knots that rounding makes equal in value are left out: slopes must be positive
+        # drop knots whose values are equal after rounding, because slopes must be positive
         values, keep = np.unique(second(first(knots)), return_index=True)
         ends = first.slopes[[0, -1]] * second.slopes[[0, -1]]
         return LevelMap.from_scores(knots[keep], values, *ends)
 
     def equals(self, other: LevelMap) -> bool:
-        """Return whether two maps are the same function, knot by knot.
+        """Return whether two maps are identical.
 
         Parameters
         ----------
         other : LevelMap
-            The map to compare with.
+            Map to compare with.
 
         Returns
         -------
@@ -295,12 +291,11 @@ class LevelMap:
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy through the constructor, which validates."""
         pieces = self.pieces
         return LevelMap.from_scores, (pieces.knots, pieces.values, pieces.slopes[0], pieces.slopes[-1])
 
     def __getstate__(self) -> dict[str, Pieces]:
-        """Return the state without kept results, for packages that do not use ``__reduce__``, as skops."""
+        """Return the state without the cache, for packages such as skops that do not use ``__reduce__``."""
         return {"pieces": self.pieces}
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the location-scale families share: reading parameters, standardising, decomposing."""
+"""Parameters, standardization and decomposition of location-scale families."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_rows(*, may_be_infinite: str = "", **parameters: ArrayLike) -> list[Flo
     n = max((array.shape[0] for array in arrays if array.ndim), default=1)
     for name, array in zip(parameters, arrays, strict=True):
         if array.ndim and array.shape[0] != n:
-            raise ValueError(f"`{name}` must have {n} rows, as the other parameters, got {array.shape[0]}.")
+            raise ValueError(f"`{name}` must have {n} rows like the other parameters, got {array.shape[0]}.")
     if n == 0:
         raise ValueError("a distribution must have at least one row, got none.")
     return [np.array(np.broadcast_to(array, (n,))) for array in arrays]
@@ -28,7 +28,7 @@ def read_rows(*, may_be_infinite: str = "", **parameters: ArrayLike) -> list[Flo
 def read_epistemic_scale(
     epistemic_scale: ArrayLike | None, scale: FloatArray, whole: str = "`scale`"
 ) -> FloatArray | None:
-    """Return the scale of the regression function's distribution, which cannot exceed the whole."""
+    """Return the epistemic scale, which must not exceed the whole scale."""
     if epistemic_scale is None:
         return None
     array = as_float_array(epistemic_scale, "epistemic_scale")
@@ -40,17 +40,13 @@ def read_epistemic_scale(
     if above.any():
         row = int(np.argmax(above))
         raise ValueError(
-            f"`epistemic_scale` must not exceed {whole}, of which it is a part, got {array[row]:g} > "
-            f"{scale[row]:g} at row {row}."
+            f"`epistemic_scale` must not exceed {whole}, got {array[row]:g} > {scale[row]:g} at row {row}."
         )
     return np.minimum(array, scale)
 
 
 def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: bool) -> FloatArray:
-    """z = (y - loc) / scale; for a point mass +inf at and above it, -inf below.
-
-    The limit makes the cdf of a point mass its step. The result is a new array.
-    """
+    """Return (y - loc) / scale as a new array; +inf or -inf for a point mass, so that its cdf is a step."""
     z = np.subtract(y, loc)
     if not point_mass:
         z /= scale
@@ -62,7 +58,7 @@ def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: b
 
 
 def unstandardise(z: FloatArray, loc: FloatArray, scale: FloatArray, point_mass: bool) -> FloatArray:
-    """Loc + scale z, where a point mass stays at its loc at infinite z too; ``z`` may be overwritten."""
+    """Return loc + scale z, equal to loc at every z for a point mass; ``z`` may be overwritten."""
     if not point_mass:
         y = np.multiply(scale, z, out=z if np.shape(z) == scale.shape else None)
         y += loc
@@ -72,15 +68,15 @@ def unstandardise(z: FloatArray, loc: FloatArray, scale: FloatArray, point_mass:
 
 
 def noise_scale(scale: FloatArray, epistemic_scale: FloatArray) -> FloatArray:
-    """Scale of the noise: the variances of independent parts add up (Sluijterman et al. 2024, 5.1)."""
-    # In units of the power of two next to the scale, squares neither overflow nor vanish.
+    """Return the noise scale; the two variances add up to the whole (Sluijterman et al. 2024, 5.1)."""
+    # A power of two as unit prevents overflow and underflow of the squares.
     whole, exponent = np.frexp(scale)
     part = np.ldexp(epistemic_scale, -exponent)
     return np.asarray(np.ldexp(np.sqrt((whole - part) * (whole + part)), exponent))
 
 
 def merge_optional(parts: list[FloatArray | None]) -> tuple[FloatArray | None, bool]:
-    """Stack arrays that all or none of the parts have; the flag is False where only some have."""
+    """Stack arrays that all parts or no parts have; the flag is False if only some parts have them."""
     present = [part for part in parts if part is not None]
     if not present:
         return None, True

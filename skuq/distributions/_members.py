@@ -1,4 +1,4 @@
-"""Weights and quantile searches of the families with several members per row."""
+"""Weights and quantile searches of families with several members per row."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
+from skuq._rounding import level_rounding
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite, check_non_negative
-from skuq.distributions._numerics.levels import level_rounding
 
 PRECISION = 4 * np.finfo(float).eps
 
 SATURATED = 37.0
-"""Beyond this normal score a probability underflows, and quantiles are searched on the scale of scores."""
+"""Normal score beyond which probabilities underflow and quantiles are searched on the score scale."""
 
 ValueFunction = Callable[[FloatArray], FloatArray]
 
 
 MOST_KEPT = 1 << 22
-"""Numbers that a mixture keeps of its quantiles."""
+"""Largest number of cached values per mixture."""
 
 
 class QuantileCache:
-    """Quantiles of all rows at single levels, kept because each is a search."""
+    """Cache of quantiles at levels that all rows share, because each quantile is a search."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, float], FloatArray] = {}
 
     def get(self, side: str, level: FloatArray, search: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """Return what the search gives for a level, from the cache where all rows share the level."""
         if level.ndim:
             return search(level)
         key = side, float(level)
@@ -43,12 +42,14 @@ class QuantileCache:
 
 
 def read_weights(weights: ArrayLike | None, n: int, m: int) -> FloatArray | None:
-    """Return member weights, shape (n, m) and each row summing to one, or None for equal weights."""
+    """Return weights of shape (n, m), each row summing to one, or None for equal weights."""
     if weights is None:
         return None
     array = check_non_negative(check_finite(as_float_array(weights, "weights"), "weights"), "weights")
     if array.shape not in {(m,), (n, m)}:
-        raise ValueError(f"`weights` must have shape ({m},) or ({n}, {m}), one a member, got {array.shape}.")
+        raise ValueError(
+            f"`weights` must have shape ({m},) or ({n}, {m}), one per member, got {array.shape}."
+        )
     array = np.broadcast_to(array, (n, m))
     total = array.sum(axis=1, keepdims=True)
     if (total == 0).any():
@@ -63,16 +64,13 @@ def read_members(values: ArrayLike, name: str) -> FloatArray:
     array = as_float_array(values, name)
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(
-            f"`{name}` must have shape (n, m) with n, m >= 1, one row a sample, got {array.shape}."
+            f"`{name}` must have shape (n, m) with n, m >= 1, one row per sample, got {array.shape}."
         )
     return np.array(check_finite(array, name))
 
 
 def root_mean_square(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Root of the weighted mean of squares of each row, shape (n,), in a unit that keeps squares in range.
-
-    Members of weight 0 may be infinite.
-    """
+    """Return the weighted root mean square per row, shape (n,); members of weight 0 may be infinite."""
     size = np.where(weights > 0, np.abs(values), 0.0)
     unit = size.max(axis=1)
     scaled = size / np.where((unit > 0) & np.isfinite(unit), unit, 1.0)[:, np.newaxis]
@@ -82,12 +80,12 @@ def root_mean_square(weights: FloatArray, values: FloatArray) -> FloatArray:
 def search_quantile(
     cdf: ValueFunction, p: FloatArray, low: FloatArray, high: FloatArray, atoms: ValueFunction | None = None
 ) -> FloatArray:
-    """Smallest y in [low, high] with cdf(y) >= p, for all rows at once.
+    """Return the smallest y in [low, high] with cdf(y) >= p, for all rows at once.
 
-    ``atoms`` gives the largest atom of each row that is not above y, where there are atoms: then a level
-    that exceeds the cdf by rounding alone is reached, and the result is the atom itself.
+    ``atoms`` returns the largest atom not above y per row. The search then tolerates rounding of the level
+    and returns an atom exactly.
     """
-    # at an atom the cdf may fall short of its level by rounding, which would skip to the next atom
+    # rounding of the cdf at an atom must not move the result to the next atom
     level = _log(p if atoms is None else p - level_rounding(p))
     return _search(lambda y: _log(cdf(y)) - level, low, high, atoms)
 
@@ -95,8 +93,7 @@ def search_quantile(
 def search_upper_quantile(
     sf: ValueFunction, q: FloatArray, low: FloatArray, high: FloatArray, atoms: ValueFunction | None = None
 ) -> FloatArray:
-    """Smallest y in [low, high] with P(Y > y) <= q: the quantile at level 1 - q, without cancellation."""
-    # as in `search_quantile`, in terms of the upper tail
+    """Return the smallest y in [low, high] with P(Y > y) <= q, without cancellation."""
     level = _log(q if atoms is None else q + level_rounding(q))
     return _search(lambda y: level - _log(sf(y)), low, high, atoms)
 
@@ -109,33 +106,33 @@ def _search(gap: ValueFunction, low: FloatArray, high: FloatArray, atoms: ValueF
     found = search_crossing(gap, low, high)
     if atoms is None:
         return found
-    # the crossing ends a few units in the last place beside an atom, or anywhere on the plateau above it
+    # the crossing is a few units in the last place from an atom, or on the plateau above it
     atom = np.where(np.isfinite(found), atoms(found), np.inf)
     atom = np.where((atom >= low) & (atom < found), atom, found)
     return np.where(gap(atom) >= 0, atom, found)
 
 
 def search_crossing(gap: ValueFunction, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Smallest y in [low, high], up to a few units in the last place, with an increasing gap(y) >= 0.
+    """Return the smallest y in [low, high] with an increasing gap(y) >= 0, to a few units in the last place.
 
-    Chandrupatla's method (1997, https://doi.org/10.1016/S0965-9978(96)00051-8) on a difference of
-    logarithms: inverse quadratic steps where they are safe, bisection where they are not, so that it also
-    meets jumps and plateaus; the log keeps relative precision at levels such as 1e-300.
+    Chandrupatla's method (1997, https://doi.org/10.1016/S0965-9978(96)00051-8) takes inverse quadratic steps
+    if they are safe and bisects otherwise, so that it also converges at jumps and plateaus. A gap of
+    logarithms keeps relative precision at levels such as 1e-300.
     """
     b = np.array(low, dtype=float)
     fb = gap(b)
-    answer_low = (fb >= 0) | ~np.isfinite(b) | (low == high)  # the lower end already reaches the level
+    answer_low = (fb >= 0) | ~np.isfinite(b) | (low == high)  # the lower end reaches the level
     a = np.where(answer_low, b, high)
     fa = np.where(answer_low, fb, gap(a))
-    answer_high = ~answer_low & (fa < 0)  # rounding, or a level beyond all: not even the upper end reaches it
+    answer_high = ~answer_low & (fa < 0)  # by rounding, the upper end does not reach the level
     settled = answer_low | answer_high | ~np.isfinite(a)
-    # settled rows go on as [0, 0], as a search of all rows at once ends with the slowest
+    # settled rows become [0, 0], because the slowest row determines the number of steps
     a, b = np.where(settled, 0.0, a), np.where(settled, 0.0, b)
     c, fc, t = a.copy(), fa.copy(), np.where(settled, 0.0, 0.5)
     for _ in range(200):
         x = a + t * (b - a)
         fx = gap(x)
-        # a is the latest point, b the other end of the bracket, c the point that was replaced
+        # a is the latest point, b the other end of the bracket, c the replaced point
         same = np.sign(fx) == np.sign(fa)
         c, fc = np.where(same, a, b), np.where(same, fa, fb)
         b, fb = np.where(same, b, a), np.where(same, fb, fa)
@@ -146,22 +143,22 @@ def search_crossing(gap: ValueFunction, low: FloatArray, high: FloatArray) -> Fl
         if settled.all():
             break
         with np.errstate(all="ignore"):
-            # an inverse quadratic step where, by Chandrupatla's criterion, the curve through the three points
-            # is monotone between them; else the interval is halved
+            # an inverse quadratic step if the curve through the three points is monotone (Chandrupatla's
+            # criterion), else bisection
             xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
             quadratic = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
             smooth = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & np.isfinite(quadratic)
-            # a step of at least half the precision, so that the bracket shrinks from both sides
+            # a step of at least half the precision shrinks the bracket from both sides
             least = np.minimum(0.5, 0.5 * PRECISION * closest / width)
         t = np.where(smooth, np.clip(quadratic, least, 1 - least), 0.5)
         t = np.where(settled, 0.0, t)
-    # the end of the final bracket on the side where the level is reached
+    # the end of the final bracket that reaches the level
     reached = np.where(fa >= 0, a, np.where(fb >= 0, b, np.maximum(a, b)))
     return np.where(answer_low, low, np.where(answer_high | ~np.isfinite(high), high, reached))
 
 
 def search_score(score: ValueFunction, target: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Smallest y in [low, high] with an increasing normal score(y) >= target; an end for infinite targets."""
+    """Return the smallest y in [low, high] with score(y) >= target, or an end for an infinite target."""
     inside = np.isfinite(target)
     goal = np.where(inside, target, 0.0)
     found = search_crossing(lambda y: score(y) - goal, low, high)
@@ -169,13 +166,9 @@ def search_score(score: ValueFunction, target: FloatArray, low: FloatArray, high
 
 
 def mixture_score(scores: FloatArray, weights: FloatArray) -> FloatArray:
-    """Normal score of a mixture's level, given those of its members, (n, m), and the weights.
-
-    It is taken from the logarithms of both tails, so that members may be any number of standard deviations
-    away.
-    """
-    with np.errstate(divide="ignore"):  # a tail without any weight is minus infinity
+    """Return the normal score of a mixture's level from its members' scores, (n, m), by log tails."""
+    with np.errstate(divide="ignore"):  # the logarithm of an empty tail is -inf
         lower, upper = (logsumexp(log_ndtr(side), axis=1, b=weights) for side in (scores, -scores))
-    # weights that sum to a little over 1 must not make a logarithm positive
+    # rounding of the weights must not make a logarithm positive
     lower, upper = np.minimum(lower, 0.0), np.minimum(upper, 0.0)
     return np.where(lower < upper, ndtri_exp(lower), -ndtri_exp(upper))

@@ -35,41 +35,41 @@ from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mixture(Distribution):
-    r"""Mixtures of m distributions of any families: an ensemble of probabilistic models.
+    r"""Mixtures of m distributions of any families, one mixture per row.
 
     Parameters
     ----------
     components : sequence of m Distribution
-        Each with the same n rows.
+        Distributions with the same n rows.
     weights : array-like of shape (m,) or (n, m), default=None
-        Non-negative weights, rescaled to sum to one in each row; equal if None.
+        Non-negative weights, rescaled to sum to one in each row; None gives equal weights.
     ensemble : bool, default=False
-        Whether the components are models of one ensemble, each with its own noise: then `epistemic` is the
-        mixture of theirs, which includes the spread between them, and `aleatoric` the mixture of their
-        noises. Needs components that separate the two.
+        Whether the components are models of one ensemble, each with its own noise. If True, `epistemic` is
+        the mixture of the components' epistemic parts and includes the spread between them, and `aleatoric`
+        is the mixture of their aleatoric parts. Every component must separate the two parts.
 
     Returns
     -------
     dist : Mixture, NormalMixture or Empirical
-        Without `ensemble`, a `NormalMixture` when every component is normal (or a mixture of normals) and an
-        `Empirical` when every component is one, because those are exact and faster.
+        Without `ensemble`, normal components (or mixtures of normals) give a `NormalMixture`, and
+        `Empirical` components give an `Empirical`. Both are exact and faster.
 
     Notes
     -----
-    Mean and standard deviation follow from those of the components. With weights :math:`w_i`, components
+    The moments follow from the moments of the components. With weights :math:`w_i`, components
     :math:`F_i` and their scores :math:`c_i`, the CRPS is
 
     .. math:: \sum_i w_i c_i(y) - \tfrac12 \sum_{ij} w_i w_j \int (F_i(x) - F_j(x))^2 dx,
 
-    whose second sum does not depend on y and is computed once. The distances are exact for pairs of
+    The second sum does not depend on y and is computed once. The distances are exact for pairs of
     `Normal`, `NormalMixture`, `Quantiles`, `Empirical` and `SharedEmpirical` components. With `StudentT` and
-    `Recalibrated` components they take 130 to 250 evaluations of a tabulated CRPS per row, and the pool's
-    CRPS has a relative error of about 1e-6 or less. From seven smooth components on, one integral replaces
-    the pairs. For other families the cdf is integrated between the components' quantiles, about 100 m cdf
-    passes of each.
+    `Recalibrated` components, each distance takes 130 to 250 evaluations of a tabulated CRPS per row, and
+    the CRPS of the mixture has a relative error of about 1e-6 or less. For seven or more smooth components,
+    one integral replaces the pairs. For other families, the cdf is integrated between the components'
+    quantiles, in about 100 m passes over the cdf of each component.
 
-    Quantiles are searched between those of the components, in about ten cdf passes, and kept for levels that
-    all rows share.
+    A quantile is searched between the quantiles of the components, in about ten passes of the cdf. Quantiles
+    at levels that all rows share are cached.
 
     Examples
     --------
@@ -91,7 +91,6 @@ class Mixture(Distribution):
         weights: ArrayLike | None = None,
         ensemble: bool = False,
     ) -> Distribution:
-        """Return the closed-form family where there is one; see Returns."""
         parts = _read_components(components)
         share = read_weights(weights, len(parts[0]), len(parts))
         if check_option(ensemble, "ensemble", (True, False)):
@@ -120,7 +119,7 @@ class Mixture(Distribution):
         taken = Mixture([part[rows] for part in self.components], weights, self.ensemble)
         spread = self.__dict__.get("_spread")
         if spread is not None and isinstance(taken, Mixture):
-            taken._set(_spread=spread[rows])  # of some rows, that of all rows
+            taken._set(_spread=spread[rows])  # the spread is computed row by row
         return taken
 
     @classmethod
@@ -132,12 +131,11 @@ class Mixture(Distribution):
         return Mixture([concat(column) for column in columns], weights, parts[0].ensemble)
 
     def _w(self) -> FloatArray:
-        """Weights, shape (n, m)."""
         return _weights(self.weights, len(self), len(self.components))
 
     def _average(self, values: list[FloatArray]) -> FloatArray:
         weights = self._w()
-        members = np.where(weights > 0, np.stack(values, axis=1), 0.0)  # members of weight 0 may be infinite
+        members = np.where(weights > 0, np.stack(values, axis=1), 0.0)  # 0 times infinity is NaN
         return np.asarray((weights * members).sum(axis=1))
 
     def mean(self) -> FloatArray:
@@ -145,7 +143,7 @@ class Mixture(Distribution):
 
     def std(self) -> FloatArray:
         centre = self.mean()
-        # law of total variance: E var + var E, as the mean square of both
+        # law of total variance, E var + var E, as one mean square
         spread = [np.hypot(part.std(), part.mean() - centre) for part in self.components]
         return root_mean_square(self._w(), np.stack(spread, axis=1))
 
@@ -157,7 +155,7 @@ class Mixture(Distribution):
         finite = self._finite_part()
         if finite is not self:
             return finite._crps(y)
-        if all(isinstance(part, Normal) for part in self.components):  # of an ensemble
+        if all(isinstance(part, Normal) for part in self.components):  # if ensemble=True
             return _normal_mixture(self.components, self.weights)._crps(y)
         if all(isinstance(part, Empirical) for part in self.components):
             return _empirical(self.components, self.weights)._crps(y)
@@ -172,14 +170,14 @@ class Mixture(Distribution):
 
     @cached_property
     def _spread(self) -> FloatArray | None:
-        """Mean CRPS of the members less that of the mixture, the same for every observation."""
+        """Mean CRPS of the members minus the CRPS of the mixture, equal for all observations."""
         return pool_spread(self._leaves())
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         score = super()._normal_score(y)
         if not np.isinf(score).any():
             return score
-        # the level has underflowed: its score follows from the logarithms of the members' tails
+        # an underflowed level has a score in terms of the logarithms of the members' tails
         members = np.stack([part._normal_score(y) for part in self.components], axis=1)
         return np.where(np.isinf(score), mixture_score(members, self._w()), score)
 
@@ -217,13 +215,12 @@ class Mixture(Distribution):
         return search_upper_quantile(self._sf, np.broadcast_to(q, (len(self),)), *bracket, atoms)
 
     def _bracket(self, members: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Least and largest quantile of the components, between which that of the mixture lies."""
         active = self._w() > 0
         values = np.stack(members, axis=1)
         return np.where(active, values, np.inf).min(axis=1), np.where(active, values, -np.inf).max(axis=1)
 
     def _atoms(self, at_level: Callable[[Distribution, FloatArray], FloatArray]) -> ValueFunction | None:
-        """Function that gives the largest atom not above y; ``at_level`` is a part's quantile there."""
+        """Return a function for the largest atom not above y; ``at_level`` inverts a component's cdf at y."""
         if self.has_density:
             return None
         parts = [
@@ -257,7 +254,7 @@ class Mixture(Distribution):
 
     @cached_property
     def _finite(self) -> Distribution | None:
-        """The mixture of the finite parts, or None where these are the components."""
+        """Mixture of the finite parts, or None if the components are finite."""
         finite = [part._finite_part() for part in self.components]
         if all(mine is part for mine, part in zip(finite, self.components, strict=True)):
             return None
@@ -275,7 +272,7 @@ class Mixture(Distribution):
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         n = len(self)
-        # the member of each draw by inversion; then draws of all members, of which one is taken
+        # draw a member by inversion, draw from all members, and select
         member = (rng.uniform(size=(n, m, 1)) >= np.cumsum(self._w(), axis=1)[:, np.newaxis, :-1]).sum(axis=2)
         draws = np.stack([part._sample(m, rng) for part in self.components])
         return np.asarray(np.take_along_axis(draws, member[np.newaxis], axis=0)[0])
@@ -310,7 +307,7 @@ def _weights(weights: FloatArray | None, n: int, m: int) -> FloatArray:
 def _member_weights(
     parts: tuple[Distribution, ...], share: FloatArray | None, sizes: list[int]
 ) -> FloatArray | None:
-    """Weights of all members of all parts, or None where all are equal."""
+    """Return the weights of all members of all parts, or None if they are equal."""
     if (
         share is None
         and len(set(sizes)) == 1

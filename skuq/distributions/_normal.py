@@ -27,7 +27,7 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Normal(Distribution):
-    """Normal distributions, one a row.
+    """Normal distributions, one per row.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ class Normal(Distribution):
     scale : float or array-like of shape (n,)
         Standard deviation of each row, at least 0; 0 is a point mass at ``loc``.
     epistemic_scale : float or array-like of shape (n,), default=None
-        Standard deviation of the regression function f(x), the part of ``scale`` that is not
-        noise, where the model estimates it. Needed by `epistemic` and `aleatoric`.
+        Standard deviation of the regression function f(x), at most ``scale``. The rest of ``scale`` is
+        noise. `epistemic` and `aleatoric` require it.
 
     See Also
     --------
@@ -45,8 +45,8 @@ class Normal(Distribution):
 
     Notes
     -----
-    Every method costs one pass over the rows; `cdf` and `ppf` cost one ``ndtr`` and one ``ndtri``.
-    The CRPS is in closed form, eq. 8 of Wibbeke et al. (2025) with the sign of Gneiting and
+    Every method costs one pass over the rows. `cdf` costs one ``ndtr`` and `ppf` one ``ndtri`` per row.
+    The CRPS has a closed form, eq. 8 of Wibbeke et al. (2025) with the sign of Gneiting and
     Raftery (2007), https://doi.org/10.1198/016214506000001437.
 
     Examples
@@ -71,7 +71,6 @@ class Normal(Distribution):
 
     @cached_property
     def _point_mass(self) -> bool:
-        """Whether the scale of some row is 0."""
         return bool(self.scale.min() == 0)
 
     def _rows(self) -> int:

@@ -33,7 +33,7 @@ from skuq.distributions._normal import LOG_SQRT_2PI, Normal
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NormalMixture(Distribution):
-    """Mixtures of m normal distributions, one mixture a row.
+    """Mixtures of m normal distributions, one mixture per row.
 
     Parameters
     ----------
@@ -42,21 +42,21 @@ class NormalMixture(Distribution):
     scale : array-like of shape (n, m) or (n, 1) or (1, m) or float
         Standard deviation of each member, at least 0; 0 is a point mass.
     weights : array-like of shape (m,) or (n, m), default=None
-        Non-negative weights, rescaled to sum to one in each row; equal if None.
+        Non-negative weights, rescaled to sum to one in each row; None gives equal weights.
     ensemble : bool, default=False
-        Whether the members are models of one ensemble, each with its own noise: then the spread of their
-        means is `epistemic`, and `aleatoric` is the mixture of their noises.
+        Whether the members are models of one ensemble, each with its own noise. If True, `epistemic` is
+        the distribution of the members' means, and `aleatoric` is the mixture of their noise.
 
     See Also
     --------
-    Mixture : Members of any family.
-    Normal : Use it with `mean` and `std` of the mixture to match its moments instead.
+    Mixture : Mixture of members of any family.
+    Normal : Match the moments instead, with `mean` and `std` of the mixture.
 
     Notes
     -----
-    The variance is the mean of the variances plus the variance of the means. The CRPS is the
-    closed form of Grimit et al. (2006), https://doi.org/10.1256/qj.05.235, in O(n m^2) time and
-    O(n m) memory; quantiles are searched between those of the members, about ten cdf passes.
+    The variance is the mean of the variances plus the variance of the means. The CRPS has the closed form
+    of Grimit et al. (2006), https://doi.org/10.1256/qj.05.235, in O(n m^2) time and O(n m) memory. A
+    quantile is searched between the quantiles of the members, in about ten passes of the cdf.
 
     Examples
     --------
@@ -91,7 +91,6 @@ class NormalMixture(Distribution):
 
     @cached_property
     def _point_mass(self) -> bool:
-        """Whether the scale of some row is 0."""
         return bool(self.scale.min() == 0)
 
     def _rows(self) -> int:
@@ -114,7 +113,6 @@ class NormalMixture(Distribution):
         return cls(loc, scale, weights, ensemble)
 
     def _w(self) -> FloatArray:
-        """Weights that broadcast with (n, m)."""
         return (
             np.full((1, self.loc.shape[1]), 1.0 / self.loc.shape[1]) if self.weights is None else self.weights
         )
@@ -167,13 +165,12 @@ class NormalMixture(Distribution):
         return search_upper_quantile(self._sf, levels, *self._bracket(-ndtri(levels)), self._atoms())
 
     def _bracket(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Least and largest quantile of the members at the level of the standard quantile z."""
         members = unstandardise(np.array(z)[:, np.newaxis], self.loc, self.scale, self._point_mass)
         active = self._w() > 0
         return np.where(active, members, np.inf).min(axis=1), np.where(active, members, -np.inf).max(axis=1)
 
     def _atoms(self) -> ValueFunction | None:
-        """Function that gives the largest point mass not above y, if there are point masses."""
+        """Return a function for the largest point mass not above y, or None without point masses."""
         if not self._point_mass:
             return None
         atoms = np.where((self.scale == 0) & (self._w() > 0), self.loc, np.inf)
@@ -200,7 +197,7 @@ class NormalMixture(Distribution):
             distance = mean_absolute(
                 self.loc[:, k:] - self.loc[:, [k]], np.hypot(self.scale[:, k:], self.scale[:, [k]])
             )
-            distance[:, 0] *= 0.5  # the diagonal counts once, the rest for (k, l) and (l, k)
+            distance[:, 0] *= 0.5  # a pair k = l counts once, a pair k != l twice
             score -= w[:, k] * (w[:, k:] * distance).sum(axis=1)
         return np.asarray(score)
 
@@ -243,7 +240,7 @@ class NormalMixture(Distribution):
 
 
 def mean_absolute(mean: FloatArray, scale: FloatArray) -> FloatArray:
-    """E|X| for X normal: 2 sigma phi(mu / sigma) + mu (2 Phi(mu / sigma) - 1); |mu| at sigma = 0."""
+    """Return E|X| = 2 sigma phi(mu / sigma) + mu (2 Phi(mu / sigma) - 1) of normal X; |mu| at sigma = 0."""
     z = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
     smooth = scale * math.sqrt(2 / math.pi) * np.exp(-0.5 * z * z) + mean * (2 * ndtr(z) - 1)
     return np.where(scale > 0, smooth, np.abs(mean))

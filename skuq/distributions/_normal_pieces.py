@@ -1,7 +1,7 @@
 r"""Moments and CRPS of an increasing, piecewise linear function of a standard normal variable.
 
-With Z standard normal and X = h(Z), the cdf of X is Phi(g(x)), g the inverse of h. On a piece with slope s
-of g, X = x_j + (Z - g_j) / s, so that moments are those of a truncated Gaussian, and in
+With Z standard normal and X = h(Z), the cdf of X is Phi(g(x)), with g the inverse of h. On a piece of g with
+slope s, X = x_j + (Z - g_j) / s, so that the moments are moments of a truncated Gaussian. In
 
     CRPS(t) = int_-inf^t Phi(g(x))^2 dx + int_t^inf Phi(-g(x))^2 dx
 
@@ -30,14 +30,14 @@ def pieces_moments(pieces: Pieces) -> tuple[float, float]:
     """Return mean and standard deviation of X, given g."""
     g = np.concatenate([[-np.inf], pieces.values, [np.inf]])
     anchor = np.maximum(np.arange(g.size - 1) - 1, 0)
-    unit = 1 / float(pieces.slopes.min())  # keeps squares within a float's range
+    unit = 1 / float(pieces.slopes.min())  # prevents overflow of the squares
     spread = 1 / pieces.slopes / unit
-    # deviations from the median, so that a large mean costs no digits
+    # deviations from the median keep precision if the mean is large
     centre = float(pieces.inverse(np.zeros(1))[0])
     start = (pieces.knots[anchor] - centre) / unit - spread * pieces.values[anchor]
     density = _density(g)
     weighted = np.where(np.isfinite(g), g, 0.0) * density
-    upper = g[:-1] > 0  # the tail in which a difference of probabilities keeps its digits
+    upper = g[:-1] > 0  # the tail in which differences keep precision
     inside = np.where(upper, ndtr(-g[:-1]) - ndtr(-g[1:]), ndtr(g[1:]) - ndtr(g[:-1]))
     first = density[:-1] - density[1:]
     second = inside + weighted[:-1] - weighted[1:]
@@ -47,7 +47,7 @@ def pieces_moments(pieces: Pieces) -> tuple[float, float]:
 
 
 def _squared_integral(z: FloatArray) -> FloatArray:
-    """I(z); 0 far below 0, where it would be a difference of equal numbers."""
+    """Return I(z), or 0 far below 0, where the formula cancels."""
     probability = ndtr(z)
     with np.errstate(over="ignore"):
         density = _density(z)

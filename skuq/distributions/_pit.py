@@ -1,9 +1,9 @@
-r"""The probability integral transform of observations, where forecasts may have atoms.
+r"""Probability integral transform of observations, for distributions that may have atoms.
 
-The PIT of an observation y is F(y) where F is continuous. On an atom, a point of positive probability, F
-jumps from F(y-) to F(y), and the randomised PIT [1]_ is uniform between the two: uniform over [0, 1] in all
-if the forecast is right. Nothing is drawn at random here: a row on an atom counts evenly over [F(y-), F(y)],
-which is the expectation over the draws.
+The PIT of an observation y is F(y) if F is continuous. On an atom, a point of positive probability, F
+jumps from F(y-) to F(y). The randomized PIT [1]_ draws uniformly from this interval and is uniform over
+[0, 1] if the forecast is calibrated. This module uses the expectation over the draws: it spreads a row on an
+atom evenly over [F(y-), F(y)].
 
 .. [1] C. Czado, T. Gneiting, L. Held, "Predictive model assessment for count data", Biometrics 65, 2009,
    eq. 1. https://doi.org/10.1111/j.1541-0420.2009.01191.x
@@ -18,20 +18,20 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 
 FLOAT32_ROUNDING = 2.0**-22
-"""Rounding of a few operations in single precision, in which some models keep targets and predictions."""
+"""Rounding error of a few operations in single precision, which some models use."""
 
 _SHARE_OF_SPREAD = 1e-3
-"""No more than this share of the interquartile range counts as rounding."""
+"""Largest rounding error, as a share of the interquartile range."""
 
 PER_ATOM = 8
-"""Points that stand for a row on an atom."""
+"""Number of points per row on an atom."""
 
 _WIDER = 8.0
-"""A window so many times wider holds hardly more of an atom, and so many times more of a density."""
+"""Ratio of two windows: their probabilities are equal at an atom and have this ratio for a density."""
 
 
 def tie_tolerance(dist: Distribution, y: FloatArray) -> FloatArray:
-    """Return the distance from y, shape (n,), within which an atom counts as lying at y."""
+    """Return the distance from y, shape (n,), within which an atom counts as being at y."""
     low, high = dist._ppf(np.asarray(0.25)), dist._isf(np.asarray(0.25))
     size = np.abs(y)
     for quartile in (low, high):
@@ -42,7 +42,7 @@ def tie_tolerance(dist: Distribution, y: FloatArray) -> FloatArray:
 
 
 def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the normal scores of F(y-) and F(y), both of shape (n,); they differ on atoms alone."""
+    """Return the normal scores of F(y-) and F(y), both of shape (n,), which differ only on atoms."""
     score = dist._normal_score(y)
     if dist.has_density:
         return score, score
@@ -63,17 +63,10 @@ def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArra
 def spread_atoms(
     lower: FloatArray, upper: FloatArray, weight: FloatArray | None
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return row number, normal score and weight of points that stand for rows with the given PIT.
+    """Return row number, normal score and weight of the points that represent each row.
 
-    A row whose PIT is uniform between two levels, as on an atom, is `PER_ATOM` points at evenly spaced
-    levels; any other row is one point.
-
-    Parameters
-    ----------
-    lower, upper : ndarray of shape (n,)
-        Normal scores of the levels, from `pit_scores`.
-    weight : ndarray of shape (n,) or None
-        How many observations each row stands for.
+    A row on an atom has `PER_ATOM` points at evenly spaced levels from ``lower`` to ``upper``, the normal
+    scores of `pit_scores`. Any other row has one point.
     """
     repeats = np.ones(len(lower)) if weight is None else weight
     row, atom = np.arange(len(lower)), lower < upper
@@ -85,7 +78,6 @@ def spread_atoms(
 
 
 def _even_levels(lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return normal scores of levels evenly spaced between two others, shape (n, `PER_ATOM`)."""
     share = (np.arange(PER_ATOM) + 0.5) / PER_ATOM
     below, above = ndtr(lower), ndtr(-upper)
     levels = below[:, np.newaxis] + np.outer(ndtr(upper) - below, share)

@@ -20,10 +20,10 @@ from skuq.distributions._numerics.levels import snap_levels
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Quantiles(Distribution):
-    """Distributions through given quantiles: what a multi-quantile regression predicts.
+    """Distributions given by quantiles, as multi-quantile regression predicts them.
 
-    Between the levels the cdf is linear. Outside, exponential tails continue the cdf and its
-    slope, so that mean, standard deviation and CRPS exist in closed form.
+    The cdf is linear between the levels. Exponential tails continue the cdf and its slope beyond the
+    outermost levels, so that mean, standard deviation and CRPS have closed forms.
 
     Parameters
     ----------
@@ -35,20 +35,21 @@ class Quantiles(Distribution):
         https://doi.org/10.3982/ECTA7880, which never increases the pinball loss). Tied values
         are atoms.
     epistemic_scale : float or array-like of shape (n,), default=None
-        Standard deviation of the regression function f(x), the part of the spread that is not noise, where
-        the model estimates it. Needed by `epistemic`, which is normal, and by `aleatoric`, which keeps the
-        shape of the whole.
+        Standard deviation of the regression function f(x). `epistemic` and `aleatoric` require it.
+        `epistemic` is normal, and `aleatoric` has the shape of the whole distribution.
 
     Attributes
     ----------
-    levels, values : ndarray
-        As given; each row of ``values`` is sorted.
+    levels : ndarray of shape (k,)
+        Levels as given.
+    values : ndarray of shape (n, k)
+        Quantiles, sorted in each row.
 
     Notes
     -----
-    Each method costs O(n k) time and memory. Below the first quantile ``v_1`` at level ``p_1`` the
-    cdf is ``p_1 exp((y - v_1) / tau)`` with ``tau = p_1 (v_2 - v_1) / (p_2 - p_1)``, and likewise
-    above the last. What lies outside the outermost levels is thus assumed, not estimated.
+    Each method costs O(n k) time and memory. Below the first quantile ``v_1`` at level ``p_1``, the
+    cdf is ``p_1 exp((y - v_1) / tau)`` with ``tau = p_1 (v_2 - v_1) / (p_2 - p_1)``. The upper tail is
+    symmetric. The tails are thus an assumption, not an estimate.
 
     Examples
     --------
@@ -72,8 +73,8 @@ class Quantiles(Distribution):
         if p.size < 2:
             raise ValueError(f"`levels` must hold at least two levels, got {p.size}.")
         if v.shape[1] != p.size:
-            raise ValueError(f"`values` must have one column a level, {p.size}, got shape {v.shape}.")
-        if (v[:, 1:] < v[:, :-1]).any():  # a comparison takes a fraction of the time of a sort
+            raise ValueError(f"`values` must have one column per level, {p.size}, got shape {v.shape}.")
+        if (v[:, 1:] < v[:, :-1]).any():  # the comparison is much faster than the sort
             v.sort(axis=1)
         self._set(levels=p, values=v, epistemic_scale=None)
         if epistemic_scale is not None:
@@ -95,19 +96,19 @@ class Quantiles(Distribution):
         return cls(parts[0].levels, np.concatenate([part.values for part in parts]), epistemic)
 
     def _tails(self) -> tuple[FloatArray, FloatArray]:
-        """Decay lengths of the lower and the upper tail, each (n,); 0 where an atom is outermost."""
+        """Return the decay lengths of both tails, each (n,); 0 if the outermost quantile is an atom."""
         p, v = self.levels, self.values
         lower = p[0] * (v[:, 1] - v[:, 0]) / (p[1] - p[0])
         upper = (1 - p[-1]) * (v[:, -1] - v[:, -2]) / (p[-1] - p[-2])
         return lower, upper
 
     def _moments_about(self, centre: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """E Z and E Z^2 of Z = (Y - centre) / unit."""
+        """Return E Z and E Z^2 of Z = (Y - ``centre``) / ``unit``."""
         p, (lower, upper) = self.levels, (length / unit for length in self._tails())
         v = (self.values - centre[:, np.newaxis]) / unit[:, np.newaxis]
         a, b, step = v[:, :-1], v[:, 1:], np.diff(p)
         low, high, q = v[:, 0], v[:, -1], 1 - p[-1]
-        # E v and E v^2 of uniform pieces, and of exponential tails: E X = 1, E X^2 = 2 in units of the length
+        # uniform pieces and exponential tails, with E X = 1 and E X^2 = 2 in units of the decay length
         first = (a + b) @ step / 2 + p[0] * (low - lower) + q * (high + upper)
         second = (
             (a * a + a * b + b * b) @ step / 3
@@ -126,16 +127,16 @@ class Quantiles(Distribution):
         return unit * np.sqrt(np.maximum(second - first**2, 0.0))
 
     def _unit(self) -> FloatArray:
-        """Width of each row, in which squares are neither too large nor too small for a float."""
+        """Return the width of each row as a unit in which squares neither overflow nor underflow."""
         width = self.values[:, -1] - self.values[:, 0]
         return np.where(width > 0, width, 1.0)
 
     def _segment(
         self, y: FloatArray
     ) -> tuple[BoolArray, BoolArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Where y lies: below all, above all, else the ends of its segment and their levels."""
+        """Return whether y is below or above all quantiles, and the ends and levels of its segment."""
         k = self.levels.size
-        # of equal quantiles the last, so that the cdf is continuous from the right
+        # the last of tied quantiles makes the cdf continuous from the right
         count = (self.values <= y[:, np.newaxis]).sum(axis=1)
         left = np.clip(count - 1, 0, k - 2)
         row = np.arange(len(self))
@@ -151,15 +152,14 @@ class Quantiles(Distribution):
         return np.where(below, under, np.where(above, over, inside))
 
     def _cdf_between(self, y: FloatArray, levels: FloatArray) -> FloatArray | None:
-        """Return a number between the same `levels` as the cdf at y, shape (n,), if all are stored ones.
+        """Return the stored level of y, or the middle of the two levels around y, without interpolation.
 
-        It is the stored level where y is its quantile, else halfway between two, so that nothing is
-        interpolated. None for other levels.
+        The result of shape (n,) compares with `levels` as the cdf at y does. None if a level is not stored.
         """
         p = self.levels
         if not np.isin(snap_levels(levels, p), p).all():
             return None
-        # Of each quantile below y both comparisons count, of one at y the second.
+        # A quantile below y counts in both comparisons, a quantile at y in the second.
         place = np.zeros(len(self), dtype=np.intp)
         for column in self.values.T:
             place += column < y
@@ -178,7 +178,7 @@ class Quantiles(Distribution):
         score = super()._normal_score(y)
         if not np.isinf(score).any():
             return score
-        # an exponential tail has a logarithm where it has underflowed
+        # the logarithm of an underflowed exponential tail is finite
         (lower, upper), (low, high) = self._tails(), (self.values[:, 0], self.values[:, -1])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             under = ndtri_exp(np.log(self.levels[0]) - np.maximum(low - y, 0.0) / lower)
@@ -206,7 +206,7 @@ class Quantiles(Distribution):
         row = np.arange(len(self))
         start, stop = self.values[row, right - 1], self.values[row, right]
         share = (p - self.levels[right - 1]) / (self.levels[right] - self.levels[right - 1])
-        # rounding may carry the sum past a stored quantile, or leave it short of the one at its own level
+        # rounding must not move the result above the next stored quantile, or below it at its own level
         inside = np.where(share < 1, np.minimum(start + share * (stop - start), stop), stop)
         return np.where(
             p < self.levels[0],
@@ -251,11 +251,11 @@ class Quantiles(Distribution):
         return np.where(below, under, np.where(above, over, inside))
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        """Integrate F^2 below y and (1 - F)^2 above it; F is linear, then exponential."""
+        """Integrate F^2 below y and (1 - F)^2 above y, with F linear between exponential tails."""
         p, v, (lower, upper) = self.levels, self.values, self._tails()
-        at = np.clip(y[:, np.newaxis], v[:, :-1], v[:, 1:])  # splits the one segment that holds y
+        at = np.clip(y[:, np.newaxis], v[:, :-1], v[:, 1:])  # splits the segment that contains y
         p_at = p[:-1] + np.diff(p) * _ratio(at - v[:, :-1], np.diff(v, axis=1))
-        # of a linear function f from f_0 to f_1, the mean of f^2 is (f_0^2 + f_0 f_1 + f_1^2) / 3
+        # a linear function f from f_0 to f_1 has the mean square (f_0^2 + f_0 f_1 + f_1^2) / 3
         s, s_at = 1 - p, 1 - p_at
         below = (at - v[:, :-1]) * (p[:-1] ** 2 + p[:-1] * p_at + p_at**2) / 3
         above = (v[:, 1:] - at) * (s_at**2 + s_at * s[1:] + s[1:] ** 2) / 3
@@ -264,9 +264,9 @@ class Quantiles(Distribution):
         return np.asarray(score)
 
     def _half_mean_difference(self) -> FloatArray:
-        """E|X - X'| / 2 of two independent draws: the integral of F (1 - F)."""
+        """Return E|X - X'| / 2 of two independent draws, the integral of F (1 - F)."""
         p, (lower, upper), q = self.levels, self._tails(), 1 - self.levels[-1]
-        # of a linear function the mean of f (1 - f)
+        # mean of f (1 - f) for a linear function f
         inside = (p[:-1] + p[1:]) / 2 - (p[:-1] ** 2 + p[:-1] * p[1:] + p[1:] ** 2) / 3
         total = np.diff(self.values, axis=1) @ inside
         return np.asarray(total + lower * (p[0] - p[0] ** 2 / 2) + upper * (q - q**2 / 2))
@@ -294,22 +294,21 @@ class Quantiles(Distribution):
 
 
 def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """part / whole, and 0 where the whole is 0."""
     return np.divide(part, whole, out=np.zeros(np.broadcast(part, whole).shape), where=whole > 0)
 
 
 def _decay(distance: FloatArray, length: FloatArray) -> FloatArray:
-    """exp(distance / length) for distance <= 0; a tail of length 0 is gone at once."""
-    with np.errstate(over="ignore"):  # so far out that nothing is left
+    """Return exp(distance / length) for distance <= 0, or 0 for a tail of length 0."""
+    with np.errstate(over="ignore"):  # the exponential of -inf is 0
         scaled = np.divide(distance, length, out=np.full(np.shape(distance), -np.inf), where=length > 0)
     return np.asarray(np.exp(np.minimum(scaled, 0.0)))
 
 
 def _tail_crps(outside: FloatArray, mass: float, length: FloatArray) -> FloatArray:
-    """Share of the CRPS beyond the outermost quantile, with y lying ``outside`` of it by that much.
+    """Return the CRPS beyond the outermost quantile, where y exceeds the quantile by ``outside``.
 
-    With tail probability T(x) = mass exp(-x / length) at distance x, this is the integral of
-    (1 - T)^2 from 0 to y's distance and of T^2 beyond it.
+    With T(x) = mass exp(-x / length) at distance x, the CRPS is the integral of (1 - T)^2 up to y and of
+    T^2 beyond y.
     """
     distance = np.maximum(outside, 0.0)
     at = mass * _decay(-distance, length)

@@ -1,4 +1,4 @@
-"""A distribution whose levels have been mapped: what recalibration of a cdf gives."""
+"""Distributions with recalibrated levels."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from skuq._rounding import level_rounding
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._affine import affine
 from skuq.distributions._base import NO_MEAN, Distribution
@@ -20,44 +21,46 @@ from skuq.distributions._normal import Normal
 from skuq.distributions._normal_pieces import pieces_crps, pieces_moments
 from skuq.distributions._numerics.crps_table import CrpsTable
 from skuq.distributions._numerics.level_quadrature import level_crps
-from skuq.distributions._numerics.levels import level_rounding
 from skuq.distributions._shapes import Shape, tabulated_shape
 from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 _ROUNDING = 1e-14
-"""Rounding of a normal score on its way through the map and back, relative to the larger of it and 1."""
+"""Error of a normal score after the map and its inverse, relative to the score or to 1."""
 
 _SCORE_LIMIT = 38.0
-"""Scores are held here where a level has underflowed: the slope of the map is that of the outermost piece."""
+"""Limit of scores whose level has underflowed; the map has the slope of its outermost piece there."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recalibrated(Distribution):
-    """A distribution with cdf G(y) = R(F(y)), F the cdf of ``base`` and R one map for all rows.
+    """Distributions with recalibrated levels: the cdf is G(y) = R(F(y)) with one map R for all rows.
 
     Parameters
     ----------
     base : Distribution
-        Distribution to recalibrate, n rows.
+        Distribution with cdf F to recalibrate, n rows.
     level_map : LevelMap
-        R: the share of observations that lie below the base's quantile at each level.
+        Map R: the share of observations below the quantile of ``base`` at each level.
 
     Returns
     -------
     dist : Recalibrated or Empirical
-        An `Empirical` with the mapped weights when ``base`` is one.
+        An `Empirical` with the mapped weights if ``base`` is `Empirical`.
 
     Notes
     -----
-    Lazy and exact: quantiles are ``Q(R^-1(p))``, the density is ``r(F(y)) f(y)``. Levels are kept as normal
-    scores, so that a base of closed-form tails (`Normal`, `NormalMixture`, `Quantiles` and what is built on
-    them) can be corrected by any factor. For a `Normal` base mean, standard deviation and CRPS have a closed
-    form, O(n log k) for k knots; for a `StudentT` base with common df the CRPS is tabulated once for all
-    rows, and then costs the same. For another base of one shape the quantile function is integrated between
-    the knots once for all rows; for others it costs O(n k), and a mixture's cdf is integrated instead.
-    The level map keeps the integrals of its latest `Normal` or `StudentT` base, so that all predictions of
+    The transformation is lazy and exact: quantiles are ``Q(R^-1(p))``, and the density is ``r(F(y)) f(y)``.
+    Levels are kept as normal scores, so that a base with closed-form tails (`Normal`, `NormalMixture`,
+    `Quantiles` and distributions based on them) can be corrected by any factor.
+
+    Mean, standard deviation and CRPS have closed forms for a `Normal` base, in O(n log k) for k knots. For
+    a `StudentT` base with common df, the CRPS is tabulated once for all rows, at the same cost. For other
+    bases of one common shape, the quantile function is integrated between the knots once for all rows. For
+    all other bases the integral costs O(n k), and a mixture is integrated over its cdf.
+
+    The level map caches the integrals of its latest `Normal` or `StudentT` base, so that all predictions of
     a fitted model share them. Recalibrating twice composes the maps.
 
     References
@@ -78,7 +81,6 @@ class Recalibrated(Distribution):
     level_map: LevelMap
 
     def __new__(cls, base: Distribution, level_map: LevelMap) -> Distribution:  # type: ignore[misc]
-        """Return the closed-form family where there is one; see Returns."""
         _check_parts(base, level_map)
         if isinstance(base, Empirical):
             edges = level_map(np.column_stack([np.zeros(len(base)), base._cumulative()]))
@@ -98,7 +100,7 @@ class Recalibrated(Distribution):
     def _take(self, rows: IntArray) -> Distribution:
         taken = Recalibrated(self.base[rows], self.level_map)
         if self._standard is not None:
-            taken._set(_standard=self._standard)  # that of all rows is that of some
+            taken._set(_standard=self._standard)  # all rows share it
         return taken
 
     @classmethod
@@ -114,7 +116,7 @@ class Recalibrated(Distribution):
         to_base = self.level_map.pieces.inverse
         if self.base.has_density:
             return self.base._from_normal_score(to_base(score))
-        # a level above one of the base by rounding alone is that level
+        # rounding alone must not move a level beyond the level of an atom
         return self.base._from_normal_score(_less_rounding(to_base(_less_rounding(score))))
 
     def _cdf(self, y: FloatArray) -> FloatArray:
@@ -178,7 +180,7 @@ class Recalibrated(Distribution):
 
     @cached_property
     def _standard(self) -> Recalibrated | None:
-        """The one-row distribution common to all rows, kept because its moments and CRPS are integrals."""
+        """The one-row distribution common to all rows, cached because its moments and CRPS are integrals."""
         form = self.base._standard_form()
         if form is None:
             return None
@@ -194,27 +196,25 @@ class Recalibrated(Distribution):
 
     @cached_property
     def _one_row_moments(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of a one-row distribution."""
         if isinstance(self.base, Normal):
             closed = pieces_moments(self.level_map.pieces)
             return np.array(closed[:1]), np.array(closed[1:])
         slopes = self.level_map.pieces.slopes[[0, -1]]
         if isinstance(self.base, StudentT):
-            # Its normal score grows as sqrt(2 df log y), so that the mapped tails fall as y^-(df slope^2).
+            # The normal score of y grows as sqrt(2 df log y), so the mapped tails fall as y^-(df slope^2).
             lower, upper = self.base.df[0] * slopes**2
             if max(lower, upper) <= 1:
                 raise ValueError(NO_MEAN.format(row=0))
             if min(lower, upper) <= 1:
                 return np.array([np.inf if upper <= 1 else -np.inf]), np.array([np.inf])
             endless = min(lower, upper) <= 2
-        else:  # an outer slope of 1 keeps the base's tail, and with it an infinite standard deviation
+        else:  # an outer slope of 1 keeps the tail of the base, and its infinite standard deviation
             endless = bool(np.isinf(self.base.std()[0])) and slopes.min() <= 1
         mean, std = super()._moments()
         return mean, np.where(endless, np.inf, std)
 
     @cached_property
     def _one_row_crps(self) -> Callable[[FloatArray], FloatArray]:
-        """CRPS of a one-row distribution at many values."""
         pieces = self.level_map.pieces
         if isinstance(self.base, Normal):
             return partial(pieces_crps, pieces)
@@ -228,10 +228,10 @@ class Recalibrated(Distribution):
 
     @cached_property
     def _one_row_shape(self) -> Shape | None:
-        """Tables of a one-row distribution of a normal or Student t base, for its distance from others."""
+        """Tables of a one-row distribution with a normal or Student t base, for Cramér distances."""
         pieces = self.level_map.pieces
         kinks = self.base._from_normal_score(pieces.knots)
-        # the density to the right of a knot, and its share that is missing to the left
+        # density to the right of a knot, and the share of it that is missing on the left
         density = np.exp(self.level_map.log_density(pieces.knots) + self.base._logpdf(kinks))
         jumps = density * (1 - pieces.slopes[:-1] / pieces.slopes[1:])
         return tabulated_shape(self, lambda: self._one_row_table, pieces.values, kinks, jumps)
@@ -262,7 +262,7 @@ class Recalibrated(Distribution):
 
 
 def _less_rounding(score: FloatArray) -> FloatArray:
-    size = np.where(np.isinf(score), 0.0, np.abs(score))  # the ends of the support stay what they are
+    size = np.where(np.isinf(score), 0.0, np.abs(score))  # the ends of the support are exact
     return np.asarray(score - _ROUNDING * np.maximum(size, 1.0))
 
 

@@ -1,4 +1,4 @@
-"""What lets scikit-learn carry a distribution as if it were an array of rows."""
+"""Array-like base class, so that scikit-learn can index distributions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,9 @@ Selected = TypeVar("Selected")
 
 
 class RowContainer(ABC, Generic[Selected]):
-    """n rows that can be counted, selected, read as an array of two columns, and pickled.
+    """Container of n rows that can be selected, converted to two columns, and pickled."""
 
-    ``Selected`` is the type of a selection of rows.
-    """
-
-    __array_ufunc__ = None  # else np.exp(dist) would exponentiate the mean and the std
+    __array_ufunc__ = None  # np.exp(dist) must raise instead of transforming the two columns
     ndim = 2
     dtype = np.dtype(np.float64)
 
@@ -42,7 +39,7 @@ class RowContainer(ABC, Generic[Selected]):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, 2): what ``np.asarray`` gives, the columns mean and standard deviation."""
+        """Shape (n, 2) of ``np.asarray``, with the columns mean and standard deviation."""
         return (len(self), 2)
 
     def __len__(self) -> int:
@@ -51,7 +48,7 @@ class RowContainer(ABC, Generic[Selected]):
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError(
-                "A distribution has no array to share; its mean and std are computed: use copy=None."
+                "a distribution has no array to share, because its mean and std are computed. Use copy=None."
             )
         return np.column_stack([self.mean(), self.std()]).astype(dtype or np.float64, copy=False)
 
@@ -62,18 +59,17 @@ class RowContainer(ABC, Generic[Selected]):
                 for part in key[1:]
             ):
                 raise IndexError(
-                    f"a {type(self).__name__} has rows only; select them with dist[rows], got {key!r}."
+                    f"a {type(self).__name__} has rows only. Select them with dist[rows], got {key!r}."
                 )
             key = key[0] if key else Ellipsis
         rows = np.atleast_1d(np.arange(len(self))[key])
         if rows.ndim != 1:
-            raise IndexError(f"rows of a {type(self).__name__} are selected by one dimension, got {key!r}.")
+            raise IndexError(f"rows of a {type(self).__name__} must be selected by a 1-D key, got {key!r}.")
         return self._take(rows)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={len(self)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy through the constructor, so that what arrives has been checked."""
         values = (getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
         return type(self), tuple(values)

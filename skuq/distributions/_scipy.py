@@ -1,4 +1,4 @@
-"""Any frozen distribution of scipy.stats, row by row."""
+"""Frozen distributions of scipy.stats."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from skuq._rounding import level_rounding
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
-from skuq.distributions._numerics.levels import level_rounding
 
 _MOST_ATOMS = 300
-"""Beyond, the steps of a cdf are so small that it may pass for a smooth one."""
+"""Number of atoms beyond which a step cdf is integrated like a smooth cdf."""
 
 
 def is_frozen_scipy(value: Any) -> bool:
-    """Return whether ``value`` is what calling a scipy.stats distribution returns."""
     return isinstance(getattr(value, "dist", None), stats.rv_continuous | stats.rv_discrete)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScipyDistribution(Distribution):
-    """A frozen scipy distribution with vector parameters, one row per parameter set.
+    """Frozen scipy distributions with vector parameters, one row per parameter set.
 
     Parameters
     ----------
     frozen : frozen scipy.stats distribution
-        Such as ``scipy.stats.gamma(a=shape, scale=scale)`` with parameters of shape (n,). Its
-        parameters are copied. Discrete distributions have no density.
+        Distribution such as ``scipy.stats.gamma(a=shape, scale=scale)`` with parameters of shape (n,).
+        The parameters are copied. Discrete distributions have no density.
 
     Notes
     -----
-    Every method is scipy's. The CRPS integrates the quantile function (about 250 scipy calls); for
-    a discrete distribution it sums over the integers of its support.
+    Every method calls scipy. The CRPS integrates the quantile function in about 250 scipy calls. For a
+    discrete distribution, the CRPS is a sum over the integers of the support.
 
     Examples
     --------
@@ -54,7 +53,7 @@ class ScipyDistribution(Distribution):
     def __init__(self, frozen: Any) -> None:
         if not is_frozen_scipy(frozen):
             raise TypeError(
-                "`frozen` must be a frozen scipy.stats distribution such as stats.gamma(a=2), "
+                "`frozen` must be a frozen scipy.stats distribution, for example stats.gamma(a=2), "
                 f"got {frozen!r}."
             )
         family = frozen.dist
@@ -62,34 +61,32 @@ class ScipyDistribution(Distribution):
         atoms = np.asarray(getattr(family, "xk", 0.0))
         if (atoms != np.round(atoms)).any():
             raise ValueError(
-                "the atoms of a discrete `frozen` must be integers, as scipy requires. Use "
-                "skuq.distributions.Empirical(members, weights) for others."
+                "`frozen` must have integer atoms if it is discrete, as scipy requires. Use "
+                "skuq.distributions.Empirical(members, weights) for other atoms."
             )
         shape = np.broadcast_shapes(*(np.shape(value) for value in parameters.values()))
         if len(shape) > 1 or 0 in shape:
             raise ValueError(
-                f"the parameters of `frozen` must be numbers or have shape (n,), got shape {shape}."
+                f"`frozen` must have parameters that are numbers or have shape (n,), got shape {shape}."
             )
         rows = {name: np.array(np.broadcast_to(value, shape or (1,))) for name, value in parameters.items()}
         copied = family(**rows)
         with np.errstate(all="ignore"):
             bad = np.isnan(np.broadcast_to(copied.support()[0], shape or (1,)))
-            if any(np.isinf(value).any() for value in rows.values()):  # such as a gamma's, not a t's
+            if any(np.isinf(value).any() for value in rows.values()):  # valid for a gamma, invalid for a t
                 median = copied.ppf(0.5)
-                # the median that older scipy gives for Poisson(inf) is 0, far below it
+                # older scipy returns 0 as the median of Poisson(inf)
                 bad |= ~(np.isfinite(median) & (copied.cdf(median) > 0.25))
         if bad.any():
             row = int(np.argmax(bad))
             given = ", ".join(f"{name}={value[row]}" for name, value in rows.items())
             raise ValueError(
-                f"the parameters of `frozen` must be valid, scipy refuses {family.name}({given}) "
-                f"at row {row}."
+                f"`frozen` must have valid parameters, but scipy refuses {family.name}({given}) at row {row}."
             )
         self._set(frozen=copied)
 
     @cached_property
     def _parameters(self) -> dict[str, FloatArray]:
-        """Parameters by name, each of shape (n,)."""
         return dict(self.frozen.kwds)
 
     def _rows(self) -> int:
@@ -122,7 +119,7 @@ class ScipyDistribution(Distribution):
         if np.isnan(moment).any():
             row = int(np.argmax(np.isnan(moment)))
             raise ValueError(
-                f"the {self.frozen.dist.name} distribution has no {name} at row {row}; use quantiles."
+                f"the {self.frozen.dist.name} distribution has no {name} at row {row}. Use quantiles."
             )
         return moment
 
@@ -130,7 +127,7 @@ class ScipyDistribution(Distribution):
         return self._moment(self.frozen.mean(), "mean")
 
     def std(self) -> FloatArray:
-        scale = self._parameters.get("scale", 1.0)  # apart, as scipy squares it
+        scale = self._parameters.get("scale", 1.0)  # separate, because scipy squares it
         shapes = {name: value for name, value in self._parameters.items() if name not in {"loc", "scale"}}
         return self._moment(scale * self.frozen.dist.std(**shapes), "standard deviation")
 
@@ -144,14 +141,14 @@ class ScipyDistribution(Distribution):
         quantile = np.asarray(self.frozen.ppf(p), dtype=float)
         if not self._discrete:
             return quantile
-        # a level that exceeds a cumulative probability by rounding alone is that probability
+        # rounding must not move a level beyond a cumulative probability
         reached = self.frozen.cdf(quantile - 1) >= p - level_rounding(p)
         return np.where(reached & (p > 0), quantile - 1, quantile)
 
     def _isf(self, q: FloatArray) -> FloatArray:
         if not self._discrete:
             return np.asarray(self.frozen.isf(q), dtype=float)
-        # scipy takes 1 - q, which is 1 for small q, and there the end of the support, infinite or NaN
+        # scipy computes 1 - q, which rounds to 1 for small q
         quantile = self.frozen.isf(np.maximum(q, 2.0**-53))
         reached = self.frozen.sf(quantile - 1) <= q + level_rounding(q)
         quantile = np.where(reached & (q < 1), quantile - 1, quantile)
@@ -172,7 +169,7 @@ class ScipyDistribution(Distribution):
         return self._discrete
 
     def _landmarks(self) -> FloatArray:
-        """Quantiles, but in rows of few atoms all of these, between which the cdf is constant."""
+        """Return quantiles, or all atoms in rows with few atoms, because the cdf is constant between them."""
         points = super()._landmarks()
         low, high = self._ppf(np.asarray(1e-13)), self._isf(np.asarray(1e-13))
         few = self._discrete & (high - low <= _MOST_ATOMS)
@@ -182,21 +179,21 @@ class ScipyDistribution(Distribution):
             low[few, np.newaxis] + np.arange(np.max((high - low)[few]) + 1), high[few, np.newaxis]
         )
         width = max(points.shape[1], atoms.shape[1])
-        out = np.repeat(points[:, [-1]], width, axis=1)  # repeating a point leaves an empty panel
+        out = np.repeat(points[:, [-1]], width, axis=1)  # a repeated point gives an empty panel
         out[:, : points.shape[1]] = points
         out[few] = high[few, np.newaxis]
         out[np.ix_(few, np.arange(atoms.shape[1]))] = atoms
         return out
 
     def _crps_by_sum(self, y: FloatArray) -> FloatArray:
-        """Sum (F(k) - 1{y <= k})^2 over unit steps; beyond the support the step cdf is 0 or 1."""
+        """Sum (F(k) - 1{y <= k})^2 over unit steps; the step cdf is 0 or 1 outside the support."""
         low, high = self._ppf(np.asarray(1e-15)), self._isf(np.asarray(1e-15))
         inside = np.clip(y, low, high)
         score = np.abs(y - inside)
         for step in range(int(np.max(high - low)) + 1):
             k = low + step
             cdf = self._cdf(k)
-            split = np.clip(inside - k, 0.0, 1.0)  # y may lie between two atoms
+            split = np.clip(inside - k, 0.0, 1.0)  # y may be between two atoms
             score += np.where(k < high, split * cdf**2 + (1 - split) * (1 - cdf) ** 2, 0.0)
         return score
 
@@ -222,7 +219,7 @@ class ScipyDistribution(Distribution):
 
 
 def _read_parameter(value: Any, name: str) -> NDArray[Any]:
-    """Return a parameter as an array of real numbers, of integers where it has them."""
+    """Return a parameter as an array of real numbers, keeping integers."""
     array, reals = np.asarray(value), as_float_array(value, name)
     if name in {"loc", "scale"}:
         check_finite(reals, name)
@@ -230,7 +227,6 @@ def _read_parameter(value: Any, name: str) -> NDArray[Any]:
 
 
 def _parameters(frozen: Any) -> dict[str, Any]:
-    """Parameters by name; every family has loc, continuous ones a scale too."""
     family = frozen.dist
     names = [name.strip() for name in family.shapes.split(",")] if family.shapes else []
     defaults = {"loc": 0.0} if isinstance(family, stats.rv_discrete) else {"loc": 0.0, "scale": 1.0}

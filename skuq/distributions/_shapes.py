@@ -1,10 +1,10 @@
-r"""One-row distributions whose CRPS is tabulated, and its expectation over another distribution.
+r"""One-row distributions with a tabulated CRPS, and its expectation over another distribution.
 
-With c the CRPS of a distribution F, S_G = 1/2 E|Y - Y'| for Y, Y' of G, and X of F,
+Let c be the CRPS of a distribution F, X a draw from F, Y and Y' draws from G, and S_G = 1/2 E|Y - Y'|. Then
 
     E c(Y) = E|X - Y| - S_F,    int (F(x) - G(x))^2 dx = E c(Y) - S_G,
 
-so that a distance is an expectation of a function with two continuous derivatives or one.
+so that a distance is the expectation of a function with at least one continuous derivative.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from skuq.distributions._numerics.hermite_table import EDGES, HermiteTable
 __all__ = ["ROUGH", "Shape", "StepCrps", "TabulatedCrps", "step_shape", "tabulated_shape"]
 
 _LARGEST, _LIGHT = 1e28, 1e6
-"""Outermost nodes, in units, up to which tails have an expectation, and up to which a rule gives it all."""
+"""Outermost nodes, in units, up to which the expectation exists, and up to which a rule is complete."""
 
 _COUNTS = 1e-13
-"""Weight of a node, times its value, from which it counts."""
+"""Least product of a node and its weight."""
 
 _GONE = 40.0
-"""Decay lengths after which nothing is left of an exponential tail."""
+"""Number of decay lengths after which an exponential tail vanishes."""
 
 _EXACT_MEMBERS = 256
-"""Members up to which a sample is its own rule."""
+"""Largest number of members that form their own rule."""
 
 ROUGH = 1.0
-"""Jump of a density up to which its CRPS is smooth enough for equally spaced edges."""
+"""Largest jump of a density for which equally spaced edges suffice."""
 
 _LOCAL = 200.0
-"""Value up to which the error of a rule is tabulated; densities have no jumps of note beyond it."""
+"""Largest value of the tabulated errors of a rule; densities have no relevant jumps beyond."""
 
 
 _NONE: FloatArray = np.empty(0)
 
 
 class TabulatedCrps(Protocol):
-    """A CRPS as a function of the value, which is the integral of its slope."""
+    """A CRPS as a function of the value, with its slope and its integral."""
 
     @property
     def narrow(self) -> float: ...
@@ -56,7 +56,7 @@ class TabulatedCrps(Protocol):
 
 
 class OneRow(SmoothCdf, Protocol):
-    """The part of a one-row distribution from which its tables are made."""
+    """Methods of a one-row distribution that its tables need."""
 
     def _isf(self, q: FloatArray) -> FloatArray: ...
     def _normal_score(self, y: FloatArray) -> FloatArray: ...
@@ -64,26 +64,13 @@ class OneRow(SmoothCdf, Protocol):
 
 
 class Shape:
-    """The distribution of Z, for rows loc + scale (center + unit Z).
+    """Distribution of Z, for rows loc + scale (center + unit Z).
 
-    Parameters
-    ----------
-    center, unit : float
-        They put the middle of Z near 0 and give it a spread of order 1.
-    crps : TabulatedCrps
-        CRPS of Z at any value.
-    half_difference : float
-        1/2 E|Z - Z'|.
-    make_rule : callable
-        It gives nodes and weights for expectations over Z, by the number of parts of each cell.
-    edges : ndarray of shape (c + 1,)
-        Values at the edges of the undivided cells.
-    kinks, jumps : ndarray of shape (k,)
-        Values at which the density of Z jumps, and by how much.
-    members : Rule, default=None
-        The values of Z and their weights, where these are finitely many.
-    exact_crps : TabulatedCrps, default=None
-        A slower and more accurate table than ``crps``.
+    ``center`` and ``unit`` move the middle of Z near 0 and its spread near 1. ``half_difference`` is
+    1/2 E|Z - Z'|. ``make_rule`` returns a rule for expectations over Z, given the number of parts of each
+    cell. ``edges`` are the edges of the undivided cells. The density jumps by ``jumps`` at ``kinks``.
+    ``members`` are the values and weights of a finite Z. ``exact_crps`` is a slower and more accurate table
+    than ``crps``.
     """
 
     def __init__(
@@ -108,11 +95,10 @@ class Shape:
 
     @property
     def smooth(self) -> bool:
-        """Whether the CRPS has more than two continuous derivatives."""
+        """True if the CRPS has more than two continuous derivatives."""
         return self.members is None and self.kinks.size == 0
 
     def rule(self, refined: int = 1) -> Rule:
-        """Return nodes and weights for expectations over Z."""
         if refined not in self._rules:
             self._rules[refined] = self._make_rule(refined)
         return self._rules[refined]
@@ -122,7 +108,7 @@ class Shape:
     ) -> FloatArray:
         """Return the expectation of the CRPS over loc + scale V, shape (n,), by a rule of V or its members.
 
-        The error of the undivided rule for jumps of the density is added.
+        The result includes a correction for the error of the undivided rule at jumps of the density.
         """
         nodes, weights = over.nodes(refined)
         at = scale[:, np.newaxis] * nodes
@@ -135,7 +121,7 @@ class Shape:
         return np.asarray(total)
 
     def nodes(self, refined: int | None) -> Rule:
-        """Return the members where ``refined`` is None, else a rule."""
+        """Return the members if ``refined`` is None, else a rule."""
         if refined is not None:
             return self.rule(refined)
         if self.members is None:
@@ -143,7 +129,7 @@ class Shape:
         return self.members
 
     def half_difference_for(self, integrand: Shape, refined: int | None) -> float:
-        """Return 1/2 E|Z - Z'|, by the rule where its error cancels in a distance."""
+        """Return 1/2 E|Z - Z'|, computed by the rule if the error of the rule then cancels in a distance."""
         nodes, weights = self.nodes(refined)
         light = max(-nodes[0], nodes[-1]) < _LIGHT
         if refined is None or (light and integrand is not self):
@@ -154,10 +140,10 @@ class Shape:
 
     @cached_property
     def _rule_error(self) -> HermiteTable:
-        """Expectation of max(Z - b, 0)^2 less what the rule gives for it, as a function of b.
+        """Expectation of max(Z - b, 0)^2 minus its value by the rule, as a function of b.
 
-        Both are equal where b is an edge of the cells. Between the outermost edges, with mass p above them,
-        the expectation is b^2 (1/2 - p) less the integral of the CRPS, up to a straight line.
+        The difference is 0 if b is an edge of the cells. With probability p above the outermost edges, the
+        expectation is b^2 (1/2 - p) minus the integral of the CRPS, up to a straight line.
         """
         (nodes, weights), local = self.rule(), self.edges[np.abs(self.edges) < _LOCAL]
         values, slopes = np.zeros_like(EDGES), np.zeros_like(EDGES)
@@ -167,7 +153,7 @@ class Shape:
         inside = np.flatnonzero((low < EDGES) & (high > EDGES))
         b = np.concatenate([[low], EDGES[inside], [high]])
         near = (nodes > low) & (nodes < high)
-        first = np.searchsorted(nodes[near], b)  # of the nodes above b
+        first = np.searchsorted(nodes[near], b)  # first node above b
         mass, mean, square = (
             np.append(np.cumsum((weights * nodes**power)[near][::-1])[::-1], 0.0)[first] for power in range(3)
         )
@@ -187,16 +173,10 @@ def tabulated_shape(
     kinks: FloatArray,
     jumps: FloatArray,
 ) -> Shape | None:
-    """Return the shape of a distribution with a density, or None where its tails are too heavy.
+    """Return the shape of a distribution with a density, or None if its tails are too heavy.
 
-    Parameters
-    ----------
-    dist : one-row distribution
-        Smooth between the kinks.
-    make_table : callable
-        It gives the table of its CRPS.
-    scores, kinks, jumps : ndarray of shape (k,)
-        Normal scores and values at which the density jumps, and by how much.
+    ``make_table`` returns the table of its CRPS. The density is smooth except at the normal scores ``scores``
+    and values ``kinks``, where it jumps by ``jumps``.
     """
     low, center, high = (float(dist._from_normal_score(np.array(score))[0]) for score in (-1.0, 0.0, 1.0))
     unit = (high - low) / 2
@@ -228,8 +208,6 @@ def tabulated_shape(
 
 
 class _ScaledTable:
-    """A table of the CRPS in other units."""
-
     narrow = 1e-5
 
     def __init__(self, table: CrpsTable, center: float, unit: float) -> None:
@@ -246,7 +224,7 @@ class _ScaledTable:
 
 
 class StepCrps:
-    """CRPS of a sorted sample, between whose values it is a straight line."""
+    """CRPS of a sorted sample, linear between the values."""
 
     narrow = 1e-5
 
@@ -259,7 +237,7 @@ class StepCrps:
         self.half_difference = float(gaps @ (below * (1 - below))[:-1])
         rises = gaps * self._slopes[1:-1]
         steps = np.concatenate([[0.0], np.cumsum(rises)])
-        # the CRPS at the least value is the mean distance from it less half the mean difference
+        # the CRPS at the least value is the mean distance from it minus half the mean difference
         self._crps = weights @ (values - values[0]) - self.half_difference + steps
         areas = gaps * (self._crps[:-1] + self._crps[1:]) / 2
         middle = values.size // 2
@@ -284,14 +262,14 @@ class StepCrps:
         return np.asarray(self._integrals.take(left) + place * (start + slope * place / 2))
 
     def _find(self, t: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return the number of values up to t, and the index of the last of them, or of the first value."""
+        """Return the number of values up to t, and the index of the last one, or 0."""
         count = np.searchsorted(self.values, t, side="right")
         return count, np.maximum(count - 1, 0)
 
     def decayed_weight(self, end: FloatArray, length: FloatArray) -> FloatArray:
         """Return the sum of the weights beyond ``end``, each times exp(-distance / |length|), shape (n,).
 
-        Beyond is above for positive lengths and below for negative ones.
+        Positive lengths mean values above ``end``, negative lengths values below.
         """
         last = end + _GONE * length
         start = np.searchsorted(self.values, np.minimum(end, last), side="right")
@@ -304,11 +282,11 @@ class StepCrps:
 
 
 def step_shape(values: FloatArray, weights: FloatArray) -> Shape:
-    """Return the shape of a sorted sample with weights that sum to one."""
+    """Return the shape of a sorted sample, with weights that sum to one."""
     below = np.cumsum(weights)
     low, middle, high = np.minimum(np.searchsorted(below, ndtr([-1.0, 0.0, 1.0])), values.size - 1)
     center, unit = float(values[middle]), float(values[high] - values[low]) / 2
-    if not unit > 0:  # most of the weight is on one value
+    if not unit > 0:  # one value has most of the weight
         unit = float(values[-1] - values[0]) or 1.0
     at = (values - center) / unit
     crps, members = StepCrps(at, weights), Rule(at, weights)

@@ -1,4 +1,4 @@
-"""Distributions of one common empirical shape, such as past standardised residuals."""
+"""Empirical distributions of one common shape."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from functools import cached_property
 
 import numpy as np
 
+from skuq._ranks import WeightedRanks, count_reached
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_non_negative
 from skuq.distributions._base import Distribution
 from skuq.distributions._location_scale import read_rows
-from skuq.distributions._numerics.ranks import WeightedRanks, count_reached
 from skuq.distributions._shapes import Shape, step_shape
 
 MOST_LANDMARKS = 512
-"""Members at which a mixture's cdf is broken for integration; between more of them it is nearly smooth."""
+"""Largest number of breaks that one sample adds to the integral of a mixture."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedEmpirical(Distribution):
-    r"""Distributions of one empirical shape: row i is ``loc[i] + scale[i] * Z``, Z one sample for all.
+    r"""Empirical distributions of one common shape: row i is ``loc[i] + scale[i] * Z`` for one sample Z.
 
-    It holds the standardised residuals of a model once, where `Empirical` would hold n copies.
-    Prefer `Empirical` where each row has members of its own, such as an ensemble's predictions.
+    This family stores the standardized residuals of a model once, where `Empirical` would store n copies.
+    Use `Empirical` if each row has its own members, such as the predictions of an ensemble.
 
     Parameters
     ----------
@@ -33,31 +33,32 @@ class SharedEmpirical(Distribution):
     scale : float or array-like of shape (n,)
         Scale of each row, in the units of y, at least 0; 0 is a point mass at ``loc``.
     members : array-like of shape (k,)
-        The sample Z, without units.
+        Sample Z, without units.
     weights : array-like of shape (k,), default=None
-        Non-negative weights of the members, rescaled to sum to one; equal if None.
+        Non-negative weights of the members, rescaled to sum to one; None gives equal weights.
 
     Attributes
     ----------
     members : ndarray of shape (k,)
-        Sorted, without those of zero weight.
+        Sorted members of positive weight.
     weights : ndarray of shape (k,) or None
-        In the order of ``members``.
+        Weights in the order of ``members``.
 
     See Also
     --------
-    Empirical : Members of its own for each row.
-    ConformalPredictive : The same sample with the ranks that guarantee coverage.
+    Empirical : Members for each row.
+    ConformalPredictive : The same sample, with ranks that guarantee coverage.
 
     Notes
     -----
-    Mean and standard deviation are ``loc + scale * mean(Z)`` and ``scale * std(Z)``, quantiles are
+    The mean is ``loc + scale * mean(Z)``, the standard deviation is ``scale * std(Z)``, and quantiles are
     members. With :math:`F` the step cdf of Z, :math:`\bar z` its mean and :math:`d = y - E Y`, the
     CRPS [1]_ is
 
     .. math:: d (2 F - 1) - s \Bigl( 2 \sum_{z_j \le z} w_j (z_j - \bar z) + \tfrac12 E|Z - Z'| \Bigr),
 
-    one look-up in a prefix sum. Memory is O(n + k), each method O(n log k) after one sort.
+    which needs one look-up in a prefix sum. Memory is O(n + k), and each method costs O(n log k) after one
+    sort.
 
     References
     ----------
@@ -94,20 +95,18 @@ class SharedEmpirical(Distribution):
 
     @cached_property
     def _share(self) -> FloatArray:
-        """Weights that sum to one, shape (k,)."""
         k = self.members.size
         return np.full(k, 1.0 / k) if self.weights is None else self.weights
 
     @cached_property
     def _centred(self) -> tuple[float, FloatArray]:
-        """Mean of Z, and the members less it."""
-        deviation = self.members - self.members[0]  # so that members far from 0 cost no digits
+        deviation = self.members - self.members[0]  # keeps precision if members are far from 0
         mean = float(self._share @ deviation)
         return float(self.members[0]) + mean, deviation - mean
 
     @cached_property
     def _crps_terms(self) -> FloatArray:
-        """What the scale multiplies in the CRPS of y that exceeds 0, 1, ..., k members."""
+        """Factor of -scale in the CRPS of y above 0, 1, ..., k members."""
         deviation, share = self._centred[1], self._share
         partial = np.concatenate([[0.0], np.cumsum(share * deviation)])
         below = np.concatenate([[0.0], np.cumsum(share)[:-1]])
@@ -116,7 +115,6 @@ class SharedEmpirical(Distribution):
 
     @cached_property
     def _shape(self) -> Shape:
-        """The tables of Z, for distances from other distributions."""
         return step_shape(self.members, self._share)
 
     def _rows(self) -> int:
@@ -150,7 +148,7 @@ class SharedEmpirical(Distribution):
         return np.asarray(ranks.weight_of(count_reached(ranks.values, self.loc, self.scale, y)) / ranks.total)
 
     def _ppf(self, p: FloatArray) -> FloatArray:
-        # a level of 1 is the largest member, whatever rounding made of the cumulative weight
+        # the quantile at level 1 is the largest member, despite rounding of cumulative weights
         member = np.minimum(self._ranks.quantile(p * self._ranks.total), self.members[-1])
         return np.asarray(self.loc + self.scale * member)
 
@@ -205,7 +203,7 @@ def read_sample(
     weight = check_non_negative(check_finite(as_float_array(weights, "weights"), "weights"), "weights")
     if weight.shape != sample.shape:
         raise ValueError(
-            f"`weights` must have shape {sample.shape}, one for each of `{name}`, got {weight.shape}."
+            f"`weights` must have shape {sample.shape}, one per value of `{name}`, got {weight.shape}."
         )
     if not weight.sum() > 0:
         raise ValueError("`weights` must have a positive sum, got only zeros.")
@@ -218,7 +216,7 @@ def same_sample(
     other_values: FloatArray,
     other_weights: FloatArray | None,
 ) -> bool:
-    """Whether two sorted samples and their weights are equal, number by number."""
+    """Return whether two sorted samples and their weights are identical."""
     if values is other_values and weights is other_weights:
         return True
     if not np.array_equal(values, other_values) or (weights is None) != (other_weights is None):

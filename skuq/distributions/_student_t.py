@@ -24,7 +24,7 @@ from skuq.distributions._normal import LOG_SQRT_2PI
 from skuq.distributions._numerics.levels import smaller_tail
 
 _NEAR_CAUCHY = 1e-4
-"""Distance of df from 1 within which the terms of the closed CRPS cancel in more than four digits."""
+"""Distance of df from 1 within which the closed form of the CRPS loses more than four digits."""
 
 _STIRLING = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336, -31 / 18432)
 """Coefficients of x^-1, x^-3, ... in log Gamma(x + 1/2) - log Gamma(x) - log(x) / 2."""
@@ -32,31 +32,32 @@ _STIRLING = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336, -31 / 18432)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StudentT(Distribution):
-    """Student t distributions, one a row: what a normal becomes when its scale was estimated.
+    """Student t distributions, one per row, for a scale that is estimated from few rows.
 
     Parameters
     ----------
     loc : float or array-like of shape (n,)
-        Centre (median) of each row, in the units of y.
+        Center (median) of each row, in the units of y.
     scale : float or array-like of shape (n,)
-        Scale of each row, at least 0; not the standard deviation, which is
-        ``scale * sqrt(df / (df - 2))``. 0 is a point mass at ``loc``.
+        Scale of each row, at least 0; 0 is a point mass at ``loc``. The standard deviation is
+        ``scale * sqrt(df / (df - 2))``.
     df : float or array-like of shape (n,)
-        Degrees of freedom, above 0. The mean exists above 1, the standard deviation is infinite
-        up to 2; infinite degrees of freedom give the normal distribution.
+        Degrees of freedom, above 0. The mean exists for df > 1. The standard deviation is infinite for
+        df <= 2. Infinite degrees of freedom give the normal distribution.
     epistemic_scale : float or array-like of shape (n,), default=None
-        Scale of the regression function f(x), the part of ``scale`` that is not noise, where the
-        model estimates it. Needed by `epistemic` and `aleatoric`, which keep ``df``.
+        Scale of the regression function f(x), at most ``scale``. The rest of ``scale`` is noise.
+        `epistemic` and `aleatoric` require it and keep ``df``.
 
     See Also
     --------
-    Normal : The limit of many degrees of freedom.
+    Normal : The limit for infinite degrees of freedom.
 
     Notes
     -----
-    The CRPS is the closed form of Jordan, Krueger and Lerch (2019), appendix A,
-    https://doi.org/10.18637/jss.v090.i12, which continues analytically to 1/2 < df < 1; at df = 1, where it
-    is 0 times infinity, it is integrated numerically, and it is infinite up to 1/2.
+    The CRPS has the closed form of Jordan, Krueger and Lerch (2019), appendix A,
+    https://doi.org/10.18637/jss.v090.i12, which continues analytically to 1/2 < df < 1. At df = 1 the
+    closed form is 0 times infinity, and the CRPS is integrated numerically. The CRPS is infinite for
+    df <= 1/2.
 
     Examples
     --------
@@ -84,7 +85,6 @@ class StudentT(Distribution):
 
     @cached_property
     def _point_mass(self) -> bool:
-        """Whether the scale of some row is 0."""
         return bool(self.scale.min() == 0)
 
     def _rows(self) -> int:
@@ -105,7 +105,7 @@ class StudentT(Distribution):
         return cls(loc, scale, df, epistemic)
 
     def _shared_df(self) -> FloatArray:
-        """Degrees of freedom as a 0-d array where all rows share them: one quantile serves all."""
+        """Return df as a 0-d array if all rows share it, so that one quantile suffices."""
         return self.df[0] if self.df.min() == self.df.max() else self.df
 
     def mean(self) -> FloatArray:
@@ -139,7 +139,7 @@ class StudentT(Distribution):
         return unstandardise(-self._standard_ppf(q), self.loc, self.scale, self._point_mass)
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
-        z = self._z(y)  # by symmetry the smaller of both tails is one evaluation
+        z = self._z(y)  # symmetry: one evaluation gives the smaller tail
         return np.asarray(np.copysign(ndtri(stdtr(self._shared_df(), -np.abs(z))), z))
 
     def _from_normal_score(self, score: FloatArray) -> FloatArray:
@@ -151,15 +151,13 @@ class StudentT(Distribution):
         z = stdtrit(df, p)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             far = (p < 1e-100) & (df < 1e5)
-            if (
-                far.any()
-            ):  # where older scipy is wrong by half of z; more degrees of freedom are all but normal
+            if far.any():  # older scipy has 50 % error here; larger df are nearly normal
                 x = betaincinv(df / 2, 0.5, 2 * p)
                 z = np.where(far, -np.sqrt(df * (1 - x) / x), z)
-            # all of these lose the farthest tail, which is a power of z
+            # every formula above underflows in the farthest tail, which is a power of z
             log_x = 2 / df * (np.log(p) + np.log(df) + betaln(df / 2, 0.5))
             z = np.where(log_x < -30, -np.exp((np.log(df) - log_x) / 2), z)
-        z = np.where(p == 0.5, 0.0, z)  # older scipy is off by 1e-17, and gives NaN at the ends
+        z = np.where(p == 0.5, 0.0, z)  # older scipy has an error of 1e-17 here, and NaN at the ends
         return np.where(p == 0, -np.inf, np.where(p == 1, np.inf, z))
 
     @property
@@ -177,19 +175,19 @@ class StudentT(Distribution):
             return self._crps_by_rows(y, integrated)
         df, z = self._shared_df(), (y - self.loc) / np.where(self.scale == 0, 1.0, self.scale)
         log_mean = _gamma_ratio(df) - LOG_SQRT_2PI - 0.5 * (1 - 1 / df) * _log_growth(z, df)
-        # of the paper's spread the gamma functions of large arguments cancel, leaving 1 / sqrt(pi)
+        # gamma functions of large arguments cancel in the spread of the paper and leave 1 / sqrt(pi)
         spread = np.exp(2 * _gamma_ratio(df) - _gamma_ratio(2 * df - 1)) / np.sqrt(np.pi * (1 - 0.5 / df))
         score = z * (2 * stdtr(df, z) - 1) + (2 * np.exp(log_mean) - spread) / (1 - 1 / df)
         return np.where(self.scale == 0, np.abs(y - self.loc), self.scale * score)
 
     def _crps_by_rows(self, y: FloatArray, integrated: BoolArray) -> FloatArray:
-        score = np.full(len(self), np.inf)  # what it is up to df = 1/2
+        score = np.full(len(self), np.inf)  # the CRPS is infinite for df <= 1/2
         closed = np.flatnonzero(~integrated & (self.df > 0.5))
         if closed.size:
             score[closed] = self._take(closed)._crps(y[closed])
         rest = np.flatnonzero(integrated)
         if rest.size:
-            # in units of the scale, as the farthest quantiles may be beyond a float's range in those of y
+            # in units of the scale, because the farthest quantiles can overflow in units of y
             unit = np.where(self.scale[rest] == 0, 1.0, self.scale[rest])
             standard = StudentT(np.zeros(rest.size), 1.0, self.df[rest])
             score[rest] = unit * Distribution._crps(standard, (y[rest] - self.loc[rest]) / unit)
@@ -218,8 +216,8 @@ class StudentT(Distribution):
 
 
 def _gamma_ratio(df: FloatArray) -> FloatArray:
-    """log Gamma(x + 1/2) - log Gamma(x) - log(x) / 2 at x = df / 2, which vanishes as df grows."""
-    x = np.maximum(df, 40.0) / 2  # from there on the series is exact to the last digit
+    """Return log Gamma(x + 1/2) - log Gamma(x) - log(x) / 2 at x = df / 2."""
+    x = np.maximum(df, 40.0) / 2  # the series is exact to the last digit from df = 40
     series = sum(coefficient * (1 / x) ** (2 * k + 1) for k, coefficient in enumerate(_STIRLING))
     if np.min(df) >= 40:
         return np.asarray(series)
@@ -228,7 +226,7 @@ def _gamma_ratio(df: FloatArray) -> FloatArray:
 
 
 def _log_growth(z: FloatArray, df: FloatArray) -> FloatArray:
-    """df log(1 + z^2 / df), whose limit is z^2; no square overflows but that of the limit itself."""
+    """Return df log(1 + z^2 / df), whose limit is z^2, without overflow of z^2 for finite df."""
     with np.errstate(all="ignore"):
         ratio = np.abs(z) / np.sqrt(df)
         growth = np.asarray(df * np.log1p(ratio * ratio))

@@ -1,4 +1,4 @@
-"""The distribution of g(Y) for a monotone g: a model fitted on log y, in the units of y."""
+"""Distributions of monotone transformations of a variable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 
 WINSOR_LEVEL = 1e-6
-"""Where values are held for the moments of a distribution whose mean would be infinite."""
+"""Level beyond which values are winsorized for the moments, if the mean would be infinite."""
 
 DERIVATIVES: dict[Any, ElementWise] = {
     np.log: lambda y: 1 / y,
@@ -38,39 +38,41 @@ DERIVATIVES: dict[Any, ElementWise] = {
     np.arcsinh: lambda y: 1 / np.sqrt(1 + y * y),
     np.sinh: np.cosh,
 }
-"""Derivatives of the numpy functions people transform a target with."""
+"""Derivatives of numpy functions that are common target transformations."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Transformed(Distribution):
-    """The distribution of ``func(Y)`` for a strictly monotone function, increasing or decreasing.
+    """Distributions of ``func(Y)`` for a strictly monotone, increasing or decreasing, function.
 
     Parameters
     ----------
     base : Distribution
         Distribution of Y, n rows.
     func : callable
-        Elementwise and strictly monotone over the values of Y, array of shape (n,) to (n,); for
-        a model fitted on ``log(y)`` it is ``np.exp``. Must pickle if the distribution shall.
+        Elementwise function from shape (n,) to (n,), strictly monotone over the values of Y. It is
+        ``np.exp`` for a model fitted on ``log(y)``. It must be picklable if the distribution is pickled.
     inverse_func : callable
-        Its inverse; NaN outside its domain means that the distribution has no mass there.
+        Inverse of ``func``. NaN outside its domain means that the distribution has no mass there.
     inverse_derivative : callable, default=None
-        Derivative of ``inverse_func``, for the density. Known for numpy's own functions (log,
-        exp, sqrt, ...), else taken from ``func`` by central differences, to about ten digits.
+        Derivative of ``inverse_func``, for the density. If None, the derivative of numpy functions (log,
+        exp, sqrt, ...) is known, and other derivatives are central differences of ``func`` with about ten
+        exact digits.
 
     Returns
     -------
     dist : Transformed or Empirical
-        An `Empirical` of the mapped members when ``base`` is one.
+        An `Empirical` of the mapped members if ``base`` is `Empirical`.
 
     Notes
     -----
-    cdf, quantiles and density are exact push-forwards. Mean, standard deviation and CRPS
-    integrate the quantile function (about 250 evaluations of ``func`` a row) or, where the base
-    is a mixture, the cdf. The exponential of a Student t variable has no finite mean, and so an
-    infinite CRPS, on account of levels such as 1e-30 that no data inform. Such rows get the mean,
-    standard deviation and CRPS of the distribution winsorised at the levels 1e-6 and 1 - 1e-6;
-    cdf, quantiles and density remain as they are.
+    The cdf, the quantiles and the density are exact push-forwards. Mean, standard deviation and CRPS
+    integrate the quantile function, with about 250 evaluations of ``func`` per row. If the base is a
+    mixture, they integrate the cdf.
+
+    The exponential of a Student t variable has an infinite mean and an infinite CRPS, because of levels such
+    as 1e-30 for which there are no data. For such rows, mean, standard deviation and CRPS come from the
+    distribution winsorized at the levels 1e-6 and 1 - 1e-6. The cdf, the quantiles and the density are exact.
 
     Examples
     --------
@@ -95,7 +97,6 @@ class Transformed(Distribution):
         inverse_func: ElementWise,
         inverse_derivative: ElementWise | None = None,
     ) -> Distribution:
-        """Return the closed-form family where there is one; see Returns."""
         if isinstance(base, Empirical):
             members = _apply(func, base.members.ravel(), "func").reshape(base.members.shape)
             return Empirical(members, base.weights)
@@ -114,7 +115,7 @@ class Transformed(Distribution):
             if not callable(function):
                 raise TypeError(f"`{name}` must be callable, got {type(function).__name__}.")
         low, high = (_apply(func, base._ppf(np.asarray(level)), "func") for level in (0.25, 0.75))
-        if not (low != high).any():  # point masses alone do not determine it: look beside them
+        if not (low != high).any():  # point masses: compare with values slightly above
             low, high = _apply(func, base.median(), "func"), _beside(func, base.median())
         rises, falls = bool((low < high).any()), bool((low > high).any())
         if rises and falls:
@@ -152,7 +153,7 @@ class Transformed(Distribution):
         return first._rebuild(concat([part.base for part in parts]))
 
     def _back(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Values of the base at y, and where y has none: 0 inside, -1 below and 1 above the support."""
+        """Return base values at y, and the side of y: 0 inside the support, -1 below and 1 above it."""
         with np.errstate(all="ignore"):
             x = np.asarray(self.inverse_func(np.array(y)), dtype=float)
         outside = np.isnan(x)
@@ -163,11 +164,11 @@ class Transformed(Distribution):
 
     @cached_property
     def _quartile_size(self) -> FloatArray:
-        """Absolute quartiles of the base, added; kept, since those of a mixture are a search."""
+        """Sum of the absolute quartiles of the base, cached because quantiles of mixtures need a search."""
         return np.abs(self.base._ppf(np.asarray(0.25))) + np.abs(self.base._ppf(np.asarray(0.75)))
 
     def _closed_side(self, x: FloatArray) -> FloatArray:
-        """Values of the base, moved by the reach of rounding so that an atom at y counts as <= y."""
+        """Shift base values by the rounding error, so that an atom at y counts as <= y."""
         if self.base.has_density:
             return x
         step = 1e-12 * (np.where(np.isfinite(x), np.abs(x), 0.0) + self._quartile_size)
@@ -208,7 +209,7 @@ class Transformed(Distribution):
         x, side = self._back(y)
         with np.errstate(all="ignore"):
             density = self.base._logpdf(x)
-            outside = (side != 0) | (density == -np.inf)  # whose slope may be infinite or unknown
+            outside = (side != 0) | (density == -np.inf)  # the slope may be infinite or NaN there
             return np.where(outside, -np.inf, density + np.log(np.abs(self._inverse_slope(y, x))))
 
     def _inverse_slope(self, y: FloatArray, x: FloatArray) -> FloatArray:
@@ -268,12 +269,15 @@ def _apply(function: ElementWise, values: FloatArray, name: str) -> FloatArray:
     with np.errstate(all="ignore"):
         mapped = np.asarray(function(np.array(values)), dtype=float)
     if mapped.shape != values.shape:
-        raise ValueError(f"`{name}` must act elementwise, but shape {values.shape} became {mapped.shape}.")
+        raise ValueError(
+            f"`{name}` must act elementwise, but shape {values.shape} became {mapped.shape}. "
+            "Return an array of the shape of the argument."
+        )
     bad = np.isnan(mapped)
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(
-            f"`{name}` must be defined wherever the base distribution has mass, but it is NaN at "
+            f"`{name}` must be defined at all values of the base distribution, got NaN at "
             f"{values[row]:g} (row {row}). Clip its argument to its domain, or choose a transformation that "
             "is defined on all reals."
         )
@@ -281,7 +285,7 @@ def _apply(function: ElementWise, values: FloatArray, name: str) -> FloatArray:
 
 
 def _beside(function: ElementWise, x: FloatArray) -> FloatArray:
-    """The function slightly above x, and NaN where it is not defined there."""
+    """Return the function slightly above x, or NaN outside its domain."""
     with np.errstate(all="ignore"):
         return np.asarray(function(x + 1e-6 * np.maximum(np.abs(x), 1e-6)), dtype=float)
 
@@ -289,5 +293,5 @@ def _beside(function: ElementWise, x: FloatArray) -> FloatArray:
 def _known_derivative(function: ElementWise) -> ElementWise | None:
     try:
         return DERIVATIVES.get(function)
-    except TypeError:  # an unhashable callable is none of numpy's
+    except TypeError:  # unhashable callables are not numpy functions
         return None

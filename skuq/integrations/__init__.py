@@ -1,1 +1,1 @@
-"""Other packages together with skuq, one module each; nothing else in skuq imports them."""
+"""Integrations of other packages, one module each; other modules of skuq do not import them."""

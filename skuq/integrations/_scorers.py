@@ -1,11 +1,11 @@
-"""Metrics as the integrations take them: by abbreviation, or as a scorer of skuq with options."""
+"""Metrics of the integrations: by abbreviation, or as a skuq scorer with options."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
 from skuq.metrics import make_scorer
-from skuq.metrics._scorer import DistributionScorer, MetricScorer
+from skuq.metrics._internal import DistributionScorer, MetricScorer
 
 __all__ = ["as_scorer"]
 
@@ -13,12 +13,12 @@ Scorer = TypeVar("Scorer", bound=MetricScorer)
 
 
 def as_scorer(metric: Any, name: str, kind: type[Scorer]) -> Scorer:
-    """Return the scorer of a metric by its name, and a scorer of skuq as it is."""
+    """Return the scorer of a metric by its name; a skuq scorer is returned unchanged."""
     scorer = make_scorer(metric) if isinstance(metric, str) else metric
     if not isinstance(scorer, kind):
         of = " of distributions" if kind is DistributionScorer else ""
         raise TypeError(
-            f"`{name}` must be a metric{of} by name, as 'crps', or its scorer, got {metric!r}. For options, "
-            "or a function of your own, use skuq.metrics.make_scorer."
+            f"`{name}` must be a metric{of} by name, such as 'crps', or its scorer, got {metric!r}. For "
+            "options or your own function, use skuq.metrics.make_scorer."
         )
     return scorer

@@ -13,12 +13,7 @@ from skuq.metrics._average_calibration import (
 )
 from skuq.metrics._calibration_area import miscalibration_area
 from skuq.metrics._calibration_scores import calibration_score_loss, expected_coverage_probability_error
-from skuq.metrics._conditional_coverage import (
-    ConditionalCoverageEstimate,
-    conditional_coverage_error,
-    conditional_coverage_estimate,
-)
-from skuq.metrics._coverage_monitor import CoverageMonitor
+from skuq.metrics._conditional_coverage import conditional_coverage_error
 from skuq.metrics._expected_calibration import class_reliability_table, expected_calibration_error
 from skuq.metrics._group_calibration import (
     expected_normalized_calibration_error,
@@ -37,22 +32,14 @@ from skuq.metrics._proper import crps_loss, nll_loss
 from skuq.metrics._quantile_calibration import quantile_calibration_error
 from skuq.metrics._quantile_scores import interval_score_loss, pinball_loss, weighted_interval_score_loss
 from skuq.metrics._reliability import conditional_coverage, reliability_table
-from skuq.metrics._report.report import uncertainty_report
-from skuq.metrics._report.table import UncertaintyReport
 from skuq.metrics._sharpness import sharpness
-from skuq.metrics._significance import (
-    BootstrapInterval,
-    PermutationTest,
-    bootstrap_interval,
-    paired_permutation_test,
-)
 from skuq.metrics._skill import crps_skill_score, mean_standardized_log_loss
 from skuq.metrics._ucc.compare import CharacteristicsComparison, compare_characteristics_curves
 from skuq.metrics._ucc.coordinates import (
-    interval_bandwidth,
     interval_deficit,
     interval_excess,
     interval_miss_rate,
+    mean_interval_half_width,
 )
 from skuq.metrics._ucc.curve import (
     CostOptimum,
@@ -63,36 +50,22 @@ from skuq.metrics._ucc.curve import (
 from skuq.metrics._ucc.scores import auucc_gain_score, auucc_loss
 from skuq.metrics._worst_slab import worst_slab_coverage
 
-# isort: split
-# Last, because the order in which the modules above are imported is that of the metrics in the report.
-from skuq.metrics._accumulator.accumulator import MetricAccumulator
-from skuq.metrics._calibration_drift import calibration_drift
-
 __all__ = [
     "AdversarialGroupCalibrationCurve",
-    "BootstrapInterval",
     "CalibrationCurve",
     "CharacteristicsComparison",
-    "ConditionalCoverageEstimate",
     "CostOptimum",
-    "CoverageMonitor",
-    "MetricAccumulator",
     "OperatingPoint",
-    "PermutationTest",
     "UncertaintyCharacteristicsCurve",
-    "UncertaintyReport",
     "adversarial_group_calibration_curve",
     "adversarial_group_calibration_error",
     "auucc_gain_score",
     "auucc_loss",
-    "bootstrap_interval",
-    "calibration_drift",
     "calibration_score_loss",
     "class_reliability_table",
     "compare_characteristics_curves",
     "conditional_coverage",
     "conditional_coverage_error",
-    "conditional_coverage_estimate",
     "conditional_set_coverage",
     "coverage_width_loss",
     "crps_loss",
@@ -102,7 +75,6 @@ __all__ = [
     "expected_normalized_calibration_error",
     "get_scorer",
     "get_scorer_names",
-    "interval_bandwidth",
     "interval_coverage_error",
     "interval_deficit",
     "interval_excess",
@@ -110,13 +82,13 @@ __all__ = [
     "interval_score_loss",
     "make_scorer",
     "mean_absolute_calibration_error",
+    "mean_interval_half_width",
     "mean_interval_width",
     "mean_set_size",
     "mean_standardized_log_loss",
     "miscalibration_area",
     "nll_loss",
     "normalized_mean_interval_width",
-    "paired_permutation_test",
     "pinball_loss",
     "prediction_interval_coverage",
     "quantile_calibration_error",
@@ -129,7 +101,6 @@ __all__ = [
     "sharpness",
     "uncertainty_calibration_error",
     "uncertainty_characteristics_curve",
-    "uncertainty_report",
     "weighted_interval_score_loss",
     "worst_slab_coverage",
 ]

@@ -1,4 +1,4 @@
-"""Adversarial group calibration: average calibration of the worst of many random groups of rows."""
+"""Adversarial group calibration: the calibration error of the worst random group of rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from skuq.metrics._average_calibration import calibration_error, root_calibratio
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._levels import KINDS, covered_weight, one_bin
-from skuq.metrics._spec import WeightFunction, metric
+from skuq.metrics._spec import FastPath, WeightFunction, metric
 
 MOST_ROWS = 10**9
 """Upper limit of numpy's multivariate hypergeometric draws."""
 
 ROWS_PER_COUNT = 50
-"""Up to so many rows for each count, numpy's method that draws row by row is faster than drawing counts."""
+"""Rows per count up to which numpy draws row by row faster than it draws counts."""
 
 GROUP_ERRORS = {"mace": calibration_error, "rmsce": root_calibration_error}
 
@@ -67,12 +67,12 @@ def adversarial_group_calibration_curve(
     replace: bool = False,
     random_state: int | np.random.RandomState | None = None,
 ) -> AdversarialGroupCalibrationCurve:
-    r"""Calibration error of the worst of many random groups of rows, by the size of the group.
+    r"""Return the calibration error of the worst random group of rows for each group size.
 
-    Is the forecast calibrated in subsets too, or does one part make up for another? At the right end the
-    curve is the average calibration of all rows; how steeply it rises to the left, compared with another
-    model's, shows what the average hides. A maximum over random groups grows with their number and as they
-    shrink, for a perfect forecast too: compare curves, do not read one alone.
+    The curve shows whether a forecast is calibrated in subsets of the rows too. Its right end is the
+    average calibration error of all rows. A steep rise to the left, compared with another model's curve,
+    shows miscalibration that the average hides. The maximum over random groups grows with the number of
+    groups and with smaller groups, for a perfect forecast too. Compare the curves of several models.
 
     Parameters
     ----------
@@ -81,47 +81,47 @@ def adversarial_group_calibration_curve(
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
-        Number of repetitions of each row. A group is drawn from the repeated rows. Of fractional weights,
-        what is below each level is rounded to whole rows.
+        Number of repetitions of each row. Groups are drawn from the repeated rows. For fractional weights,
+        the weight below each level is rounded to whole rows.
     fractions : array-like of shape (k,), default=None
-        Sizes of the groups as shares of all rows, in [0, 1]; None for 1 % to 100 % in ten steps [1]_.
-        Uncertainty Toolbox takes ``np.linspace(0, 1, 10)``.
+        Sizes of the groups as shares of all rows, in [0, 1]. None means ten steps from 1 % to 100 % [1]_.
+        Uncertainty Toolbox uses ``np.linspace(0, 1, 10)``.
     levels : int or array-like, default=99
-        Probabilities in [0, 1] at which each group's calibration is observed, as in
+        Probabilities in [0, 1] at which the calibration of each group is measured, as in
         `mean_absolute_calibration_error`.
     kind : {"quantile", "interval"}, default="quantile"
-        Compare the shares below quantiles or inside central intervals (Uncertainty Toolbox).
+        Compare the shares below quantiles, or inside central intervals (as Uncertainty Toolbox does).
     error : {"mace", "rmsce"}, default="mace"
         Error of a group: mean absolute or root mean square gap.
     n_groups : int, default=20
-        Groups of which the worst is kept; Uncertainty Toolbox draws 10.
+        Number of groups per trial. The worst group counts. Uncertainty Toolbox draws 10 groups.
     n_trials : int, default=10
-        Repetitions of that.
+        Number of trials.
     min_group_size : int, default=2
-        Rows that a group has at least.
+        Smallest number of rows in a group.
     replace : bool, default=False
         Whether a row may enter a group more than once.
     random_state : int, RandomState instance or None, default=None
-        Controls the randomness of the groups. Pass an int to compare models on the same groups, and for
-        reproducible output across calls.
+        Controls the random groups. Pass an int to compare models on the same groups, and for reproducible
+        output across calls.
 
     Returns
     -------
     curve : AdversarialGroupCalibrationCurve
-        With ``fractions``, the group sizes, of shape (k,), and ``worst``, the error of the worst group in
-        each trial, of shape (k, n_trials). Its mean over the trials is the curve of [1]_, and
-        ``worst.std(axis=1, ddof=1) / np.sqrt(n_trials)`` the standard error; Uncertainty Toolbox calls the
-        standard deviation itself ``score_stderr``.
+        ``fractions`` holds the group sizes, shape (k,). ``worst`` holds the error of the worst group in
+        each trial, shape (k, n_trials). The mean of ``worst`` over the trials is the curve of [1]_. Its
+        standard error is ``worst.std(axis=1, ddof=1) / np.sqrt(n_trials)``. The ``score_stderr`` of
+        Uncertainty Toolbox is the standard deviation itself.
 
     See Also
     --------
-    adversarial_group_calibration_error : One number, at one size.
+    adversarial_group_calibration_error : The mean error at one group size.
 
     Notes
     -----
-    A group matters only by how many of its rows are first covered at each level, and the counts in a random
-    group of a given size are multivariate hypergeometric (multinomial with replacement). So each group costs
-    one draw of k + 1 counts for k levels, whatever n is, after one pass over the rows.
+    The error of a group depends only on the number of rows that each level covers first. The counts of a
+    random group are multivariate hypergeometric, or multinomial with replacement. After one pass over the
+    rows, a group therefore costs one draw of k + 1 counts for k levels, for any n.
 
     References
     ----------
@@ -158,8 +158,6 @@ def adversarial_group_calibration_curve(
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Checked options: sizes and number of the random groups, and the kind of their errors."""
-
     fractions: FloatArray
     levels: FloatArray
     kind: str
@@ -172,17 +170,17 @@ class Groups:
     def worst(self, inside: FloatArray, total: float) -> FloatArray:
         """Return the error of the worst group in each trial, shape (fractions, trials).
 
-        ``inside`` is the weight of the rows that each level covers, ``total`` that of all rows.
+        ``inside`` is the weight of the rows that each level covers, ``total`` the weight of all rows.
         """
         if total >= MOST_ROWS:
             raise ValueError(
-                f"`sample_weight` counts repetitions, of which random groups are drawn, so its sum must be "
-                f"below {MOST_ROWS:g}, got {total:g}."
+                f"`sample_weight` counts repetitions, and random groups are drawn from the repeated "
+                f"rows. Its sum must be below {MOST_ROWS:g}, got {total:g}. Divide the weights."
             )
         rng = np.random.default_rng(self.seed)
         counts = level_counts(inside, total)
         n = counts.sum()
-        # Shares of the rounded rows; a group cannot have more rows than there are.
+        # A group cannot be larger than the number of rounded rows.
         sizes = np.minimum(np.maximum(np.rint(self.fractions * n), self.min_size), n).astype(np.int64)
         draws = [draw_counts(counts, int(size), self.shape, self.replace, rng) for size in sizes]
         return np.array([group_errors(drawn, self.levels, self.error).max(axis=1) for drawn in draws])
@@ -200,7 +198,6 @@ def check_groups(
     replace: bool = False,
     random_state: int | np.random.RandomState | None = None,
 ) -> Groups:
-    """Return the checked options of `adversarial_group_calibration_curve`."""
     shares = np.linspace(0.01, 1, 10) if fractions is None else _check_fractions(fractions)
     grid = np.sort(level_grid(levels, closed=True))
     check_option(kind, "kind", KINDS)
@@ -212,10 +209,14 @@ def check_groups(
     return Groups(shares, grid, kind, error, shape, smallest, bool(replace), seed)
 
 
+def check_agce(*, fraction: float = 0.1, **options: Any) -> Groups:
+    _check_fractions(fraction, "fraction")
+    return check_groups(fractions=[fraction], **options)
+
+
 def worst_of_weights(
     groups: Groups, y: FloatArray, dist: Distribution
 ) -> Callable[[FloatArray | None], FloatArray]:
-    """Return the errors of the worst groups as a function of weights."""
     covered = covered_weight(y, dist, groups.levels, groups.kind)
 
     def of_weights(weight: FloatArray | None) -> FloatArray:
@@ -229,35 +230,29 @@ def worst_of_weights(
 def agce_of_weights(
     y: FloatArray, dist: Distribution, *, fraction: float = 0.1, **options: Any
 ) -> WeightFunction:
-    """Return the adversarial group calibration error as a function of weights."""
-    worst = worst_of_weights(check_groups(fractions=[fraction], **options), y, dist)
+    worst = worst_of_weights(check_agce(fraction=fraction, **options), y, dist)
     return lambda weight: float(worst(weight).mean())
 
 
 def agce_of_uniform(entry: FloatArray, *, fraction: float = 0.1, **options: Any) -> float:
-    """Return the adversarial group calibration error for sorted uniform PIT values."""
-    groups = check_groups(fractions=[fraction], **options)
+    groups = check_agce(fraction=fraction, **options)
     inside = np.searchsorted(entry, groups.levels, side="right").astype(np.float64)
     return float(groups.worst(inside, float(entry.size)).mean())
 
 
-def _check_fractions(fractions: ArrayLike) -> FloatArray:
-    """Return group sizes as shares in [0, 1]."""
-    shares = np.atleast_1d(as_float_array(fractions, "fractions"))
+def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArray:
+    shares = np.atleast_1d(as_float_array(fractions, name))
     if shares.ndim != 1 or shares.size == 0:
-        raise ValueError(f"`fractions` must be a non-empty 1-D array, got shape {shares.shape}.")
+        raise ValueError(f"`{name}` must be a non-empty 1-D array, got shape {shares.shape}.")
     good = (shares >= 0) & (shares <= 1)
     if not good.all():
-        raise ValueError(f"`fractions` must lie in [0, 1], got {shares[~good][0]:g}.")
+        raise ValueError(f"`{name}` must lie in [0, 1], got {shares[~good][0]:g}.")
     return shares
 
 
 def level_counts(inside: FloatArray, total: float) -> IntArray:
-    """Return how many rows each of k levels covers that the level before does not, and how many none covers.
-
-    ``inside`` is the weight that each level covers; fractional weights are rounded to whole rows.
-    """
-    # Rounding the running sums rather than their differences keeps the total, whatever the number of levels.
+    """Return the number of rows that each of k levels covers first, and the number that no level covers."""
+    # The total stays exact, because the running sums are rounded and not their differences.
     running = np.rint(np.append(inside, total))
     return np.asarray(np.diff(running, prepend=0.0), dtype=np.int64)
 
@@ -265,10 +260,10 @@ def level_counts(inside: FloatArray, total: float) -> IntArray:
 def draw_counts(
     counts: IntArray, size: int, shape: tuple[int, int], replace: bool, rng: np.random.Generator
 ) -> IntArray:
-    """Return the counts of random groups by the first level that covers a row, shape (trials, groups, k)."""
+    """Return the counts of random groups by first covering level, shape (trials, groups, k)."""
     if replace:
         return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
-    # Both methods are exact; the cost of "count" grows with the rows, that of "marginals" with the counts.
+    # Both methods are exact. The cost of "count" grows with the rows, of "marginals" with the counts.
     method: Any = "count" if counts.sum() <= ROWS_PER_COUNT * counts.size else "marginals"
     flat = rng.multivariate_hypergeometric(counts, size, size=shape[0] * shape[1], method=method)
     return np.asarray(flat.reshape(*shape, counts.size))
@@ -289,12 +284,11 @@ def group_errors(counts: IntArray, levels: FloatArray, error: str) -> FloatArray
     bounds=(0.0, 1.0),
     needs="distribution",
     proper=False,
-    random=True,
     small_sample=True,
     source="Chung et al. 2021, appendix A.3; Zhao et al. 2020",
-    of_weights=agce_of_weights,
-    of_uniform=agce_of_uniform,
-    meaning="in the worst of random groups the stated probabilities are off by {value}",
+    meaning="in the worst random group, the predicted probabilities are off by {value}",
+    fast=FastPath(of_weights=agce_of_weights, of_uniform=agce_of_uniform),
+    check=check_agce,
 )
 def adversarial_group_calibration_error(
     y_true: ArrayLike,
@@ -311,12 +305,13 @@ def adversarial_group_calibration_error(
     replace: bool = False,
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
-    r"""Calibration error of the worst of many random groups of rows, averaged over trials.
+    r"""Return the mean calibration error of the worst of many random groups of rows.
 
-    Is the forecast calibrated in subsets too? One point of `adversarial_group_calibration_curve`. It is a
-    maximum over random groups, so it grows with their number and as they shrink; compare only values of the
-    same options. It is not proper: a forecast that ignores X is calibrated in random groups too and beats a
-    useful model that is slightly off (see the example). Select by `crps_loss`.
+    The smaller the better, minimum is zero. The error is one point of `adversarial_group_calibration_curve`
+    and shows whether a forecast is calibrated in subsets of the rows too. The maximum over random groups
+    grows with the number of groups and with smaller groups. Compare only values with the same options. The
+    metric is not proper: a forecast that ignores X is calibrated in random groups too, and it beats a useful
+    model that is slightly off (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -325,33 +320,32 @@ def adversarial_group_calibration_error(
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
-        Number of repetitions of each row. A group is drawn from the repeated rows.
+        Number of repetitions of each row. Groups are drawn from the repeated rows.
     fraction : float, default=0.1
         Size of the groups as a share of all rows.
     levels : int or array-like, default=99
-        Probabilities in [0, 1] at which each group's calibration is observed.
+        Probabilities in [0, 1] at which the calibration of each group is measured.
     kind : {"quantile", "interval"}, default="quantile"
         Compare the shares below quantiles or inside central intervals.
     error : {"mace", "rmsce"}, default="mace"
         Error of a group: mean absolute or root mean square gap.
     n_groups : int, default=20
-        Groups of which the worst is kept.
+        Number of groups per trial. The worst group counts.
     n_trials : int, default=10
-        Repetitions of that, over which the mean is taken.
+        Number of trials. The error is the mean over the trials.
     min_group_size : int, default=2
-        Rows that a group has at least.
+        Smallest number of rows in a group.
     replace : bool, default=False
         Whether a row may enter a group more than once.
     random_state : int, RandomState instance or None, default=None
-        Controls the randomness of the groups. Pass an int to compare models on the same groups, and for
-        reproducible output across calls.
+        Controls the random groups. Pass an int to compare models on the same groups, and for reproducible
+        output across calls.
 
     Returns
     -------
     error : float
-        In [0, 0.5] for "mace"; lower is better, at best 0. For a calibrated forecast about
-        ``0.63 / sqrt(fraction * n)`` with small groups, and with all rows what
-        `mean_absolute_calibration_error` gives.
+        In [0, 0.5] for "mace". The value of a calibrated forecast is about ``0.63 / sqrt(fraction * n)`` for
+        small groups. With all rows, the value is the `mean_absolute_calibration_error`.
 
     Warns
     -----
@@ -360,8 +354,8 @@ def adversarial_group_calibration_error(
 
     See Also
     --------
-    adversarial_group_calibration_curve : Over group sizes, and how it is computed.
-    mean_absolute_calibration_error : Over all rows.
+    adversarial_group_calibration_curve : The error for several group sizes.
+    mean_absolute_calibration_error : The error over all rows.
 
     References
     ----------
@@ -385,8 +379,8 @@ def adversarial_group_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    groups = check_groups(
-        fractions=[fraction],
+    groups = check_agce(
+        fraction=fraction,
         levels=levels,
         kind=kind,
         error=error,

@@ -1,4 +1,4 @@
-"""Average calibration: whether quantiles and intervals have their nominal coverage over all rows."""
+"""Average calibration: nominal and observed coverage of quantiles and intervals over all rows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from skuq.metrics._levels import (
     observed_uniform,
     proportions_of_means,
 )
-from skuq.metrics._spec import metric
+from skuq.metrics._spec import FastPath, metric
 
 
 @dataclass(frozen=True, eq=False)
 class CalibrationCurve:
-    """Observed shares of targets by nominal level; made by `regression_calibration_curve`.
+    """Observed share of targets at each nominal level; made by `regression_calibration_curve`.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def regression_calibration_curve(
     levels: int | ArrayLike = 99,
     kind: str = "quantile",
 ) -> CalibrationCurve:
-    r"""Levels and the shares of targets observed at them: the calibration curve of a regressor.
+    r"""Return the calibration curve: the observed share of targets at each nominal level.
 
-    Where on the scale of probabilities do the forecasts err? The diagonal is perfect. With
-    ``kind="quantile"`` a curve above it means quantiles that lie too high; with ``kind="interval"`` above is
-    underconfident, below overconfident. `mean_absolute_calibration_error` is its mean distance from the
-    diagonal.
+    The curve of a calibrated forecast is the diagonal. With ``kind="quantile"``, a curve above the diagonal
+    means that quantiles are too high. With ``kind="interval"``, a curve above the diagonal means
+    underconfidence, and a curve below it means overconfidence. `mean_absolute_calibration_error` is the mean
+    distance from the diagonal.
 
     Parameters
     ----------
@@ -71,15 +71,15 @@ def regression_calibration_curve(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int or array-like of shape (k,), default=99
-        Probabilities in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1).
+        Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1).
     kind : {"quantile", "interval"}, default="quantile"
-        Observe the share of targets not above the quantile at level p, or inside the central interval of
-        coverage p.
+        Observe the share of targets that are not above the quantile at level p, or inside the central
+        interval of coverage p.
 
     Returns
     -------
     curve : CalibrationCurve
-        With ``levels``, the nominal probabilities, and ``observed``, the observed shares in [0, 1], both of
+        ``levels`` holds the nominal probabilities and ``observed`` the observed shares in [0, 1], both of
         shape (k,).
 
     See Also
@@ -90,12 +90,12 @@ def regression_calibration_curve(
     -----
     .. math:: \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
-    On an atom of its forecast, a point of positive probability, a target counts evenly over the levels from
-    :math:`F(y-)` to :math:`F(y)`: the expectation of the randomised PIT [3]_, by which an exact forecast is
-    on the diagonal. Target and atom are the same within rounding of single precision.
+    An atom is a value of positive probability. A target on an atom counts evenly over the levels from
+    :math:`F(y-)` to :math:`F(y)`, the expectation of the randomized PIT [3]_. The curve of an exact forecast
+    is then the diagonal. Target and atom may differ by the rounding of single precision.
 
-    One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more, and O(n) memory; up to O(n k) of both where the distribution has atoms.
+    The time is O(n) for up to some hundreds of levels and O(n log k) for more levels, the memory is O(n).
+    Distributions with atoms need up to O(n k) time and memory.
 
     References
     ----------
@@ -123,10 +123,10 @@ def regression_calibration_curve(
 
 @functools.cache
 def curve_rows(default_levels: int, default_kind: str) -> Callable[..., Any]:
-    """Return the function of rows of the metrics of the calibration curve with these defaults.
+    """Return the function ``rows`` of the calibration curve metrics with the same defaults.
 
-    It takes the options of any of them, of which only `levels` and `kind` matter. Metrics with the same
-    defaults share it, so that what is accumulated for one serves the others.
+    Metrics with the same defaults share the function, and therefore the accumulated statistics. The function
+    accepts the options of each of these metrics and uses only `levels` and `kind`.
     """
 
     def rows(
@@ -143,25 +143,19 @@ def curve_rows(default_levels: int, default_kind: str) -> Callable[..., Any]:
 
 
 def of_curve(
-    error: Callable[..., FloatArray], default_levels: int, default_kind: str = "quantile"
+    error: Callable[..., FloatArray],
+    default_levels: int,
+    default_kind: str = "quantile",
+    check_error: Callable[..., object] | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of the record of a metric that is a function of the calibration curve.
+    """Return the record fields of a metric that is a function of the calibration curve.
 
-    The curve is a mean over rows, and of calibrated forecasts with a density it is that of uniform numbers.
-    The value of the metric is not computed from `rows`: a histogram of the levels takes less memory.
-
-    Parameters
-    ----------
-    error : callable
-        ``error(levels, observed, **options)`` of curves of shape (..., k).
-    default_levels : int
-        Levels at which the metric takes the curve.
-    default_kind : {"quantile", "interval"}, default="quantile"
-        Kind of the curve.
+    ``error(levels, observed, **options)`` takes curves of shape (..., k), and
+    ``check_error(n_levels, **options)`` raises for invalid options. The public function does not use `rows`,
+    because a histogram of the levels takes less memory.
     """
 
     def split(options: dict[str, Any]) -> tuple[FloatArray, dict[str, Any]]:
-        """Return the levels, and the options that `error` takes."""
         rest = {"levels": default_levels, **options}
         rest.pop("kind", None)
         return level_grid(rest.pop("levels"), closed=True), rest
@@ -174,22 +168,37 @@ def of_curve(
         grid, rest = split(options)
         return float(error(grid, observed_uniform(entry, grid), **rest))
 
-    rows = curve_rows(default_levels, default_kind)
-    return {"rows": rows, "combine": combine, "of_uniform": of_uniform}
+    def check(**options: Any) -> None:
+        check_option(options.get("kind", default_kind), "kind", KINDS)
+        grid, rest = split(options)
+        if check_error is not None:
+            check_error(grid.size, **rest)
+
+    fast = FastPath(rows=curve_rows(default_levels, default_kind), combine=combine, of_uniform=of_uniform)
+    return {"fast": fast, "check": check}
 
 
 def calibration_error(levels: FloatArray, observed: FloatArray) -> FloatArray:
-    """Return the mean of |p - p_hat| over the levels, the last axis."""
+    """Return the mean of |p - p_hat| over the last axis."""
     return np.asarray(np.abs(levels - observed).mean(axis=-1))
 
 
+def mean_curve_error(
+    y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None, levels: int | ArrayLike, kind: str
+) -> float:
+    curve = regression_calibration_curve(
+        y_true, y_pred, sample_weight=sample_weight, levels=levels, kind=kind
+    )
+    return float(calibration_error(curve.levels, curve.observed))
+
+
 def root_calibration_error(levels: FloatArray, observed: FloatArray) -> FloatArray:
-    """Return the root of the mean of (p - p_hat)^2 over the levels, the last axis."""
+    """Return the root of the mean of (p - p_hat)^2 over the last axis."""
     return np.asarray(np.sqrt(np.square(levels - observed).mean(axis=-1)))
 
 
 def calibrated_mace(n: float, *, levels: int | ArrayLike = 99, kind: str = "quantile") -> float:
-    """Return the mean over the levels of the mean absolute deviation of a binomial share."""
+    """Return the mean absolute deviation of a binomial share, averaged over the levels."""
     grid = level_grid(levels, closed=True)
     return float(np.mean(np.sqrt(2 / np.pi * grid * (1 - grid) / n)))
 
@@ -207,7 +216,7 @@ def calibrated_mace(n: float, *, levels: int | ArrayLike = 99, kind: str = "quan
     source="Chung et al. 2021, section 3 (ECE)",
     **of_curve(calibration_error, 99),
     calibrated=calibrated_mace,
-    meaning="the stated probabilities are off by {value} on average",
+    meaning="the predicted probabilities are off by {value} on average",
 )
 def mean_absolute_calibration_error(
     y_true: ArrayLike,
@@ -217,12 +226,13 @@ def mean_absolute_calibration_error(
     levels: int | ArrayLike = 99,
     kind: str = "quantile",
 ) -> float:
-    r"""Mean absolute calibration error (MACE, ECE): mean distance of the calibration curve from the diagonal.
+    r"""Return the mean absolute calibration error (MACE, ECE), the mean distance from the diagonal.
 
-    Do the stated probabilities come true on average? It does not apply to any single row and is not
-    proper: a forecast that ignores X and states the distribution of all targets is calibrated on average,
-    and beats a useful model that is slightly off (see the example). Read it beside `sharpness`, and select
-    by `crps_loss`.
+    The smaller the better, minimum is zero. The distance is the distance of the calibration curve, so the
+    error shows whether nominal probabilities equal observed shares on average. The error does not describe
+    single rows, and it is not proper: a forecast that ignores X and predicts the distribution of all targets
+    is calibrated on average, and it beats a useful model that is slightly off (see the example). Report
+    `sharpness` with it, and select by `crps_loss`.
 
     Parameters
     ----------
@@ -233,17 +243,16 @@ def mean_absolute_calibration_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int or array-like of shape (k,), default=99
-        Probabilities in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1); the default is the
-        0.01, ..., 0.99 of [1]_, whose code takes ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
+        Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). The default is 0.01,
+        ..., 0.99 as in [1]_. The code of [1]_ uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
-        Compare the shares below quantiles, which reflect bias (as in [1]_), or inside central intervals,
-        which reflect only width.
+        Compare the shares below quantiles, which reflect bias (as in [1]_), or the shares inside central
+        intervals, which reflect only width.
 
     Returns
     -------
     error : float
-        In [0, 0.5]; lower is better, at best 0. A calibrated forecast has an expected value of about
-        ``0.31 / sqrt(n)``.
+        In [0, 0.5]. A calibrated forecast has an expected value of about ``0.31 / sqrt(n)``.
 
     Warns
     -----
@@ -259,8 +268,7 @@ def mean_absolute_calibration_error(
     -----
     .. math:: \frac1m \sum_j |p_j - \hat p(p_j)|, \quad \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
-    One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more, and O(n) memory; up to O(n k) of both where the distribution has atoms.
+    The cost is the same as for `regression_calibration_curve`.
 
     References
     ----------
@@ -280,10 +288,7 @@ def mean_absolute_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    curve = regression_calibration_curve(
-        y_true, y_pred, sample_weight=sample_weight, levels=levels, kind=kind
-    )
-    return float(calibration_error(curve.levels, curve.observed))
+    return mean_curve_error(y_true, y_pred, sample_weight, levels, kind)
 
 
 @metric(
@@ -298,7 +303,7 @@ def mean_absolute_calibration_error(
     small_sample=True,
     source="Zelikman et al. 2020; Wibbeke et al. 2025, eq. 13; Chung et al. 2021",
     **of_curve(root_calibration_error, 99),
-    meaning="the stated probabilities are off by {value}, root mean square",
+    meaning="the root mean square error of the predicted probabilities is {value}",
 )
 def root_mean_squared_calibration_error(
     y_true: ArrayLike,
@@ -308,12 +313,12 @@ def root_mean_squared_calibration_error(
     levels: int | ArrayLike = 99,
     kind: str = "quantile",
 ) -> float:
-    r"""Root mean squared calibration error (RMSCE): the calibration curve's distance from the diagonal.
+    r"""Return the root mean squared calibration error (RMSCE), a distance from the diagonal.
 
-    Do the stated probabilities come true on average, without being far off anywhere? As
-    `mean_absolute_calibration_error`, but large gaps at few levels count more. Not proper for the same
-    reason: a forecast that ignores X and states the distribution of all targets is calibrated on average,
-    and beats a useful model that is slightly off (see the example). Select by `crps_loss`.
+    The smaller the better, minimum is zero. The distance is the distance of the calibration curve. Compared
+    with `mean_absolute_calibration_error`, large gaps at few levels count more. The metric is not proper: a
+    forecast that ignores X and predicts the distribution of all targets is calibrated on average, and it
+    beats a useful model that is slightly off (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -324,17 +329,16 @@ def root_mean_squared_calibration_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int or array-like of shape (k,), default=99
-        Probabilities in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1). Uncertainty Toolbox takes
-        ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
+        Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). Uncertainty Toolbox
+        uses ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
     kind : {"quantile", "interval"}, default="quantile"
-        Compare the shares below quantiles (eq. 13 of [2]_), which reflect bias, or inside central
+        Compare the shares below quantiles (eq. 13 of [2]_), which reflect bias, or the shares inside central
         intervals, which reflect only width.
 
     Returns
     -------
     error : float
-        In [0, 0.58]; lower is better, at best 0. A calibrated forecast has an expected value of about
-        ``0.37 / sqrt(n)``.
+        In [0, 0.58]. A calibrated forecast has an expected value of about ``0.37 / sqrt(n)``.
 
     Warns
     -----
@@ -343,7 +347,7 @@ def root_mean_squared_calibration_error(
 
     See Also
     --------
-    mean_absolute_calibration_error : Large and small gaps count alike.
+    mean_absolute_calibration_error : Weighs large and small gaps equally.
     calibration_score_loss : The sum of the squares.
 
     Notes
@@ -351,8 +355,7 @@ def root_mean_squared_calibration_error(
     .. math:: \sqrt{\frac1m \sum_j (p_j - \hat p(p_j))^2},
         \quad \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
-    One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more, and O(n) memory; up to O(n k) of both where the distribution has atoms.
+    The cost is the same as for `regression_calibration_curve`.
 
     References
     ----------

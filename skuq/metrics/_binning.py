@@ -1,4 +1,4 @@
-"""Bins of rows by one number each: of equal total weight, or of equal width."""
+"""Bins of rows by a key: bins of equal total weight, or of equal width."""
 
 from __future__ import annotations
 
@@ -11,36 +11,27 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from skuq._rounding import ROUNDING
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_n_bins
-from skuq.metrics._kernels import BLOCK, BinIndex, count_below, weighted, weighted_sum
-from skuq.metrics._rounding import ROUNDING
+from skuq._weights import weighted, weighted_sum
+from skuq.metrics._kernels import BLOCK, BinIndex, count_below
 
 STRATEGIES = ("quantile", "uniform")
 
 SAME = 1e-9
-"""Keys that differ relatively by less are equal: their difference may be rounding alone."""
+"""Relative difference below which keys are equal, because it may be rounding."""
 
 _STEP = 1 << 10
-"""Rows between two cumulative sums of weights that are kept."""
+"""Number of rows between two stored cumulative weights."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bins:
     """Bin of each row, and the fractions of rows that several bins share.
 
-    Parameters
-    ----------
-    n_bins : int
-        Number of bins.
-    row_bin : ndarray of shape (n,)
-        Bin of each row; `n_bins` for rows that are in `parts` instead. Empty if all are.
-    parts : list of (rows, bin, fraction)
-        Rows that a bin holds, or of which it holds a fraction: an array of them, or a slice.
-    edges : ndarray of shape (n_bins + 1,)
-        Values of the key that bound the bins.
-    weight : ndarray of shape (n,) or None
-        Repetitions of each row.
+    ``row_bin`` of shape (n,) is `n_bins` for rows in ``parts``, or empty if all rows are there. A part is the
+    rows, as an array or a slice, their bin, and the fraction of them in the bin.
     """
 
     n_bins: int
@@ -51,24 +42,20 @@ class Bins:
 
     @property
     def shared(self) -> list[tuple[Any, int, float]]:
-        """Rows that several bins share, a bin of them, and the fraction that it holds."""
+        """Parts with a fraction below 1."""
         return [part for part in self.parts if part[2] < 1]
 
     def totals(self) -> FloatArray:
-        """Return the weight of each bin, shape (n_bins,)."""
         total = np.zeros(self.n_bins + 1)
         for rows in self._blocks():
             total += np.bincount(self.row_bin[rows], self._weight_of(rows), self.n_bins + 1)
         for rows, place, fraction in self.parts:
             weight = self._weight_of(rows)
             total[place] += fraction * (_count(rows) if weight is None else weight.sum())
-        return total[:-1]  # the last are the rows in `parts`, counted above
+        return total[:-1]  # the last entry holds the rows in `parts`, counted above
 
     def sums(self, columns: Callable[[Any], tuple[FloatArray, ...]]) -> FloatArray:
-        """Return the weighted sums of numbers per row in each bin, shape (c, n_bins).
-
-        ``columns(rows)`` computes them for some rows, so that memory for all rows is not needed.
-        """
+        """Return the weighted sums of ``columns(rows)`` in each bin, shape (c, n_bins), block by block."""
         total = np.array([np.zeros(self.n_bins + 1) for _ in columns(slice(0, 1))])
         for rows in self._blocks():
             weight = self._weight_of(rows)
@@ -82,7 +69,7 @@ class Bins:
         return total[:, :-1]
 
     def histogram(self, place: BinIndex, k: int) -> FloatArray:
-        """Return the weight in each bin of the rows at each of k places, shape (n_bins, k)."""
+        """Return the weight of the rows at each of k places in each bin, shape (n_bins, k)."""
         size = (self.n_bins + 1) * k
         total = np.zeros(size)
         for rows in self._blocks():
@@ -95,7 +82,7 @@ class Bins:
         return table
 
     def matrix(self, n: int) -> Any:
-        """Return the weight of each of the n rows in each bin, sparse of shape (n_bins, n)."""
+        """Return the weight of each row in each bin, sparse of shape (n_bins, n)."""
         inside = np.flatnonzero(self.row_bin < self.n_bins)
         held = [(np.arange(n)[rows], place, fraction) for rows, place, fraction in self.parts]
         row = np.concatenate([inside, *(rows for rows, _, _ in held)])
@@ -107,39 +94,28 @@ class Bins:
         return sparse.csr_array((weight, (place.astype(np.intp), row)), shape=(self.n_bins, n))
 
     def _blocks(self) -> list[slice]:
-        """Return slices of the rows that `row_bin` has."""
         return _pieces(slice(0, self.row_bin.size))
 
     def _weight_of(self, rows: Any) -> FloatArray | None:
-        """Return the weight of some rows, or None for ones."""
         return None if self.weight is None else self.weight[rows]
 
 
 def _count(rows: slice | IntArray) -> int:
-    """Return the number of rows."""
     return rows.stop - rows.start if isinstance(rows, slice) else rows.size
 
 
 def _pieces(rows: Any) -> list[Any]:
-    """Return the parts of a slice, each of a size that stays in the cache; an array of rows as it is."""
+    """Split a slice into pieces that fit into the cache; return an array of rows unchanged."""
     if not isinstance(rows, slice):
         return [rows]
     return [slice(first, min(first + BLOCK, rows.stop)) for first in range(rows.start, rows.stop, BLOCK)]
 
 
 class Binning:
-    """Bins of rows by a key, for any weights: what does not depend on them is computed once.
+    """Bins of rows by a key, for repeated calls with different weights.
 
-    Where the rows are in the order of the key, bins are slices of them, and sums over bins cost least.
-
-    Parameters
-    ----------
-    key : ndarray of shape (n,)
-        Non-negative or signed numbers; a constant key is one bin.
-    n_bins : int
-        Number of bins.
-    strategy : {"quantile", "uniform"}
-        Of equal total weight, or of equal width between the smallest and largest key that has weight.
+    Sorted keys make the bins slices, and sums over slices cost least. The strategy "quantile" makes bins of
+    equal total weight, "uniform" bins of equal width between the smallest and largest key with weight.
     """
 
     def __init__(self, key: FloatArray, n_bins: int, strategy: str) -> None:
@@ -148,16 +124,13 @@ class Binning:
 
     @cached_property
     def _order(self) -> Any:
-        """Rows by increasing key."""
         return slice(0, self.key.size) if self.rising else np.argsort(self.key)
 
     @cached_property
     def _ordered(self) -> FloatArray:
-        """Keys in increasing order."""
         return np.asarray(self.key[self._order])
 
     def bins(self, weight: FloatArray | None) -> Bins:
-        """Return the bins of the rows with these weights, zeros among them."""
         low, high = self._range(weight)
         if self.n_bins == 1 or high - low <= SAME * max(abs(low), abs(high)):
             everything = [(slice(0, self.key.size), 0, 1.0)]
@@ -165,7 +138,7 @@ class Binning:
         if self.strategy == "quantile":
             return self._of_equal_weight(weight)
         edges = np.linspace(low, high, self.n_bins + 1)
-        # A key on an edge is above it in exact arithmetic; the margin keeps it there after rounding.
+        # A key on an edge belongs to the upper bin; the margin keeps the key there after rounding.
         thresholds = edges[1:-1] - ROUNDING * max(abs(low), abs(high))
         if not self.rising:
             return Bins(self.n_bins, count_below(thresholds, self.key), [], edges, weight)
@@ -173,7 +146,6 @@ class Binning:
         return self._of_slices([(slice(*cut), i, 1.0) for i, cut in enumerate(pairwise(cuts))], edges, weight)
 
     def _range(self, weight: FloatArray | None) -> tuple[float, float]:
-        """Return the smallest and the largest key that has weight."""
         if self.rising:
             first, last = 0, self.key.size - 1
             if weight is not None:
@@ -186,31 +158,31 @@ class Binning:
     def _of_equal_weight(self, weight: FloatArray | None) -> Bins:
         """Return bins of equal total weight.
 
-        On the axis of cumulative weight every distinct key is a stretch as long as its weight. The edges of
-        the bins cut some stretches, and the rows of those are shared by the bins in proportion. So equal keys
-        have the same shares whatever the order of the rows, and weights are equivalent to repeated rows.
+        On the axis of cumulative weight, each distinct key is a segment as long as its weight. If an edge
+        cuts a segment, the bins share its rows in proportion. Equal keys therefore have equal shares in any
+        order of the rows, and weights are equivalent to repeated rows.
         """
         key, n_bins = self._ordered, self.n_bins
         ends = None if weight is None else CumulativeWeight(weight[self._order])
         total = float(key.size) if ends is None else ends.before(key.size)
-        # Rows before `done` have been assigned; those after it belong to bin `place` up to the next edge.
+        # Rows before `done` are assigned. Rows from `done` to the next edge belong to bin `place`.
         edges = total * (np.arange(n_bins + 1) / n_bins)
         parts: list[tuple[slice, int, float]] = []
         key_edges, done, place = [key[0]], 0, 0
         for i, edge in enumerate(edges[1:-1]):
-            # Without weights row r covers [r, r + 1) of the axis, so the integer part is the row at the edge.
+            # Without weights, row r covers [r, r + 1), so the integer part of the edge is the row.
             row = int(edge) if ends is None else ends.row_at(float(edge))
             first, stop = _group_around(key, min(row, key.size - 1))
             key_edges.append(key[first])
-            if first < done:  # this stretch was cut by an earlier edge, and all its shares are assigned
+            if first < done:  # an earlier edge cut this segment and assigned all its shares
                 continue
             parts.append((slice(done, first), place, 1.0))
             begin, end = (first, stop) if ends is None else (ends.before(first), ends.before(stop))
             place, done = i + 1, first
-            # An edge at the end of a stretch separates whole groups; one inside cuts the stretch.
+            # An edge at the end of a segment separates groups of equal keys; an edge inside cuts the segment.
             if begin < edge < end:
                 done = stop
-                # A long stretch reaches over several bins; the last of them takes the rows after it as well.
+                # The last bin that shares a long segment also takes the rows after the segment.
                 place = int(np.searchsorted(edges, end, side="left")) - 1
                 for each in range(i, place + 1):
                     piece = min(end, edges[each + 1]) - max(begin, edges[each])
@@ -221,7 +193,6 @@ class Binning:
     def _of_slices(
         self, parts: list[tuple[slice, int, float]], edges: FloatArray, weight: FloatArray | None
     ) -> Bins:
-        """Return the bins from slices of the ordered rows."""
         parts = [part for part in parts if _count(part[0])]
         if self.rising:
             return Bins(self.n_bins, np.empty(0, dtype=np.uint8), parts, edges, weight)
@@ -235,12 +206,11 @@ class Binning:
 
 
 def make_bins(key: FloatArray, n_bins: int, strategy: str, weight: FloatArray | None) -> Bins:
-    """Return the bins of rows with these weights."""
     return Binning(key, n_bins, strategy).bins(weight)
 
 
 class CumulativeWeight:
-    """Sums of the weights of the first rows, for the few rows at which they are needed."""
+    """Sum of the weights of the first rows, computed only for the requested rows."""
 
     def __init__(self, weight: FloatArray) -> None:
         self._weight = weight
@@ -248,23 +218,19 @@ class CumulativeWeight:
         self._blocks = np.concatenate([[0.0], np.cumsum(blocks)])
 
     def before(self, row: int) -> float:
-        """Return the weight of the rows before one."""
         block = row // _STEP
         inside = self._weight[block * _STEP : row]
         return float(self._blocks[block] + (np.cumsum(inside)[-1] if inside.size else 0.0))
 
     def row_at(self, edge: float) -> int:
-        """Return the row whose weight holds a value, or begins at it."""
+        """Return the row whose weight contains a value, or begins at the value."""
         block = int(np.searchsorted(self._blocks, edge, side="right")) - 1
         ends = self._blocks[block] + np.cumsum(self._weight[block * _STEP : (block + 1) * _STEP])
         return block * _STEP + int(np.searchsorted(ends, edge, side="right"))
 
 
 def _first(holds: Callable[[slice], BoolArray], n: int) -> int:
-    """Return the first of n places at which a condition is true, or n.
-
-    Slices grow by a factor of 4, so that a place near the start costs little.
-    """
+    """Return the first of n places at which a condition is true, or n; slices grow by a factor of 4."""
     start, size = 0, 64
     while start < n:
         found = holds(slice(start, min(start + size, n)))
@@ -275,15 +241,15 @@ def _first(holds: Callable[[slice], BoolArray], n: int) -> int:
 
 
 def _group_around(ordered: FloatArray, row: int) -> tuple[int, int]:
-    """Return first and last row, exclusive, of the group of equal keys that holds a row."""
+    """Return the first row and the stop of the group of equal keys around a row."""
 
     def differ(rows: slice) -> BoolArray:
-        """Return where a key after the row differs from its predecessor, counted from the row."""
+        """Return whether each key after the row differs from its predecessor."""
         after = ordered[row + 1 :][rows]
         return np.asarray(after - ordered[row:-1][rows] > SAME * np.abs(after))
 
     def differ_before(rows: slice) -> BoolArray:
-        """Return where a key before the row differs from its successor, counted backwards."""
+        """Return whether each key before the row differs from its successor, in reverse order."""
         after = ordered[row:0:-1][rows]
         return np.asarray(after - ordered[:row][::-1][rows] > SAME * np.abs(after))
 
@@ -291,10 +257,7 @@ def _group_around(ordered: FloatArray, row: int) -> tuple[int, int]:
 
 
 def bin_means(bins: Bins, columns: Callable[[Any], tuple[FloatArray, ...]]) -> tuple[FloatArray, FloatArray]:
-    """Return the weight of each bin, shape (b,), and the means of the columns in it, shape (c, b).
-
-    Bins without rows are left out.
-    """
+    """Return the weights of the non-empty bins, shape (b,), and the means of the columns, shape (c, b)."""
     total = bins.totals()
     occupied = total > 0
     return total[occupied], bins.sums(columns)[:, occupied] / total[occupied]

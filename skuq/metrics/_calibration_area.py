@@ -12,19 +12,23 @@ from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import BLOCK, level_grid
 from skuq.metrics._levels import KINDS, Entry, covered_weight, entries, observed_uniform, one_bin
-from skuq.metrics._spec import OrderedWeights, WeightFunction, metric
+from skuq.metrics._spec import FastPath, OrderedWeights, WeightFunction, metric
 
 _NO_RAMP = 1e-9
-"""A ramp between levels nearer to one another is a jump: its slope would drown all others in rounding."""
+"""Distance of levels below which a ramp is a jump, because rounding would dominate its slope."""
+
+
+def check_area(*, kind: str = "quantile", levels: int | ArrayLike | None = None) -> FloatArray | None:
+    """Return the levels of the piecewise linear curve, or None for the exact area."""
+    check_option(kind, "kind", KINDS)
+    return None if levels is None else _increasing_grid(levels)
 
 
 def area_of_weights(
     y: FloatArray, dist: Distribution, *, kind: str = "quantile", levels: int | ArrayLike | None = None
 ) -> WeightFunction:
-    """Return the miscalibration area as a function of weights."""
-    check_option(kind, "kind", KINDS)
-    if levels is not None:
-        grid = _increasing_grid(levels)
+    grid = check_area(kind=kind, levels=levels)
+    if grid is not None:
         covered = covered_weight(y, dist, grid, kind)
 
         def of_lines(weight: FloatArray | None) -> float:
@@ -39,7 +43,6 @@ def area_of_weights(
 def area_of_uniform(
     entry: FloatArray, *, kind: str = "quantile", levels: int | ArrayLike | None = None
 ) -> float:
-    """Return the miscalibration area of sorted uniform entry levels."""
     if levels is None:
         return _area_below_steps(entry, np.asarray(1 / entry.size), np.arange(entry.size) / entry.size)
     grid = _increasing_grid(levels)
@@ -47,7 +50,7 @@ def area_of_uniform(
 
 
 def area_of_steps(entry: FloatArray) -> WeightFunction:
-    """Return the integral of |share of entry levels up to p - p| over p from 0 to 1, by weights."""
+    """Return the integral of |share of entry levels up to p - p| over [0, 1], as a function of weights."""
     order = np.argsort(entry)
     rising = entry[order]
 
@@ -55,7 +58,7 @@ def area_of_steps(entry: FloatArray) -> WeightFunction:
         if weight is None:
             return area_of_uniform(rising)
         area, before, total = 0.0, 0.0, weight.sum()
-        for start in range(0, rising.size, BLOCK):  # what is computed of a block stays in the cache
+        for start in range(0, rising.size, BLOCK):  # a block stays in the cache
             rows = slice(start, start + BLOCK)
             step = weight[rows] / total
             with_it = before + np.cumsum(step)
@@ -67,10 +70,10 @@ def area_of_steps(entry: FloatArray) -> WeightFunction:
 
 
 def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) -> float:
-    """Return the area from the sorted entry levels, the share of each and that before it.
+    """Return the area from the sorted entry levels, the share of each and the share before each.
 
     With G(t) = t |t| / 2, the integral of |t|, the pieces telescope to a sum over the levels:
-    G(level - share before it) - G(level - share with it).
+    G(level - share before) - G(level - share after).
     """
     gap = rising - before
     area = float(gap @ np.abs(gap))
@@ -79,10 +82,9 @@ def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) 
 
 
 def area_of_ramps(parts: list[Entry]) -> WeightFunction:
-    """Return the same integral where some targets are covered gradually between two levels.
+    """Return the same integral if ramps between two levels cover some targets gradually.
 
-    The share of targets is piecewise linear between the levels at which a ramp starts or stops, and jumps
-    where a target is covered at once.
+    The share of targets is linear between the ends of ramps and jumps at targets without a ramp.
     """
     starts, stops, share = (np.concatenate(numbers) for numbers in zip(*parts, strict=True))
     ramp = stops - starts > _NO_RAMP
@@ -104,15 +106,14 @@ def area_of_ramps(parts: list[Entry]) -> WeightFunction:
 
 
 def _increasing_grid(levels: int | ArrayLike) -> FloatArray:
-    """Return levels between which lines can be drawn."""
     grid = check_increasing(level_grid(levels, closed=True), "levels")
     if grid.size < 2:
-        raise ValueError("`levels` must hold at least two levels to draw a line between, got one.")
+        raise ValueError("`levels` must hold at least two levels for a line between them, got one.")
     return grid
 
 
 def area_of_lines(levels: FloatArray, observed: FloatArray) -> float:
-    """Return the area between the diagonal and the lines through the points, which may cross."""
+    """Return the area between the diagonal and the line through the points; the two may cross."""
     gap, width = observed - levels, np.diff(levels)
     left, right = gap[:-1], gap[1:]
     size = np.abs(left) + np.abs(right)
@@ -132,9 +133,9 @@ def area_of_lines(levels: FloatArray, observed: FloatArray) -> float:
     proper=False,
     small_sample=True,
     source="Tran et al. 2020; Chung et al. 2021",
-    of_weights=area_of_weights,
-    of_uniform=area_of_uniform,
-    meaning="the calibration curve runs {value} off the diagonal on average",
+    meaning="the distance of the calibration curve from the diagonal is {value} on average",
+    fast=FastPath(of_weights=area_of_weights, of_uniform=area_of_uniform),
+    check=check_area,
 )
 def miscalibration_area(
     y_true: ArrayLike,
@@ -144,13 +145,13 @@ def miscalibration_area(
     kind: str = "quantile",
     levels: int | ArrayLike | None = None,
 ) -> float:
-    r"""Area between the calibration curve and the diagonal, exact.
+    r"""Return the exact area between the calibration curve and the diagonal.
 
-    Do the stated probabilities come true on average? What `mean_absolute_calibration_error` approaches with
-    ever more levels, without a choice of levels to make: for quantiles, the Wasserstein-1 distance of the PIT
-    values from uniform. Not proper for the same reason: a forecast that ignores X and states the distribution
-    of all targets is calibrated on average, and beats a useful model that is slightly off (see the example).
-    Select by `crps_loss`.
+    The smaller the better, minimum is zero. The area is the limit of `mean_absolute_calibration_error` for
+    many levels, without a choice of levels. For quantiles, it is the Wasserstein-1 distance between the PIT
+    values and the uniform distribution. The metric is not proper: a forecast that ignores X and predicts the
+    distribution of all targets is calibrated on average, and it beats a useful model that is slightly off
+    (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -161,18 +162,17 @@ def miscalibration_area(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     kind : {"quantile", "interval"}, default="quantile"
-        Take the curve of the shares below quantiles, which reflect bias, or inside central intervals, which
+        Use the shares below quantiles, which reflect bias, or the shares inside central intervals, which
         reflect only width.
     levels : int or array-like of shape (k,), default=None
-        None for the exact area under the curve, a step function. Levels in [0, 1], at least two and
-        increasing, for straight lines between the points at these levels: Uncertainty Toolbox has
+        None computes the exact area under the step function. At least two increasing levels in [0, 1] give
+        straight lines between the points at these levels. Uncertainty Toolbox uses
         ``np.linspace(0, 1, 100)`` and ``kind="interval"``.
 
     Returns
     -------
     area : float
-        In [0, 0.5]; lower is better, at best 0. A calibrated forecast has an expected value of about
-        ``0.31 / sqrt(n)``.
+        In [0, 0.5]. A calibrated forecast has an expected value of about ``0.31 / sqrt(n)``.
 
     Warns
     -----
@@ -181,14 +181,14 @@ def miscalibration_area(
 
     See Also
     --------
-    mean_absolute_calibration_error : Mean over levels, as the literature has it.
+    mean_absolute_calibration_error : The mean over levels, the usual definition in the literature.
 
     Notes
     -----
     .. math:: \int_0^1 |\hat p(p) - p| dp, \quad \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
-    The curve jumps at the PIT of each row, so the integral is a sum over the sorted PIT values: one cdf a
-    row and one sort.
+    The curve jumps at the PIT of each row, so the integral is a sum over the sorted PIT values. It costs one
+    cdf per row and one sort.
 
     References
     ----------

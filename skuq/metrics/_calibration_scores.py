@@ -1,4 +1,4 @@
-"""Average calibration under other names of the literature: CalS and ECPE."""
+"""Average calibration scores CalS and ECPE."""
 
 from __future__ import annotations
 
@@ -8,10 +8,22 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite, check_non_negative, check_option, check_rows
-from skuq.metrics._average_calibration import calibration_error, of_curve, regression_calibration_curve
+from skuq.metrics._average_calibration import (
+    calibration_error,
+    mean_curve_error,
+    of_curve,
+    regression_calibration_curve,
+)
 from skuq.metrics._spec import metric
 
 REDUCTIONS = ("sum", "mean")
+
+
+def check_score(n_levels: int, *, level_weights: ArrayLike | None = None, reduction: str = "sum") -> None:
+    """Raise for an unknown reduction or invalid weights of the levels."""
+    check_option(reduction, "reduction", REDUCTIONS)
+    if level_weights is not None:
+        _check_level_weights(level_weights, n_levels)
 
 
 def calibration_score(
@@ -21,7 +33,7 @@ def calibration_score(
     level_weights: ArrayLike | None = None,
     reduction: str = "sum",
 ) -> FloatArray:
-    """Return the sum or mean of w (p - p_hat)^2 over the levels, the last axis."""
+    """Return the sum or mean of w (p - p_hat)^2 over the last axis."""
     square = np.square(levels - observed)
     if level_weights is not None:
         square = square * _check_level_weights(level_weights, levels.size)
@@ -39,8 +51,8 @@ def calibration_score(
     proper=False,
     small_sample=True,
     source="Kuleshov et al. 2018, eq. 9; Wibbeke et al. 2025, eq. 11-12",
-    **of_curve(calibration_score, 9),
-    meaning="the squared errors of the stated probabilities add up to {value}",
+    **of_curve(calibration_score, 9, check_error=check_score),
+    meaning="the squared errors of the predicted probabilities add up to {value}",
 )
 def calibration_score_loss(
     y_true: ArrayLike,
@@ -52,13 +64,12 @@ def calibration_score_loss(
     level_weights: ArrayLike | None = None,
     reduction: str = "sum",
 ) -> float:
-    r"""Calibration score (CalS): the sum over levels of the squared gaps of the calibration curve.
+    r"""Return the calibration score (CalS), the sum over levels of the squared calibration gaps.
 
-    Do the stated probabilities come true on average? The score of Kuleshov et al., for comparison with the
-    literature. As a sum it grows with the number of levels, so never compare across level sets;
-    `root_mean_squared_calibration_error` does not. Not proper: a forecast that ignores X and states the
-    distribution of all targets is calibrated on average, and beats a useful model that is slightly off (see
-    the example). Select by `crps_loss`.
+    The smaller the better, minimum is zero. The sum grows with the number of levels, so compare only values
+    with the same levels. `root_mean_squared_calibration_error` does not depend on the number of levels. The
+    metric is not proper: a forecast that ignores X and predicts the distribution of all targets is calibrated
+    on average, and it beats a useful model that is slightly off (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -69,20 +80,21 @@ def calibration_score_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int or array-like of shape (k,), default=9
-        Probabilities in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1); the default is 0.1, ..., 0.9.
+        Probabilities in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). The default is 0.1,
+        ..., 0.9.
     kind : {"quantile", "interval"}, default="quantile"
-        Compare the shares below quantiles, or inside central intervals.
+        Compare the shares below quantiles, or the shares inside central intervals.
     level_weights : array-like of shape (k,), default=None
-        Weight of each level; 1 if None.
+        Weight of each level. None means 1.
     reduction : {"sum", "mean"}, default="sum"
-        Sum over levels (eq. 12 of [2]_) or mean. The code of [2]_ takes the mean with ``kind="interval"`` and
-        levels 0, 0.2, ..., 1, of which the two ends cannot err.
+        Sum over levels (eq. 12 of [2]_), or mean. The code of [2]_ uses the mean with ``kind="interval"`` and
+        the levels 0, 0.2, ..., 1. The error at the levels 0 and 1 is always 0.
 
     Returns
     -------
     loss : float
-        In [0, k] for weights of 1; lower is better, at best 0. A calibrated forecast has an expected value of
-        the sum of ``p * (1 - p) / n`` over the levels.
+        In [0, k] for weights of 1. A calibrated forecast has an expected value of the sum of
+        ``p * (1 - p) / n`` over the levels.
 
     Warns
     -----
@@ -98,11 +110,7 @@ def calibration_score_loss(
     .. math:: \mathrm{CalS} = \sum_j w_j (p_j - \hat p(p_j))^2,
         \quad \hat p(p) = \frac1n \sum_i 1\{F_i(y_i) \le p\}
 
-    A target on an atom of its forecast counts evenly over the levels from :math:`F(y-)` to :math:`F(y)`, as
-    in `regression_calibration_curve`.
-
-    One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more, and O(n) memory; up to O(n k) of both where the distribution has atoms.
+    Cost and targets on atoms are as in `regression_calibration_curve`.
 
     References
     ----------
@@ -134,7 +142,6 @@ def calibration_score_loss(
 
 
 def _check_level_weights(level_weights: ArrayLike, k: int) -> FloatArray:
-    """Return one non-negative weight for each level."""
     weights = check_rows(as_float_array(level_weights, "level_weights"), "level_weights", k)
     return check_non_negative(check_finite(weights, "level_weights"), "level_weights")
 
@@ -160,13 +167,13 @@ def expected_coverage_probability_error(
     sample_weight: ArrayLike | None = None,
     levels: int | ArrayLike = 99,
 ) -> float:
-    r"""Mean gap between nominal and observed coverage over many intervals (ECPE).
+    r"""Return the expected coverage probability error (ECPE) over many central intervals.
 
-    Do prediction intervals have their nominal coverage at all levels? The expectation of the coverage
-    probability error is `mean_absolute_calibration_error` with ``kind="interval"``; it is insensitive to bias
-    that is balanced on both sides. Not proper: a forecast that ignores X and states the distribution of all
-    targets is calibrated on average, and beats a useful model that is slightly off (see the example). Select
-    by `crps_loss`.
+    The smaller the better, minimum is zero. The error is the mean gap between nominal and observed coverage,
+    equal to `mean_absolute_calibration_error` with ``kind="interval"``. It is insensitive to bias that is
+    balanced on both sides. The metric is not proper: a forecast that ignores X and predicts the distribution
+    of all targets is calibrated on average, and it beats a useful model that is slightly off (see the
+    example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -177,14 +184,14 @@ def expected_coverage_probability_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int or array-like of shape (k,), default=99
-        Coverages in [0, 1]. An integer m stands for 1/(m+1), ..., m/(m+1). The code of [2]_ takes 0, 0.2,
-        ..., 1, of which the two ends cannot err.
+        Coverages in [0, 1]. An integer m means the levels 1/(m+1), ..., m/(m+1). The code of [2]_ uses 0,
+        0.2, ..., 1. The error at the levels 0 and 1 is always 0.
 
     Returns
     -------
     error : float
-        In [0, 0.5] for equally spaced levels; lower is better, at best 0. A calibrated forecast has an
-        expected value of about ``0.31 / sqrt(n)``.
+        In [0, 0.5] for equally spaced levels. A calibrated forecast has an expected value of about
+        ``0.31 / sqrt(n)``.
 
     Warns
     -----
@@ -193,18 +200,14 @@ def expected_coverage_probability_error(
 
     See Also
     --------
-    interval_coverage_error : The same for one coverage, also for bounds.
-    quantile_calibration_error : The same in bins of the predicted uncertainty.
+    interval_coverage_error : The error at one coverage, also for bounds.
+    quantile_calibration_error : The error in bins of the predicted uncertainty.
 
     Notes
     -----
     .. math:: \mathrm{ECPE} = \frac1m \sum_j |p_j - \mathrm{PICP}(p_j)|
 
-    A target on an atom of its forecast counts evenly over the levels from :math:`F(y-)` to :math:`F(y)`, as
-    in `regression_calibration_curve`.
-
-    One pass that finds each row's place among the levels and counts: O(n) time for up to some hundreds of
-    levels, O(n log k) for more, and O(n) memory; up to O(n k) of both where the distribution has atoms.
+    Cost and targets on atoms are as in `regression_calibration_curve`.
 
     References
     ----------
@@ -227,7 +230,4 @@ def expected_coverage_probability_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    curve = regression_calibration_curve(
-        y_true, y_pred, sample_weight=sample_weight, levels=levels, kind="interval"
-    )
-    return float(calibration_error(curve.levels, curve.observed))
+    return mean_curve_error(y_true, y_pred, sample_weight, levels, "interval")

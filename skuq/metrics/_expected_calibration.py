@@ -1,4 +1,4 @@
-"""Calibration of class probabilities: the expected calibration error, and the table behind it."""
+"""Calibration of class probabilities: expected calibration error and reliability table."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import numpy as np
 import pandas as pd
 
 from skuq._prediction_sets import mass_tolerance
+from skuq._rounding import ROUNDING
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_integer, check_n_bins, check_option, effective_rows
 from skuq.metrics._binning import STRATEGIES, Bins, bin_means, make_bins
 from skuq.metrics._class_inputs import ClassForecast, check_class, check_classes
 from skuq.metrics._kernels import count_below
-from skuq.metrics._rounding import ROUNDING
-from skuq.metrics._spec import WeightFunction, metric
+from skuq.metrics._spec import FastPath, WeightFunction, metric
 
 NORMS = ("l1", "squared", "debiased")
 
 
 def _confidence(codes: IntArray, proba: ClassForecast, column: int | None) -> tuple[FloatArray, FloatArray]:
-    """Return probabilities of one class, or of the most probable one, and whether it is the observed one."""
+    """Return the probability of one class, or of the most probable class, and whether it is observed."""
     predicted = np.argmax(proba, axis=1) if column is None else np.full(len(codes), column)
-    # rows sum to 1 within a tolerance only
+    # rows may sum to slightly more than 1
     confidence = np.minimum(proba[np.arange(len(codes)), predicted], 1.0, dtype=np.float64)
     return confidence, (codes == predicted).astype(np.float64)
 
 
 def _edge_tolerance(proba: ClassForecast) -> float:
-    """Return by how much a probability may exceed an edge by rounding alone: float32's 0.6 is above 0.6."""
+    """Return the rounding error of a probability on an edge, because float32's 0.6 is above 0.6."""
     return max(ROUNDING, mass_tolerance(proba))
 
 
 def _bins(
     confidence: FloatArray, tolerance: float, n_bins: int, strategy: str, weight: FloatArray | None
 ) -> Bins:
-    """Return bins of probabilities: of equal weight, or of equal width in [0, 1] with their upper edge."""
+    """Return bins of equal weight, or of equal width in [0, 1] with their upper edge."""
     if strategy == "quantile":
         return make_bins(confidence, n_bins, strategy, weight)
     check_n_bins(n_bins, confidence.size)
@@ -45,16 +45,24 @@ def _bins(
 
 
 def _binned_error(confidence: FloatArray, hit: FloatArray, bins: Bins, norm: str) -> float:
-    """Return the calibration error of one probability a row."""
     total, (mean, share) = bin_means(bins, lambda rows: (confidence[rows], hit[rows]))
     gap = np.abs(mean - share) if norm == "l1" else np.square(mean - share)
     if norm == "debiased":
-        # The square of a difference that is estimated from n labels is too large by their variance over n;
-        # of one label alone there is no estimate of it, and the bin does not count (Kumar et al. 2019).
+        # The squared difference exceeds its expectation by the variance of the label mean. One label gives no
+        # estimate of this variance, so its bin does not count (Kumar et al. 2019).
         several = total > 1
         gap[several] -= (share * (1 - share))[several] / (total[several] - 1)
         gap[~several] = 0.0
     return float(total @ gap / total.sum())
+
+
+def check_ece(
+    *, n_bins: int = 15, strategy: str = "uniform", norm: str = "l1", classwise: bool = False
+) -> None:
+    check_integer(n_bins, "n_bins")
+    check_option(strategy, "strategy", STRATEGIES)
+    check_option(norm, "norm", NORMS)
+    check_option(classwise, "classwise", (False, True))
 
 
 def ece_of_weights(
@@ -66,11 +74,8 @@ def ece_of_weights(
     norm: str = "l1",
     classwise: bool = False,
 ) -> WeightFunction:
-    """Return the error as a function of the weights."""
-    check_integer(n_bins, "n_bins")
-    check_option(strategy, "strategy", STRATEGIES)
-    check_option(norm, "norm", NORMS)
-    columns = range(proba.shape[1]) if check_option(classwise, "classwise", (False, True)) else [None]
+    check_ece(n_bins=n_bins, strategy=strategy, norm=norm, classwise=classwise)
+    columns = range(proba.shape[1]) if classwise else [None]
     pairs = [_confidence(codes, proba, column) for column in columns]
     tolerance = _edge_tolerance(proba)
 
@@ -97,8 +102,9 @@ def ece_of_weights(
     proper=False,
     small_sample=True,
     source="Guo et al. 2017, eq. 3; Nixon et al. 2019; Kumar et al. 2019, definition 5.2",
-    of_weights=ece_of_weights,
     meaning="the probabilities are off by {value} on average",
+    fast=FastPath(of_weights=ece_of_weights),
+    check=check_ece,
 )
 def expected_calibration_error(
     y_true: ArrayLike,
@@ -111,14 +117,15 @@ def expected_calibration_error(
     norm: str = "l1",
     classwise: bool = False,
 ) -> float:
-    r"""Expected calibration error (ECE): mean distance of class probabilities from observed shares, in bins.
+    r"""Return the expected calibration error (ECE) of class probabilities.
 
-    Do classes that are predicted with a probability of 0.8 come true in 80 % of the rows? It is above 0 for a
-    perfect forecast too, the more so the fewer the rows: with ten classes and 15 bins about .08 at 200 rows
-    and .01 at 10 000. So compare it with what a calibrated forecast of the same size scores, which
-    `uncertainty_report` shows beside it, or use ``norm="debiased"``. It ignores how much the probabilities
-    distinguish, so it is not proper: the same shares of the classes in every row have an error near 0 (see
-    the example). Select by the log loss or the Brier score.
+    The smaller the better, minimum is zero. The error is the mean distance between the predicted
+    probabilities and the observed shares in bins. If a classifier predicts a class with a probability of 0.8,
+    it should be right in 80 % of the rows. The error of a perfect forecast is above 0 and grows with fewer
+    rows: with ten classes and 15 bins, about .08 at 200 rows and .01 at 10 000. Compare it with the value
+    of a calibrated forecast, which `uncertainty_report` shows, or use ``norm="debiased"``. The error ignores
+    how well the probabilities distinguish the classes, so it is not proper: equal class shares in every row
+    have an error near 0 (see the example). Select by the log loss or the Brier score.
 
     Parameters
     ----------
@@ -129,24 +136,23 @@ def expected_calibration_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
-        Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`, which
-        must then hold them all. A target that is not among them has a probability of 0.
+        Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
+        must then hold all classes. A target that is not among the labels has a probability of 0.
     n_bins : int, default=15
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width in [0, 1], each with its upper edge, or of equal total weight, of which two may
-        share the rows on their edge.
+        Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. Two bins of
+        equal weight may share the rows on their edge.
     norm : {"l1", "squared", "debiased"}, default="l1"
-        Mean absolute difference; mean squared difference; or the latter less its bias, which may be negative
-        and whose expectation for a calibrated forecast is about 0 at any number of rows.
+        Mean absolute difference; mean squared difference; or mean squared difference minus its bias. The last
+        may be negative. Its expectation for a calibrated forecast is about 0 at any number of rows.
     classwise : bool, default=False
-        Whether to average the errors of the probabilities of all classes, instead of taking the error of
-        the most probable class alone.
+        Whether to average the errors of all classes, instead of the error of the most probable class.
 
     Returns
     -------
     error : float
-        In [0, 1], but for ``norm="debiased"``; lower is better, at best 0.
+        In [0, 1], except for ``norm="debiased"``.
 
     Raises
     ------
@@ -160,22 +166,22 @@ def expected_calibration_error(
 
     See Also
     --------
-    class_reliability_table : The bins.
-    set_coverage_error : The same question of prediction sets.
+    class_reliability_table : The bins of the error.
+    set_coverage_error : Calibration of prediction sets.
     sklearn.metrics.log_loss : A proper score.
 
     Notes
     -----
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \bar p_b - \bar h_b \right|
 
-    with the mean probability and the share of hits in each bin. Squared, and debiased:
+    with the mean probability and the share of hits in each bin. The debiased squared error is
 
     .. math::
 
         \sum_b \frac{n_b}{n} \left( (\bar p_b - \bar h_b)^2
             - \frac{\bar h_b (1 - \bar h_b)}{n_b - 1} \right)
 
-    Time is O(n K), and O(n K log n) for bins of equal weight.
+    The time is O(n K), or O(n K log n) for bins of equal weight.
 
     References
     ----------
@@ -221,10 +227,10 @@ def class_reliability_table(
     n_bins: int = 15,
     strategy: str = "uniform",
 ) -> pd.DataFrame:
-    r"""Predicted probabilities and observed shares in bins of the probability.
+    r"""Return predicted probabilities and observed shares in bins of the probability.
 
-    At which probabilities is a classifier overconfident? The table behind `expected_calibration_error`, of
-    the most probable class or of one class, for any number of classes.
+    The table shows the probabilities at which a classifier is overconfident. `expected_calibration_error`
+    summarizes the table. It compares the most probable class, or one class, for any number of classes.
 
     Parameters
     ----------
@@ -235,27 +241,27 @@ def class_reliability_table(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
-        Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`, which
-        must then hold them all. A target that is not among them has a probability of 0.
+        Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
+        must then hold all classes. A target that is not among the labels has a probability of 0.
     of_class : object, default=None
-        Label of the class whose probability is compared with its share; None compares the probability of the
-        most probable class with how often it is the observed one.
+        Label of the class to compare. None compares the probability of the most probable class with the
+        share of rows in which it is the observed class.
     n_bins : int, default=15
         Number of bins of the probability.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width in [0, 1], each with its upper edge, or of equal total weight, of which two may
-        share the rows on their edge. Empty bins are left out.
+        Bins of equal width in [0, 1], including the upper edge, or bins of equal total weight. Two bins of
+        equal weight may share the rows on their edge. Empty bins are left out.
 
     Returns
     -------
     table : DataFrame
-        One row a bin. `lower`, `upper`: range of the probability; `n`: weight of the rows; `predicted`: their
-        mean probability; `observed`: share in which the class came true; `standard_error`: of that share
-        where the mean probability is true.
+        One row per bin. `lower`, `upper`: range of the probability; `n`: weight of the rows; `predicted`:
+        mean probability; `observed`: share of rows with this class; `standard_error`: standard error of the
+        share if the mean probability is true.
 
     See Also
     --------
-    skuq.displays.ClassReliabilityDisplay : A plot of it.
+    skuq.displays.ClassReliabilityDisplay : A plot of the table.
     sklearn.calibration.calibration_curve : The curve of two classes.
 
     Examples

@@ -1,4 +1,4 @@
-"""Group calibration: whether rows of like predicted uncertainty have errors of that size."""
+"""Group calibration: predicted and observed error size in groups of rows with similar uncertainty."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution
 from skuq.metrics._binning import STRATEGIES, Binning, bin_means
 from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
-from skuq.metrics._spec import WeightFunction, metric
+from skuq.metrics._spec import FastPath, WeightFunction, metric
 
 ON = ("std", "variance")
+
+
+def check_grouping(*, n_bins: int = 10, strategy: str = "quantile", on: str = "variance") -> None:
+    check_integer(n_bins, "n_bins")
+    check_option(strategy, "strategy", STRATEGIES)
+    check_option(on, "on", ON)
 
 
 def ence_of_weights(
     y: FloatArray, dist: Distribution, *, n_bins: int = 10, strategy: str = "quantile"
 ) -> WeightFunction:
-    """Return the ENCE as a function of weights, for which the rows are sorted once."""
-    check_integer(n_bins, "n_bins")
-    check_option(strategy, "strategy", STRATEGIES)
+    check_grouping(n_bins=n_bins, strategy=strategy)
     mean, std = finite_mean(dist), finite_std(dist)
     binning, squares = Binning(std, n_bins, strategy), Squares.of(std, y - mean)
 
@@ -35,7 +39,7 @@ def ence_of_weights(
 
 
 def normalized_calibration_error(rmv: FloatArray, rmse: FloatArray) -> float:
-    """Return the mean of |RMV - RMSE| / RMV over the bins; 0 / 0, certain and right, counts as 0."""
+    """Return the mean of |RMV - RMSE| / RMV over the bins, with 0 / 0 = 0."""
     gap = np.abs(rmv - rmse)
     relative = np.full_like(gap, np.inf)
     relative[gap == 0] = 0.0
@@ -44,9 +48,9 @@ def normalized_calibration_error(rmv: FloatArray, rmse: FloatArray) -> float:
 
 
 def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -> float:
-    """Return the expected ENCE of calibrated Gaussian forecasts whose sigmas are alike inside a bin.
+    """Return the expected ENCE of calibrated Gaussian forecasts with similar sigmas in each bin, or NaN.
 
-    Bins of equal width may hold any number of rows: for them there is no formula.
+    Bins of equal width have no formula, because they may hold any number of rows.
     """
     return float(np.sqrt(n_bins / (np.pi * n))) if strategy == "quantile" else np.nan
 
@@ -63,8 +67,9 @@ def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -
     small_sample=True,
     source="Levi et al. 2022; Wibbeke et al. 2025, eq. 14-16",
     meaning="errors are {percent} larger or smaller than predicted on average",
-    of_weights=ence_of_weights,
     calibrated=calibrated_ence,
+    fast=FastPath(of_weights=ence_of_weights),
+    check=check_grouping,
 )
 def expected_normalized_calibration_error(
     y_true: ArrayLike,
@@ -74,14 +79,14 @@ def expected_normalized_calibration_error(
     n_bins: int = 10,
     strategy: str = "quantile",
 ) -> float:
-    r"""Relative gap between predicted and observed error size, bin by bin (ENCE).
+    r"""Return the expected normalized calibration error (ENCE).
 
-    Is the error of the predicted size, wherever the model predicts sigma? The expected normalized calibration
-    error: rows are binned by their predicted standard deviation and in each bin its root mean square is
-    compared with the RMSE. It needs only mean and standard deviation and works for every family, but is not
-    proper: a forecast that ignores X, constant mean and constant sigma, is calibrated and beats a useful
-    model that is a little off (see the example). Use it as a constraint (`skuq.model_selection.refit_best`),
-    and select by `crps_loss`.
+    The smaller the better, minimum is zero. Rows are binned by their predicted standard deviation. In each
+    bin, the error compares the root mean square of the standard deviations with the RMSE, relative to the
+    former. It applies to every family with mean and standard deviation. The metric is not proper: a forecast
+    that ignores X, with constant mean and sigma, is calibrated, and it beats a useful model that is slightly
+    off (see the example). Use the metric as a constraint (`skuq.model_selection.refit_best`), and select by
+    `crps_loss`.
 
     Parameters
     ----------
@@ -92,22 +97,22 @@ def expected_normalized_calibration_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     n_bins : int, default=10
-        Number of bins; about 100 rows a bin suffice [2]_.
+        Number of bins. About 100 rows per bin suffice [2]_.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal total weight, as in [1]_: a row, or several of the same sigma, on the edge of two bins
-        counts in both in proportion, so that the order of rows never matters (sigmas that agree to nine
-        digits are the same). Or bins of equal width from the smallest to the largest sigma, empty ones left
-        out, as in the package netcal. A constant sigma is one bin either way. The default differs from that
-        of `uncertainty_calibration_error`, because the papers differ: Levi et al. [1]_ sort by sigma into
-        bins of equal size, whose relative gaps are averaged with equal weights, so that each bin needs enough
-        rows; Laves et al. (2020) divide the range of the predicted uncertainty.
+        Bins of equal total weight as in [1]_, or bins of equal width from the smallest to the largest sigma
+        as in the package netcal, without empty bins. Two bins of equal weight share the rows of equal sigma
+        on their edge in proportion, so that the order of rows has no effect. Sigmas that agree to nine
+        digits are equal. A constant sigma gives one bin. The default differs from the default of
+        `uncertainty_calibration_error`, because the papers differ: Levi et al. [1]_ average the relative
+        gaps of the bins with equal weights, so each bin needs enough rows; Laves et al. (2020) divide the
+        range of the predicted uncertainty.
 
     Returns
     -------
     error : float
-        Non-negative; lower is better, at best 0. A calibrated Gaussian forecast has an expected value of
-        about ``sqrt(n_bins / (pi * n))``, more where sigmas differ widely inside a bin or where bins of
-        equal width hold few rows. Infinite if errors occur where sigma is 0.
+        Non-negative. A calibrated Gaussian forecast has an expected value of about
+        ``sqrt(n_bins / (pi * n))``, or more if sigmas differ widely inside a bin or bins of equal width hold
+        few rows. Infinite if a row with an error has a sigma of 0.
 
     Warns
     -----
@@ -116,14 +121,14 @@ def expected_normalized_calibration_error(
 
     See Also
     --------
-    mean_absolute_calibration_error : Calibration of the probabilities, over all rows.
+    mean_absolute_calibration_error : Calibration of the probabilities over all rows.
 
     Notes
     -----
     .. math:: \mathrm{ENCE} = \frac1B \sum_{b} \frac{|\mathrm{RMV}(b) - \mathrm{RMSE}(b)|}{\mathrm{RMV}(b)}
 
-    with :math:`\mathrm{RMV}(b)^2` the mean of :math:`\sigma_i^2` and :math:`\mathrm{RMSE}(b)^2` that of
-    :math:`(y_i - \mu_i)^2` in bin b. One sort, O(n log n).
+    with the mean :math:`\mathrm{RMV}(b)^2` of :math:`\sigma_i^2` and the mean :math:`\mathrm{RMSE}(b)^2` of
+    :math:`(y_i - \mu_i)^2` in bin b. The cost is one sort, O(n log n).
 
     References
     ----------
@@ -154,10 +159,7 @@ def expected_normalized_calibration_error(
 def uce_of_weights(
     y: FloatArray, dist: Distribution, *, n_bins: int = 10, strategy: str = "uniform", on: str = "variance"
 ) -> WeightFunction:
-    """Return the UCE as a function of weights, for which the rows are sorted once."""
-    check_integer(n_bins, "n_bins")
-    check_option(strategy, "strategy", STRATEGIES)
-    check_option(on, "on", ON)
+    check_grouping(n_bins=n_bins, strategy=strategy, on=on)
     mean, std = finite_mean(dist), finite_std(dist)
     squares = Squares.of(std, y - mean)
     binning = Binning(squares.key(strategy, on), n_bins, strategy)
@@ -181,8 +183,9 @@ def uce_of_weights(
     proper=False,
     small_sample=True,
     source="Laves et al. 2020; Wibbeke et al. 2025, eq. 18-20",
-    of_weights=uce_of_weights,
-    meaning="mean squared errors are off the predicted variances by {value} on average",
+    meaning="mean squared errors differ from predicted variances by {value} on average",
+    fast=FastPath(of_weights=uce_of_weights),
+    check=check_grouping,
 )
 def uncertainty_calibration_error(
     y_true: ArrayLike,
@@ -193,13 +196,13 @@ def uncertainty_calibration_error(
     strategy: str = "uniform",
     on: str = "variance",
 ) -> float:
-    r"""Gap between predicted variance and squared error, bin by bin (UCE).
+    r"""Return the uncertainty calibration error (UCE), the gap between variance and squared error.
 
-    Where the model predicts a variance, are squared errors of that size? The uncertainty calibration error,
-    in squared units of y and weighted by the rows of each bin, so that bins of large variance and single
-    large errors decide; `expected_normalized_calibration_error` is relative and weights all bins equally. It
-    is not proper: a forecast that ignores X is calibrated and beats a useful model that is a little off (see
-    the example). Use it as a constraint, and select by `crps_loss`.
+    The smaller the better, minimum is zero. The gap of each bin is in squared units of y and weighted by its
+    number of rows, so bins of large variance and single large errors dominate.
+    `expected_normalized_calibration_error` is relative and weights all bins equally. The metric is not
+    proper: a forecast that ignores X is calibrated, and it beats a useful model that is slightly off (see the
+    example). Use the metric as a constraint, and select by `crps_loss`.
 
     Parameters
     ----------
@@ -210,22 +213,22 @@ def uncertainty_calibration_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     n_bins : int, default=10
-        Number of bins; about 100 rows a bin suffice [2]_.
+        Number of bins. About 100 rows per bin suffice [2]_.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width over the range of the predicted uncertainty, as in [1]_ and the package netcal; or
-        of equal total weight, as in `expected_normalized_calibration_error`. A constant sigma is one bin
-        either way. The defaults of the two differ because the papers do: Laves et al. [1]_ divide the range
-        of the predicted uncertainty and weight each bin by its rows, Levi et al. (2022) form bins of equal
-        size.
+        Bins of equal width over the range of the predicted uncertainty as in [1]_ and the package netcal, or
+        bins of equal total weight as in `expected_normalized_calibration_error`. A constant sigma gives one
+        bin. The defaults of the two metrics differ because the papers differ: Laves et al. [1]_ divide the
+        range of the predicted uncertainty and weight each bin by its rows; Levi et al. (2022) form bins of
+        equal size.
     on : {"variance", "std"}, default="variance"
-        Quantity whose range is divided into bins of equal width; without effect on bins of equal weight. The
-        variance, because UCE compares variances with squared errors, as netcal does; ENCE is defined by
+        Quantity whose range is divided into bins of equal width, without effect on bins of equal weight. The
+        default follows netcal, because UCE compares variances with squared errors. ENCE is defined by
         standard deviations.
 
     Returns
     -------
     error : float
-        Non-negative, in squared units of y; lower is better, at best 0. Infinite where it overflows.
+        Non-negative, in squared units of y. Infinite if the value overflows.
 
     Warns
     -----
@@ -234,15 +237,15 @@ def uncertainty_calibration_error(
 
     See Also
     --------
-    expected_normalized_calibration_error : The same relative to the predicted size.
-    reliability_table : The bins themselves.
+    expected_normalized_calibration_error : The gap relative to the predicted size.
+    reliability_table : The bins of the error.
 
     Notes
     -----
     .. math:: \mathrm{UCE} = \sum_b \frac{n_b}{n}
         \Bigl|\frac1{n_b} \sum_{i \in b} (y_i - \mu_i)^2 - \frac1{n_b} \sum_{i \in b} \sigma_i^2\Bigr|
 
-    O(n) for equal widths, else one sort.
+    The cost is O(n) for equal widths, otherwise one sort.
 
     References
     ----------
@@ -271,15 +274,7 @@ def uncertainty_calibration_error(
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Predicted variances and squared errors of rows, each in squares of a unit of its own.
-
-    Attributes
-    ----------
-    std, error : ndarray of shape (n,)
-        Standard deviations and errors, divided by the units.
-    units : tuple of float
-        Units of the standard deviation and of the error.
-    """
+    """Predicted standard deviations and errors of rows, divided by units that avoid overflow of squares."""
 
     std: FloatArray
     error: FloatArray
@@ -287,32 +282,29 @@ class Squares:
 
     @classmethod
     def of(cls, std: FloatArray, error: FloatArray) -> Squares:
-        """Return the squares of standard deviations and errors."""
         units = square_unit(std), square_unit(error)
         std = std if units[0] == 1 else std / units[0]
         error = error if units[1] == 1 else error / units[1]
         return cls(std, error, units)
 
     def columns(self, rows: Any) -> tuple[FloatArray, FloatArray]:
-        """Return variance and squared error of some rows; infinite far from most others."""
+        """Return variance and squared error of some rows, infinite for values far above most others."""
         with np.errstate(over="ignore"):
             return np.square(self.std[rows]), np.square(self.error[rows])
 
     def key(self, strategy: str, on: str) -> FloatArray:
-        """Return the number that rows are binned by, in `units` or their squares."""
         return np.square(self.std) if self.bins_variance(strategy, on) else self.std
 
     @staticmethod
     def bins_variance(strategy: str, on: str) -> bool:
-        """Return whether rows are binned by the variance; bins of equal weight need only the order."""
+        """Return whether to bin by the variance; bins of equal weight need only the order."""
         return on == "variance" and strategy == "uniform"
 
     def roots(self, means: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return root mean variance and root mean squared error in the units of y."""
         return self.units[0] * np.sqrt(means[0]), self.units[1] * np.sqrt(means[1])
 
     def in_one_unit(self, means: FloatArray) -> tuple[FloatArray, float]:
-        """Return means of the columns in squares of the larger unit, and that unit."""
+        """Return the means of the columns in squares of the larger unit, and this unit."""
         unit = max(self.units)
         factors = np.square(np.array(self.units) / unit)
         return means * factors[:, np.newaxis], unit

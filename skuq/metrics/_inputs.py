@@ -1,7 +1,4 @@
-"""Validation of the arguments of metrics: checked arrays and distributions for the kernels.
-
-Rows of weight zero are dropped here, once, so that they have no influence in any kernel.
-"""
+"""Validation of the arguments of metrics. Rows of weight zero are dropped here and reach no kernel."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from scipy import sparse
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
+    DEFAULT_COVERAGE,
     as_float_array,
     check_bounds,
     check_finite,
@@ -35,7 +33,6 @@ AnyForecast = TypeVar("AnyForecast", Distribution, FloatArray)
 def check_forecast(
     y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None
 ) -> tuple[FloatArray, Distribution, FloatArray | None]:
-    """Return target, distribution and weights of the rows with positive weight."""
     dist = as_distribution(y_pred)
     y = check_target(y_true, n=len(dist))
     return _rows_that_count(y, dist, check_sample_weight(sample_weight, len(dist)))
@@ -44,7 +41,6 @@ def check_forecast(
 def check_forecast_or_bounds(
     y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None
 ) -> tuple[FloatArray, Forecast, FloatArray | None]:
-    """Return target, distribution or bounds, and weights of the rows with positive weight."""
     if not is_bounds(y_pred):
         return check_forecast(y_true, y_pred, sample_weight)
     bounds = check_interval_bounds(y_pred)
@@ -55,7 +51,6 @@ def check_forecast_or_bounds(
 def _rows_that_count(
     y: FloatArray, forecast: AnyForecast, weight: FloatArray | None
 ) -> tuple[FloatArray, AnyForecast, FloatArray | None]:
-    """Return the rows with positive weight."""
     if weight is None or weight.min() > 0:
         return y, forecast, weight
     keep = weight > 0
@@ -71,7 +66,7 @@ def check_covered(
     *,
     allow_nan: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Return which intervals contain their target (1 or 0), features and weights of rows with weight."""
+    """Return interval hits (1 or 0), features and weights of the rows with positive weight."""
     nominal = check_single_coverage(coverage)
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
     n = np.shape(y_true)[0]
@@ -82,29 +77,33 @@ def check_covered(
     return covered(y, lower, upper), features, weight
 
 
+def check_nominal(*, coverage: Any = DEFAULT_COVERAGE) -> float:
+    return check_single_coverage(coverage)
+
+
 def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
-    """Return the features of n rows as an array of shape (n, d), finite but for NaN where it is allowed."""
+    """Return the features of n rows as a finite array of shape (n, d); NaN may be allowed."""
     numeric = isinstance(X, pd.DataFrame) and all(map(pd.api.types.is_numeric_dtype, X.dtypes))
     try:
-        # A missing value of pandas' own types is no number that numpy converts.
+        # numpy does not convert the missing values of pandas' own types
         array = as_float_array(X.to_numpy(np.float64, na_value=np.nan) if numeric else X, "X")
     except TypeError as error:
         if sparse.issparse(X):
             raise
-        raise TypeError(f"{error} Encode words as numbers, for example by a `ColumnTransformer`.") from error
+        raise TypeError(f"{error} Encode text as numbers, for example by a `ColumnTransformer`.") from error
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(
-            f"`X` must have shape (n, d), rows and at least one feature, got {array.shape}. Pass one feature "
-            "as a column, `X.reshape(-1, 1)`."
+            f"`X` must have shape (n, d) with at least one row and one feature, got {array.shape}. Pass one "
+            "feature as a column, `X.reshape(-1, 1)`."
         )
     if array.shape[0] != n:
-        raise ValueError(f"`X` must have {n} rows, one a sample, got {array.shape[0]}.")
+        raise ValueError(f"`X` must have {n} rows, one per sample, got {array.shape[0]}.")
     missing = np.isnan(array)
     check_finite(np.where(missing, 0.0, array), "X")
     if missing.any() and not allow_nan:
         row, column = np.argwhere(missing)[0]
         raise ValueError(
-            f"`X` must not contain NaN, got one at row {row}, column {column}. Fill it, for example by a "
+            f"`X` must not contain NaN, got NaN at row {row}, column {column}. Impute it, for example by a "
             "`SimpleImputer`."
         )
     return array
@@ -113,7 +112,6 @@ def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
 def check_forecast_alone(
     y_true: ArrayLike | None, y_pred: Any, sample_weight: ArrayLike | None
 ) -> tuple[Any, FloatArray | None]:
-    """Return distribution or bounds, and weights, of all rows; the target is optional and only checked."""
     forecast = check_interval_bounds(y_pred) if is_bounds(y_pred) else as_distribution(y_pred)
     if y_true is not None:
         check_target(y_true, n=len(forecast))
@@ -121,7 +119,6 @@ def check_forecast_alone(
 
 
 def rows_with_weight(values: Any, weight: FloatArray | None) -> tuple[Any, FloatArray | None]:
-    """Return a distribution or an array, and weights, of the rows with positive weight."""
     if weight is None or weight.min() > 0:
         return values, weight
     keep = weight > 0
@@ -129,12 +126,10 @@ def rows_with_weight(values: Any, weight: FloatArray | None) -> tuple[Any, Float
 
 
 def finite_mean(dist: Distribution) -> FloatArray:
-    """Return the mean of each row; a forecast without one raises."""
     return _finite_moment(dist, "mean")
 
 
 def finite_std(dist: Distribution) -> FloatArray:
-    """Return the standard deviation of each row; a forecast without one raises."""
     return _finite_moment(dist, "std")
 
 
@@ -145,23 +140,21 @@ def _finite_moment(dist: Distribution, moment: str) -> FloatArray:
 
 
 def interval_bounds(y: FloatArray, forecast: Forecast, coverage: Any) -> FloatArray:
-    """Return lower and upper bounds, shape (n, 2): those given, or of the central intervals."""
     nominal = check_single_coverage(coverage)
     return intervals_around(y, forecast, nominal) if isinstance(forecast, Distribution) else forecast
 
 
 def interval_widths(forecast: Forecast, coverage: Any) -> FloatArray:
-    """Return the width of each interval."""
     nominal = check_single_coverage(coverage)
     bounds = forecast.interval(nominal) if isinstance(forecast, Distribution) else forecast
     return bounds[:, 1] - bounds[:, 0]
 
 
 def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> FloatArray:
-    """Return the central intervals, whose bounds are at the target where both are the same atom.
+    """Return the central intervals; a bound on the same atom as the target is set to the target.
 
-    A model that keeps targets in single precision gives quantiles that miss the targets they are made of by
-    rounding, and with them the interval.
+    A model in single precision gives quantiles that miss their training targets by rounding. The interval
+    would then miss the target too.
     """
     bounds = dist.interval(coverage)
     if dist.has_density:
@@ -172,7 +165,6 @@ def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> Floa
 
 
 def has_no_rows(y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None = None) -> bool:
-    """Return whether targets, forecasts and weights all have 0 rows; a Distribution always has some."""
     columns = [y_pred]
     if isinstance(y_pred, tuple):
         columns = list(y_pred)
@@ -188,19 +180,18 @@ def has_no_rows(y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None 
 
 
 def _is_empty(column: Any) -> bool:
-    """Return whether an array-like has no rows."""
     if isinstance(column, list | tuple):
         return not column
     return getattr(column, "shape", ())[:1] == (0,)
 
 
 def is_bounds(y_pred: Any) -> bool:
-    """Return whether the forecast is a table of bounds; a tuple never is."""
+    """Return whether the forecast is an array of bounds; a tuple never is."""
     return isinstance(y_pred, list) or (hasattr(y_pred, "__array__") and not isinstance(y_pred, Distribution))
 
 
 def check_interval_bounds(y_pred: ArrayLike) -> FloatArray:
-    """Return bounds of at least one row, none of which is infinite on the wrong side."""
+    """Return at least one row of bounds, none infinite on the wrong side."""
     bounds = check_bounds(y_pred)
     if bounds.shape[0] == 0:
         raise ValueError("`y_pred` must have at least one row, got none.")
@@ -208,7 +199,7 @@ def check_interval_bounds(y_pred: ArrayLike) -> FloatArray:
     if empty.any():
         row = int(np.argmax(empty))
         raise ValueError(
-            f"`y_pred` must hold intervals with a number in them, got [{bounds[row, 0]}, {bounds[row, 1]}] "
+            f"`y_pred` must hold intervals that contain a number, got [{bounds[row, 0]}, {bounds[row, 1]}] "
             f"at row {row}."
         )
     return bounds

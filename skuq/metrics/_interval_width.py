@@ -1,4 +1,4 @@
-"""Width of prediction intervals relative to the target's spread, alone and with a penalty for misses."""
+"""Width of prediction intervals relative to the spread of the targets, and with a penalty for misses."""
 
 from __future__ import annotations
 
@@ -8,19 +8,39 @@ from typing import Any
 
 import numpy as np
 
+from skuq._rounding import reaches
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._units import standard_deviation
 from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check_single_coverage, check_target
+from skuq._weights import weighted_mean
 from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, interval_bounds
-from skuq.metrics._kernels import covered, weighted_mean
-from skuq.metrics._rounding import reaches
-from skuq.metrics._spec import WeightFunction, metric
+from skuq.metrics._kernels import covered
+from skuq.metrics._spec import FastPath, WeightFunction, metric
 
 NORMS = ("range", "std")
 FORMULAS = ("khosravi", "mapie")
 
 _ENDS = 64
-"""Rows with the smallest and the largest targets that are examined first."""
+"""Number of rows with the smallest and the largest targets that are examined first."""
+
+
+def check_width(
+    *, coverage: Any = DEFAULT_COVERAGE, norm: str | float = "range", y_train: ArrayLike | None = None
+) -> None:
+    check_single_coverage(coverage)
+    width_unit(norm, np.zeros(1), y_train)
+
+
+def check_cwc(
+    *,
+    coverage: Any = DEFAULT_COVERAGE,
+    eta: float = 50.0,
+    norm: str | float = "range",
+    y_train: ArrayLike | None = None,
+    formula: str = "khosravi",
+) -> None:
+    check_width(coverage=coverage, norm=norm, y_train=y_train)
+    check_penalty(coverage, eta, formula)
 
 
 def nmpiw_of_weights(
@@ -31,20 +51,16 @@ def nmpiw_of_weights(
     norm: str | float = "range",
     y_train: ArrayLike | None = None,
 ) -> WeightFunction:
-    """Return the NMPIW as a function of weights."""
     lower, upper = interval_bounds(y, forecast, coverage).T
     width, unit = upper - lower, width_unit(norm, y, y_train)
     return lambda weight: relative_width(weighted_mean(width, weight), unit(weight))
 
 
 def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> WeightFunction:
-    """Return the number that widths are divided by, as a function of weights.
-
-    It is the spread of the targets, or the number itself.
-    """
+    """Return the unit of the widths, the spread of the targets or a number, as a function of weights."""
     if not isinstance(norm, str):
         if y_train is not None:
-            raise ValueError(f"`y_train` must be left out where `norm` is a number, got norm={norm!r}.")
+            raise ValueError(f"`y_train` must be left out if `norm` is a number, got norm={norm!r}.")
         number = check_number(norm, "norm", positive=True)
         return lambda weight: number
     check_option(norm, "norm", NORMS)
@@ -57,14 +73,14 @@ def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> W
 
 
 class TargetRange:
-    """The largest less the smallest target, as a function of weights: of those that have some."""
+    """Largest minus smallest target with positive weight, as a function of weights."""
 
     def __init__(self, y: FloatArray) -> None:
         self.y = y
 
     @cached_property
     def _ends(self) -> tuple[IntArray, IntArray]:
-        """Rows of the smallest and of the largest targets, outermost first."""
+        """Rows of the smallest and of the largest targets, extreme targets first."""
         k = min(_ENDS, self.y.size)
         low = np.argpartition(self.y, k - 1)[:k]
         high = np.argpartition(self.y, -k)[-k:]
@@ -80,7 +96,7 @@ class TargetRange:
 
 
 def relative_width(width: float, unit: float) -> float:
-    """Return width / unit; 0 / 0, no width where nothing varies, counts as 0."""
+    """Return width / unit, with 0 / 0 = 0."""
     if unit > 0:
         return width / unit
     return 0.0 if width == 0 else np.inf
@@ -96,8 +112,9 @@ def relative_width(width: float, unit: float) -> float:
     needs="interval",
     proper=False,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 2; Kompa et al. 2021",
-    of_weights=nmpiw_of_weights,
-    meaning="the intervals are {percent} as wide as the targets spread",
+    meaning="the mean interval width is {percent} of the spread of the targets",
+    fast=FastPath(of_weights=nmpiw_of_weights),
+    check=check_width,
 )
 def normalized_mean_interval_width(
     y_true: ArrayLike,
@@ -108,38 +125,38 @@ def normalized_mean_interval_width(
     norm: str | float = "range",
     y_train: ArrayLike | None = None,
 ) -> float:
-    r"""Mean width of the prediction intervals relative to the spread of the target (NMPIW, PINAW).
+    r"""Return the mean interval width relative to the spread of the target (NMPIW, PINAW).
 
-    How precise are the intervals, on a scale that compares data sets? To be read beside their coverage: among
-    intervals with the nominal coverage, narrower is better. It is not proper: intervals of no width are
-    narrowest and never contain a target (see the example), so do not select by it.
+    The smaller the better at equal coverage, minimum is zero. Report the coverage with the width. The unit
+    makes data sets comparable. The metric is not proper: intervals of no width are narrowest and never
+    contain a target (see the example), so do not select by it.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Their spread is the unit where `y_train` and a number for `norm` are missing.
+        Observed targets. Their spread is the unit, unless `y_train` or a number for `norm` is given.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds are taken as they are.
+        Nominal coverage of the central interval. It has no effect on bounds.
     norm : {"range", "std"} or float, default="range"
-        The unit: largest less smallest target [1]_, the targets' standard deviation, or a positive number.
+        Unit of the widths: range of the targets [1]_, standard deviation of the targets, or a number above 0.
     y_train : array-like of shape (m,), default=None
-        Targets whose spread is the unit instead: with those the model was fitted on and ``norm="std"``, the
-        width of [3]_. Make the scorer by ``make_scorer("nmpiw", norm="std", y_train=y)``, for the spread
-        of a test fold changes from fold to fold.
+        Targets whose spread is the unit instead. The training targets with ``norm="std"`` give the width of
+        [3]_. Make the scorer with ``make_scorer("nmpiw", norm="std", y_train=y)``, because the spread of the
+        test fold changes from fold to fold.
 
     Returns
     -------
     width : float
-        A fraction; narrower is sharper. Infinite if an interval is, or if the targets do not vary.
+        A fraction. Infinite if an interval is infinite or the targets do not vary.
 
     See Also
     --------
-    mean_interval_width : In the units of y.
-    coverage_width_loss : With a penalty for missing coverage.
+    mean_interval_width : The width in the units of y.
+    coverage_width_loss : The width with a penalty for low coverage.
 
     Notes
     -----
@@ -182,7 +199,6 @@ def cwc_of_weights(
     y_train: ArrayLike | None = None,
     formula: str = "khosravi",
 ) -> WeightFunction:
-    """Return the CWC as a function of weights."""
     penalty = check_penalty(coverage, eta, formula)
     bounds = interval_bounds(y, forecast, coverage)
     width = nmpiw_of_weights(y, bounds, coverage=coverage, norm=norm, y_train=y_train)
@@ -191,16 +207,16 @@ def cwc_of_weights(
 
 
 def check_penalty(coverage: float, eta: float, formula: str) -> Callable[[float, float], float]:
-    """Return the criterion as a function of relative width and coverage."""
+    """Return the criterion as a function of relative width and excess coverage."""
     check_option(formula, "formula", FORMULAS)
     strength, nominal = check_number(eta, "eta"), check_single_coverage(coverage)
     if strength < 0 and formula == "khosravi":
-        raise ValueError(f"`eta` must be non-negative, got {eta!r}: a negative one rewards misses.")
+        raise ValueError(f"`eta` must be non-negative, got {eta!r}. A negative value rewards misses.")
     return lambda width, observed: coverage_width(width, observed - nominal, strength, formula)
 
 
 def coverage_width(width: float, excess_coverage: float, eta: float, formula: str) -> float:
-    """Return the criterion from the relative width and the coverage above nominal."""
+    """Return the criterion from the relative width and the coverage minus the nominal coverage."""
     with np.errstate(over="ignore"):
         if formula == "mapie":
             factor = float(np.exp(-eta * excess_coverage**2))
@@ -221,7 +237,8 @@ def coverage_width(width: float, excess_coverage: float, eta: float, formula: st
     proper=False,
     small_sample=True,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 4",
-    of_weights=cwc_of_weights,
+    fast=FastPath(of_weights=cwc_of_weights),
+    check=check_cwc,
 )
 def coverage_width_loss(
     y_true: ArrayLike,
@@ -234,17 +251,17 @@ def coverage_width_loss(
     y_train: ArrayLike | None = None,
     formula: str = "khosravi",
 ) -> float:
-    r"""Coverage width-based criterion (CWC): the width of the intervals with a penalty for low coverage.
+    r"""Return the coverage width-based criterion (CWC), the width with a penalty for low coverage.
 
-    Which intervals are narrow among those with the nominal coverage? The criterion of Khosravi et al., which
-    [2]_ found to detect miscalibration reliably. It is not proper: intervals of no width are perfect to it,
-    and it jumps where the coverage reaches its nominal value, so that chance decides between models that are
-    calibrated (see the example). `interval_score_loss` trades width for coverage properly.
+    The smaller the better, minimum is zero. The criterion of Khosravi et al. detects miscalibration reliably
+    according to [2]_. The metric is not proper: intervals of no width have the smallest value. It jumps at
+    the nominal coverage, so that chance decides between calibrated models (see the example).
+    `interval_score_loss` is a proper trade-off between width and coverage.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Observed targets. Their spread is the unit where `y_train` and a number for `norm` are missing.
+        Observed targets. Their spread is the unit, unless `y_train` or a number for `norm` is given.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
@@ -252,19 +269,19 @@ def coverage_width_loss(
     coverage : float, default=0.9
         Nominal coverage of the central interval. Bounds must have been made for it.
     eta : float, default=50.0
-        Strength of the penalty for a coverage below nominal; 50 is that of [1]_ and [2]_.
+        Strength of the penalty for a coverage below nominal, 50 in [1]_ and [2]_.
     norm : {"range", "std"} or float, default="range"
         Unit of the width, as in `normalized_mean_interval_width`.
     y_train : array-like of shape (m,), default=None
         Targets whose spread is the unit instead.
     formula : {"khosravi", "mapie"}, default="khosravi"
-        That of [1]_, or minus the score of the package MAPIE, where larger is better: it penalises too
-        high a coverage like too low a one, is at best -1, and gives `eta` another meaning.
+        The formula of [1]_, or minus the score of the package MAPIE. MAPIE's score penalizes a coverage above
+        nominal like a coverage below nominal. Its negative is at best -1, and `eta` has another meaning.
 
     Returns
     -------
     loss : float
-        A fraction; lower is better, at best 0. Infinite if an interval is, or if the targets do not vary.
+        A fraction. Infinite if an interval is infinite or the targets do not vary.
 
     Warns
     -----
@@ -281,7 +298,7 @@ def coverage_width_loss(
     .. math:: \mathrm{CWC} = \mathrm{NMPIW}
         \bigl(1 + 1\{\mathrm{PICP} < c\} e^{-\eta (\mathrm{PICP} - c)}\bigr)
 
-    and MAPIE's :math:`(1 - \mathrm{NMPIW}) e^{-\eta (\mathrm{PICP} - c)^2}`, with c the nominal coverage.
+    and MAPIE's :math:`(1 - \mathrm{NMPIW}) e^{-\eta (\mathrm{PICP} - c)^2}`, with the nominal coverage c.
 
     References
     ----------

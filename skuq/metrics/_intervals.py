@@ -1,7 +1,4 @@
-"""Prediction intervals: their coverage and their width.
-
-These take a distribution, whose central interval is formed, or bounds of shape (n, 2).
-"""
+"""Coverage and width of prediction intervals, from a distribution or from bounds of shape (n, 2)."""
 
 from __future__ import annotations
 
@@ -12,26 +9,26 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE
+from skuq._weights import weighted_mean
 from skuq.metrics._inputs import (
     Forecast,
     check_forecast_alone,
     check_forecast_or_bounds,
+    check_nominal,
     interval_bounds,
     interval_widths,
     rows_with_weight,
 )
-from skuq.metrics._kernels import covered, weighted_mean
-from skuq.metrics._spec import metric
+from skuq.metrics._kernels import covered
+from skuq.metrics._spec import FastPath, metric
 
 
 def coverage_rows(y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
-    """Return 1 for each row whose interval contains the target, else 0."""
     lower, upper = interval_bounds(y, forecast, coverage).T
     return covered(y, lower, upper)
 
 
 def nominal_coverage(n: float, *, coverage: float = DEFAULT_COVERAGE) -> float:
-    """Return the expected coverage of calibrated intervals."""
     return coverage
 
 
@@ -45,8 +42,9 @@ def nominal_coverage(n: float, *, coverage: float = DEFAULT_COVERAGE) -> float:
     needs="interval",
     proper=False,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 1",
-    rows=coverage_rows,
     calibrated=nominal_coverage,
+    fast=FastPath(rows=coverage_rows),
+    check=check_nominal,
 )
 def prediction_interval_coverage(
     y_true: ArrayLike,
@@ -55,12 +53,11 @@ def prediction_interval_coverage(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Prediction interval coverage probability (PICP): the share of targets inside their interval.
+    r"""Return the prediction interval coverage probability (PICP), the share of targets inside.
 
-    Do the intervals have their nominal coverage? To be compared with the nominal coverage: lower is
-    overconfident, higher wastes width. Neither direction is better and it is not proper, so it cannot select
-    a model; `interval_coverage_error` is the distance from nominal, `interval_score_loss` weighs width as
-    well.
+    Neither direction is better: compare the share with the nominal coverage. A lower share means
+    overconfidence, a higher share means wasted width. The metric is not proper and cannot select a model.
+    `interval_coverage_error` is the distance from nominal, and `interval_score_loss` includes the width.
 
     Parameters
     ----------
@@ -71,12 +68,12 @@ def prediction_interval_coverage(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds are taken as they are.
+        Nominal coverage of the central interval. It has no effect on bounds.
 
     Returns
     -------
     share : float
-        In [0, 1]; best at `coverage`. A calibrated forecast has a standard error of
+        In [0, 1], best at `coverage`. A calibrated forecast has a standard error of
         ``sqrt(coverage * (1 - coverage) / n)``.
 
     See Also
@@ -105,12 +102,11 @@ def prediction_interval_coverage(
 
 
 def coverage_error_of_mean(mean: float | FloatArray, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
-    """Return the distance of a share of targets from the nominal coverage."""
     return np.abs(mean - coverage)
 
 
 def calibrated_coverage_error(n: float, *, coverage: float = DEFAULT_COVERAGE) -> float:
-    """Return the mean absolute deviation of a binomial share, in the limit of many rows."""
+    """Return the mean absolute deviation of a binomial share in the limit of many rows."""
     return math.sqrt(2 / math.pi * coverage * (1 - coverage) / n)
 
 
@@ -125,10 +121,10 @@ def calibrated_coverage_error(n: float, *, coverage: float = DEFAULT_COVERAGE) -
     proper=False,
     small_sample=True,
     source="Wibbeke et al. 2025, eq. 1, as a distance from the nominal coverage",
-    rows=coverage_rows,
-    combine=coverage_error_of_mean,
     calibrated=calibrated_coverage_error,
     meaning="the coverage of the intervals is off by {value}",
+    fast=FastPath(rows=coverage_rows, combine=coverage_error_of_mean),
+    check=check_nominal,
 )
 def interval_coverage_error(
     y_true: ArrayLike,
@@ -137,11 +133,11 @@ def interval_coverage_error(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Absolute difference between the observed and the nominal coverage of the intervals.
+    r"""Return the absolute difference between observed and nominal coverage of the intervals.
 
-    How far is the coverage from its nominal value? It ignores width, so it is not proper: intervals
-    over the whole line for nine rows in ten and none for the tenth have no error at 90 % (see the example).
-    Use it as a constraint, and select by `interval_score_loss` or `crps_loss`.
+    The smaller the better, minimum is zero. The error ignores width, so it is not proper: infinite intervals
+    for nine rows in ten and a missed target in the tenth have no error at 90 % (see the example). Use the
+    metric as a constraint, and select by `interval_score_loss` or `crps_loss`.
 
     Parameters
     ----------
@@ -157,7 +153,7 @@ def interval_coverage_error(
     Returns
     -------
     error : float
-        In [0, 1]; lower is better, at best 0. A calibrated forecast has an expected value of about
+        In [0, 1]. A calibrated forecast has an expected value of about
         ``0.8 * sqrt(coverage * (1 - coverage) / n)``.
 
     Warns
@@ -167,8 +163,8 @@ def interval_coverage_error(
 
     See Also
     --------
-    prediction_interval_coverage : The observed coverage itself, with its direction.
-    mean_absolute_calibration_error : The same over many levels, with ``kind="interval"``.
+    prediction_interval_coverage : The observed coverage.
+    mean_absolute_calibration_error : The error over many levels, with ``kind="interval"``.
 
     Notes
     -----
@@ -200,7 +196,6 @@ def interval_coverage_error(
 
 
 def width_rows(y: FloatArray | None, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
-    """Return the width of each interval, whatever the target."""
     return interval_widths(forecast, coverage)
 
 
@@ -214,8 +209,9 @@ def width_rows(y: FloatArray | None, forecast: Forecast, *, coverage: float = DE
     needs="interval",
     proper=False,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 3",
-    rows=width_rows,
     meaning="the intervals are {value} wide on average",
+    fast=FastPath(rows=width_rows),
+    check=check_nominal,
 )
 def mean_interval_width(
     y_true: ArrayLike | None,
@@ -224,31 +220,31 @@ def mean_interval_width(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Mean width of the prediction intervals (MPIW).
+    r"""Return the mean width of the prediction intervals (MPIW).
 
-    How precise are the intervals? A property of the forecasts alone, to be read beside their coverage: among
-    intervals with the nominal coverage, narrower is better. It is not proper: intervals of no width are
-    narrowest and never contain a target (see the example), so do not select by it.
+    The smaller the better at equal coverage, minimum is zero. Report the coverage with the width, because the
+    width depends on the forecasts alone. The metric is not proper: intervals of no width are narrowest and
+    never contain a target (see the example), so do not select by it.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. Not used, only checked; it is present so that all metrics have one signature.
+        Observed targets. They are checked but not used, so that all metrics have one signature.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds are taken as they are.
+        Nominal coverage of the central interval. It has no effect on bounds.
 
     Returns
     -------
     width : float
-        In the units of y; narrower is sharper. Infinite if an interval is.
+        In the units of y. Infinite if an interval is infinite.
 
     See Also
     --------
-    sharpness : The same for standard deviations.
+    sharpness : The mean predicted standard deviation.
     interval_score_loss : Width and coverage in one proper score.
 
     Notes
@@ -274,5 +270,5 @@ def mean_interval_width(
     0.0
     """
     forecast, weight = check_forecast_alone(y_true, y_pred, sample_weight)
-    # One array of widths takes less time to select from than the parameters of a distribution.
+    # Selecting rows of one array of widths is faster than selecting the parameters of a distribution.
     return weighted_mean(*rows_with_weight(width_rows(None, forecast, coverage=coverage), weight))

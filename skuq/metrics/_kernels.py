@@ -1,8 +1,7 @@
 """Kernels that several families of metrics share.
 
-They work on the position of the target in its distribution: its PIT u = F(y) or, where all rows are
-of one location-scale family, z = (y - loc) / scale, whose order statistics are compared with
-standard quantiles so that no n-fold cdf is needed.
+The kernels use the position of the target in its distribution: the PIT u = F(y), or z = (y - loc) / scale for
+a location-scale family. Comparing z with standard quantiles needs no cdf.
 """
 
 from __future__ import annotations
@@ -18,61 +17,27 @@ from skuq._validation import as_float_array, check_integer
 from skuq.distributions import Distribution
 
 BinIndex = NDArray[np.integer[Any]]
-"""Bin or count of each row; small integer types take less memory and time."""
+"""Bin or count of each row, in a small integer type that takes less memory and time."""
 
 BLOCK = 1 << 15
-"""Rows per block; the intermediate results of a block fit into the processor's cache."""
+"""Number of rows per block, whose intermediate results fit into the processor's cache."""
 
 MOST_LEVELS = 10**6
-"""More equidistant levels than any number of rows resolves."""
+"""Largest number of equidistant levels."""
 
 FEW = 16
-"""Thresholds up to which comparing all values with each threshold is the fastest."""
+"""Largest number of thresholds for which comparing all values with each threshold is fastest."""
 
 CELLS = 1 << 12
-"""Cells of the lookup table for more thresholds."""
-
-
-def weighted_mean(values: FloatArray, weight: FloatArray | None) -> float:
-    """Return the mean of a value per row, in which weights count repetitions."""
-    if weight is None:
-        return float(values.mean())
-    return weighted_sum(values, weight) / float(weight.sum())
-
-
-def weighted_means(columns: tuple[FloatArray, ...], weight: FloatArray | None) -> FloatArray:
-    """Return the weighted means of several values per row, shape (c,)."""
-    return np.array([weighted_mean(column, weight) for column in columns])
-
-
-def weighted_sum(values: FloatArray, weight: FloatArray | None) -> float:
-    """Return the sum of a value per row times its weight."""
-    if weight is None:
-        return float(values.sum())
-    with np.errstate(invalid="ignore"):
-        total = float(weight @ values)
-    return float(weighted(values, weight).sum()) if np.isnan(total) else total
-
-
-def weighted(values: FloatArray, weight: FloatArray | None) -> FloatArray:
-    """Return values times weights, where 0 times infinity is 0: a row without weight does not count."""
-    if weight is None:
-        return values
-    with np.errstate(invalid="ignore"):
-        product = values * weight
-    return np.where(weight > 0, product, 0.0) if np.isnan(product).any() else product
+"""Number of cells of the lookup table for more thresholds."""
 
 
 def covered(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return 1.0 where an interval, bounds included, holds its target, and 0.0 elsewhere."""
     return ((lower <= y) & (y <= upper)).astype(np.float64)
 
 
 def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = False) -> FloatArray:
-    """Return probability levels: an integer m stands for i / (m + 1), i = 1..m.
-
-    `closed` admits 0 and 1 themselves.
-    """
+    """Return probability levels; an integer m means i / (m + 1), i = 1..m. `closed` admits 0 and 1."""
     if isinstance(levels, int | np.integer):
         m = check_integer(levels, name)
         if m > MOST_LEVELS:
@@ -91,16 +56,16 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
 
 
 def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right") -> BinIndex:
-    """Return for each value how many of the increasing thresholds lie below it, or at it (``side="right"``).
+    """Return the number of increasing thresholds below each value, or not above it (``side="right"``).
 
-    The same as ``np.searchsorted(thresholds, values, side)``, in a small integer type where that is faster.
+    The result equals ``np.searchsorted(thresholds, values, side)``, in a smaller integer type if faster.
     """
-    # Infinite thresholds leave no finite width for the table; finite values are above -inf and below inf.
+    # Infinite thresholds leave no finite width for the table; finite values lie strictly between them.
     finite = np.isfinite(thresholds)
     if not finite.all() and np.isfinite(values).all():
         below_all = int(np.count_nonzero(thresholds == -np.inf))
         return count_below(thresholds[finite], values, side) + below_all
-    # Preparing the table costs more than a search of few values.
+    # For few values, a search costs less than preparing the table.
     count = _counter(thresholds, side) if finite.all() and values.size >= 1000 else None
     if count is None:
         return np.asarray(np.searchsorted(thresholds, values, side="left" if side == "left" else "right"))
@@ -113,11 +78,11 @@ def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right")
 
 
 def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinIndex], None] | None:
-    """Return a function that writes the counts of `count_below` to an array; None where a search is faster.
+    """Return a function that writes the counts of `count_below` to an array, or None if a search is faster.
 
-    Few thresholds are compared with all values one by one. For more, a table of equal cells gives the number
-    of thresholds before the cell of a value, and one comparison with the threshold in the cell completes it:
-    O(1) for a value, where a search takes log k steps.
+    Few thresholds are compared with all values one by one. For more thresholds, a table of equal cells gives
+    the number of thresholds before the cell of a value. One comparison with the threshold in the cell
+    completes the count. The cost is O(1) per value, compared with log k steps of a search.
     """
     compare = np.greater_equal if side == "right" else np.greater
     if thresholds.size <= FEW:
@@ -131,22 +96,22 @@ def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinInde
     if thresholds.size > CELLS:
         return None
     low = thresholds[0]
-    with np.errstate(all="ignore"):  # equal thresholds, or ones too near to or too far from each other
+    with np.errstate(all="ignore"):  # thresholds may be equal, too close to each other or too far apart
         factor = (CELLS - 1) / (thresholds[-1] - low)
     if not np.isfinite(factor):
         return None
 
     def cell_of(values: FloatArray) -> IntArray:
-        with np.errstate(over="ignore"):  # values far outside go to the first or the last cell
+        with np.errstate(over="ignore"):  # values far outside belong to the first or the last cell
             position = (values - low) * factor
         return np.asarray(np.clip(position, 0, CELLS - 1, out=position).astype(np.intp))
 
-    # Rounding is monotone: a threshold in an earlier cell is below a value, one in a later cell above it.
+    # Rounding is monotone: a threshold in an earlier cell is below the value, in a later cell above it.
     occupied = cell_of(thresholds)
-    if (np.diff(occupied) == 0).any():  # two thresholds in a cell would need two comparisons
+    if (np.diff(occupied) == 0).any():  # two thresholds in one cell would need two comparisons
         return None
     before = np.searchsorted(occupied, np.arange(CELLS)).astype(np.uint16)
-    inside = np.full(CELLS, np.inf)  # no value reaches it, so that cells without a threshold add 0
+    inside = np.full(CELLS, np.inf)  # no value exceeds inf, so a cell without a threshold adds 0
     inside[occupied] = thresholds
 
     def by_cell(values: FloatArray, out: BinIndex) -> None:
@@ -158,7 +123,7 @@ def _counter(thresholds: FloatArray, side: str) -> Callable[[FloatArray, BinInde
 
 
 def standardised(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return (y - loc) / scale, infinite where the quotient overflows."""
+    """Return (y - loc) / scale, infinite if the quotient overflows."""
     z = y - loc
     with np.errstate(over="ignore"):
         z /= scale
@@ -166,13 +131,13 @@ def standardised(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArra
 
 
 def central_bounds(standard: Distribution, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of the central intervals of one row; coverages 0 and 1 are allowed."""
+    """Return the bounds of the central intervals of one row; coverages 0 and 1 are valid."""
     bounds = np.empty((2, levels.size))
     standard._interval((1 - levels) / 2, bounds)
     return bounds[0], bounds[1]
 
 
 def location_scale(dist: Distribution) -> tuple[FloatArray, FloatArray, Distribution] | None:
-    """Return (loc, scale, standard distribution) where the family has one and every scale is positive."""
+    """Return (loc, scale, standard distribution) of a location-scale family with positive scales, or None."""
     form = dist._standard_form()
     return None if form is None or not np.all(form[1] > 0) else form

@@ -1,9 +1,8 @@
 """Levels at which quantiles and central intervals cover their targets.
 
-A quantile covers a target (is not below it) from the level of its PIT on, a central interval from the
-coverage |2 PIT - 1| on. Where all rows are of one location-scale family, standardised targets are compared
-with standard quantiles, and no cdf is needed. A target on an atom of its forecast is covered gradually: its
-PIT is spread evenly over [F(y-), F(y)].
+A quantile covers a target (is not below it) from the level PIT on, a central interval from the coverage
+|2 PIT - 1| on. Location-scale families need no cdf, because standardized targets are compared with standard
+quantiles. A target on an atom is covered gradually: its PIT is uniform on [F(y-), F(y)].
 """
 
 from __future__ import annotations
@@ -15,40 +14,39 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtr
 
+from skuq._rounding import ROUNDING, reaches
 from skuq._typing import FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, Quantiles
 from skuq.distributions._pit import pit_scores
 from skuq.metrics._binning import Bins
 from skuq.metrics._kernels import BinIndex, central_bounds, count_below, location_scale, standardised
-from skuq.metrics._rounding import ROUNDING, reaches
 
 KINDS = ("quantile", "interval")
 
 
 class Entry(NamedTuple):
-    """A part of each row's weight, covered at a constant rate between two levels; all of shape (n,)."""
+    """Part of each row's weight that is covered at a constant rate between two levels; shapes (n,)."""
 
     start: FloatArray
     stop: FloatArray
     share: FloatArray
 
     def reached(self, level: FloatArray) -> FloatArray:
-        """Return the part that a level covers, one level for each row."""
         with np.errstate(divide="ignore", invalid="ignore"):
             passed = np.clip((level - self.start) / (self.stop - self.start), 0.0, 1.0)
         return self.share * np.where(self.start < self.stop, passed, reaches(level, self.start))
 
 
 def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
-    """Return the levels at which each target is covered, part by part; two parts on atoms only."""
+    """Return the levels at which each target is covered; two parts only for atoms."""
     check_option(kind, "kind", KINDS)
     lower, upper = pit_scores(dist, y)
     start, stop, whole = ndtr(lower), ndtr(upper), np.ones(len(y))
     if kind == "quantile":
         return [Entry(start, stop, whole)]
     near, far = np.abs(2 * start - 1), np.abs(2 * stop - 1)
-    folded = (start < 0.5) & (stop > 0.5)  # |2u - 1| falls to 0 on the way and rises again
+    folded = (start < 0.5) & (stop > 0.5)  # |2u - 1| falls to 0 and rises again
     if not folded.any():
         return [Entry(np.minimum(near, far), np.maximum(near, far), whole)]
     below = np.where(folded, (0.5 - start) / np.where(folded, stop - start, 1.0), 0.0)
@@ -60,10 +58,10 @@ def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
 
 
 def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> BinIndex:
-    """Return for each row the first of the increasing levels that covers the target, else their number.
+    """Return the index of the first increasing level that covers the target, or the number of levels.
 
-    ``kind="quantile"`` covers y <= Q(p), ``kind="interval"`` Q((1-p)/2) <= y <= Q((1+p)/2); a target that a
-    level covers, every higher one does. For distributions with a density.
+    ``kind="quantile"`` covers y <= Q(p), ``kind="interval"`` covers Q((1-p)/2) <= y <= Q((1+p)/2). If a level
+    covers a target, all higher levels cover it. The distribution must have a density.
     """
     check_option(kind, "kind", KINDS)
     form = location_scale(dist)
@@ -72,22 +70,22 @@ def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, 
             return count_below(levels, _pit_between(y, dist, levels), "left")
         loc, scale, standard = form
         return count_below(standard._ppf(levels), standardised(y, loc, scale), "left")
-    # Both bounds are compared with the target on one scale, probabilities or standard quantiles.
+    # Both bounds are compared with the target on the scale of probabilities or of standard quantiles.
     if form is None:
         lower, upper = (1 - levels) / 2, (1 + levels) / 2
         place = _pit_between(y, dist, np.concatenate([lower, upper]))
     else:
         place = standardised(y, form[0], form[1])
         lower, upper = central_bounds(form[2], levels)
-        if np.array_equal(lower, -upper):  # symmetric: one comparison with |z|
+        if np.array_equal(lower, -upper):  # a symmetric interval needs one comparison with |z|
             return count_below(upper, np.abs(place, out=place), "left")
-    # Lower bounds fall with the level, so they are counted in reverse; the later of the two levels covers.
+    # Lower bounds fall with the level and are counted in reverse. The larger of the two levels covers.
     below = count_below(lower[::-1], place, "right")
     return np.asarray(np.maximum(count_below(upper, place, "left"), levels.size - below))
 
 
 def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> FloatArray:
-    """Return the PIT of each row, or a number that lies between the same levels and takes less time."""
+    """Return the PIT of each row, or a cheaper number that lies between the same levels."""
     place = dist._cdf_between(y, levels) if isinstance(dist, Quantiles) else None
     return dist.cdf(y) if place is None else place
 
@@ -95,7 +93,7 @@ def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> Float
 def covered_weight(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str
 ) -> Callable[[Bins], FloatArray]:
-    """Return a function of bins: the weight in them that each increasing level covers, shape (bins, k)."""
+    """Return the covered weight per bin and increasing level, shape (bins, k), as a function of bins."""
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind)
         return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]
@@ -104,13 +102,10 @@ def covered_weight(
 
 
 def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Any:
-    """Return the part of each row that each of the increasing levels covers beyond the level before it.
+    """Return the part of each row that each increasing level covers first, sparse of shape (n, k + 1).
 
-    Returns
-    -------
-    rows : csr_array of shape (n, k + 1)
-        Rows sum to 1; the last column is the part that no level covers. Metrics of the calibration curve are
-        functions of their mean, so that other weights need a product instead of another curve.
+    Rows sum to 1, and the last column is the part that no level covers. Calibration curve metrics are
+    functions of the column means, so that new weights need one product and no new curve.
     """
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind).astype(np.int32)
@@ -121,13 +116,13 @@ def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str)
 
 
 def _entry_rows(part: Entry, levels: FloatArray) -> Any:
-    """Return what each level covers of a part of each row beyond the level before, shape (n, k + 1)."""
-    # Only the levels from start to stop are stored: those before cover nothing, those after nothing more.
+    """Return the part of each entry that each level covers first, shape (n, k + 1)."""
+    # Only the levels from start to stop are stored, because other levels cover no additional part.
     n, bounds = part.start.size, np.concatenate([[-np.inf], levels, [np.inf]])
     first = np.searchsorted(levels, part.start - ROUNDING)
     count = np.maximum(np.searchsorted(levels, part.stop), first) - first + 1
     row = np.repeat(np.arange(n), count)
-    # Each row's levels are first, first + 1, ...: the running number less that of the row's first entry.
+    # The levels of a row are first, first + 1, ...: its running index minus the index of its first entry.
     level = np.arange(row.size) - np.repeat(np.cumsum(count) - count - first, count)
     each = Entry(*(numbers[row] for numbers in part))
     gain = each.reached(bounds[level + 1]) - each.reached(bounds[level])
@@ -136,7 +131,7 @@ def _entry_rows(part: Entry, levels: FloatArray) -> Any:
 
 
 def proportions_of_means(means: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the share that each level covers, in any order, from the means of `level_rows`."""
+    """Return the share that each level covers, in any order of levels, from the means of `level_rows`."""
     place = np.unique(levels, return_inverse=True)[1].ravel()
     return np.asarray(np.cumsum(means, axis=-1)[..., place])
 
@@ -144,7 +139,6 @@ def proportions_of_means(means: FloatArray, levels: FloatArray) -> FloatArray:
 def observed_proportions(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str, weight: FloatArray | None
 ) -> FloatArray:
-    """Return for each level the share of targets that the quantile or central interval covers."""
     ordered, place = np.unique(levels, return_inverse=True)
     bins = one_bin(y.size, weight)
     share = covered_weight(y, dist, ordered, kind)(bins)[0] / bins.totals()[0]
@@ -152,10 +146,9 @@ def observed_proportions(
 
 
 def observed_uniform(entry: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the share of sorted entry levels up to each level: the calibration curve of uniform numbers."""
+    """Return the calibration curve of sorted uniform numbers at the levels."""
     return np.searchsorted(entry, levels, side="right") / entry.size
 
 
 def one_bin(n: int, weight: Any) -> Bins:
-    """Return the bin that holds all rows."""
     return Bins(1, np.empty(0, dtype=np.uint8), [(slice(0, n), 0, 1.0)], np.zeros(2), weight)

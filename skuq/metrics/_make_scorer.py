@@ -1,4 +1,4 @@
-"""Functions that make scorers: by name, or from a metric with options bound."""
+"""Scorers from metrics, by name or with bound options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import get_scorer_names as sklearn_scorer_names
 
-from skuq.distributions import Normal
 from skuq.metrics._scorer import ClassScorer, DistributionScorer, MetricScorer
 from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, find_spec
 
@@ -17,39 +16,40 @@ from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, find_spec
 def make_scorer(
     metric: str | MetricFunction, *, greater_is_better: bool | None = None, **options: Any
 ) -> MetricScorer:
-    """Make a scorer from a metric, with options bound.
+    """Make a scorer from a metric with bound options.
 
-    What `get_scorer` does for the defaults, for other options and for metrics of your own.
+    `get_scorer` returns scorers with default options. This function binds other options, and it accepts
+    metrics of your own.
 
     Parameters
     ----------
     metric : str or callable
         A metric of skuq, by abbreviation ("crps"), scorer name ("neg_crps") or function (`crps_loss`); or
         your own function ``metric(y_true, dist, *, sample_weight=None, **options) -> float``, where ``dist``
-        is a `skuq.distributions.Distribution`. Metrics of classes get sets or probabilities instead.
+        is a `skuq.distributions.Distribution`. Classification metrics get sets or probabilities instead.
     greater_is_better : bool, default=None
-        Required for a function of your own. The metrics of skuq have it in their records, and accept it only
-        where they have no direction: ``make_scorer("mpiw", greater_is_better=False)`` selects narrow
+        Required for your own function. The metrics of skuq record their direction. They accept the argument
+        only if they have no direction: ``make_scorer("mpiw", greater_is_better=False)`` selects narrow
         intervals, for use under a constraint on their coverage.
     **options
-        Keyword arguments of the metric. One that draws random numbers has ``random_state=0`` where none is
-        given, so that all candidates of a search are scored on the same draws.
+        Keyword arguments of the metric. A metric that draws random numbers gets ``random_state=0`` by
+        default, so that a search scores all candidates on the same draws.
 
     Returns
     -------
     scorer : callable
-        ``scorer(estimator, X, y)``, higher is better.
+        ``scorer(estimator, X, y)``. The larger the better.
 
     Raises
     ------
     ValueError
         If there is no such metric.
     TypeError
-        If an option is not one of the metric's, or a required one is missing.
+        If the metric does not have an option, or a required option is missing.
 
     See Also
     --------
-    get_scorer : A scorer by name.
+    get_scorer : Return a scorer by name.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def make_scorer(
         options.setdefault("random_state", 0)
     if spec.direction is not None and greater_is_better not in (None, spec.direction == "higher"):
         raise ValueError(
-            f"`greater_is_better` must be left out for {spec.abbreviation!r}, where {spec.direction} is "
+            f"`greater_is_better` must be left out for {spec.abbreviation!r}, because {spec.direction} is "
             f"known to be better, got {greater_is_better!r}."
         )
     scorer = ClassScorer if spec.of_classes else DistributionScorer
@@ -88,7 +88,7 @@ def make_scorer(
 
 
 def get_scorer(name: str) -> MetricScorer:
-    """Return the scorer of a metric at its default options.
+    """Return the scorer of a metric with default options.
 
     Parameters
     ----------
@@ -98,24 +98,24 @@ def get_scorer(name: str) -> MetricScorer:
     Returns
     -------
     scorer : callable
-        ``scorer(estimator, X, y)``, higher is better. A new object at every call, so that
-        ``set_score_request`` acts on this one alone.
+        ``scorer(estimator, X, y)``. The larger the better. Each call returns a new object, so that
+        ``set_score_request`` changes only one scorer.
 
     Raises
     ------
     ValueError
-        If there is no such scorer; similar names are suggested.
+        If the name is unknown. The message suggests similar names.
 
     See Also
     --------
-    make_scorer : For other options.
-    scorers : For several metrics at once.
+    make_scorer : Make a scorer with other options.
+    scorers : Return several scorers at once.
 
     Notes
     -----
-    scikit-learn's own list of scoring strings is closed, so pass the scorer and not its name:
+    The scoring strings of scikit-learn cannot be extended, so pass the scorer and not its name:
     ``GridSearchCV(..., scoring=get_scorer("neg_crps"), error_score="raise")``. Without
-    ``error_score="raise"`` a model that gives no distribution scores NaN with a warning only.
+    ``error_score="raise"``, a model without a distribution scores NaN, with a warning only.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def get_scorer(name: str) -> MetricScorer:
     """
     if not isinstance(name, str):
         raise TypeError(
-            f"`name` must be a string, got {type(name).__name__}. For a metric use `make_scorer`."
+            f"`name` must be a string, got {type(name).__name__}. For a metric, use `make_scorer`."
         )
     known = _ready_made()
     if name not in known:
@@ -143,8 +143,8 @@ def get_scorer_names() -> list[str]:
     Returns
     -------
     names : list of str
-        In alphabetical order. Losses carry the prefix ``neg_``. Metrics that need an argument without a
-        default are missing; make their scorers by `make_scorer`.
+        Names in alphabetical order. Losses have the prefix ``neg_``. Metrics with a required argument are
+        missing; make their scorers with `make_scorer`.
 
     Examples
     --------
@@ -166,11 +166,11 @@ def scorers(*names: str) -> dict[str, MetricScorer]:
     Returns
     -------
     scoring : dict of str to scorer
-        To pass as ``scoring=``. However many there are, each fitted model predicts its distribution once.
+        Scorers to pass as ``scoring=``. Each fitted model predicts its distribution once for all scorers.
 
     See Also
     --------
-    skuq.model_selection.refit_best : Choose by one of them under constraints on others.
+    skuq.model_selection.refit_best : Select by one metric under constraints on others.
 
     Examples
     --------
@@ -183,28 +183,27 @@ def scorers(*names: str) -> dict[str, MetricScorer]:
     >>> result["test_picp"].round(2)
     array([0.92, 0.92, 0.88, 0.88, 0.88])
 
-    scikit-learn's own can stand beside them:
+    The dictionary may contain scikit-learn's scorers too:
 
     >>> sorted({**scorers("neg_crps"), "r2": "r2"})
     ['neg_crps', 'r2']
     """
     if not names:
         raise ValueError(
-            "`names` must hold at least one scorer name. All there are: scorers(*get_scorer_names())."
+            "`names` must hold at least one scorer name, got none. For all scorers, use "
+            "scorers(*get_scorer_names())."
         )
     return {name: get_scorer(name) for name in names}
 
 
 def _ready_made() -> dict[str, MetricSpec]:
-    """Return the records of the metrics that need no argument, by scorer name."""
     return {spec.scorer_name: spec for spec in all_specs().values() if spec.ready_made}
 
 
 def _unknown_scorer(name: str, known: list[str]) -> str:
-    """Return the error message for a name without a ready-made scorer, with similar names."""
     spec = find_spec(name)
     if spec is not None and not spec.ready_made:
-        return f"`name` {name!r} has no ready-made scorer: use {' or '.join(_calls_of(spec))}."
+        return f"`name` must have a ready-made scorer, got {name!r}. Use {' or '.join(_calls_of(spec))}."
     near = (
         [spec.scorer_name]
         if spec is not None
@@ -213,23 +212,21 @@ def _unknown_scorer(name: str, known: list[str]) -> str:
     if near:
         hint = f" Did you mean {' or '.join(map(repr, near))}?"
     elif name in sklearn_scorer_names():
-        hint = (
-            " It is one of scikit-learn's: pass the string itself, as in {**scorers('neg_crps'), 'r2': 'r2'}."
-        )
+        hint = " It is a scorer of scikit-learn: pass the name, as in {**scorers('neg_crps'), 'r2': 'r2'}."
     else:
         hint = ""
     return f"`name` must be one of skuq's scorers, got {name!r}.{hint} Known: {', '.join(sorted(known))}."
 
 
 def _calls_of(spec: MetricSpec) -> list[str]:
-    """Return the ways to make the scorer of a metric that needs options."""
+    """Return the calls that make the scorer of a metric with required options."""
     always = [f"{option}=..." for option in spec.required_options]
     choices = [[*always, f"{option}=..."] for option in spec.one_of] or [always]
     return [f"make_scorer({', '.join([repr(spec.abbreviation), *wanted])})" for wanted in choices]
 
 
 def require_spec(name: str) -> MetricSpec:
-    """Return the record of a metric by abbreviation or scorer name, or raise with similar names."""
+    """Return the record of a metric by abbreviation or scorer name; the error suggests similar names."""
     spec = find_spec(name)
     if spec is None:
         known = list(all_specs())
@@ -243,7 +240,6 @@ def require_spec(name: str) -> MetricSpec:
 
 
 def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
-    """Raise unless every option is one of the metric's and every required one is there."""
     unknown = sorted(set(options) - set(spec.options))
     if unknown:
         known = ", ".join(spec.options) or "none"
@@ -261,35 +257,21 @@ def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
             f"`options` of {spec.abbreviation!r} must include exactly one of "
             f"{' and '.join(map(repr, spec.one_of))}, got {' and '.join(map(repr, given)) or 'neither'}."
         )
-    _check_values(spec, options)
-
-
-def _check_values(spec: MetricSpec, options: dict[str, Any]) -> None:
-    """Raise the error of the metric for invalid values of its options, before a search turns it into NaN.
-
-    The metric is evaluated on three rows. That may fail for other reasons, so only an error that names an
-    option is raised, and none about a reference, which may have the rows of future data.
-    """
-    if spec.random and isinstance(options.get("random_state"), np.random.RandomState | None):
-        options = {**options, "random_state": 0}  # drawing from a generator of the user would change it
-    features = (np.zeros((3, 1)),) if spec.needs_X else ()
-    forecast = np.eye(3) if spec.of_classes else Normal(np.zeros(3), 1.0)
-    try:
-        spec.compute(np.array([-1.0, 0.0, 1.0]), forecast, *features, **options)
-    except (TypeError, ValueError) as error:
-        if any(f"`{name}`" in str(error) for name in options if name not in spec.one_of):
-            raise
+    if spec.check is not None:
+        # Drawing from the user's generator would change it.
+        seed = {"random_state": 0} if isinstance(options.get("random_state"), np.random.RandomState) else {}
+        spec.check(**{**options, **seed})
 
 
 def _scorer_of_own(
     metric: Any, greater_is_better: bool | None, options: dict[str, Any]
 ) -> DistributionScorer:
-    """Return the scorer of a user's function."""
     if not callable(metric):
         raise TypeError(f"`metric` must be a name or a function, got {type(metric).__name__}.")
     if greater_is_better is None:
         raise TypeError(
-            "`greater_is_better` must be given for a metric of your own: True for a score, False for a loss."
+            "`greater_is_better` must be given for your own metric, got None. Pass True for a score and "
+            "False for a loss."
         )
     signature = inspect.signature(metric)
     try:

@@ -1,4 +1,4 @@
-"""Metrics of prediction sets of classes: their coverage, their size and the probability they claim."""
+"""Metrics of prediction sets of classes: coverage, size and probability mass."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from skuq._validation import (
     check_sample_weight,
     check_single_coverage,
 )
+from skuq._weights import weighted_mean
 from skuq.metrics._class_inputs import (
     CheckedClasses,
     ClassForecast,
@@ -25,10 +26,9 @@ from skuq.metrics._class_inputs import (
     is_in_set,
     sets_of,
 )
-from skuq.metrics._inputs import rows_with_weight
-from skuq.metrics._kernels import weighted_mean
+from skuq.metrics._inputs import check_nominal, rows_with_weight
 from skuq.metrics._reliability import kept_rows, table_of_groups
-from skuq.metrics._spec import metric
+from skuq.metrics._spec import FastPath, metric
 
 BY = ("class", "size")
 
@@ -36,7 +36,6 @@ BY = ("class", "size")
 def set_coverage_rows(
     codes: IntArray, forecast: ClassForecast, *, coverage: float = DEFAULT_COVERAGE
 ) -> FloatArray:
-    """Return 1 for each row whose set holds the label, else 0."""
     return is_in_set(codes, sets_of(forecast, coverage))
 
 
@@ -50,8 +49,9 @@ def set_coverage_rows(
     needs="set",
     proper=False,
     source="Kompa et al. 2021, section 3.2",
-    rows=set_coverage_rows,
     meaning="{percent} of the labels are in their set",
+    fast=FastPath(rows=set_coverage_rows),
+    check=check_nominal,
 )
 def set_coverage_score(
     y_true: ArrayLike,
@@ -61,28 +61,27 @@ def set_coverage_score(
     labels: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Share of the labels that are in their prediction set.
+    r"""Return the share of labels that are in their prediction set.
 
-    How often do the sets hold the observed class? Compare it with the probability that the sets claim, not
-    with `coverage`: the class at which the sum of the probabilities crosses the level is in the set, so that
-    the 90 % sets of an accurate calibrated classifier cover up to 100 %. `set_coverage_error` is this
-    comparison. Conformal sets are to be compared with `coverage` itself. Neither direction is better, and it
-    is not proper: sets of all classes cover everything.
+    Neither direction is better: compare the share with the probability mass of the sets, not with
+    `coverage`. The class that crosses the coverage is included, so the 90 % sets of an accurate calibrated
+    classifier cover up to 100 %. `set_coverage_error` makes this comparison. Compare conformal sets with
+    `coverage` itself. The metric is not proper, because sets of all classes cover all labels.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. Prediction sets as a boolean array, or the probability of every class, of
+        Forecast of every target. Prediction sets as a boolean array, or the probability of every class, from
         which the sets are formed.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
-        Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`, which
-        must then hold them all. A target that is not among them is in no set.
+        Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
+        must then hold all classes. A target that is not among the labels is in no set.
     coverage : float, default=0.9
-        Nominal coverage of the prediction set. Sets are taken as they are.
+        Nominal coverage of the prediction set. It has no effect on given sets.
 
     Returns
     -------
@@ -96,9 +95,9 @@ def set_coverage_score(
 
     See Also
     --------
-    set_coverage_error : Its distance from the claimed probability.
-    conditional_set_coverage : By class, by size and by groups.
-    mean_set_size : What the coverage costs.
+    set_coverage_error : The distance from the probability mass of the sets.
+    conditional_set_coverage : Coverage by class, set size or group.
+    mean_set_size : The size of the sets.
 
     References
     ----------
@@ -121,7 +120,6 @@ def set_coverage_score(
 def set_size_rows(
     codes: IntArray | None, forecast: ClassForecast, *, coverage: float = DEFAULT_COVERAGE
 ) -> FloatArray:
-    """Return the number of classes in each set, whatever the target."""
     return np.asarray(sets_of(forecast, coverage).sum(axis=1), dtype=np.float64)
 
 
@@ -135,8 +133,9 @@ def set_size_rows(
     needs="set",
     proper=False,
     source="Kompa et al. 2021, section 3.2",
-    rows=set_size_rows,
-    meaning="the sets hold {value} classes on average",
+    meaning="the sets contain {value} classes on average",
+    fast=FastPath(rows=set_size_rows),
+    check=check_nominal,
 )
 def mean_set_size(
     y_true: ArrayLike | None,
@@ -146,27 +145,26 @@ def mean_set_size(
     labels: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Mean number of classes in the prediction sets.
+    r"""Return the mean number of classes in the prediction sets.
 
-    How precise are the sets? A property of the forecasts alone, to be read beside their coverage: among sets
-    of the same coverage, smaller ones are better. It is not proper: empty sets are smallest. Its scorer
-    keeps the sign, so that a search selects large sets; ``make_scorer("set_size", greater_is_better=False)``
-    selects small ones.
+    The smaller the better at equal coverage, minimum is zero. Report the coverage with the size, because the
+    size depends on the forecasts alone. The metric is not proper: empty sets are smallest. Its scorer keeps
+    the sign, so that a search selects large sets. ``make_scorer("set_size", greater_is_better=False)``
+    selects small sets.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. Class labels; not used, only checked, and present so that all metrics have one
-        signature.
+        Observed targets. Class labels. They are checked but not used, so that all metrics have one signature.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. Prediction sets as a boolean array, or the probability of every class, of
+        Forecast of every target. Prediction sets as a boolean array, or the probability of every class, from
         which the sets are formed.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
-        Class of each column. Not used; it is present so that all metrics of classes have one signature.
+        Class of each column. Not used, so that all classification metrics have one signature.
     coverage : float, default=0.9
-        Nominal coverage of the prediction set. Sets are taken as they are.
+        Nominal coverage of the prediction set. It has no effect on given sets.
 
     Returns
     -------
@@ -200,15 +198,19 @@ def mean_set_size(
 def set_excess_rows(
     codes: IntArray, proba: ClassForecast, *, coverage: float = DEFAULT_COVERAGE, signed: bool = False
 ) -> FloatArray:
-    """Return whether each set holds the label, less the probability that it claims."""
     sets = sets_of(proba, coverage)
     return is_in_set(codes, sets) - claimed_mass(proba, sets)
+
+
+def check_set_error(*, coverage: Any = DEFAULT_COVERAGE, signed: bool = False) -> None:
+    check_single_coverage(coverage)
+    check_option(signed, "signed", (False, True))
 
 
 def set_error_of_mean(
     mean: float | FloatArray, *, coverage: float = DEFAULT_COVERAGE, signed: bool = False
 ) -> FloatArray:
-    """Return the mean excess of the coverage, without its sign unless it is to be kept."""
+    """Return the mean excess coverage, absolute unless `signed`."""
     return np.asarray(mean if check_option(signed, "signed", (False, True)) else np.abs(mean))
 
 
@@ -223,9 +225,9 @@ def set_error_of_mean(
     proper=False,
     small_sample=True,
     source="Kompa et al. 2021, section 3.2, less the probability of the sets",
-    rows=set_excess_rows,
-    combine=set_error_of_mean,
-    meaning="the coverage of the sets is off the probability they claim by {value}",
+    meaning="the coverage of the sets differs from the probability they claim by {value}",
+    fast=FastPath(rows=set_excess_rows, combine=set_error_of_mean),
+    check=check_set_error,
 )
 def set_coverage_error(
     y_true: ArrayLike,
@@ -236,16 +238,15 @@ def set_coverage_error(
     coverage: float = DEFAULT_COVERAGE,
     signed: bool = False,
 ) -> float:
-    r"""Coverage of the prediction sets minus the probability that they claim, without its sign.
+    r"""Return the absolute difference between the coverage of prediction sets and their probability mass.
 
-    Is the label in its set as often as the probabilities of the set claim? Sets of classes overshoot their
-    level, by an amount that depends on the number of classes and on the accuracy, so that coverage minus the
-    level does not measure calibration. The sum of the probabilities in each set is what the forecast claims
-    for it, and coverage minus its mean is 0 for a calibrated forecast, whatever the number of classes. It
-    ignores the size of the sets, so it is not proper: the same shares of the classes in every row have an
-    error near 0. Select by the log loss or the Brier score. It is a property of ``predict_proba``: of a
-    `~skuq.classifiers.ConformalClassifier` the scorer evaluates the probabilities of the wrapped classifier,
-    not the conformal sets.
+    The smaller the better, minimum is zero. Sets of classes exceed their nominal coverage by an amount that
+    depends on the number of classes and on the accuracy. Coverage minus nominal coverage therefore does not
+    measure calibration. The probability mass of a set is the sum of its probabilities. Coverage minus mean
+    mass is 0 for a calibrated forecast with any number of classes. The error ignores the size of the sets, so
+    it is not proper: equal class shares in every row have an error near 0. Select by the log loss or the
+    Brier score. The error is a property of ``predict_proba``: for a `~skuq.classifiers.ConformalClassifier`
+    the scorer evaluates the probabilities of the wrapped classifier, not the conformal sets.
 
     Parameters
     ----------
@@ -256,23 +257,23 @@ def set_coverage_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
-        Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`, which
-        must then hold them all. A target that is not among them is in no set.
+        Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
+        must then hold all classes. A target that is not among the labels is in no set.
     coverage : float, default=0.9
         Nominal coverage of the prediction set.
     signed : bool, default=False
-        Whether to keep the sign: negative if the forecast is overconfident.
+        Whether to keep the sign. A negative value means overconfidence.
 
     Returns
     -------
     error : float
-        In [0, 1], or [-1, 1] with its sign; lower is better, at best 0. A calibrated forecast has a standard
-        error of ``sqrt(mean(mass * (1 - mass)) / n)``, with the claimed probability of each set.
+        In [0, 1], or in [-1, 1] with its sign. A calibrated forecast has a standard error of
+        ``sqrt(mean(mass * (1 - mass)) / n)``, with the probability mass of each set.
 
     Raises
     ------
     ValueError
-        If probabilities are negative or do not sum to 1 within 1e-6, or sets are given.
+        If probabilities are negative or do not sum to 1 within 1e-6, or if sets are given.
 
     Warns
     -----
@@ -281,8 +282,8 @@ def set_coverage_error(
 
     See Also
     --------
-    set_coverage_score : The coverage itself.
-    expected_calibration_error : The same question of the probabilities.
+    set_coverage_score : The coverage.
+    expected_calibration_error : The calibration error of the probabilities.
 
     Notes
     -----
@@ -321,53 +322,53 @@ def conditional_set_coverage(
     by: str = "class",
     groups: ArrayLike | None = None,
 ) -> pd.DataFrame:
-    r"""Coverage and size of prediction sets by class, by the size of the set, or by groups of rows.
+    r"""Return coverage and size of prediction sets by class, by set size, or by groups of rows.
 
-    Which classes, or which groups of rows, do the sets miss? Coverage that is right on average may be too low
-    for a rare class, or for the rows whose set is a single class; where it leaves what is claimed by more
-    than two standard errors, it probably is.
+    The table shows the classes or groups of rows that the sets miss. Coverage that is right on average may be
+    too low for a rare class, or for rows with a set of one class. A coverage more than two standard errors
+    away from the claimed one is probably wrong.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Class labels.
     y_pred : array-like of shape (n, K)
-        Forecast of every target. Prediction sets as a boolean array, or the probability of every class, of
+        Forecast of every target. Prediction sets as a boolean array, or the probability of every class, from
         which the sets are formed.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     labels : array-like of shape (K,), default=None
-        Class of each column, such as ``estimator.classes_``; None takes the sorted classes in `y_true`, which
-        must then hold them all. A target that is not among them is in no set; by class such targets have one
-        row together, with the label None.
+        Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
+        must then hold all classes. A target that is not among the labels is in no set. By class, such targets
+        share one row with the label None.
     coverage : float, default=0.9
-        Nominal coverage of the prediction set. Sets are taken as they are.
+        Nominal coverage of the prediction set. It has no effect on given sets.
     by : {"class", "size"}, default="class"
         Observed class, or number of classes in the set.
     groups : array-like of shape (n,), default=None
-        A label for each row; one row of the table for each label. Instead of `by`.
+        A label for each row. The table has one row per label. Excludes `by`.
 
     Returns
     -------
     table : DataFrame
-        One row for each observed class, size or group, indexed by it; a class that is not observed has none.
-        `n`: weight of the rows; `coverage`: share of labels in their set; `claimed`: what the probabilities
-        claim for that share, or `coverage` where sets are given; `standard_error`: of the share if the claim
-        is true; `mean_size`: mean number of classes in a set.
+        One row per observed class, size or group, which is the index. `n`: weight of the rows; `coverage`:
+        share of labels in their set; `claimed`: expected share according to the probabilities, or `coverage`
+        for given sets; `standard_error`: standard error of the share if the claim is true; `mean_size`: mean
+        number of classes per set.
 
     See Also
     --------
-    set_coverage_score : Over all rows.
-    conditional_coverage : The same for prediction intervals.
+    set_coverage_score : Coverage over all rows.
+    conditional_coverage : The table for prediction intervals.
 
     Notes
     -----
-    The claim of a class k is the share of it that falls into its sets if labels are drawn from the
-    probabilities, :math:`\sum_i p_{ik} 1\{k \in S_i\} / \sum_i p_{ik}`; that of a size or a group is the mean
-    probability of the sets. The standard error is ``sqrt(claimed * (1 - claimed) / n)``.
+    The claim of a class k is its expected share inside sets if labels are drawn from the probabilities,
+    :math:`\sum_i p_{ik} 1\{k \in S_i\} / \sum_i p_{ik}`. The claim of a size or group is the mean probability
+    mass of its sets. The standard error is ``sqrt(claimed * (1 - claimed) / n)``.
 
-    The smallest coverage by size is the size-stratified coverage of Angelopoulos et al. (2021), the mean
-    distance of the coverage by class from its nominal value the coverage gap of Ding et al. (2023).
+    The smallest coverage by size is the size-stratified coverage of Angelopoulos et al. (2021). The mean
+    distance of the coverage by class from nominal is the coverage gap of Ding et al. (2023).
 
     References
     ----------
@@ -418,7 +419,7 @@ def conditional_set_coverage(
 
 
 def _table_of_classes(given: CheckedClasses, sets: BoolArray, columns: dict[str, FloatArray]) -> pd.DataFrame:
-    """Return the table by observed class; the claim of a class is that of labels drawn from the forecast."""
+    """Return the table by observed class, with the claims of labels drawn from the forecast."""
     table = table_of_groups(given.codes, np.ones(given.codes.size, dtype=bool), columns, given.weight)
     codes = table.index.to_numpy()
     if "claimed" in columns:

@@ -1,4 +1,4 @@
-"""Proper scores of the whole distribution: calibration and sharpness in one number, best for the truth."""
+"""Proper scores of the whole distribution, which measure calibration and sharpness together."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
+from skuq._weights import weighted_mean
 from skuq.distributions import Concatenated, Distribution, Empirical
 from skuq.metrics._inputs import check_forecast
-from skuq.metrics._kernels import weighted_mean
-from skuq.metrics._spec import metric
+from skuq.metrics._spec import FastPath, metric
 
 CRPS_ESTIMATORS = ("nrg", "fair")
 
 
-def crps_rows(y: FloatArray, dist: Distribution, *, estimator: str = "nrg") -> FloatArray:
-    """Return the CRPS of each row."""
+def check_estimator(*, estimator: str = "nrg") -> None:
     check_option(estimator, "estimator", CRPS_ESTIMATORS)
+
+
+def crps_rows(y: FloatArray, dist: Distribution, *, estimator: str = "nrg") -> FloatArray:
+    check_estimator(estimator=estimator)
     return fair_crps(y, dist) if estimator == "fair" else dist.crps(y)
 
 
@@ -32,17 +35,19 @@ def crps_rows(y: FloatArray, dist: Distribution, *, estimator: str = "nrg") -> F
     needs="distribution",
     proper=True,
     source="Gneiting & Raftery 2007, eq. 20-21",
-    rows=crps_rows,
-    meaning="as far off as a point forecast with a mean absolute error of {value}",
+    meaning="as accurate as a point forecast with a mean absolute error of {value}",
+    fast=FastPath(rows=crps_rows),
+    check=check_estimator,
 )
 def crps_loss(
     y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None, estimator: str = "nrg"
 ) -> float:
-    r"""Continuous ranked probability score: the mean distance of forecast distributions from the targets.
+    r"""Return the continuous ranked probability score (CRPS) of forecast distributions.
 
-    Which model is best overall? The default to select by: strictly proper, in the units of
-    y, defined for every distribution, equal to the absolute error for a point forecast. The log score
-    (`nll_loss`) penalises misses in the tails more; `pinball_loss` is for chosen levels.
+    The smaller the better, minimum is zero. The CRPS is the default score for model selection: strictly
+    proper, in the units of y, defined for every distribution, and equal to the absolute error for a point
+    forecast. The log score (`nll_loss`) penalizes misses in the tails more. `pinball_loss` scores chosen
+    levels.
 
     Parameters
     ----------
@@ -53,15 +58,15 @@ def crps_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     estimator : {"nrg", "fair"}, default="nrg"
-        Interpretation of an ensemble (`skuq.distributions.Empirical`). "nrg" scores the distribution that has
-        the members as its atoms. "fair" scores, without bias, the distribution the members were drawn from,
-        so that ensembles of different size compare; it needs two members. Of no effect on other
-        distributions.
+        Interpretation of an ensemble (`skuq.distributions.Empirical`). "nrg" scores the distribution with the
+        members as atoms. "fair" is an unbiased score of the distribution that the members were drawn from.
+        It makes ensembles of different size comparable and needs two members. The option has no effect on
+        other distributions.
 
     Returns
     -------
     loss : float
-        In the units of y; lower is better, at best 0.
+        In the units of y.
 
     See Also
     --------
@@ -73,7 +78,7 @@ def crps_loss(
     .. math:: \mathrm{CRPS}(F, y) = \int (F(t) - 1\{t \ge y\})^2 dt
         = E|X - y| - \tfrac12 E|X - X'|, \quad X, X' \sim F,
 
-    in closed form where the family has one: O(n), ensembles of m members O(n m) once sorted.
+    in closed form if the family has one. The cost is O(n), or O(n m) for sorted ensembles of m members.
 
     References
     ----------
@@ -96,9 +101,9 @@ def crps_loss(
 
 
 def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
-    """CRPS per row in which ensembles are samples: E|X - X'| is taken over pairs of different members.
+    """Return the CRPS of ensembles as samples: E|X - X'| is the mean over pairs of different members.
 
-    With member weights w two draws coincide with probability sum(w^2), that is 1/m for m equal ones.
+    Two draws coincide with probability sum(w^2), which is 1/m for m equal weights.
     """
     if isinstance(dist, Concatenated):
         return dist._dispatch(lambda part, rows: fair_crps(rows, part), y)
@@ -109,14 +114,13 @@ def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
     if (coincide > 1 - 1e-9).any():
         row = int(np.argmax(coincide))
         raise ValueError(
-            f"`y_pred` must have two members of positive weight for estimator='fair', got one at row "
+            f"`y_pred` must have two members of positive weight for estimator='fair', got one member at row "
             f"{row}. Use estimator='nrg'."
         )
     return np.asarray(dist.crps(y) - dist._half_mean_difference() * coincide / (1 - coincide))
 
 
 def nll_rows(y: FloatArray, dist: Distribution) -> FloatArray:
-    """Return the negative log density of each row."""
     return -dist.logpdf(y)
 
 
@@ -129,14 +133,14 @@ def nll_rows(y: FloatArray, dist: Distribution) -> FloatArray:
     needs="density",
     proper=True,
     source="Gneiting & Raftery 2007, section 4.1; Wibbeke et al. 2025, eq. 10",
-    rows=nll_rows,
+    fast=FastPath(rows=nll_rows),
 )
 def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
-    r"""Negative log-likelihood: the mean of minus the log density at the targets.
+    r"""Return the negative log-likelihood, the mean of minus the log density at the targets.
 
-    Which model gives the observed data the highest density? Strictly proper, local (only the density at
-    the target counts) and sensitive: one target far out in a thin tail can decide. Prefer `crps_loss`
-    where outliers or distributions without a density occur.
+    The smaller the better, without a minimum. The score is strictly proper and local: only the density at the
+    target counts. One target far out in a thin tail can dominate. Prefer `crps_loss` for outliers and for
+    distributions without a density.
 
     Parameters
     ----------
@@ -150,13 +154,12 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
     Returns
     -------
     loss : float
-        In nats; lower is better, not bounded below. Multiplying y by c adds log(c). Infinite if a target
-        lies where the density is 0.
+        In nats. Multiplying y by c adds log(c). Infinite if the density at a target is 0.
 
     Raises
     ------
     NoDensityError
-        If the forecast has atoms: ensembles, a scale of 0.
+        If the forecast has atoms, such as an ensemble or a scale of 0.
 
     See Also
     --------
@@ -166,7 +169,7 @@ def nll_loss(y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None 
     -----
     .. math:: \mathrm{NLL} = -\frac1n \sum_i \log f_i(y_i)
 
-    One pass over the rows.
+    The cost is one pass over the rows.
 
     References
     ----------

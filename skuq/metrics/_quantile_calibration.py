@@ -1,4 +1,4 @@
-"""Coverage of central intervals among rows of like predicted uncertainty."""
+"""Coverage of central intervals in groups of rows with similar predicted uncertainty."""
 
 from __future__ import annotations
 
@@ -13,7 +13,20 @@ from skuq.metrics._binning import STRATEGIES, Binning
 from skuq.metrics._inputs import check_forecast, finite_std
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._levels import covered_weight
-from skuq.metrics._spec import WeightFunction, metric
+from skuq.metrics._spec import FastPath, WeightFunction, metric
+
+
+def check_qce(
+    *,
+    levels: int | ArrayLike = 9,
+    n_bins: int = 10,
+    strategy: str = "quantile",
+    marginal: bool = False,
+) -> FloatArray:
+    check_integer(n_bins, "n_bins")
+    check_option(strategy, "strategy", STRATEGIES)
+    check_option(marginal, "marginal", (False, True))
+    return np.sort(level_grid(levels, closed=True))
 
 
 def qce_of_weights(
@@ -25,11 +38,7 @@ def qce_of_weights(
     strategy: str = "quantile",
     marginal: bool = False,
 ) -> WeightFunction:
-    """Return the QCE as a function of weights."""
-    check_integer(n_bins, "n_bins")
-    check_option(strategy, "strategy", STRATEGIES)
-    check_option(marginal, "marginal", (False, True))
-    grid = np.sort(level_grid(levels, closed=True))
+    grid = check_qce(levels=levels, n_bins=n_bins, strategy=strategy, marginal=marginal)
     binning = Binning(finite_std(dist), 1 if marginal else n_bins, strategy)
     covered = covered_weight(y, dist, grid, "interval")
 
@@ -43,7 +52,7 @@ def qce_of_weights(
 def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
     """Return the mean over levels and rows of |coverage in the row's bin - level| (eq. 24).
 
-    ``inside`` is the weight in each bin that the interval of each level covers, ``total`` that of the bin.
+    ``inside`` is the weight in each bin that the interval of each level covers, ``total`` the bin's weight.
     """
     gap = np.abs(inside - total[:, np.newaxis] * levels).sum(axis=0) / total.sum()
     return float(gap.mean())
@@ -60,8 +69,9 @@ def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatAr
     proper=False,
     small_sample=True,
     source="Kueppers et al. 2023; Wibbeke et al. 2025, eq. 21-24",
-    of_weights=qce_of_weights,
-    meaning="among rows of like uncertainty the coverage is off by {value} on average",
+    meaning="the coverage of rows with similar uncertainty is off by {value} on average",
+    fast=FastPath(of_weights=qce_of_weights),
+    check=check_qce,
 )
 def quantile_calibration_error(
     y_true: ArrayLike,
@@ -73,13 +83,13 @@ def quantile_calibration_error(
     strategy: str = "quantile",
     marginal: bool = False,
 ) -> float:
-    r"""Gap between nominal and observed coverage, bin by bin of the predicted uncertainty (QCE).
+    r"""Return the quantile calibration error (QCE), the coverage gap in bins of the uncertainty.
 
-    Do the intervals have their nominal coverage in rows of small and of large uncertainty? The quantile
-    calibration error compares the coverage of central intervals with their level in each bin of rows of like
-    predicted standard deviation, where `expected_coverage_probability_error` compares over all rows. It is
-    not proper: a forecast that ignores X is calibrated and beats a useful model that is a little off (see the
-    example). Use it as a constraint, and select by `crps_loss`.
+    The smaller the better, minimum is zero. In each bin of rows with similar predicted standard deviation,
+    the error compares the coverage of central intervals with its nominal value.
+    `expected_coverage_probability_error` compares the coverage over all rows. The metric is not proper: a
+    forecast that ignores X is calibrated, and it beats a useful model that is slightly off (see the example).
+    Use the metric as a constraint, and select by `crps_loss`.
 
     Parameters
     ----------
@@ -90,21 +100,21 @@ def quantile_calibration_error(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int, float or array-like of shape (k,), default=9
-        Coverages of the central intervals, averaged with equal weights. An integer m stands for 1/(m+1), ...,
-        m/(m+1); the default is 0.1, ..., 0.9.
+        Coverages of the central intervals, averaged with equal weights. An integer m means the levels
+        1/(m+1), ..., m/(m+1). The default is 0.1, ..., 0.9.
     n_bins : int, default=10
-        Number of bins; about 100 rows a bin suffice [2]_.
+        Number of bins. About 100 rows per bin suffice [2]_.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal total weight, or of equal width from the smallest to the largest sigma as in the package
-        netcal. A constant sigma is one bin either way.
+        netcal. A constant sigma gives one bin.
     marginal : bool, default=False
-        Compare over all rows, without bins: netcal's default, and by what [2]_ computed. Then the same as
-        `expected_coverage_probability_error` at these levels.
+        Whether to compare over all rows without bins, the default of netcal and the method of [2]_. The
+        result then equals `expected_coverage_probability_error` at these levels.
 
     Returns
     -------
     error : float
-        In [0, 1]; lower is better, at best 0. A calibrated forecast has an expected value of about
+        In [0, 1]. A calibrated forecast has an expected value of about
         ``sqrt(2 * p * (1 - p) * n_bins / (pi * n))`` at level p.
 
     Warns
@@ -114,17 +124,17 @@ def quantile_calibration_error(
 
     See Also
     --------
-    expected_coverage_probability_error : The same over all rows.
-    reliability_table : The bins themselves.
+    expected_coverage_probability_error : The error over all rows.
+    reliability_table : The bins of the error.
 
     Notes
     -----
     .. math:: \mathrm{QCE} = \frac1k \sum_p \sum_b \frac{n_b}{n} \bigl|\mathrm{freq}_b(p) - p\bigr|
 
-    with :math:`\mathrm{freq}_b(p)` the share of targets of bin b inside the central interval of coverage p:
-    for a normal distribution those with :math:`(y - \mu)^2 / \sigma^2 \le F^{-1}_{\chi^2_1}(p)`, as in eq.
-    21-22 of [2]_. A target on an atom of its forecast is inside little by little, as its PIT is spread
-    evenly over :math:`[F(y-), F(y)]`. One histogram of bin and level: O(n) for equal widths, else one sort.
+    with the share :math:`\mathrm{freq}_b(p)` of targets of bin b inside the central interval of coverage p.
+    For a normal distribution, a target is inside if :math:`(y - \mu)^2 / \sigma^2 \le F^{-1}_{\chi^2_1}(p)`,
+    as in eq. 21-22 of [2]_. A target on an atom is inside gradually, because its PIT is uniform on
+    :math:`[F(y-), F(y)]`. The cost is O(n) for equal widths, otherwise one sort.
 
     References
     ----------

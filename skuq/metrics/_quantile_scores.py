@@ -8,22 +8,30 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage, check_single_coverage
+from skuq._weights import weighted_mean
 from skuq.distributions import Distribution
 from skuq.distributions._unreachable_levels import warn_of_unreachable_level
 from skuq.metrics._inputs import Forecast, check_forecast, check_forecast_or_bounds, interval_bounds
-from skuq.metrics._kernels import count_below, level_grid, location_scale, standardised, weighted_mean
-from skuq.metrics._spec import metric
+from skuq.metrics._kernels import count_below, level_grid, location_scale, standardised
+from skuq.metrics._spec import FastPath, metric
 
 WIS_COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 
 
-# The pinball loss, the weighted interval score and the interval score at several coverages are not computed
-# from their `rows`: `pinball_by_level` takes one pass over the rows for all levels, `rows` one for each.
+# The pinball loss and the interval scores at several coverages do not use their `rows`: `pinball_by_level`
+# takes one pass over the rows for all levels, `rows` takes one pass per level.
+
+
+def check_levels(*, levels: int | ArrayLike = 99) -> FloatArray:
+    return level_grid(levels)
+
+
+def check_coverages(*, coverage: Any = DEFAULT_COVERAGE) -> FloatArray:
+    return np.atleast_1d(check_coverage(coverage))
 
 
 def pinball_rows(y: FloatArray, dist: Distribution, *, levels: int | ArrayLike = 99) -> FloatArray:
-    """Return the pinball loss of each row, averaged over the levels one by one."""
-    grid = level_grid(levels)
+    grid = check_levels(levels=levels)
     warn_of_unreachable_level(dist._unreachable_level(grid, "level"))
     total = np.zeros_like(y)
     for p in grid:
@@ -41,7 +49,8 @@ def pinball_rows(y: FloatArray, dist: Distribution, *, levels: int | ArrayLike =
     needs="distribution",
     proper=True,
     source="Koenker & Bassett 1978; Chung et al. 2021, section 3 (check score)",
-    rows=pinball_rows,
+    fast=FastPath(rows=pinball_rows),
+    check=check_levels,
 )
 def pinball_loss(
     y_true: ArrayLike,
@@ -50,38 +59,39 @@ def pinball_loss(
     sample_weight: ArrayLike | None = None,
     levels: int | ArrayLike = 99,
 ) -> float:
-    r"""Pinball (quantile, check) loss, averaged over levels.
+    r"""Return the pinball loss (quantile loss, check loss), averaged over levels.
 
-    How good are the quantiles at the levels that matter? A proper score: with one level, the loss
-    a quantile regression minimises; over many equally spaced levels, half the CRPS.
+    The smaller the better, minimum is zero. The pinball loss is a proper score. At one level, it is the loss
+    that quantile regression minimizes. Over many equally spaced levels, it is half the CRPS.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast of every target. An array of quantiles enters as `skuq.distributions.Quantiles`.
+        Forecast of every target. Pass an array of quantiles as `skuq.distributions.Quantiles`.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     levels : int, float or array-like of shape (k,), default=99
-        Quantile levels strictly between 0 and 1, averaged with equal weights. An integer m stands for
-        1/(m+1), ..., m/(m+1); the default is 0.01, ..., 0.99.
+        Quantile levels strictly between 0 and 1, averaged with equal weights. An integer m means the levels
+        1/(m+1), ..., m/(m+1). The default is 0.01, ..., 0.99.
 
     Returns
     -------
     loss : float
-        In the units of y; lower is better, at best 0.
+        In the units of y.
 
     See Also
     --------
-    sklearn.metrics.mean_pinball_loss : The same at one level, for arrays of quantiles.
+    sklearn.metrics.mean_pinball_loss : The loss at one level, for arrays of quantiles.
     crps_loss : Twice the pinball loss integrated over all levels.
 
     Notes
     -----
     .. math:: \rho_p(y, q) = \max(p (y - q), (p - 1)(y - q))
 
-    For location-scale families O(n log k) for k levels, else k quantiles a row; O(n) memory.
+    The time is O(n log k) at k levels for location-scale families, otherwise k quantiles per row. The memory
+    is O(n).
 
     References
     ----------
@@ -96,13 +106,12 @@ def pinball_loss(
     >>> round(2 * pinball_loss([1.0, 2.0], dist, levels=9999), 4), round(crps_loss([1.0, 2.0], dist), 4)
     (0.4181, 0.4181)
     """
-    grid = level_grid(levels)
+    grid = check_levels(levels=levels)
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     return float(pinball_by_level(y, dist, grid, weight).mean())
 
 
 def pinball(y: FloatArray, quantile: FloatArray, level: float) -> FloatArray:
-    """Pinball loss of each row at one level."""
     error = y - quantile
     return np.asarray(np.maximum(level * error, (level - 1) * error))
 
@@ -112,8 +121,8 @@ def pinball_by_level(
 ) -> FloatArray:
     """Return the mean pinball loss at each level, shape (k,), without an n-by-k array.
 
-    With y_i = loc_i + s_i z_i, sum_i rho_p = p sum(s z - s q) + sum over z_i < q of (s_i q - s_i z_i): one
-    pass that bins s and s z by the place of z among the standard quantiles q.
+    With y_i = loc_i + s_i z_i, sum_i rho_p = p sum(s z - s q) + sum over z_i < q of (s_i q - s_i z_i). One
+    pass bins s and s z by the position of z among the standard quantiles q.
     """
     warn_of_unreachable_level(dist._unreachable_level(levels, "level"))
     form = location_scale(dist) if levels.size > 4 else None
@@ -137,8 +146,7 @@ def pinball_by_level(
 def interval_score_rows(
     y: FloatArray, forecast: Forecast, *, coverage: ArrayLike = DEFAULT_COVERAGE
 ) -> FloatArray:
-    """Return the interval score of each row, averaged over the coverages one by one."""
-    first, *others = np.atleast_1d(check_coverage(coverage)).tolist()
+    first, *others = check_coverages(coverage=coverage).tolist()
     total = interval_score(y, interval_bounds(y, forecast, first), first)
     for nominal in others:
         total += interval_score(y, interval_bounds(y, forecast, nominal), nominal)
@@ -155,7 +163,8 @@ def interval_score_rows(
     needs="interval",
     proper=True,
     source="Gneiting & Raftery 2007, eq. 43",
-    rows=interval_score_rows,
+    fast=FastPath(rows=interval_score_rows),
+    check=check_coverages,
 )
 def interval_score_loss(
     y_true: ArrayLike,
@@ -164,11 +173,11 @@ def interval_score_loss(
     sample_weight: ArrayLike | None = None,
     coverage: ArrayLike = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Interval (Winkler) score: the width of central intervals plus a penalty for targets outside.
+    r"""Return the interval (Winkler) score: the interval width plus a penalty for targets outside.
 
-    Which model gives the best prediction intervals? The proper way to trade coverage against width, where
-    `prediction_interval_coverage` and `mean_interval_width` each reflect one half. For the whole distribution
-    take `crps_loss`.
+    The smaller the better, minimum is zero. The score is the proper trade-off between the coverage
+    (`prediction_interval_coverage`) and the width (`mean_interval_width`) of central intervals. `crps_loss`
+    scores the whole distribution.
 
     Parameters
     ----------
@@ -179,17 +188,17 @@ def interval_score_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float or array-like of shape (k,), default=0.9
-        Nominal coverage of the central interval. Strictly between 0 and 1. Several are averaged with equal
-        weights; bounds have one.
+        Nominal coverage of the central interval. Strictly between 0 and 1. Several coverages are averaged
+        with equal weights; bounds have one coverage.
 
     Returns
     -------
     loss : float
-        In the units of y; lower is better, at best 0.
+        In the units of y.
 
     See Also
     --------
-    pinball_loss : Proper score of single quantiles, of which the interval score is a sum.
+    pinball_loss : Proper score of quantiles. The interval score is a sum of two pinball losses.
 
     Notes
     -----
@@ -197,8 +206,9 @@ def interval_score_loss(
 
     .. math:: \mathrm{IS}_\alpha = (u - l) + \frac2\alpha (l - y)_+ + \frac2\alpha (y - u)_+ .
 
-    One coverage costs one pass. Several use :math:`\mathrm{IS}_\alpha = \frac2\alpha (\rho_{\alpha/2}(y, l) +
-    \rho_{1 - \alpha/2}(y, u))` and cost as much as `pinball_loss` at twice as many levels.
+    One coverage costs one pass. Several coverages use :math:`\mathrm{IS}_\alpha = \frac2\alpha
+    (\rho_{\alpha/2}(y, l) + \rho_{1 - \alpha/2}(y, u))` and cost as much as `pinball_loss` at twice the
+    number of levels.
 
     References
     ----------
@@ -224,8 +234,7 @@ def interval_score_loss(
 def weighted_interval_score_rows(
     y: FloatArray, dist: Distribution, *, coverage: ArrayLike = WIS_COVERAGES
 ) -> FloatArray:
-    """Return the weighted interval score of each row, from its quantiles one by one."""
-    tail = (1 - np.atleast_1d(check_coverage(coverage))) / 2
+    tail = (1 - check_coverages(coverage=coverage)) / 2
     levels = np.concatenate([tail, [0.5], 1 - tail])
     return pinball_rows(y, dist, levels=levels) * (levels.size / (tail.size + 0.5))
 
@@ -240,7 +249,8 @@ def weighted_interval_score_rows(
     needs="distribution",
     proper=True,
     source="Bracher et al. 2021, eq. 1",
-    rows=weighted_interval_score_rows,
+    fast=FastPath(rows=weighted_interval_score_rows),
+    check=check_coverages,
 )
 def weighted_interval_score_loss(
     y_true: ArrayLike,
@@ -249,12 +259,11 @@ def weighted_interval_score_loss(
     sample_weight: ArrayLike | None = None,
     coverage: ArrayLike = WIS_COVERAGES,
 ) -> float:
-    r"""Weighted interval score (WIS): central intervals and the median in one score.
+    r"""Return the weighted interval score (WIS), one score of several central intervals and the median.
 
-    Which model gives the best set of prediction intervals? A proper score, and the form in which epidemic
-    forecasts are compared: the weights make it twice the mean `pinball_loss` of all the quantiles involved,
-    so with many equally spaced levels it approaches `crps_loss`. For one interval take
-    `interval_score_loss`.
+    The smaller the better, minimum is zero. The score is proper and common for epidemic forecasts. It equals
+    twice the mean `pinball_loss` of all its quantiles, so it approaches `crps_loss` for many equally spaced
+    levels. `interval_score_loss` scores one interval.
 
     Parameters
     ----------
@@ -265,16 +274,16 @@ def weighted_interval_score_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float or array-like of shape (k,), default=(0.1, 0.2, ..., 0.9, 0.95, 0.98)
-        Nominal coverage of the central interval. Strictly between 0 and 1; the default is that of [1]_.
+        Nominal coverage of the central interval. Strictly between 0 and 1. The default follows [1]_.
 
     Returns
     -------
     loss : float
-        In the units of y; lower is better, at best 0.
+        In the units of y.
 
     See Also
     --------
-    interval_score_loss : The intervals without the weights and without the median.
+    interval_score_loss : The intervals without weights and without the median.
     crps_loss : The limit for many levels.
 
     Notes
@@ -284,7 +293,7 @@ def weighted_interval_score_loss(
     .. math:: \mathrm{WIS} = \frac1{K + \frac12} \Bigl(\frac12 |y - m|
         + \sum_k \frac{\alpha_k}2 \mathrm{IS}_{\alpha_k}\Bigr).
 
-    It costs as much as `pinball_loss` at 2 K + 1 levels.
+    The score costs as much as `pinball_loss` at 2 K + 1 levels.
 
     References
     ----------
@@ -297,14 +306,13 @@ def weighted_interval_score_loss(
     >>> round(weighted_interval_score_loss([3.0], ([1.0], [1.0]), coverage=[0.5, 0.9]), 4)
     1.273
     """
-    tail = (1 - np.atleast_1d(check_coverage(coverage))) / 2
+    tail = (1 - check_coverages(coverage=coverage)) / 2
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     losses = pinball_by_level(y, dist, np.concatenate([tail, [0.5], 1 - tail]), weight)
     return float(losses.sum() / (tail.size + 0.5))
 
 
 def interval_score(y: FloatArray, bounds: FloatArray, coverage: float) -> FloatArray:
-    """Interval score of each row."""
     alpha, (lower, upper) = 1 - coverage, bounds.T
     return np.asarray(upper - lower + 2 / alpha * (np.maximum(lower - y, 0) + np.maximum(y - upper, 0)))
 
@@ -312,7 +320,7 @@ def interval_score(y: FloatArray, bounds: FloatArray, coverage: float) -> FloatA
 def interval_score_by_coverage(
     y: FloatArray, dist: Distribution, coverages: FloatArray, weight: FloatArray | None
 ) -> FloatArray:
-    """Return the mean interval score at each coverage, shape (k,), from the pinball losses of the bounds."""
+    """Return the mean interval score at each coverage from the pinball losses of the bounds, shape (k,)."""
     alpha = 1 - coverages
     pinballs = pinball_by_level(y, dist, np.concatenate([alpha / 2, 1 - alpha / 2]), weight)
     return 2 / alpha * (pinballs[: alpha.size] + pinballs[alpha.size :])

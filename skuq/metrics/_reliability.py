@@ -1,4 +1,4 @@
-"""Tables behind the metrics of conditional calibration: one row per bin, or per group of rows."""
+"""Tables of conditional calibration, with one row per bin or group of rows."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def reliability_table(
     on: str = "std",
     coverage: float = DEFAULT_COVERAGE,
 ) -> pd.DataFrame:
-    r"""Predicted and observed size of the errors in bins of the predicted uncertainty.
+    r"""Return predicted and observed size of the errors in bins of the predicted uncertainty.
 
-    Is the forecast overconfident in rows of small predicted uncertainty, or of large? The table behind
-    `expected_normalized_calibration_error`, `uncertainty_calibration_error` and `quantile_calibration_error`,
-    which are each one number made of it (see the example).
+    The table shows whether a forecast is overconfident in rows of small or of large predicted uncertainty.
+    `expected_normalized_calibration_error`, `uncertainty_calibration_error` and `quantile_calibration_error`
+    summarize the table in one number each (see the example).
 
     Parameters
     ----------
@@ -57,25 +57,25 @@ def reliability_table(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     n_bins : int, default=10
-        Number of bins; about 100 rows a bin suffice [1]_.
+        Number of bins. About 100 rows per bin suffice [1]_.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal total weight, of which two may share the rows on their edge, or of equal width. Empty
-        bins are left out; a constant sigma is one bin.
+        Bins of equal total weight, or of equal width. Two bins of equal weight may share the rows on their
+        edge. Empty bins are left out. A constant sigma gives one bin.
     on : {"std", "variance"}, default="std"
-        Quantity whose range is divided into bins of equal width; without effect on bins of equal weight.
+        Quantity whose range is divided into bins of equal width, without effect on bins of equal weight.
     coverage : float, default=0.9
         Nominal coverage of the central interval.
 
     Returns
     -------
     table : DataFrame
-        One row a bin. `lower`, `upper`: range of the predicted standard deviation; `n`: weight of the rows;
-        `rmv`: root of their mean predicted variance; `rmse`: root of their mean squared error; `coverage`:
-        share of targets in the central interval. All but `n` and `coverage` in the units of y.
+        One row per bin. `lower`, `upper`: range of the predicted standard deviation; `n`: weight of the rows;
+        `rmv`: root mean predicted variance; `rmse`: root mean squared error; `coverage`: share of targets in
+        the central interval. All columns except `n` and `coverage` are in the units of y.
 
     See Also
     --------
-    conditional_coverage : Coverage by width, by a feature or by groups, also for bounds.
+    conditional_coverage : Coverage by width, feature or group, also for bounds.
 
     References
     ----------
@@ -121,7 +121,6 @@ def reliability_table(
 
 
 def _table_of_bins(bins: Bins, columns: dict[str, FloatArray]) -> pd.DataFrame:
-    """Return edges, weight and column means of the bins that hold rows."""
     total = bins.totals()
     occupied = total > 0
     data = {"lower": bins.edges[:-1][occupied], "upper": bins.edges[1:][occupied], "n": total[occupied]}
@@ -141,11 +140,12 @@ def conditional_coverage(
     n_bins: int = 10,
     strategy: str = "quantile",
 ) -> pd.DataFrame:
-    r"""Coverage and width of prediction intervals by predicted width, by a feature, or by groups of rows.
+    r"""Return coverage and width of prediction intervals by predicted width, feature, or group of rows.
 
-    In which groups of rows do the intervals have their nominal coverage? Coverage that is right on average
-    may be too low for some and too high for others; where it leaves the nominal value by more than two
-    standard errors, it probably does. By the predicted width unless a feature or groups are given.
+    The table shows the groups of rows in which the intervals lack their nominal coverage. Coverage that is
+    right on average may be too low for some rows and too high for others. A coverage more than two standard
+    errors away from nominal is probably wrong. Without a feature or groups, rows are binned by the predicted
+    width.
 
     Parameters
     ----------
@@ -158,26 +158,27 @@ def conditional_coverage(
     coverage : float, default=0.9
         Nominal coverage of the central interval. Bounds must have been made for it.
     feature : array-like of shape (n,), default=None
-        A number for each row, by which the rows are binned, such as a column of X.
+        Number for each row by which the rows are binned, such as a column of X.
     groups : array-like of shape (n,), default=None
-        A label for each row; one row of the table for each label. Instead of `feature`.
+        A label for each row. The table has one row per label. Excludes `feature`.
     n_bins : int, default=10
-        Number of bins of the width or the feature.
+        Number of bins of the width or feature.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal total weight, of which two may share the rows on their edge, or of equal width. Empty
-        bins are left out.
+        Bins of equal total weight, or of equal width. Two bins of equal weight may share the rows on their
+        edge. Empty bins are left out.
 
     Returns
     -------
     table : DataFrame
-        One row a bin with columns `lower` and `upper`, the range of the width or the feature, or one row a
+        One row per bin with columns `lower` and `upper`, the range of the width or feature; or one row per
         group, indexed by label. `n`: weight of the rows; `coverage`: share of targets inside;
-        `standard_error`: of that share if the nominal coverage holds; `mean_width`: in the units of y.
+        `standard_error`: standard error of the share at the nominal coverage; `mean_width`: in the units of
+        y.
 
     See Also
     --------
-    prediction_interval_coverage : Over all rows.
-    reliability_table : Sizes of the errors as well, in bins of the standard deviation.
+    prediction_interval_coverage : Coverage over all rows.
+    reliability_table : Size of the errors and coverage in bins of the standard deviation.
 
     Notes
     -----
@@ -204,7 +205,7 @@ def conditional_coverage(
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
     if feature is not None and groups is not None:
-        raise TypeError("`feature` and `groups` must not both be given: make one table for each.")
+        raise TypeError("`feature` and `groups` must not both be given. Make one table for each.")
     nominal = check_single_coverage(coverage)
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
     lower, upper = interval_bounds(y, forecast, nominal).T
@@ -221,13 +222,11 @@ def conditional_coverage(
 
 
 def kept_rows(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
-    """Return the mask of the rows whose weight is not zero."""
     weight = check_sample_weight(sample_weight, n)
     return np.ones(n, dtype=bool) if weight is None else weight > 0
 
 
 def _check_feature(feature: ArrayLike, keep: np.ndarray) -> FloatArray:
-    """Return the feature of the rows that count."""
     values = check_finite(check_rows(as_float_array(feature, "feature"), "feature", keep.size), "feature")
     return np.asarray(values[keep])
 
@@ -235,11 +234,10 @@ def _check_feature(feature: ArrayLike, keep: np.ndarray) -> FloatArray:
 def table_of_groups(
     groups: np.ndarray, keep: np.ndarray, columns: dict[str, FloatArray], weight: FloatArray | None
 ) -> pd.DataFrame:
-    """Return weight and column means of the rows of each label."""
     if groups.shape != keep.shape:
         raise ValueError(f"`groups` must have shape {keep.shape}, got {groups.shape}.")
     kept = groups[keep]
-    # pandas has no index of half precision
+    # pandas does not support an index of half precision
     codes, labels = pd.factorize(kept.astype(np.float64) if kept.dtype == np.float16 else kept, sort=True)
     if (codes < 0).any():
         raise ValueError("`groups` must have a label in every row, got a missing one.")

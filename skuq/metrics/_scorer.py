@@ -1,4 +1,4 @@
-"""The scorers: a metric as scikit-learn's searches and cross-validation call it."""
+"""Scorers for scikit-learn's searches and cross-validation."""
 
 from __future__ import annotations
 
@@ -14,40 +14,27 @@ from skuq.prediction._predict_set import class_proba
 
 
 class MetricScorer(BaseScorer):
-    """A metric with the signature ``scorer(estimator, X, y)``.
+    """Scorer with the signature ``scorer(estimator, X, y)``; made by `get_scorer` and `make_scorer`.
 
-    Made by `get_scorer`, `make_scorer` and `scorers`. Several scorers of one search share one prediction.
-    Higher is better: losses come with their sign changed.
-
-    Parameters
-    ----------
-    metric : callable
-        ``metric(y_true, y_pred, *, sample_weight=None, **options)``.
-    sign : {1, -1}
-        -1 for a loss.
-    options : dict
-        Keyword arguments of the metric.
-    name : str
-        Becomes ``__name__``, which displays and AutoML tools read.
+    Several scorers of one search share one prediction. The larger the better: `sign` is -1 for a loss.
+    Displays and AutoML tools read the ``__name__``.
     """
 
     def __init__(self, metric: MetricFunction, sign: int, options: dict[str, Any], name: str) -> None:
-        # "predict" is what scikit-learn checks for before it scores; every estimator has it.
+        # scikit-learn checks for this method before it scores; every estimator has "predict".
         super().__init__(metric, sign, options, response_method="predict")
         self.__name__ = name
 
     @property
     def metric_name(self) -> str:
-        """Name of the metric, without ``neg_``."""
         return self.__name__.removeprefix("neg_")
 
     @property
     def greater_is_better(self) -> bool:
-        """Whether larger values of the metric are better; of the scorer they always are."""
+        """Whether larger values of the metric, without the sign of the scorer, are better."""
         return bool(self._sign > 0)
 
     def __repr__(self) -> str:
-        """Show the call that makes this scorer."""
         spec = find_spec(self._score_func)
         metric = (
             getattr(self._score_func, "__name__", repr(self._score_func))
@@ -60,44 +47,42 @@ class MetricScorer(BaseScorer):
         return f"make_scorer({', '.join([metric, *(f'{key}={value!r}' for key, value in options.items())])})"
 
     def _compute(self) -> MetricFunction:
-        """Return the metric without the small-sample warning, which would repeat in every fold."""
+        """Return the metric without the small-sample warning, which each fold would repeat."""
         spec = find_spec(self._score_func)
         compute: MetricFunction = self._score_func if spec is None else spec.compute
         return compute
 
 
 class DistributionScorer(MetricScorer):
-    """A metric of predictive distributions, predicted by `~skuq.prediction.predict_dist`.
+    """Scorer of predictive distributions from `~skuq.prediction.predict_dist`.
 
-    The estimator may be anything that function resolves. A metric whose record has ``needs_X`` gets the X of
-    the scored rows, too.
+    The estimator may be any model that `predict_dist` accepts. A metric with ``needs_X`` also gets the X of
+    the scored rows.
     """
 
     def _score(
         self, method_caller: Callable[..., Any], estimator: Any, X: Any, y_true: Any, **metadata: Any
     ) -> float:
-        """Return the signed value of the metric for the estimator's distributions of X."""
         dist = _cached(method_caller, "skuq.predict_dist", lambda: predict_dist(estimator, X))
         return float(self._sign * self.metric_value(y_true, dist, X, **metadata))
 
     def metric_value(self, y_true: Any, dist: Distribution, X: Any, **metadata: Any) -> float:
-        """Return the metric, with its own sign, of distributions that were predicted for X before."""
+        """Return the metric, with its own sign, of distributions already predicted for X."""
         spec = find_spec(self._score_func)
         features = (X,) if spec is not None and spec.needs_X else ()
         return float(self._compute()(y_true, dist, *features, **{**self._kwargs, **metadata}))
 
 
 class ClassScorer(MetricScorer):
-    """A metric of class probabilities, or of the prediction sets by `~skuq.prediction.predict_set`.
+    """Scorer of class probabilities, or of prediction sets from `~skuq.prediction.predict_set`.
 
-    The classes of the columns are the estimator's ``classes_``, so that a fold may lack some of them, and
-    hold others, which count as misses.
+    The columns are the estimator's ``classes_``. A fold may lack some of these classes. Other classes in a
+    fold count as misses.
     """
 
     def _score(
         self, method_caller: Callable[..., Any], estimator: Any, X: Any, y_true: Any, **metadata: Any
     ) -> float:
-        """Return the signed value of the metric for the estimator's sets or probabilities of X."""
         spec = find_spec(self._score_func)
         if spec is not None and spec.needs == "set":
             coverage = self._kwargs.get("coverage", DEFAULT_COVERAGE)
@@ -110,10 +95,10 @@ class ClassScorer(MetricScorer):
 
 
 def _cached(method_caller: Callable[..., Any], key: str, predict: Callable[[], Any]) -> Any:
-    """Return a prediction, kept in scikit-learn's cache of one multi-metric call.
+    """Return a prediction from scikit-learn's cache of one multi-metric call.
 
-    The cache is the first bound argument of `method_caller`; it lives for one estimator and one X. An
-    entry under a key of our own keeps clear of what scikit-learn stores for ``predict``.
+    The cache is the first bound argument of `method_caller` and lives for one estimator and one X. The own
+    key avoids a clash with scikit-learn's entry for ``predict``.
     """
     bound = getattr(method_caller, "args", ())
     cache = bound[0] if bound and isinstance(bound[0], dict) else {}

@@ -1,4 +1,4 @@
-"""Sharpness: how concentrated the forecasts are, whatever the targets."""
+"""Sharpness: the concentration of the forecasts, independent of the targets."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._units import square_in, square_unit, unit_of
 from skuq._validation import check_option
+from skuq._weights import weighted_mean
 from skuq.distributions import Distribution, as_distribution
 from skuq.metrics._inputs import check_forecast_alone, finite_std, rows_with_weight
-from skuq.metrics._kernels import weighted_mean
-from skuq.metrics._spec import WeightFunction, metric
+from skuq.metrics._spec import FastPath, WeightFunction, metric
 
 SHARPNESS_KINDS = ("std", "rms", "variance")
 
 
-def sharpness_rows(y: FloatArray, dist: Distribution, *, kind: str = "std") -> FloatArray | None:
-    """Return the standard deviation or variance of each row; None where the variance needs a unit."""
+def check_kind(*, kind: str = "std") -> None:
     check_option(kind, "kind", SHARPNESS_KINDS)
+
+
+def sharpness_rows(y: FloatArray, dist: Distribution, *, kind: str = "std") -> FloatArray | None:
+    """Return the standard deviation or variance of each row; None if the variance needs a unit."""
+    check_kind(kind=kind)
     std = finite_std(dist)
     if kind == "std":
         return std
@@ -29,13 +33,11 @@ def sharpness_rows(y: FloatArray, dist: Distribution, *, kind: str = "std") -> F
 
 
 def sharpness_of_mean(mean: FloatArray, *, kind: str = "std") -> FloatArray:
-    """Return the sharpness from the mean standard deviation or variance."""
     return np.asarray(np.sqrt(mean) if kind == "rms" else mean)
 
 
 def sharpness_of_weights(y: FloatArray | None, dist: Distribution, *, kind: str = "std") -> WeightFunction:
-    """Return the sharpness as a function of weights."""
-    check_option(kind, "kind", SHARPNESS_KINDS)
+    check_kind(kind=kind)
     std = finite_std(dist)
     if kind == "std":
         return partial(weighted_mean, std)
@@ -59,41 +61,39 @@ def sharpness_of_weights(y: FloatArray | None, dist: Distribution, *, kind: str 
     needs="moments",
     proper=False,
     source="Chung et al. 2021, appendix A.3",
-    rows=sharpness_rows,
-    combine=sharpness_of_mean,
-    of_weights=sharpness_of_weights,
-    meaning="the forecasts claim a standard deviation of {value} on average",
+    meaning="the predicted standard deviation is {value} on average",
+    fast=FastPath(rows=sharpness_rows, combine=sharpness_of_mean, of_weights=sharpness_of_weights),
+    check=check_kind,
 )
 def sharpness(
     y_true: ArrayLike | None, y_pred: Any, *, sample_weight: ArrayLike | None = None, kind: str = "std"
 ) -> float:
-    r"""Sharpness: the mean predicted standard deviation.
+    r"""Return the sharpness, the mean predicted standard deviation.
 
-    How small is the predicted uncertainty? A property of the forecasts alone, to be read beside a
-    calibration metric: among calibrated models the sharpest (smallest) is best. It is not proper: the
-    sharpest of all is a model without any uncertainty, right or wrong (see the example), so do not select
-    by it.
+    The smaller the better among calibrated models, minimum is zero. Sharpness depends on the forecasts alone,
+    so report it with a calibration metric. The metric is not proper: a model without any uncertainty is
+    sharpest, even if it is wrong (see the example), so do not select by it.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. Not used, only checked; it is present so that all metrics have one signature.
+        Observed targets. They are checked but not used, so that all metrics have one signature.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target. The standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     kind : {"std", "rms", "variance"}, default="std"
-        Mean of the standard deviations (the text of [1]_); root of the mean variance (its code); mean
-        variance, in squared units of y, infinite where it overflows.
+        Mean of the standard deviations (text of [1]_); root of the mean variance (code of [1]_); or mean
+        variance, in squared units of y, infinite if it overflows.
 
     Returns
     -------
     sharpness : float
-        In the units of y; smaller is sharper.
+        In the units of y.
 
     See Also
     --------
-    mean_interval_width : Sharpness in terms of intervals.
+    mean_interval_width : The mean width of the intervals.
 
     Notes
     -----
@@ -110,11 +110,11 @@ def sharpness(
     >>> sharpness([0.0, 0.0], dist), round(sharpness(None, dist, kind="rms"), 4)
     (2.0, 2.2361)
 
-    A point forecast is sharp even where it is wrong:
+    A wrong point forecast is sharp too:
 
     >>> sharpness([5.0, -3.0], ([0.0, 0.0], [0.0, 0.0]))
     0.0
     """
     checked = check_forecast_alone(y_true, as_distribution(y_pred), sample_weight)
-    dist, weight = rows_with_weight(*checked)  # first: without weight, a row may lack a standard deviation
+    dist, weight = rows_with_weight(*checked)  # before std: a row of weight 0 may lack a standard deviation
     return sharpness_of_weights(None, dist, kind=kind)(weight)

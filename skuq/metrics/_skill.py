@@ -1,4 +1,4 @@
-"""Proper scores relative to those of a reference forecast that does not depend on X."""
+"""Proper scores relative to a reference forecast that does not depend on X."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._units import standard_deviation
 from skuq._validation import check_target
+from skuq._weights import weighted_means
 from skuq.distributions import Distribution, Empirical, Normal, as_distribution
 from skuq.metrics._inputs import check_forecast
-from skuq.metrics._kernels import weighted_means
-from skuq.metrics._spec import metric
+from skuq.metrics._spec import FastPath, metric
 
 REFERENCES = ("y_train", "reference")
 
@@ -20,7 +20,6 @@ REFERENCES = ("y_train", "reference")
 def crpss_rows(
     y: FloatArray, dist: Distribution, *, y_train: ArrayLike | None = None, reference: Any = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the CRPS of the forecast and of the reference for each row."""
     check_one_reference(y_train, reference)
     if y_train is not None:
         against = climatology_crps(y, check_target(y_train, "y_train"))
@@ -30,7 +29,7 @@ def crpss_rows(
 
 
 def crpss_of_means(means: FloatArray, **_: Any) -> FloatArray:
-    """Return 1 - score / reference from the means of both; 0 / 0 is no skill."""
+    """Return 1 - score / reference from both means, or 0 if both are 0."""
     score, against = means[..., 0], means[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(against > 0, 1.0 - score / against, np.where(score == 0, 0.0, -np.inf))
@@ -48,8 +47,7 @@ def crpss_of_means(means: FloatArray, **_: Any) -> FloatArray:
     one_of=REFERENCES,
     source="Gneiting & Raftery 2007, section 2.3",
     meaning="{percent} of the way from the reference to a perfect forecast",
-    rows=crpss_rows,
-    combine=crpss_of_means,
+    fast=FastPath(rows=crpss_rows, combine=crpss_of_means),
 )
 def crps_skill_score(
     y_true: ArrayLike,
@@ -59,12 +57,12 @@ def crps_skill_score(
     y_train: ArrayLike | None = None,
     reference: Any = None,
 ) -> float:
-    r"""CRPS skill score: the share of a reference forecast's CRPS that the model saves.
+    r"""Return the CRPS skill score, the relative improvement of the CRPS over a reference forecast.
 
-    How much better is the model than a forecast without X? On one test set it ranks models exactly as
-    `crps_loss` does, on a scale that compares data sets. It is not proper all the same: with few rows, or
-    averaged over folds, the rows that the reference predicts well count more, and a forecast that is too
-    narrow gains (see the example). Select by `crps_loss`, and report this.
+    The larger the better, maximum is one. On one test set, the score ranks models exactly as `crps_loss`
+    does, on a scale that makes data sets comparable. The metric is not proper: with few rows, or averaged
+    over folds, rows that the reference predicts well count more, and a too narrow forecast gains (see the
+    example). Select by `crps_loss`, and report the skill score.
 
     Parameters
     ----------
@@ -75,27 +73,27 @@ def crps_skill_score(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     y_train : array-like of shape (m,), default=None
-        Targets of the training rows, whose empirical distribution is the reference (climatology). Never the
-        targets to be scored. ``make_scorer("crpss", y_train=y)`` makes the scorer.
+        Targets of the training rows. Their empirical distribution is the reference (climatology). Never pass
+        the targets to be scored. ``make_scorer("crpss", y_train=y)`` makes the scorer.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
-        The reference instead: n rows, or one that stands for every row. Exactly one of the two is needed.
+        Reference with n rows, or with one row for all. Pass exactly one of `y_train` and `reference`.
 
     Returns
     -------
     score : float
-        At most 1; higher is better, 0 for the reference itself. If the reference is without error, 0 for a
-        forecast that is too and minus infinity for others.
+        At most 1, and 0 for the reference itself. If the reference is perfect: 0 for a perfect forecast,
+        otherwise minus infinity.
 
     See Also
     --------
-    crps_loss : The score itself, in the units of y.
-    mean_standardized_log_loss : The same for the logarithmic score.
+    crps_loss : The score in the units of y.
+    mean_standardized_log_loss : The logarithmic score relative to a reference.
 
     Notes
     -----
     .. math:: 1 - \frac{\sum_i \mathrm{CRPS}(F_i, y_i)}{\sum_i \mathrm{CRPS}(F_i^\mathrm{ref}, y_i)}
 
-    Against `y_train` in O((n + m) log m).
+    With `y_train`, the time is O((n + m) log m).
 
     References
     ----------
@@ -110,7 +108,7 @@ def crps_skill_score(
     >>> round(crps_skill_score([1.0, 4.0], ([1.5, 3.5], [1.0, 1.0]), y_train=[0.0, 2.0, 6.0]), 4)
     0.7159
 
-    Averaged over sets of one row, a forecast narrower than the truth scores better:
+    Averaged over sets of one row, a forecast narrower than the true distribution scores better:
 
     >>> y = np.random.default_rng(0).normal(size=20_000)
     >>> reference = Normal(0 * y, 1 + 0 * y).crps(y)
@@ -125,17 +123,16 @@ def crps_skill_score(
 
 
 def check_one_reference(y_train: object, reference: object) -> None:
-    """Raise unless exactly one of the two arguments is there."""
     if (y_train is None) == (reference is None):
         raise TypeError(
             "exactly one of `y_train` and `reference` must be given, got "
             f"{'neither' if y_train is None else 'both'}. Pass the training targets as `y_train`, or any "
-            "forecast as `reference`; the targets to be scored cannot serve."
+            "forecast as `reference`, but never the targets to be scored."
         )
 
 
 def check_reference(reference: Any, y_true: ArrayLike, sample_weight: ArrayLike | None) -> Distribution:
-    """Return the reference of the rows that count, or its one row that stands for all."""
+    """Return the reference of the rows with positive weight, or its one row for all."""
     dist = as_distribution(reference)
     if len(dist) == 1:
         return dist
@@ -146,19 +143,17 @@ def check_reference(reference: Any, y_true: ArrayLike, sample_weight: ArrayLike 
 
 
 def repeat(dist: Distribution, n: int) -> Distribution:
-    """Return a distribution of n rows, from n or from one."""
     return dist if len(dist) == n else dist[np.zeros(n, dtype=np.intp)]
 
 
 def reference_crps(y: FloatArray, reference: Distribution) -> FloatArray:
-    """CRPS per row of a reference of n rows, or of one row for all."""
     if len(reference) == 1 and isinstance(reference, Empirical) and reference.weights is None:
         return climatology_crps(y, reference.members[0])
     return repeat(reference, y.size).crps(y)
 
 
 def climatology_crps(y: FloatArray, members: FloatArray) -> FloatArray:
-    """CRPS of one sample as the forecast of every target, by prefix sums over the sorted sample."""
+    """Return the CRPS of one sample as the forecast of every target, by sorting and prefix sums."""
     centre = float(np.median(members))
     x = np.sort(members) - centre
     target, m = y - centre, x.size
@@ -172,7 +167,7 @@ def climatology_crps(y: FloatArray, members: FloatArray) -> FloatArray:
 def msll_rows(
     y: FloatArray, dist: Distribution, *, y_train: ArrayLike | None = None, reference: Any = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the log density of the reference and of the forecast for each row."""
+    """Return the log densities of the reference and of the forecast for each row."""
     check_one_reference(y_train, reference)
     if y_train is not None:
         against: Distribution = normal_of(check_target(y_train, "y_train"))
@@ -182,9 +177,9 @@ def msll_rows(
 
 
 def msll_of_means(means: FloatArray, **_: Any) -> FloatArray:
-    """Return reference - forecast from the mean log densities; infinite where the forecast's is -inf."""
+    """Return reference - forecast from the mean log densities; infinite if the forecast's mean is -inf."""
     against, own = means[..., 0], means[..., 1]
-    with np.errstate(invalid="ignore"):  # both may be minus infinity
+    with np.errstate(invalid="ignore"):  # both means may be minus infinity
         return np.where(own == -np.inf, np.inf, against - own)
 
 
@@ -198,8 +193,7 @@ def msll_of_means(means: FloatArray, **_: Any) -> FloatArray:
     proper=True,
     one_of=REFERENCES,
     source="Rasmussen & Williams 2006, section 2.5",
-    rows=msll_rows,
-    combine=msll_of_means,
+    fast=FastPath(rows=msll_rows, combine=msll_of_means),
 )
 def mean_standardized_log_loss(
     y_true: ArrayLike,
@@ -209,11 +203,11 @@ def mean_standardized_log_loss(
     y_train: ArrayLike | None = None,
     reference: Any = None,
 ) -> float:
-    r"""Mean standardized log loss (MSLL): the log score less that of a reference forecast.
+    r"""Return the mean standardized log loss (MSLL), the log score minus the score of a reference.
 
-    How much better is the model than a forecast without X, in nats? As proper as `nll_loss`, from which it
-    differs by what no forecast can change, and free of the units of y. `crps_skill_score` is its counterpart
-    where outliers or distributions without a density occur.
+    The smaller the better, without a minimum. The metric is as proper as `nll_loss`, because the score of the
+    reference does not depend on the model. It is in nats and does not depend on the units of y. For outliers
+    or distributions without a density, use `crps_skill_score`.
 
     Parameters
     ----------
@@ -224,25 +218,25 @@ def mean_standardized_log_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     y_train : array-like of shape (m,), default=None
-        Targets of the training rows; the reference is the normal distribution with their mean and variance
-        (divisor m). Never the targets to be scored. ``make_scorer("msll", y_train=y)`` makes the scorer.
+        Targets of the training rows. The reference is the normal distribution with their mean and variance
+        (divisor m). Never pass the targets to be scored. ``make_scorer("msll", y_train=y)`` makes the scorer.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
-        The reference instead: n rows, or one that stands for every row. Exactly one of the two is needed.
+        Reference with n rows, or with one row for all. Pass exactly one of `y_train` and `reference`.
 
     Returns
     -------
     loss : float
-        In nats; lower is better, 0 for the reference itself, not bounded below. Infinite if a target lies
-        where the density of the forecast is 0, whatever the reference.
+        In nats, and 0 for the reference itself. Infinite if the density of the forecast at a target is 0, for
+        any reference.
 
     Raises
     ------
     NoDensityError
-        If the forecast or the reference has atoms: ensembles, a scale of 0.
+        If the forecast or the reference has atoms, such as an ensemble or a scale of 0.
 
     See Also
     --------
-    nll_loss : The log score itself.
+    nll_loss : The log score.
 
     Notes
     -----
@@ -267,7 +261,6 @@ def mean_standardized_log_loss(
 
 
 def normal_of(sample: FloatArray) -> Normal:
-    """Return the normal distribution with the mean and the variance of a sample."""
     if sample.min() == sample.max():
         raise ValueError(f"`y_train` must vary to have a density, got {sample[0]:g} in every row.")
     return Normal(sample.mean(), standard_deviation(sample))

@@ -1,4 +1,4 @@
-"""Worst-slab coverage: the coverage between two parallel planes, searched on some rows and read on others."""
+"""Worst-slab coverage: coverage between two parallel planes, searched and evaluated on different rows."""
 
 from __future__ import annotations
 
@@ -9,33 +9,30 @@ import numpy as np
 
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._units import standard_deviation
-from skuq._validation import DEFAULT_COVERAGE, check_integer, check_open_unit, check_random_state
+from skuq._validation import (
+    DEFAULT_COVERAGE,
+    check_integer,
+    check_open_unit,
+    check_random_state,
+    check_single_coverage,
+)
+from skuq._weights import weighted_mean
 from skuq.metrics._inputs import check_covered
-from skuq.metrics._kernels import weighted_mean
 from skuq.metrics._spec import metric
 
 ROUNDING = 1e-9
-"""Relative error of sums of weights: a share is reached where rounding alone is missing."""
+"""Relative rounding error of sums of weights, within which a share counts as reached."""
 
 
 @dataclass(frozen=True, eq=False)
 class Slab:
-    """The rows whose projection on a direction lies between two bounds.
-
-    Parameters
-    ----------
-    direction : ndarray of shape (d,)
-        Normal vector of the two planes.
-    lower, upper : float
-        Bounds of the projection, both included.
-    """
+    """Region in which the projection on a direction lies between two bounds, both included."""
 
     direction: FloatArray
     lower: float
     upper: float
 
     def contains(self, X: FloatArray) -> BoolArray:
-        """Return which rows are inside."""
         position = X @ self.direction
         return np.asarray((self.lower <= position) & (position <= self.upper))
 
@@ -43,7 +40,7 @@ class Slab:
 def split_search(
     n: int, weight: FloatArray, size: float, rng: np.random.RandomState
 ) -> tuple[IntArray, IntArray]:
-    """Return random rows with a share ``size`` of the weight, and the others; at least one on either side."""
+    """Return random rows with a share ``size`` of the weight, and the other rows; at least one row each."""
     order = rng.permutation(n)
     running = np.cumsum(weight[order])
     k = int(np.searchsorted(running, size * running[-1] * (1 + ROUNDING), side="right"))
@@ -54,9 +51,9 @@ def split_search(
 def distinct_rows(
     X: FloatArray, inside: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct rows of X with the weight of their covered repetitions and of all of them.
+    """Return the distinct rows of X, the covered weight of each and its total weight.
 
-    A slab cannot divide equal rows, and rounding may give them projections that differ.
+    A slab cannot divide equal rows, but rounding may give them different projections.
     """
     distinct, index = np.unique(X, axis=0, return_inverse=True)
     covered, total = (np.bincount(index.ravel(), each) for each in (weight * inside, weight))
@@ -66,26 +63,19 @@ def distinct_rows(
 def lowest_segment(
     covered: FloatArray, total: FloatArray, least: float, level: float
 ) -> tuple[float, int, int] | None:
-    """Return the run of rows of the lowest coverage, if that is below ``level``: coverage, start and stop.
+    """Return coverage, start and stop of the run of rows with the lowest coverage below ``level``, or None.
 
-    Parameters
-    ----------
-    covered, total : ndarray of shape (n + 1,)
-        Running sums, from 0, of the covered weight and of the weight.
-    least : float
-        Weight that the run must have at least.
-    level : float
-        Coverage that the run must be below.
+    The running sums ``covered`` and ``total`` start at 0. A run has at least the weight ``least``.
     """
-    # For each stop, the last start that leaves enough weight between.
+    # For each stop, the last start such that the run has enough weight.
     last = np.searchsorted(total, total - least, side="right") - 1
     stops = np.flatnonzero(last >= 0)
     last = last[stops]
     best = None
     while True:
-        # A run has coverage below the level if and only if the covered weight beyond the level falls over it.
-        # Each pass takes the largest fall and lowers the level to the coverage there, until nothing falls:
-        # Dinkelbach's algorithm for the minimum of a ratio, which needs few passes.
+        # A run has a coverage below the level if and only if the sum of covered weight minus level times
+        # weight falls over the run. Each pass lowers the level to the coverage of the run with the largest
+        # fall, until no sum falls: Dinkelbach's algorithm for the minimum of a ratio, which needs few passes.
         beyond = covered - level * total
         fall = np.maximum.accumulate(beyond)[last] - beyond[stops]
         k = int(np.argmax(fall))
@@ -99,9 +89,9 @@ def lowest_segment(
 def worst_slab(
     X: FloatArray, inside: FloatArray, weight: FloatArray, min_share: float, directions: FloatArray
 ) -> Slab:
-    """Return the slab of the lowest coverage among those that hold a share of the weight.
+    """Return the slab of lowest coverage with at least a share of the weight.
 
-    Bounds are halfway between neighbouring rows, and infinite beyond the first and the last.
+    Bounds are halfway between neighboring rows, and infinite beyond the first and the last row.
     """
     X, covered_weight, weight = distinct_rows(X, inside, weight)
     least = min_share * float(weight.sum()) * (1 - ROUNDING)
@@ -123,14 +113,27 @@ def worst_slab(
 def draw_directions(
     X: FloatArray, weight: FloatArray, n_directions: int, rng: np.random.RandomState
 ) -> FloatArray:
-    """Return random directions, uniform on the sphere of the standardised columns, shape (k, d).
+    """Return random directions, uniform on the sphere of the standardized columns, shape (k, d).
 
-    One column has a single direction. Directions have any length, as only the order along them matters.
+    One column has one direction. The length of a direction has no effect.
     """
     if X.shape[1] == 1:
         return np.ones((1, 1))
     scale = np.array([standard_deviation(column, weight) for column in X.T])
     return rng.standard_normal((n_directions, X.shape[1])) / np.where(scale > 0, scale, 1.0)
+
+
+def check_search(
+    *,
+    coverage: Any = DEFAULT_COVERAGE,
+    min_share: float = 0.1,
+    n_directions: int = 1000,
+    search_size: float = 0.25,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[float, float, int, np.random.RandomState]:
+    check_single_coverage(coverage)
+    share, size = _check_share(min_share, "min_share"), _check_share(search_size, "search_size")
+    return share, size, check_integer(n_directions, "n_directions"), check_random_state(random_state)
 
 
 @metric(
@@ -142,10 +145,9 @@ def draw_directions(
     bounds=(0.0, 1.0),
     needs="interval",
     proper=False,
-    random=True,
-    needs_X=True,
     small_sample=True,
     source="Cauchois et al. 2021; Romano et al. 2020",
+    check=check_search,
 )
 def worst_slab_coverage(
     y_true: ArrayLike,
@@ -159,15 +161,14 @@ def worst_slab_coverage(
     search_size: float = 0.25,
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
-    r"""Coverage in the worst part of the rows between two parallel planes in X (WSC).
+    r"""Return the coverage in the worst part of the rows between two parallel planes in X (WSC).
 
-    How rarely are the intervals right in the part of X where they are right least often? The part is a slab:
-    rows whose projection on a direction lies between two bounds. Of random directions, the slab with the
-    lowest coverage is found on a share of the rows, and its coverage is read on the others, so that it is not
-    too low by the choice of the minimum. To be compared with the nominal coverage. Neither direction is
-    better and it is not proper: intervals over the whole line for nine rows in ten drawn at random, and none
-    for the tenth, are nominal in every slab. Its scorer is for monitoring; select by `crps_loss` or
-    `interval_score_loss`.
+    Neither direction is better: compare the coverage with its nominal value. The part of the rows is a slab,
+    in which the projection on a direction lies between two bounds. Among random directions, the slab of
+    lowest coverage is found on a share of the rows. Its coverage is evaluated on the other rows, so that the
+    choice of the minimum causes no bias. The metric is not proper: if nine random rows in ten have infinite
+    intervals and the tenth misses its target, every slab has nominal coverage. Use its scorer for monitoring,
+    and select by `crps_loss` or `interval_score_loss`.
 
     Parameters
     ----------
@@ -176,28 +177,28 @@ def worst_slab_coverage(
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     X : array-like of shape (n, d)
-        Numeric features of each row, without NaN. Their units do not matter: directions are drawn for
-        standardised columns.
+        Numeric features of each row, without NaN. Their units have no effect, because directions are drawn
+        for standardized columns.
     sample_weight : array-like of shape (n,), default=None
-        Number of repetitions of each row. Shares are those of the weight; a row and its repetitions are
-        either searched or read.
+        Number of repetitions of each row. Shares are shares of the weight. A row and its repetitions are all
+        used for the search or all for the evaluation.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds are taken as they are.
+        Nominal coverage of the central interval. It has no effect on bounds.
     min_share : float, default=0.1
-        Share of the searched rows that a slab holds at least, between 0 and 1.
+        Smallest share of the searched rows in a slab, between 0 and 1.
     n_directions : int, default=1000
-        Number of random directions; one feature has a single one.
+        Number of random directions. One feature has one direction.
     search_size : float, default=0.25
-        Share of the rows on which the slab is searched, between 0 and 1.
+        Share of the rows used for the search, between 0 and 1.
     random_state : int, RandomState instance or None, default=None
-        Controls the randomness of the split and of the directions. Pass an int to compare models on the same
-        ones, and for reproducible output across calls.
+        Controls the split and the directions. Pass an int to compare models on the same split and directions,
+        and for reproducible output across calls.
 
     Returns
     -------
     share : float
-        In [0, 1]; best at `coverage`. Intervals whose coverage does not depend on X have a standard error of
-        about ``sqrt(coverage * (1 - coverage) / m)``, with m the rows read in the slab, at least about
+        In [0, 1], best at `coverage`. If the coverage does not depend on X, the standard error is about
+        ``sqrt(coverage * (1 - coverage) / m)``, with m evaluated rows in the slab, at least about
         ``min_share * (1 - search_size) * n``.
 
     Raises
@@ -205,7 +206,7 @@ def worst_slab_coverage(
     TypeError
         If X is not numeric.
     ValueError
-        If there are fewer than two rows, or so few that none of those read is in the slab.
+        If there are fewer than two rows, or none of the evaluated rows is in the slab.
 
     Warns
     -----
@@ -214,8 +215,8 @@ def worst_slab_coverage(
 
     See Also
     --------
-    conditional_coverage_error : Over all of X, by a classifier; less noisy, and for parts of any shape.
-    conditional_coverage : Coverage in groups or bins that are given.
+    conditional_coverage_error : Coverage error over all of X by a classifier, less noisy, for any region.
+    conditional_coverage : Coverage in given groups or bins.
 
     Notes
     -----
@@ -224,11 +225,11 @@ def worst_slab_coverage(
         \mathrm{WSC} = \min_{v, a < b} \frac{\sum_i Z_i 1\{a \le v^\top x_i \le b\}}
             {\sum_i 1\{a \le v^\top x_i \le b\}}
 
-    over slabs that hold at least a share `min_share` of the rows, with
+    over slabs that contain at least a share `min_share` of the rows, with
     :math:`Z_i = 1\{l_i \le y_i \le u_i\}` [1]_. The minimum over all rows would be far below nominal for
-    perfect intervals too, hence the split of [2]_. The lowest ratio along one direction is found exactly, in
-    O(n log n) time; a thousand directions take about 0.2 s for 5000 rows. A region that is no slab, such as
-    both ends of a feature, is found in part or missed.
+    perfect intervals too, which the split of [2]_ avoids. The search finds the lowest ratio along one
+    direction exactly, in O(n log n) time. A thousand directions take about 0.2 s for 5000 rows. The search
+    misses part or all of a region that is not a slab, such as both ends of a feature.
 
     References
     ----------
@@ -257,17 +258,21 @@ def worst_slab_coverage(
     >>> round(worst_slab_coverage(y, useless, X, random_state=0), 2)
     0.91
     """
-    share, size = _check_share(min_share, "min_share"), _check_share(search_size, "search_size")
-    k = check_integer(n_directions, "n_directions")
-    rng = check_random_state(random_state)
+    share, size, k, rng = check_search(
+        coverage=coverage,
+        min_share=min_share,
+        n_directions=n_directions,
+        search_size=search_size,
+        random_state=random_state,
+    )
     inside, features, given = check_covered(y_true, y_pred, X, sample_weight, coverage, allow_nan=False)
     n = inside.size
     if n < 2:
         raise ValueError(
-            "`y_true` must have at least two rows of positive weight, to search a slab on some and read its "
-            f"coverage on others, got {n}."
+            "`y_true` must have at least two rows of positive weight, to search a slab and to evaluate its "
+            f"coverage on different rows, got {n}."
         )
-    # Sums of equal weights are then those of ones, and of two slabs of equal coverage the same one is found.
+    # Equal weights become ones, so that they do not change which of two slabs of equal coverage is found.
     weight = np.ones(n) if given is None else given / given.max()
     search, read = split_search(n, weight, size, rng)
     directions = draw_directions(features[search], weight[search], k, rng)
@@ -275,14 +280,13 @@ def worst_slab_coverage(
     rows = read[slab.contains(features[read])]
     if not rows.size:
         raise ValueError(
-            f"`y_true` must have more rows: the worst slab, found on {search.size}, holds none of the "
-            f"{read.size} others. Pass more rows, or search slabs of a larger share."
+            f"`y_true` must have more rows: the worst slab, found on {search.size} rows, contains none of "
+            f"the {read.size} other rows. Pass more rows or a larger `min_share`."
         )
     return weighted_mean(inside[rows], weight[rows])
 
 
 def _check_share(value: float, name: str) -> float:
-    """Return one share strictly between 0 and 1."""
     share = check_open_unit(value, name)
     if share.ndim:
         raise ValueError(f"`{name}` must be one number, got an array of shape {share.shape}.")

@@ -1,4 +1,4 @@
-"""Candidates to begin with: regressors of different kinds, each with a calibrated distribution."""
+"""Default candidates: regressors of different kinds, each with a calibrated distribution."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from scipy.stats import loguniform, randint, uniform
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import BayesianRidge
 
+from skuq._fitting.seeds import MAX_SEED
 from skuq._validation import check_random_state
 from skuq.model_selection._auto.budget import Cost
 from skuq.model_selection._auto.space import Deferred
-from skuq.prediction._random import MAX_SEED
 from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
 from skuq.regressors import UncertaintyRegressor
 
@@ -23,10 +23,10 @@ __all__ = ["default_estimators", "default_space", "deferred_space", "import_optu
 def default_estimators(
     random_state: int | np.random.RandomState | None = None,
 ) -> list[tuple[str, Any]]:
-    """Return regressors of different kinds by name, the members of a pool to begin with.
+    """Return regressors of different kinds by name, as first members of a pool.
 
-    Trees and networks win on different tables, and by wide margins. A `MixtureRegressor` of both is about
-    as good as the better one.
+    Trees and networks are each best on different tables, by wide margins. A `MixtureRegressor` of both is
+    about as good as the better one.
 
     Parameters
     ----------
@@ -40,26 +40,27 @@ def default_estimators(
         Unfitted:
 
         - "boosting": `UncertaintyRegressor` around gradient boosting;
-        - "forest": `UncertaintyRegressor` around a random forest, which takes one fit, in a pool about half
-          as long again for its out-of-bag rows;
-        - "deep_ensemble": `~skuq.neural.DeepEnsembleRegressor`, where torch and skorch are installed.
+        - "forest": `UncertaintyRegressor` around a random forest, which needs one fit; in a pool its
+          out-of-bag rows add about half of this time;
+        - "deep_ensemble": `~skuq.neural.DeepEnsembleRegressor`, if torch and skorch are installed.
 
     See Also
     --------
-    skuq.regressors.MixtureRegressor : The pool of all of them.
+    skuq.regressors.MixtureRegressor : Pool of these regressors.
 
     Notes
     -----
-    None accepts strings, which `AutoUncertaintyRegressor` encodes. The networks do not accept missing values
-    either, the others do: a pool of all fails once the networks are fitted, and
-    ``MixtureRegressor(estimators).set_params(deep_ensemble="drop")`` leaves them out.
+    None of these regressors accepts strings, which `AutoUncertaintyRegressor` encodes. The networks do not
+    accept missing values. With missing values use
+    ``MixtureRegressor(estimators).set_params(deep_ensemble="drop")``; a pool of all regressors fails once the
+    networks are fitted.
 
-    "boosting" does not separate epistemic from aleatoric uncertainty, "forest" and "deep_ensemble" with their
-    default parameters do. ``predict_dist(X).epistemic()`` of a pool with the default weights therefore raises
-    `~skuq.exceptions.NoDecompositionError` unless the weight of boosting is 0; with
-    ``set_params(boosting="drop")`` and without a recalibrator the two parts are available.
+    "forest" and "deep_ensemble" with default parameters separate epistemic from aleatoric uncertainty;
+    "boosting" does not. ``predict_dist(X).epistemic()`` of a pool with default weights therefore raises
+    `~skuq.exceptions.NoDecompositionError` unless the weight of boosting is 0. With
+    ``set_params(boosting="drop")`` and without a recalibrator both parts are available.
 
-    The module of the networks, and with it torch, is imported by the call.
+    The call imports torch if it is installed.
 
     Examples
     --------
@@ -82,7 +83,6 @@ def default_estimators(
 
 
 def import_optuna() -> Any:
-    """Return the package Optuna, or None where it is not installed."""
     if not find_spec("optuna"):
         return None
     import optuna
@@ -100,9 +100,9 @@ def default_space() -> dict[str, dict[str, Any]]:
 
 
 def deferred_space() -> dict[str, dict[str, Any]]:
-    """Return the default space: recalibrators, and base models in the order in which they are tried.
+    """Return the default space: recalibrators, and base models in order of CRPS for their time.
 
-    The first ones have the lowest CRPS for their time. Packages other than scikit-learn are not imported.
+    Packages other than scikit-learn are not imported.
     """
     forest = {
         "min_samples_leaf": [1, 2, 3, 5, 10],
@@ -210,7 +210,7 @@ def _deep_ensemble() -> dict[str, Any]:
 
 
 def _ngboost() -> dict[str, Any]:
-    # fewer and larger steps than its own 500 of 0.01, which take seconds
+    # fewer and larger steps than the default (500 of 0.01), which takes seconds
     own: dict[str, Any] = {"n_estimators": 200, "learning_rate": 0.03, "minibatch_frac": 1.0}
 
     def make() -> Any:

@@ -1,4 +1,4 @@
-"""From X and y to the best predictive distribution that is found within a time budget."""
+"""Automatic search for the best predictive distribution within a time budget."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ import pandas as pd
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import Tags, get_tags
 
+from skuq._fitting.cross_fit import has_random_folds, resolve_cv, row_order, split_rows
+from skuq._fitting.metadata import router_for
+from skuq._fitting.point_predict import point_and_dist, point_predict
+from skuq._fitting.progress import Progress
+from skuq._fitting.seeds import MAX_SEED
+from skuq._fitting.training_data import TrainingData, read_training
 from skuq._typing import FloatArray
 from skuq._validation import (
     check_integer,
@@ -35,69 +41,64 @@ from skuq.model_selection._auto.trial import Summary, Trial
 from skuq.model_selection._auto_candidates import default_space, deferred_space, import_optuna
 from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
-from skuq.prediction._cross_fit import has_random_folds, resolve_cv, row_order, split_rows
-from skuq.prediction._fit_metadata import router_for
-from skuq.prediction._point import point_and_dist, point_predict
-from skuq.prediction._random import MAX_SEED
 from skuq.regressors import BaseUncertaintyRegressor
-from skuq.regressors._fit_inputs import TrainingData, read_training
-from skuq.regressors._progress import Progress
 
 __all__ = ["AutoUncertaintyRegressor"]
 
 _CONSTRAINED = {"picp": "coverage", "mpiw": "width"}
-"""Metrics that may be constrained, and their columns."""
+"""Metrics with constraints, and their columns."""
 
 
 class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
-    """The best predictive distribution that a search within a time budget finds.
+    """Search for the best predictive distribution within a time budget.
 
-    Which model, with which parameters, method and recalibrator, has the lowest CRPS on unseen rows? The
-    search covers linear models, forests, boosting and networks, as far as their packages are installed.
-    Prefer `UncertaintyRegressor` where the model is given, and scikit-learn's searches with a scorer of skuq
-    where the candidates are.
+    Finds the model, parameters, method and recalibrator with the lowest CRPS on unseen rows. The search
+    covers linear models, forests, boosting and networks if their packages are installed. Prefer
+    `UncertaintyRegressor` for a given model, and scikit-learn's searches with a skuq scorer for given
+    candidates.
 
     Parameters
     ----------
     space : dict or None, default=None
-        What is searched, in the form that `search_space` returns; None is the default space.
+        Search space, in the form that `search_space` returns. None is the default space.
     time_budget : float or None, default=60
-        Seconds of wall-clock time. Imports of the candidates' packages and the final fits count. None is no
-        limit.
+        Wall-clock time in seconds, including imports of the candidates' packages and the final fits. None is
+        no limit.
     n_trials : int or None, default=None
         Largest number of candidates. With ``time_budget=None`` and an integer ``random_state``, results are
         reproducible; a time budget makes them depend on the machine.
     pool : bool, default=True
-        Whether a pool of the best candidates of all base models is one more candidate.
+        Whether to add a pool of the best candidates of all base models as a candidate.
     subject_to : dict of str to (operator, limit), default=None
         Constraints on out-of-fold coverage and mean width of 90 % intervals, such as
-        ``{"picp": (">=", 0.88)}`` or ``{"mpiw": ("<=", 2.5)}``, as in `refit_best`. Among the candidates that
-        satisfy them, the CRPS decides. A constraint raises if every value of its metric satisfies it, or
-        none.
+        ``{"picp": (">=", 0.88)}`` or ``{"mpiw": ("<=", 2.5)}``, as in `refit_best`. The candidate with the
+        lowest CRPS that satisfies them wins. A constraint raises if every value of its metric satisfies it,
+        or none.
     cv : int, splitter or iterable of (train, test), default=3
-        Folds. With an int k they are ``KFold(k, shuffle=True)``, and forests and deep ensembles are evaluated
-        on their out-of-bag rows instead. A splitter, which may keep groups together or time in order, gives
-        the folds of all candidates and, inside of each, of its method. An iterable gives the folds of all
-        candidates; those of their methods are drawn at random. Of a single fold, pools and recalibrators are
-        evaluated on each half of the test rows, by the other half.
+        Folds. Three folds cost half as much as five, the default of other estimators. An int k is
+        ``KFold(k, shuffle=True)``; forests and deep ensembles then use their out-of-bag
+        rows instead. A splitter, which may keep groups together or time in order, gives the folds of all
+        candidates and the inner folds of their methods. An iterable gives the folds of all candidates; inner
+        folds are random. With a single fold, pools and recalibrators are fitted to one half of the test rows
+        and evaluated on the other, in both directions.
     engine : {"auto", "optuna", "halving"}, default="auto"
-        How candidates are chosen after the base models with their own parameters: "optuna" by Optuna's
-        tree-structured Parzen estimator, "halving" at random, by successive halving over the folds. "auto" is
-        "optuna" where that is installed.
+        Choice of candidates after the base models with their own parameters. "optuna" uses Optuna's
+        tree-structured Parzen estimator; "halving" uses random candidates and successive halving over the
+        folds. "auto" is "optuna" if Optuna is installed, otherwise "halving".
     storage : str, optuna storage or None, default=None
-        Where Optuna keeps the trials, so that a search can be resumed, or shared between several processes:
-        the URL of a database such as ``"sqlite:///trials.db"``, or a storage such as optuna's JournalStorage.
-        None is in memory.
+        Optuna's storage of the trials, to resume a search or share it between processes: the URL of a
+        database such as ``"sqlite:///trials.db"``, or a storage such as optuna's JournalStorage. None keeps
+        the trials in memory.
     study_name : str or None, default=None
-        Name of the study in the storage; that of an earlier search of the same data, folds, space and
-        constraints resumes it.
+        Name of the study in the storage. The name of an earlier search with the same data, folds, space and
+        constraints resumes this search.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job is a fit on one thread, of which at most 4 run at once;
-        results do not depend on it, but for what a time budget has room for. With a time budget below 20
-        seconds there is one job, since the start of processes takes seconds.
+        Number of jobs that run in parallel. One job is a fit on one thread; at most 4 fits run at once.
+        Results depend on it only through the time budget. With a time budget below 20 seconds one job is
+        used, since the start of processes takes seconds.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible, without a time budget, and with a storage if the study is
-        new and not shared.
+        An integer makes everything reproducible if there is no time budget, and if a stored study is new and
+        not shared.
     verbose : int, default=0
         1 writes a line to stderr for each candidate.
 
@@ -105,65 +106,64 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     ----------
     best_estimator_ : estimator
         The winner, fitted to all rows: an `UncertaintyRegressor`, a `MixtureRegressor` of several, or a
-        Pipeline of either with a fitted recalibrator, an encoder of words and dates, or both. Members of a
-        `MixtureRegressor` are frozen here: another fit, of a clone too, leaves them as they are.
+        Pipeline of either with a fitted recalibrator, an encoder of strings and dates, or both. Members of
+        the `MixtureRegressor` are frozen: another fit does not change them, even in a clone.
     leaderboard_ : DataFrame
-        A row for each candidate, the winner first. Columns: ``"base"``, ``"method"``, ``"recalibration"``;
-        of the out-of-fold forecasts, the mean ``"crps"`` with its ``"standard_error"``, and ``"coverage"``
-        and mean ``"width"`` of 90 % intervals; ``"seconds"`` of all fits; ``"state"``; ``"params"``, or the
-        weights of a pool. A candidate is "complete"; "stored" if it is one of the storage that was not fitted
-        here; "pruned" if it was stopped after a few folds, whose scores it has; "out of time" if its next
-        fit would not have ended in time; "failed" if it raised an error.
+        One row per candidate, the winner first. Columns: ``"base"``, ``"method"``, ``"recalibration"``; mean
+        ``"crps"`` of the out-of-fold forecasts with its ``"standard_error"``; ``"coverage"`` and mean
+        ``"width"`` of their 90 % intervals; ``"seconds"`` of all fits; ``"state"``; ``"params"``, or the
+        weights of a pool. The state is "complete"; "stored" for a stored candidate that was not fitted again;
+        "pruned" after a few folds, with their scores; "out of time" if the next fit would not have ended in
+        time; or "failed" after an error.
     time_spent_ : dict of str to float
         Seconds by use: ``"imports"`` of packages; ``"probes"``, fits on few rows that measure the time of a
-        kind of model; ``"trials"``, the fits and forecasts of candidates; ``"choice"``, weights of the pool
-        and recalibrators; ``"refits"`` to all rows; ``"other"``; and their ``"total"``.
+        model; ``"trials"``, fits and forecasts of candidates; ``"choice"``, weights of the pool and
+        recalibrators; ``"refits"`` to all rows; ``"other"``; and the ``"total"``.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    refit_best : The choice under constraints, in scikit-learn's searches.
-    skuq.regressors.MixtureRegressor : The pool of given models.
-    skuq.integrations.flaml.learner : The same by FLAML.
+    refit_best : Choice under constraints in scikit-learn's searches.
+    skuq.regressors.MixtureRegressor : Pool of given models.
+    skuq.integrations.flaml.learner : Search by FLAML.
 
     Notes
     -----
-    Base models come first, with their own parameters and the method that
-    ``UncertaintyRegressor(method="auto")`` has for them. Each candidate is fitted fold by fold, with
-    ``effort="low"``, and those that are not among the best third after a fold are pruned [1]_, [2]_.
+    Base models come first, with their own parameters and the method of
+    ``UncertaintyRegressor(method="auto")``. Each candidate is fitted fold by fold, with ``effort="low"``.
+    After each fold, candidates outside the best third are pruned [1]_, [2]_.
 
-    Recalibrators are fitted to the out-of-fold forecasts of the best candidate of each base model, and of
-    their pool, and evaluated on the other folds; they cost no fit of a model. Of recalibrations of the same
-    forecasts whose CRPS is within half a percent of the smallest, the one whose coverage is nearest to 90 %
-    is chosen. The pool averages quantile functions, with the weights of `MixtureRegressor`.
+    Recalibrators are fitted to the out-of-fold forecasts of the best candidate of each base model and of
+    their pool, and evaluated on the other folds, without further fits of models. Recalibrations of the same
+    forecasts within half a percent of the smallest CRPS count as equal; the coverage closest to 90 % decides.
+    The pool averages quantile functions, with the weights of `MixtureRegressor`.
 
-    A candidate is begun only if there is time for its import and all of its fits. The time of a fit is
-    estimated from earlier fits of the same kind, and before the first one from fits on 100, 400, 1600, ...
-    rows, as far as these are needed for the decision; for the packages of the default space, from typical
-    times. The search begins with the first base model whose fits are expected to end in time, if necessary
-    with fewer trees. If there is none, the fastest one is fitted, and the search takes longer than its
-    budget. No candidate is fitted twice, so that a space without continuous parameters may end the search
-    early. A kind of model that raises an error with its own parameters is not tried again.
+    A candidate starts only if there is time for its import and all its fits. The time of a fit is estimated
+    from earlier fits of the same base model and method. Before the first fit it is estimated from fits on
+    100, 400, 1600, ... rows if needed, and for packages of the default space from typical times. The search
+    begins with the first base model whose fits are expected to end in time, if necessary with fewer trees. If
+    none fits into the time, the fastest base model is fitted, and the search exceeds its budget. No candidate
+    is fitted twice, so a space without continuous parameters may end the search early. A base model and
+    method that fails with its own parameters is not tried again.
 
-    Every base model of the default space takes data frames with words, categories, dates and missing values.
-    Words are categories for the boosting of scikit-learn and LightGBM, numbers of categories for forests and
-    CatBoost, and indicators for the others, for which missing values are replaced by medians. A date becomes
-    the days since 1970 and its position in the year, the week and the day. The encoders see X of all rows,
-    and never the target.
+    Every base model of the default space takes data frames with strings, categories, dates and missing
+    values. Strings become categories for the boosting of scikit-learn and LightGBM, integers for forests and
+    CatBoost, and indicators for other models, where medians replace missing values. A date becomes the days
+    since 1970 and its position in the year, the week and the day. The encoders are fitted to X of all rows,
+    without the target.
 
-    In a storage, a trial that is interrupted, by Ctrl-C or SIGTERM, is recorded as failed. A search
-    that is resumed first fits the best stored candidate of each base model again, because forecasts are not
-    stored, and then the interrupted trials. A trial whose process was killed is treated the same way. The
-    process is looked up on the same machine; another machine's process counts as killed after five minutes
-    without a sign of life. A trial that was interrupted three times is not tried again. Candidates under
-    evaluation in another process are left out, unless there is no other candidate.
+    In a storage, a trial that Ctrl-C or SIGTERM interrupts is recorded as failed. A resumed search first fits
+    the best stored candidate of each base model again, because forecasts are not stored, and then the
+    interrupted trials. A trial of a killed process counts as interrupted; on another machine a process counts
+    as killed five minutes after its last heartbeat. A trial that was interrupted three times is not repeated.
+    Candidates under evaluation in another process are skipped unless no other candidate is left.
 
-    The scores of the leaderboard are those by which the winner is chosen, hence a little optimistic. For an
-    unbiased estimate, pass the whole regressor to ``cross_validate``: each fold is a search of its own, which
-    sees the training rows alone. `fit_transform` returns the out-of-fold forecasts of the winner.
+    The scores of the leaderboard determine the winner and are therefore slightly optimistic. For an unbiased
+    estimate, pass the whole regressor to ``cross_validate``, which runs a separate search on the training
+    rows of each fold. `fit_transform` returns the out-of-fold forecasts of the winner.
 
-    Errors of single candidates and recalibrators are a FitFailedWarning; if all fail, the first error is
+    Errors of single candidates and recalibrators give a FitFailedWarning. If all fail, the first error is
     raised.
 
     References
@@ -222,20 +222,24 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         self.verbose = verbose
 
     def search_space(self) -> dict[str, Any]:
-        """Return a copy of what is searched, which may be changed and passed as ``space``.
+        """Return a copy of the search space, which may be changed and passed as ``space``.
 
         Returns
         -------
         space : dict
-            ``"estimators"`` has a dict for each base model, by name, in the order in which they are tried:
-            ``"estimator"``; ``"params"``, for each parameter that is searched a list of values or a frozen
-            distribution of scipy.stats, one of ``uniform``, ``loguniform`` and ``randint``; ``"methods"`` of
-            `UncertaintyRegressor`, without which they are those of its rules that apply. "forest" and
-            "bootstrap", which draw their out-of-bag rows at random, are left out where ``cv`` is no int; if
-            there are no others, they are those of the rules. ``"encoding"`` of words, dates and missing
-            values: "codes", "categories" or "numbers", see Notes of the class; without it the model is given
-            X unchanged. Only ``"estimator"`` is required. Names must not be ``"pool"``.
-            ``"recalibrators"`` has recalibrators by name; None leaves a forecast as it is.
+            ``"estimators"`` has a dict for each base model, by name, in the order of the search. Names must
+            not be ``"pool"``. Only ``"estimator"`` is required.
+
+            - ``"estimator"``: the regressor.
+            - ``"params"``: for each searched parameter a list of values or a frozen scipy.stats distribution,
+              one of ``uniform``, ``loguniform`` and ``randint``.
+            - ``"methods"`` of `UncertaintyRegressor`; by default the methods of its rules that apply.
+              "forest" and "bootstrap", whose out-of-bag rows are random, are skipped unless ``cv`` is an int;
+              if no method is left, the default is used.
+            - ``"encoding"`` of strings, dates and missing values: "codes", "categories" or "numbers", see
+              Notes of the class. Without it the model gets X unchanged.
+
+            ``"recalibrators"`` has recalibrators by name; None keeps the forecasts unchanged.
 
         Examples
         --------
@@ -258,18 +262,18 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     ) -> TrainingData:
         self._budget = Budget(self._check_options())
         data = read_training(self, X, y, sample_weight, fit_params, caller, route_weight=False)
-        effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
+        effective_rows(data.sample_weight, len(data))  # raises for relative weights
         return data
 
     def _check_options(self) -> float | None:
-        """Check the parameters, and return the seconds of the budget."""
+        """Check the parameters; return the seconds of the budget."""
         seconds = self.time_budget
         if seconds is not None:
             seconds = check_number(seconds, "time_budget", positive=True)
         if self.n_trials is not None:
             check_integer(self.n_trials, "n_trials")
         elif seconds is None:
-            raise ValueError("`time_budget` and `n_trials` must not both be None: nothing ends the search.")
+            raise ValueError("`time_budget` and `n_trials` must not both be None: set one of them.")
         check_option(self.pool, "pool", (True, False))
         check_option(self.engine, "engine", ("auto", "optuna", "halving"))
         check_integer(self.verbose, "verbose", 0)
@@ -284,13 +288,12 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return constraints
 
     def _optuna(self) -> Any:
-        """Return the package Optuna, or None where successive halving is used."""
         optuna = None if self.engine == "halving" else import_optuna()
         if optuna is None and self.engine == "optuna":
             raise ImportError('`engine` "optuna" needs Optuna: pip install "skuq[auto]".')
         if optuna is None and (self.storage is not None or self.study_name is not None):
             raise ValueError(
-                "`storage` and `study_name` need Optuna, and the engine is successive halving. Install "
+                "`storage` and `study_name` need Optuna, but the engine is successive halving. Install "
                 "Optuna, or leave them out."
             )
         return optuna
@@ -305,7 +308,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     def _search(
         self, data: TrainingData, progress: Progress, every_row: bool = False
     ) -> tuple[Evaluator, Finalist]:
-        """Search, fit the winner to all rows and set the attributes."""
         constraints = self._constraints()
         with self._budget.account("imports"):
             optuna = self._optuna()
@@ -327,7 +329,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         evaluator = Evaluator(space, data, folds, cv, random_folds, seed, self._budget, self.n_jobs)
 
         def violation(summary: Summary) -> float:
-            """Return the largest relative violation of the constraints."""
             values = (one.violation(getattr(summary, _CONSTRAINED[one.name])) for one in constraints)
             return float(max(0.0, 0.0, *values))
 
@@ -342,8 +343,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return evaluator, self._choose(search, stored, constraints)
 
     def _reporter(self, progress: Progress) -> Any:
-        """Return the function that reports a trial."""
-
         def report(trial: Trial) -> None:
             progress.done("trial")
             if self.verbose:
@@ -357,7 +356,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return report
 
     def _choose(self, search: Search, stored: list[Trial], constraints: tuple[Constraint, ...]) -> Finalist:
-        """Fit the winner among the best candidates, with and without recalibrators, and their pool."""
+        """Fit the winner of the best candidates and their pool, with and without recalibrators."""
         _warn_of_failures(search)
         with self._budget.account("choice"):
             found = finalists(search.affordable(), search.evaluator, self.pool)
@@ -389,7 +388,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Return the routing of metadata: ``groups`` to the splitter; weights are those of all candidates.
+        """Return the metadata routing: ``groups`` to the splitter, weights to all candidates.
 
         Returns
         -------
@@ -399,10 +398,10 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return router_for(self)
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags, of which those of the input hold if they do for any base model."""
+        """Return the tags; an input tag is set if any base model has it."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.time_budget is not None
-        if self.space is None:  # as below, but without importing the packages of the default space
+        if self.space is None:  # without importing the packages of the default space
             tags.input_tags.allow_nan = tags.input_tags.sparse = True
             tags.input_tags.string = tags.input_tags.categorical = True
             return tags
@@ -411,7 +410,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             encoded = any(entry.get("encoding") is not None for entry in entries)
             tags.input_tags.string = tags.input_tags.categorical = encoded
             members = [get_tags(entry["estimator"]) for entry in entries]
-        except Exception:  # estimators of other packages may have no tags; a wrong space raises in fit
+        except Exception:  # estimators of other packages may lack tags; an invalid space raises in fit
             return tags
         tags.input_tags.allow_nan = any(one.input_tags.allow_nan for one in members)
         tags.input_tags.sparse = any(one.input_tags.sparse for one in members)
@@ -419,7 +418,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
 
 
 def _warn_of_failures(search: Search) -> None:
-    """Warn of candidates that failed; raise the first error where none is complete."""
+    """Warn of failed candidates; raise the first error if none is complete."""
     failures = [(trial.candidate.base, trial.error) for trial in search.trials if trial.error is not None]
     if not failures:
         return
@@ -427,7 +426,7 @@ def _warn_of_failures(search: Search) -> None:
     if not search.best:
         raise error
     warn_user(
-        f"{len(failures)} of {len(search.trials)} candidates failed, the first one {base!r}: "
+        f"{len(failures)} of {len(search.trials)} candidates failed, first {base!r}: "
         f"{type(error).__name__}: {error}",
         FitFailedWarning,
     )

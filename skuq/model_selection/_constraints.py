@@ -1,4 +1,4 @@
-"""Constraints on metrics, in the metric's own units."""
+"""Constraints on metrics, in the units of the metric."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from skuq._typing import FloatArray
 from skuq._validation import check_number, check_option
-from skuq.metrics._spec import find_spec
+from skuq.metrics._internal import find_spec
 
 __all__ = ["Constraint", "read_constraints"]
 
@@ -26,7 +26,7 @@ class Constraint:
     limit: float
 
     def violation(self, value: Value) -> Value:
-        """Return by how much values violate it, relative to the limit; not positive where they do not."""
+        """Return the violation by values relative to the limit; at most 0 if they satisfy it."""
         excess = value - self.limit if self.operator == "<=" else self.limit - value
         return excess / (abs(self.limit) or 1.0)
 
@@ -35,7 +35,7 @@ class Constraint:
 
 
 def read_constraints(subject_to: Mapping[str, tuple[str, float]] | None) -> tuple[Constraint, ...]:
-    """Return the checked constraints; none for None."""
+    """Return the checked constraints; an empty tuple for None."""
     if subject_to is None:
         return ()
     if not isinstance(subject_to, Mapping):
@@ -46,7 +46,6 @@ def read_constraints(subject_to: Mapping[str, tuple[str, float]] | None) -> tupl
 
 
 def _read_constraint(name: Any, condition: Any) -> Constraint:
-    """Return one checked constraint."""
     if not isinstance(name, str):
         raise TypeError(f"`subject_to` must have strings as keys, got {name!r}.")
     if name.startswith("neg_"):
@@ -63,7 +62,7 @@ def _read_constraint(name: Any, condition: Any) -> Constraint:
 
 
 def _check_range(constraint: Constraint) -> None:
-    """Raise if every value of a metric of skuq, or none, satisfies its constraint."""
+    """Raise if every value of a skuq metric satisfies its constraint, or none."""
     spec = find_spec(constraint.name)
     if spec is None:
         return

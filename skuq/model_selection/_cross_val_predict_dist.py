@@ -6,12 +6,12 @@ from typing import Any, cast
 
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
+from skuq._fitting.cross_fit import cross_fit, resolve_cv
+from skuq._fitting.fit_wrapped import wraps_skorch
 from skuq._sklearn_compat import count_rows, routing_enabled
 from skuq._typing import ArrayLike
 from skuq._validation import check_target, check_unmasked
 from skuq.distributions import Distribution
-from skuq.prediction._cross_fit import cross_fit, resolve_cv
-from skuq.prediction._wrapped import wraps_skorch
 
 __all__ = ["cross_val_predict_dist"]
 
@@ -26,30 +26,28 @@ def cross_val_predict_dist(
     params: dict[str, Any] | None = None,
     n_jobs: int | None = None,
 ) -> Distribution:
-    """Predict the distribution of each row by a model that was not trained on it.
+    """Return the out-of-fold predictive distribution of each row.
 
-    What `sklearn.model_selection.cross_val_predict` is for point predictions: for plots of
-    calibration, for fitting a recalibrator by hand, for stacking. To estimate how well a model does, use
-    `cross_validate` with skuq's scorers, which scores each fold on its own.
+    The counterpart of `sklearn.model_selection.cross_val_predict` for distributions: for plots of
+    calibration, for fitting a recalibrator by hand, for stacking. To evaluate a model, use `cross_validate`
+    with skuq's scorers, which scores each fold separately.
 
     Parameters
     ----------
     estimator : estimator
-        Anything `predict_dist` takes; cloned for every fold.
+        Any estimator that `predict_dist` takes; cloned for every fold.
     X : array-like of shape (n, n_features), DataFrame or Distribution
-        Passed on as it is.
+        Features, or predictions for a recalibrator.
     y : array-like of shape (n,), default=None
         The target.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        None is 5 folds. An int k is ``KFold(k, shuffle=True)`` with a fixed seed: the same folds at every
-        call, and no model left to extrapolate where the rows are sorted. Whatever it is, it must test every
-        row exactly once.
+        Folds that test every row exactly once. None is 5 folds. An int k is ``KFold(k, shuffle=True)`` with a
+        fixed seed: folds are the same at every call, and no model extrapolates from sorted rows.
     groups : array-like of shape (n,), default=None
-        Given to the splitter, which must be one that uses it. With metadata routing enabled, pass it
-        in ``params``.
+        Groups for a splitter that uses them. With metadata routing enabled, pass them in ``params``.
     params : dict, default=None
-        Given to the estimator's ``fit``; values with one entry per row are cut with the fold. With metadata
-        routing enabled they are routed to the splitter and to ``fit`` as requested.
+        Parameters of the estimator's ``fit``; values with one entry per row are indexed by fold. With
+        metadata routing enabled they are routed to the splitter and to ``fit`` as requested.
     n_jobs : int, default=None
         Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
 
@@ -67,7 +65,7 @@ def cross_val_predict_dist(
 
     See Also
     --------
-    skuq.prediction.predict_dist : For a fitted estimator and new rows.
+    skuq.prediction.predict_dist : Distributions of new rows by a fitted estimator.
 
     Notes
     -----
@@ -99,7 +97,7 @@ def cross_val_predict_dist(
 def _route(
     estimator: Any, splitter: Any, X: Any, y: Any, groups: Any, params: dict[str, Any]
 ) -> tuple[list[tuple[Any, Any]], dict[str, Any]]:
-    """Give the metadata to the splitter and to ``fit`` as they request it; return folds and fit params."""
+    """Return folds and fit parameters, with the metadata routed to the splitter and to ``fit``."""
     if groups is not None:
         raise ValueError(
             "`groups` must be passed as `params={'groups': groups}` when metadata routing is enabled, as in "

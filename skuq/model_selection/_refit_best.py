@@ -1,4 +1,4 @@
-"""Selecting the candidate of a multi-metric search, under constraints."""
+"""Choice of the candidate of a multi-metric search under constraints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skuq._typing import FloatArray
 from skuq._validation import as_float_array
 from skuq._warnings import warn_user
 from skuq.exceptions import ConstraintWarning
-from skuq.metrics._spec import find_spec
+from skuq.metrics._internal import find_spec
 from skuq.model_selection._constraints import Constraint, read_constraints
 
 _PREFIX = "mean_test_"
@@ -21,26 +21,27 @@ _PREFIX = "mean_test_"
 def refit_best(
     scorer_name: str, *, subject_to: Mapping[str, tuple[str, float]] | None = None
 ) -> Callable[[Mapping[str, Any]], int]:
-    """Make the ``refit`` of a multi-metric search: the best candidate by one scorer, under constraints.
+    """Return the ``refit`` of a multi-metric search: the best candidate by one scorer, under constraints.
 
-    To choose by a proper score among models that are calibrated enough, narrow enough, fast enough. Without
-    constraints, ``refit="neg_crps"`` does the same and keeps more of the search.
+    Use it to choose by a proper score among models whose calibration, width or time satisfies a limit.
+    Without constraints, prefer ``refit="neg_crps"``, which keeps more attributes of the search.
 
     Parameters
     ----------
     scorer_name : str
-        Key of the scorer to maximise, as in ``scoring``: "neg_crps".
+        Key in ``scoring`` of the scorer to maximize, such as "neg_crps".
     subject_to : dict of str to (operator, limit), default=None
         Constraints on the mean test value of other metrics, in the metric's own units and without ``neg_``:
         ``{"ence": ("<=", 0.1), "picp": (">=", 0.88)}``. The operator is "<=" or ">=". A constraint on "ence"
-        reads the scorer ``neg_ence`` and changes its sign back; so does "mean_absolute_error" with
-        scikit-learn's ``neg_mean_absolute_error``. A timing such as "mean_fit_time" can be a constraint too.
-        A constraint raises if every value of its metric satisfies it, or none.
+        uses the scorer ``neg_ence`` with the opposite sign; "mean_absolute_error" uses scikit-learn's
+        ``neg_mean_absolute_error``. Timings such as "mean_fit_time" are allowed too. A constraint raises if
+        every value of its metric satisfies it, or none.
 
     Returns
     -------
     refit : callable
-        Takes ``cv_results_`` and returns the index of the chosen candidate. It can be pickled and cloned.
+        Function of ``cv_results_`` that returns the index of the chosen candidate. It can be pickled and
+        cloned.
 
     Raises
     ------
@@ -51,20 +52,20 @@ def refit_best(
     Warns
     -----
     ConstraintWarning
-        During the search, if no candidate satisfies every constraint. Then the smallest relative violation
-        wins: of a candidate's violations, each divided by its limit (by 1 if the limit is 0), the largest
-        counts; the score decides between equals.
+        During the search, if no candidate satisfies every constraint. The smallest relative violation then
+        wins, and the score decides ties. The relative violation of a candidate is its largest violation
+        divided by the limit (by 1 if the limit is 0).
 
     See Also
     --------
-    skuq.metrics.scorers : The ``scoring`` to go with it.
+    skuq.metrics.scorers : Dict of scorers for ``scoring``.
 
     Notes
     -----
-    With a callable ``refit``, scikit-learn does not define what depends on a single metric: the search has no
-    ``best_score_`` (read ``cv_results_["mean_test_neg_crps"][search.best_index_]``), and ``search.score``
-    fails (call ``get_scorer("neg_crps")(search, X, y)``). ``predict``, ``best_estimator_``, ``best_params_``
-    and `~skuq.prediction.predict_dist` work as always. HalvingGridSearchCV takes one metric only, so no
+    With a callable ``refit``, scikit-learn does not define ``best_score_`` (use
+    ``cv_results_["mean_test_neg_crps"][search.best_index_]``), and ``search.score`` fails (use
+    ``get_scorer("neg_crps")(search, X, y)``). ``predict``, ``best_estimator_``, ``best_params_`` and
+    `~skuq.prediction.predict_dist` work as usual. HalvingGridSearchCV takes only one metric and therefore no
     callable.
 
     Examples
@@ -89,8 +90,8 @@ def refit_best(
     spec = find_spec(scorer_name)
     if spec is not None and spec.direction is None and scorer_name == spec.scorer_name:
         raise ValueError(
-            f"`scorer_name` must name a metric with a direction, got {scorer_name!r}, of which neither "
-            f"higher nor lower is better. Make it a constraint, or maximise 'neg_{scorer_name}' with "
+            f"`scorer_name` must name a metric with a direction, got {scorer_name!r}, for which neither "
+            f"higher nor lower is better. Make it a constraint, or maximize 'neg_{scorer_name}' with "
             f"make_scorer({scorer_name!r}, greater_is_better=False) under that key."
         )
     return RefitBest(scorer_name, read_constraints(subject_to))
@@ -98,31 +99,20 @@ def refit_best(
 
 @dataclass(frozen=True)
 class RefitBest:
-    """Callable that picks a candidate from ``cv_results_``; made by `refit_best`."""
+    """Callable that returns the best candidate of ``cv_results_``; made by `refit_best`."""
 
     scorer_name: str
     constraints: tuple[Constraint, ...] = ()
 
     def __call__(self, cv_results: Mapping[str, Any]) -> int:
-        """Return the index of the chosen candidate.
-
-        Parameters
-        ----------
-        cv_results : dict
-            ``cv_results_`` of a multi-metric search.
-
-        Returns
-        -------
-        index : int
-            Position in ``cv_results["params"]``.
-        """
+        """Return the index of the chosen candidate in the ``cv_results_`` of a multi-metric search."""
         score = _score_column(cv_results, self.scorer_name)
         violation = self._violation(cv_results, score.size)
         valid = ~(np.isnan(score) | np.isnan(violation))
         if not valid.any():
             raise ValueError(
-                f"every candidate has a NaN in {self.scorer_name!r} or in a constraint, so none can be "
-                "chosen. Run the search with error_score='raise' to see why."
+                f"at least one candidate must have no NaN in {self.scorer_name!r} and in the constraints, "
+                "but all have one. Run the search with error_score='raise' to see the error."
             )
         least = violation[valid].min()
         if least > 0:
@@ -131,7 +121,7 @@ class RefitBest:
         return int(eligible[np.argmax(score[eligible])])
 
     def _violation(self, cv_results: Mapping[str, Any], n: int) -> FloatArray:
-        """Return the largest relative violation of each candidate, 0 where every constraint holds."""
+        """Return the largest relative violation of each candidate, 0 if every constraint holds."""
         worst = np.zeros(n)
         for constraint in self.constraints:
             violation = constraint.violation(_constraint_column(cv_results, constraint.name))
@@ -139,7 +129,6 @@ class RefitBest:
         return worst
 
     def _warn(self, least: float) -> None:
-        """Warn that no candidate satisfies all constraints."""
         limits = ", ".join(map(str, self.constraints))
         warn_user(
             f"no candidate satisfies {limits}; the one with the smallest relative violation, {least:.3g}, is "
@@ -149,7 +138,6 @@ class RefitBest:
 
 
 def _score_column(cv_results: Mapping[str, Any], name: str) -> FloatArray:
-    """Return the values to maximise."""
     if _PREFIX + name not in cv_results:
         hint = f" Did you mean 'neg_{name}'?" if f"{_PREFIX}neg_{name}" in cv_results else ""
         raise ValueError(
@@ -166,8 +154,8 @@ def _constraint_column(cv_results: Mapping[str, Any], name: str) -> FloatArray:
         spec = find_spec(name)
         if spec is not None and spec.direction == "lower":
             raise ValueError(
-                f"`scoring` has {name!r}, whose sign is not certain: name the scorer {spec.scorer_name!r} as "
-                f"scorers({spec.scorer_name!r}) does."
+                f"`scoring` must name a negated scorer {spec.scorer_name!r}, got {name!r}, whose sign is "
+                f"ambiguous. Use scorers({spec.scorer_name!r})."
             )
         return as_float_array(cv_results[_PREFIX + name], name)
     if name in ("mean_fit_time", "mean_score_time"):
@@ -179,7 +167,6 @@ def _constraint_column(cv_results: Mapping[str, Any], name: str) -> FloatArray:
 
 
 def _listing(cv_results: Mapping[str, Any]) -> str:
-    """Return the names of the scorers in the results."""
     names = [key.removeprefix(_PREFIX) for key in cv_results if key.startswith(_PREFIX)]
     if names == ["score"]:
         return "it has a single metric; pass scoring=scorers(...)"

@@ -1,9 +1,12 @@
-"""Networks: ensembles of them trained in one pass, on torch and skorch; needs the extra ``torch``."""
+"""Neural networks with predictive distributions, based on torch and skorch.
+
+Requires the extra ``torch``.
+"""
 
 from importlib import import_module as _import_module
 
 try:
-    _import_module("torch")  # first: without it, skorch fails in its own way
+    _import_module("torch")  # first: without torch, the import of skorch fails with another error
     _import_module("skorch")
 except ImportError as error:
     raise ImportError(

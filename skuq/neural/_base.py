@@ -1,4 +1,4 @@
-"""Base of every neural estimator: from data to one stacked training."""
+"""Base class of the neural estimators: a fit is a part of one stacked training."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 from skorch.history import History
 
+from skuq._fitting.progress import NO_PROGRESS, Progress
+from skuq._fitting.seeds import MAX_SEED
+from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import safe_indexing, slice_fit_params
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_number, check_option, check_random_state, check_unmasked
-from skuq._versioned import VersionedMixin
 from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural._modules.architecture import Architecture, MLPArchitecture
@@ -25,92 +27,80 @@ from skuq.neural._predictive.posterior import TrainedNetworks
 from skuq.neural._training.holdout import hold_out
 from skuq.neural._training.net import StackedNet
 from skuq.neural._training.plan import AUTO_EPOCHS, FitPlan, TrainingOptions, TrainingSpec
-from skuq.neural._training.scaling import Standardiser
+from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training.trainer import TrainedFit, train
-from skuq.prediction._random import MAX_SEED
-from skuq.regressors._fit_inputs import TrainingData
-from skuq.regressors._progress import NO_PROGRESS, Progress
 
 __all__ = ["BaseNeuralEstimator", "NetworkT", "fit_clones", "fit_together"]
 
 NetworkT = TypeVar("NetworkT", bound="BaseNeuralEstimator")
 
-_SET_BY_ITSELF = (
+_RESERVED_NET_PARAMS = (
     *("module", "max_epochs", "batch_size", "callbacks", "device", "verbose"),
     *("lr_schedule", "clip_norm"),
 )
 _OWN_NET_PARAMS = {
-    **{name: name for name in _SET_BY_ITSELF},
+    **{name: name for name in _RESERVED_NET_PARAMS},
     **dict.fromkeys(("lr", "learning_rates", "optimizer__lr"), "learning_rate"),
     "criterion": "loss",
     "train_split": "validation_size",
     **dict.fromkeys(("iterator_train", "iterator_valid", "dataset", "compile"), ""),
 }
-"""Parameters of the skorch net that the estimators set, or that have no effect, and the estimators' own names
-of them, if any."""
+"""Skorch parameters that the estimators set or that have no effect, and their names in the estimators."""
 
 
-class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
-    """What regressors and classifiers share: members in one stacked training, folds too.
+class BaseNeuralEstimator(BaseEstimator, ABC):
+    """Base class of neural regressors and classifiers.
 
-    A subclass stores the parameters named below, and writes ``_read``, which checks the data,
-    ``_spec_for(data)``, what is trained, ``_learn_scaler(data, held_out)``, and ``_posterior(fit, data)``,
-    the predictive object of the trained networks. It may override ``_architecture()``, where the network is
-    another one, ``_layers()``, ``_holds_out(spec)``, ``_check_data(spec, data)``,
-    ``_row_factor(data)`` and ``_finish_fit(fit, data)``.
-
-    The way of a fit: `fit` reads the data; `fit_together` has each estimator make its `TrainingOptions` and
-    its `FitPlan`, and gives those with equal options to `train`, where one `StackedNet` takes the steps;
-    each `TrainedFit` comes back to `_finish_fit`, which keeps the posterior.
-
-    The parameters that are read here: ``hidden_layer_sizes, module, batch_size, max_epochs, lr_schedule,
-    clip_norm, device, dtype, callbacks, net_params, verbose, n_jobs, random_state, validation_size``.
+    `fit_together` collects the `TrainingOptions` and the `FitPlan` of each estimator. It passes plans with
+    equal options to `train`, which fits one `StackedNet`. `_finish_fit` stores the posterior of each
+    `TrainedFit`.
     """
 
-    scaler_: Standardiser
+    scaler_: Standardizer
     net_: StackedNet
     best_epoch_: int
     _fitted_posterior: TrainedNetworks
     _auto_epochs: ClassVar[tuple[int, int, int]] = AUTO_EPOCHS
 
-    # -------------------------------------------------------------- what a subclass writes
+    # ---------------------------------------------------------------------- for subclasses
 
     @abstractmethod
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
-        """Return checked data, and set what is known of its columns."""
+        """Return checked data and set the attributes of the columns."""
 
     @abstractmethod
     def _spec_for(self, data: Any) -> TrainingSpec:
-        """Return what is trained on these data, from checked parameters."""
+        """Return the specification of the training from checked parameters."""
 
     @abstractmethod
-    def _learn_scaler(self, data: Any, held_out: BoolArray) -> Standardiser:
-        """Learn the units of X and y from the rows that are trained on."""
+    def _learn_scaler(self, data: Any, held_out: BoolArray) -> Standardizer:
+        """Return the units of X and y in the training rows."""
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> TrainedNetworks:
-        """Return the predictive object of the trained networks; ``scaler_`` is set already."""
+        """Return the predictive object of the trained networks; ``scaler_`` is set."""
 
     def _holds_out(self, spec: TrainingSpec) -> bool:
-        """Return whether rows are held out of the training of all members, and of the standardisation."""
+        """Return whether rows are held out of the training of all members and of the standardization."""
         return spec.selection_score is not None and not spec.bootstrap
 
     def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
-        """Raise for parameters that are invalid with these data."""
+        """Raise for parameters that are invalid for the data."""
 
     def _row_factor(self, data: Any) -> FloatArray | None:
-        """Return what multiplies the losses of rows besides their weights, shape (n,), or None."""
+        """Return a factor of the losses of rows in addition to their weights, shape (n,), or None."""
         return None
 
     def _architecture(self) -> Architecture:
-        """Return what builds the stacked module."""
         return MLPArchitecture(self._hidden_sizes(), check_module(self.module), self._layers())
 
     def _layers(self) -> Layers:
-        """Return the settings of the layers other than their sizes, from checked parameters: plain ones."""
-        return PLAIN_LAYERS
+        """Return the checked settings of the layers without their sizes."""
+        if not hasattr(self, "n_frequencies"):
+            return PLAIN_LAYERS
+        return Layers.from_params(self.n_frequencies, self.input_scale, self.activation)
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         """Return the checked sizes of the hidden layers."""
@@ -125,7 +115,7 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
     # ------------------------------------------------------------------------------- fitting
 
     def _options(self) -> TrainingOptions:
-        """Return how the networks are trained, from checked parameters."""
+        """Return the training options from checked parameters."""
         clip = self.clip_norm
         self._check_skorch()
         return TrainingOptions(
@@ -143,7 +133,7 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
         )
 
     def _check_skorch(self) -> None:
-        """Raise for parameters of skorch that are invalid, or that the estimator sets."""
+        """Raise for invalid parameters of skorch and for parameters that the estimator sets."""
         if not isinstance(self.callbacks, list | tuple | None):
             raise TypeError(
                 f"`callbacks` must be a list of skorch callbacks or None, got {self.callbacks!r}."
@@ -157,11 +147,11 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
             own = _OWN_NET_PARAMS[parameter]
             remedy = f"Use its parameter `{own}`." if hasattr(self, own) else "Leave it out."
             raise ValueError(
-                f"`net_params` must not hold {name!r}, which {type(self).__name__} sets by itself. {remedy}"
+                f"`net_params` must not hold {name!r}, which {type(self).__name__} sets. {remedy}"
             )
 
     def _prepare(self, data: TrainingData) -> FitPlan:
-        """Hold rows out, standardise and plan, from checked parameters."""
+        """Return the plan of a fit, with held-out rows and standardized data."""
         spec = self._spec_for(data)
         self._check_data(spec, data)
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
@@ -183,41 +173,19 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
         random_states: Sequence[int] | None = None,
         **params: Any,
     ) -> list[Any]:
-        """Fit one clone for each set of rows, all in one stacked training.
-
-        `cross_val_predict_dist`, `fit_transform` and every other cross-fitting of skuq come here, and
-        `simulate_coverage`, where each fit has a seed of its own.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Training features.
-        y : array-like of shape (n,)
-            Target.
-        rows : sequence of ndarray
-            The row numbers of each fit, such as the training rows of each fold.
-        random_states : sequence of int or None, default=None
-            The ``random_state`` of each fit, one a set of rows; None leaves that of this estimator to all.
-        **params : dict
-            ``sample_weight``, one a row of X, where there are weights.
-
-        Returns
-        -------
-        estimators : list of estimator
-            Fitted estimators, one a set of rows, each as `fit` on these rows would give but for rounding.
-        """
+        """Fit one clone per set of rows in one stacked training; ``params`` may contain `sample_weight`."""
         estimators = [self] * len(rows)
         if random_states is not None:
             estimators = [clone(self).set_params(random_state=seed) for seed in random_states]
         return fit_clones(estimators, X, y, rows, **params)
 
     def _finish_fit(self, fit: TrainedFit, data: Any) -> str | None:
-        """Set the fitted attributes; return the message of a `SmallSampleWarning` where one is due."""
+        """Set the fitted attributes; return the message of a `SmallSampleWarning` or None."""
         self._keep(fit, self._posterior(fit, data))
         return None
 
     def _keep(self, fit: TrainedFit, posterior: TrainedNetworks) -> None:
-        """Set the fitted attributes, at the end, so that a fit that fails leaves no half of a model."""
+        """Set the fitted attributes together, so that a failed fit leaves no partial model."""
         self.net_, self.best_epoch_ = fit.net, fit.best_epoch
         self._fitted_posterior = posterior
 
@@ -225,7 +193,7 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
 
     @property
     def history_(self) -> History:
-        """Skorch's history of the training: the mean loss of the members, and the score of the epochs."""
+        """Training history of skorch: the mean loss of the members and the scores of the epochs."""
         check_is_fitted(self)
         return self.net_.history
 
@@ -234,12 +202,11 @@ class BaseNeuralEstimator(VersionedMixin, BaseEstimator, ABC):
         check_unmasked(X, "X")
 
     def _features(self, X: Any) -> FloatArray:
-        """Return checked new features."""
         features: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
         return features
 
     def _current_posterior(self) -> Any:
-        """Return the posterior of the present networks and `device`, as another machine may load a model."""
+        """Return the posterior with the present networks and `device`, which may change after loading."""
         return replace(self._fitted_posterior, module=self.net_.module_, device=self.device)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -254,7 +221,7 @@ def fit_clones(
     *,
     sample_weight: Any = None,
 ) -> list[NetworkT]:
-    """Fit a clone of each estimator to its rows, all together."""
+    """Fit a clone of each estimator to its rows, in as few trainings as possible."""
     pairs: list[tuple[NetworkT, TrainingData]] = []
     for estimator, part in zip(estimators, rows, strict=True):
         one = clone(estimator)
@@ -267,13 +234,13 @@ def fit_clones(
 def fit_together(
     pairs: Sequence[tuple[BaseNeuralEstimator, TrainingData]], progress: Progress
 ) -> list[TrainedFit]:
-    """Fit neural estimators, each on its own data; those with equal options in one stacked training."""
+    """Fit each estimator to its data; estimators with equal options are trained in one stack."""
     plans: list[FitPlan] = []
     groups: list[tuple[TrainingOptions, list[int]]] = []
     for number, (one, data) in enumerate(pairs):
         options = one._options()
         plans.append(one._prepare(data))
-        # compared one by one, as options with callbacks or functions of the user need not be hashable
+        # options with callbacks or functions of the user may not be hashable
         group = next((members for others, members in groups if others == options), None)
         if group is None:
             groups.append((options, group := []))
@@ -289,6 +256,6 @@ def fit_together(
             fits[number], messages[number] = fit, one._finish_fit(fit, data)
     order = range(len(pairs))
     message = next((messages[number] for number in order if messages[number]), None)
-    if message is not None:  # one warning for all, at the caller of fit
+    if message is not None:  # one warning for all fits
         warn_user(message, SmallSampleWarning)
     return [fits[number] for number in order]

@@ -1,4 +1,4 @@
-"""Base of the neural classifiers: from trained networks to class probabilities."""
+"""Base class of the neural classifiers: class probabilities of trained networks."""
 
 from __future__ import annotations
 
@@ -12,52 +12,42 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import validate_data
 
+from skuq._fitting.labels import check_labels
+from skuq._fitting.progress import Progress
+from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_option, check_sample_weight, check_unmasked, effective_rows
-from skuq.classifiers._labels import check_labels
+from skuq._versioned import versioned
 from skuq.neural._base import BaseNeuralEstimator
 from skuq.neural._cross_entropy import CrossEntropyLoss
 from skuq.neural._predictive.class_probabilities import ClassPosterior, EntropyParts
 from skuq.neural._training.plan import TrainingSpec
-from skuq.neural._training.scaling import Standardiser
+from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training.trainer import TrainedFit
-from skuq.regressors._fit_inputs import TrainingData
-from skuq.regressors._progress import Progress
 
 __all__ = ["BaseNeuralClassifier", "LabelledData"]
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledData(TrainingData):
-    """The checked arguments of one ``fit``, with numbers of classes as the target.
-
-    Attributes
-    ----------
-    classes : ndarray of shape (K,)
-        The labels that they stand for.
-    """
+    """Checked arguments of one ``fit``; the target contains the codes of ``classes``."""
 
     classes: np.ndarray = field(kw_only=True)
 
 
+@versioned
 class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEstimator):
-    """Base class of the neural classifiers: labels, weights of classes, probabilities and their entropies.
-
-    A subclass stores the parameters named here and in `BaseNeuralEstimator`, and writes
-    ``_spec_for(data)``, by way of ``_spec(data, ...)``, and ``_posterior(fit, data)``.
-
-    The parameters that are read here: ``keep_best, class_weight, standardize, learning_rate``.
-    """
+    """Base class of the neural classifiers: labels, class weights, probabilities and entropies."""
 
     classes_: np.ndarray
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> ClassPosterior:
-        """Return the predictive object of the trained networks; ``scaler_`` is set already."""
+        """Return the predictive object of the trained networks; ``scaler_`` is set."""
 
     def _spec(self, data: LabelledData, learning_rate: float, **options: Any) -> TrainingSpec:
-        """Return what is trained, with the cross-entropy of the classes of the data."""
+        """Return the specification of the training, with the cross-entropy as loss."""
         loss = CrossEntropyLoss(len(data.classes))
         keep_best = check_option(self.keep_best, "keep_best", ("log_loss", False))
         return TrainingSpec(loss, learning_rate, loss if keep_best else None, **options)
@@ -91,7 +81,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> LabelledData:
-        """Return checked data, whose target are the numbers of the classes."""
+        """Return checked data, with the codes of the classes as target."""
         check_unmasked(X, "X")
         labels = check_labels(y, self)
         features, labels = validate_data(self, X, labels, dtype=np.float64, ensure_min_samples=2)
@@ -100,7 +90,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         counted = np.unique(codes if weight is None else codes[weight > 0])
         if len(counted) < 2:
             raise ValueError(
-                f"`y` must hold at least two classes, got one class, {classes.tolist()[counted[0]]!r}, among "
+                f"`y` must hold at least two classes, got one class, {classes.tolist()[counted[0]]!r}, in "
                 "the rows with a positive weight. Add rows of another class."
             )
         return LabelledData(features, codes.astype(np.float64), weight, classes=classes)
@@ -108,10 +98,10 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
     def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
         check_option(self.standardize, "standardize", ("columns", "all", False))
         if spec.counts_rows:
-            effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
+            effective_rows(data.sample_weight, len(data))  # raises unless weights count repetitions
 
-    def _learn_scaler(self, data: LabelledData, held_out: BoolArray) -> Standardiser:
-        """Learn the units of X from the rows that are trained on, which must have all classes."""
+    def _learn_scaler(self, data: LabelledData, held_out: BoolArray) -> Standardizer:
+        """Return the units of X in the training rows, which must contain all classes."""
         counted = data.repetitions > 0
         lost = np.setdiff1d(data.y[counted], data.y[counted & ~held_out])
         if len(lost):
@@ -121,17 +111,17 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
                 f"{label!r} are held out. Use more rows, a smaller `validation_size`, or keep_best=False."
             )
         weight = None if data.sample_weight is None else data.sample_weight[~held_out]
-        return Standardiser.of_features(data.X[~held_out], weight, self.standardize)
+        return Standardizer.fit_features(data.X[~held_out], weight, self.standardize)
 
     def _row_factor(self, data: LabelledData) -> FloatArray | None:
-        """Return the weight of each row's class."""
+        """Return the class weight of each row."""
         if self.class_weight is None:
             return None
         codes = data.y.astype(np.intp)
         if isinstance(self.class_weight, str | np.str_):
             check_option(self.class_weight, "class_weight", ("balanced", None))
             counts = np.bincount(codes, data.repetitions, len(data.classes))
-            # a class of weight 0 has no rows that count
+            # all rows of a class may have weight 0
             of_classes = counts.sum() / (len(counts) * np.where(counts > 0, counts, 1.0))
         elif isinstance(self.class_weight, Mapping):
             labels = data.classes[codes]
@@ -156,7 +146,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
 
     def _finish_fit(self, fit: TrainedFit, data: LabelledData) -> str | None:
         message = super()._finish_fit(fit, data)
-        self.classes_ = data.classes  # with the networks, so that a fit that fails leaves those before it
+        self.classes_ = data.classes  # set together with the networks, so that a failed fit changes nothing
         return message
 
     # ---------------------------------------------------------------------------- prediction
@@ -174,12 +164,12 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         labels : ndarray of shape (n,)
             One of ``classes_`` for each row.
         """
-        most_probable = self.predict_proba(X).argmax(axis=1)  # raises where not fitted
+        most_probable = self.predict_proba(X).argmax(axis=1)  # raises if not fitted
         labels: np.ndarray = self.classes_[most_probable]
         return labels
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return class probabilities: the mean of those that the members predict.
+        """Return class probabilities, the mean over the members.
 
         Parameters
         ----------
@@ -196,10 +186,10 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         return proba
 
     def predict_members(self, X: Any) -> FloatArray:
-        """Return the class probabilities that each member predicts.
+        """Return the class probabilities of each member.
 
-        Members are the networks of an ensemble; else `n_draws` networks drawn from the posterior, the same
-        for all rows and all calls.
+        Members are the networks of an ensemble, or `n_draws` networks drawn from the posterior, the same for
+        all rows and all calls.
 
         Parameters
         ----------
@@ -216,12 +206,12 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         return members
 
     def predict_entropy(self, X: Any) -> EntropyParts:
-        r"""Return how uncertain each prediction is, and how much of that is epistemic, as entropies.
+        r"""Return the entropy of each forecast and its aleatoric and epistemic parts.
 
-        Of members with probabilities :math:`p_m` and the mean :math:`\bar p`, the total is the entropy
-        :math:`H(\bar p)`, the aleatoric part the mean of :math:`H(p_m)`, and the epistemic part their
-        difference: the mutual information of class and member, which is 0 where all members agree. The first
-        is high where classes overlap too; only the last can be reduced by more rows.
+        For members with probabilities :math:`p_m` and mean :math:`\bar p`, the total is the entropy
+        :math:`H(\bar p)`, and the aleatoric part is the mean of :math:`H(p_m)`. The epistemic part is their
+        difference, the mutual information of class and member: 0 if all members agree. The total also
+        increases with the overlap of classes; only the epistemic part decreases with more rows.
 
         Parameters
         ----------
@@ -231,8 +221,8 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         Returns
         -------
         entropies : EntropyParts
-            A named tuple ``(total, aleatoric, epistemic)`` of ndarrays of shape (n,), in nats, from 0 to log
-            K; ``total`` is the sum of the others.
+            Named tuple ``(total, aleatoric, epistemic)`` of ndarrays of shape (n,), in nats, from 0 to log K;
+            ``total`` is the sum of the other two.
         """
         self._check_new(X)
         entropies: EntropyParts = self._current_posterior().entropies(self._features(X))

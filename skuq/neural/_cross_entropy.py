@@ -1,4 +1,4 @@
-"""The training loss of classifiers."""
+"""Cross-entropy loss of classifiers."""
 
 from __future__ import annotations
 
@@ -16,22 +16,13 @@ __all__ = ["CrossEntropyLoss"]
 
 @dataclass(frozen=True)
 class CrossEntropyLoss(TrainingLoss):
-    """Negative logarithm of the probability of the class, which is the softmax of the outputs.
-
-    Targets are the numbers of the classes, 0 to K - 1, in the type of the outputs.
-
-    Attributes
-    ----------
-    n_classes : int
-        Number of classes K.
-    """
+    """Negative log probability of the class, by the softmax of the outputs; targets are codes 0 to K - 1."""
 
     n_classes: int
     target: ClassVar[str] = "class"
 
     @property
     def n_outputs(self) -> int:
-        """One output a class."""
         return self.n_classes
 
     def __call__(self, output: Tensor, y: Tensor) -> Tensor:
@@ -39,11 +30,11 @@ class CrossEntropyLoss(TrainingLoss):
         return -log_proba.gather(-1, y.long().unsqueeze(-1)).squeeze(-1)
 
     def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        # Rows last, as the networks have them in memory and the backward pass reads them: (M, K, B).
+        # (M, K, B), the memory layout of the networks and of the backward pass
         logits, codes = output.detach().movedim(0, -1), y.movedim(0, -1).long().unsqueeze(-2)
         log_proba = torch.log_softmax(logits, dim=-2)
         loss = -log_proba.gather(-2, codes).squeeze(-2)
-        # the probabilities, less 1 at the class of the row
+        # probabilities minus the one-hot target
         gradient = log_proba.exp_()
         gradient.scatter_add_(-2, codes, gradient.new_full((), -1.0).expand(codes.shape))
         return loss.movedim(-1, 0), gradient.movedim(-1, 0)

@@ -1,4 +1,4 @@
-"""Deep ensembles of classifiers."""
+"""Deep ensembles for classification."""
 
 from __future__ import annotations
 
@@ -7,74 +7,71 @@ from typing import Any
 
 import numpy as np
 
+from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer, check_option
 from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
 from skuq.neural._predictive.class_probabilities import EnsembleClassPosterior
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
-from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["DeepEnsembleClassifier"]
 
 
 class DeepEnsembleClassifier(BaseNeuralClassifier):
-    r"""Networks that predict class probabilities, trained together, whose mean is the forecast.
+    """Ensemble of networks that predict class probabilities, trained in one pass.
 
-    It predicts which class a row has, how certain that is, and how much of the uncertainty is epistemic, i.e.
-    reducible by more data: where the members disagree. Prefer `MCDropoutClassifier` where only one network
-    can be afforded, and `skuq.classifiers.ConformalClassifier` around it for sets with guaranteed coverage.
+    Predicts class probabilities and the epistemic part of their entropy, the disagreement of the members,
+    which more data reduces. Prefer `MCDropoutClassifier` if only one network is affordable.
+    `skuq.classifiers.ConformalClassifier` around this classifier predicts sets with guaranteed coverage.
 
     Parameters
     ----------
     n_estimators : int, default=10
-        Number of members M. One is a plain network.
+        Number of members M. One member is a plain network.
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers. They have rectified linear units.
+        Sizes of the hidden layers. The hidden units are rectified linear.
     module : callable or None, default=None
-        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
-        maps (n, n_features) to (n, n_outputs). The outputs are the logits of the K classes; it replaces
-        ``hidden_layer_sizes``.
+        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
+        (n, n_features) to (n, n_outputs). Its outputs are the logits of the K classes. `module` replaces
+        `hidden_layer_sizes`.
     bootstrap : bool, default=False
-        Whether each member is trained on rows drawn with replacement, or on all.
+        Whether each member is trained on rows drawn with replacement; False trains on all rows.
     keep_best : {"log_loss", False}, default=False
-        Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
-        the best score. It is the log loss of the averaged forecast, on out-of-bag rows where there is a
-        bootstrap, else on rows held out of training; False keeps the last epoch.
+        Score that selects the epoch whose weights are kept; False keeps the last epoch. "log_loss" is the log
+        loss of the averaged forecast, on out-of-bag rows with `bootstrap`, otherwise on rows held out of
+        training.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, by which losses and scores are multiplied. "balanced" weighs all classes
-        alike, by the inverse of their number of rows.
+        Class weights, by which losses and scores are multiplied. "balanced" is the inverse of the class
+        frequencies.
     standardize : {"columns", "all", False}, default="columns"
-        Standardisation of the features by the training rows. "columns" gives each column a mean and scale of
-        its own; "all" gives the same to all columns, as images need, where a pixel that is hardly ever lit in
-        training would be scaled to hundreds of standard deviations in other rows; False leaves X as it is.
+        Standardization of the features by the training rows. "columns" uses a mean and a scale per column.
+        "all" uses one mean and one scale for all columns, as images require: a rarely lit pixel would
+        otherwise reach hundreds of standard deviations in new rows. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training where the best epoch needs them: a share or a number of rows, drawn
-        at random with the shares of the classes, or a splitter whose first test rows are taken, such as
-        PredefinedSplit.
+        Rows held out of training, if `keep_best` requires them: a share or a number of random rows,
+        stratified by class, or the first test rows of a splitter, such as PredefinedSplit.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows of a batch; the batches of an epoch are made equally large.
+        Number of rows per batch, adjusted to make the batches of an epoch equally large.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" takes 8000 steps, but at least 40 and at most 200 epochs.
     clip_norm : float or None, default=5.0
-        Limit of the norm of each network's gradient.
+        Maximum norm of each network's gradient; None does not clip.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
-        trained or drawn.
+        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training; X is standardised in float64 either way.
+        Floating type of the networks in training. X is standardized in float64.
     callbacks : list or None, default=None
-        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
+        Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
-        Further parameters of the skorch net, such as ``optimizer``.
+        Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of processes, where there are more networks than are trained at once; results do not depend on
-        it.
+        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws; an integer makes results reproducible.
+        Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
@@ -83,32 +80,34 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
     classes_ : ndarray of shape (K,)
         Labels of the columns of `predict_proba`.
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` holds the networks.
+        Trained skorch net; ``net_.module_`` contains the networks.
     history_ : skorch.history.History
-        Mean training loss of each epoch. With `keep_best`, every second epoch has its score too.
+        Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
-        Epoch, from 1, whose weights were kept.
+        Epoch, counted from 1, whose weights were kept.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    DeepEnsembleRegressor : The same for numbers.
-    VariationalClassifier : One network with uncertain weights, wider under shift.
+    DeepEnsembleRegressor : The same method for regression.
+    VariationalClassifier : One network with uncertain weights, more diffuse under shift.
     skuq.classifiers.ConformalClassifier : Prediction sets with guaranteed coverage.
 
     Notes
     -----
-    Members are trained by the cross-entropy from other initial weights and orders of rows [1]_. The forecast
-    is the mean of their probabilities, not of their logits. `predict_entropy` has its parts.
+    Members minimize the cross-entropy from different initial weights and orders of rows [1]_. The forecast is
+    the mean of their probabilities, not of their logits. `predict_entropy` returns its epistemic and
+    aleatoric parts.
 
-    Over-confident where: trained for long without `keep_best`, as the cross-entropy of training rows keeps
-    falling (``sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(model), method="temperature")`` on
-    other rows corrects that); and far from the training rows, where members agree more than they are right.
+    The forecast is over-confident after long training without `keep_best`, because the cross-entropy of the
+    training rows keeps decreasing (``sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(model),
+    method="temperature")`` on other rows corrects this). It is also over-confident far from the training
+    rows, where members agree more often than they are right.
 
-    ``sample_weight`` counts repetitions: losses are weighted by it. So do weights of classes.
+    ``sample_weight`` counts repetitions. Sample weights and class weights multiply the losses.
 
-    Cost: M networks in one pass; memory holds the standardised rows once.
+    Cost: M networks in one pass; memory contains the standardized rows once.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Many fits of any neural estimators in one training, for studies."""
+"""Many fits of neural estimators in one training."""
 
 from __future__ import annotations
 
@@ -24,37 +24,38 @@ def fit_many(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> list[NetworkT]:
-    """Fit many neural estimators, each on its own rows, in as few stacked trainings as there can be.
+    """Fit many neural estimators, each on its own rows, in as few stacked trainings as possible.
 
-    For studies: folds, candidates of a search, seeds, losses and simulations become one training,
-    which takes a fraction of the time of one after the other. Those are trained together whose networks
-    and training have the same parameters; losses, learning rates and random states may differ.
+    Studies fit folds, candidates of a search, seeds, losses or simulations in one training, in a fraction of
+    the time of single fits. Estimators with equal parameters of networks and training are trained together;
+    losses, learning rates and random states may differ.
 
     Parameters
     ----------
     estimators : sequence of K neural estimators
-        Estimators of any classes of `skuq.neural`; they are cloned, not fitted themselves.
+        Estimators of any classes of `skuq.neural` except `ProbabilisticNet`; clones are fitted.
     X : array-like or DataFrame of n rows
         Features of all fits.
     y : array-like of shape (n,)
         Target of all fits.
     rows : sequence of K ndarrays, or None, default=None
-        The row numbers that each estimator is fitted to, or boolean masks; None is all rows for each.
+        Row numbers or boolean mask for each estimator; None uses all rows for each.
     sample_weight : array-like of shape (n,) or None, default=None
-        Number of repetitions that each row counts for.
+        Number of repetitions of each row.
 
     Returns
     -------
     fitted : list of K estimators
-        Each as its ``fit`` on its rows would give, but for rounding; and but for chance where a `module`
-        draws from torch in training, as dropout does, since those trained together share its generator.
+        Each equals the result of ``fit`` on its rows up to rounding. If a `module` draws from torch in
+        training, as dropout does, results also differ by chance, because estimators trained together share
+        the generator of torch.
 
     Raises
     ------
     TypeError
-        Where an estimator is no network of `skuq.neural`.
+        If an estimator is not of `skuq.neural`, or is a `ProbabilisticNet`.
     ValueError
-        Where there are not as many row sets as estimators, or X, y and weights differ in length.
+        If the numbers of row sets and estimators differ, or the lengths of X, y and weights.
 
     See Also
     --------
@@ -62,8 +63,8 @@ def fit_many(
 
     Notes
     -----
-    Cost: memory holds the standardised rows of all fits that are trained together. Training time grows
-    with the number of networks once some 40 of them fill a core.
+    Cost: memory contains the standardized rows of all fits that are trained together. The time of training
+    grows with the number of networks from about 40 networks on, which fill a core.
 
     Examples
     --------
@@ -81,13 +82,13 @@ def fit_many(
     rows = [np.arange(count_rows(X))] * len(estimators) if rows is None else list(rows)
     if len(rows) != len(estimators):
         raise ValueError(
-            f"`rows` must name one set of rows for each of the {len(estimators)} estimators, got "
-            f"{len(rows)}. Give each its own, or None for all rows."
+            f"`rows` must hold one set of rows for each of the {len(estimators)} estimators, got "
+            f"{len(rows)}. Use None to fit each estimator to all rows."
         )
     for estimator in estimators:
         if not isinstance(estimator, BaseNeuralEstimator):
             raise TypeError(
-                "`estimators` must hold estimators of skuq.neural that are trained together, got "
-                f"{type(estimator).__name__}. Fit others one by one."
+                "`estimators` must hold estimators of skuq.neural other than ProbabilisticNet, got "
+                f"{type(estimator).__name__}. Fit other estimators one by one."
             )
     return fit_clones(estimators, X, y, rows, sample_weight=sample_weight)

@@ -1,4 +1,4 @@
-"""A network whose last layer is Bayesian: learnt by squared errors, then its posterior in closed form."""
+"""Network with a Bayesian last layer, in closed form."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_integer
 from skuq.neural._losses import Loss, SquaredErrorLoss, resolve_selection_score
@@ -15,99 +16,92 @@ from skuq.neural._modules.device import read_device
 from skuq.neural._modules.last_layer import Evidence, FeatureArchitecture, features_of
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.last_linear import LastLinearPosterior
-from skuq.neural._regressor import BaseNeuralRegressor, TableLayersMixin
+from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
-from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["LastLayerLaplaceRegressor"]
 
 
-class LastLayerLaplaceRegressor(TableLayersMixin, BaseNeuralRegressor):
-    r"""A network trained by squared errors, whose last layer gets the normal posterior of its weights.
+class LastLayerLaplaceRegressor(BaseNeuralRegressor):
+    r"""Network trained by squared errors, with a normal posterior of the last layer's weights.
 
-    It estimates how far off a prediction may be at the cost of one plain network: the posterior, the prior
-    and the noise are in closed form. The noise is the same for all x. Prefer `DeepEnsembleRegressor` where
-    it varies, or where the uncertainty of the hidden layers matters.
+    Estimates the error of a prediction at the cost of one plain network: posterior, prior and noise have
+    closed forms. The noise is the same for all x. Prefer `DeepEnsembleRegressor` if the noise varies, or if
+    the uncertainty of the hidden layers matters.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers.
     module : callable or None, default=None
-        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
-        maps (n, n_features) to (n, n_outputs). ``n_outputs`` is the last of ``hidden_layer_sizes``: the
-        outputs are the features of the last layer, which is put behind them.
+        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
+        (n, n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
+        ``n_outputs`` is the last of `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learnt frequencies of each column. Besides the column, the networks have as inputs at
-        most three learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is
-        8, and fewer from 33 columns, so that all together have at most 256. Not used with `module`.
+        Number of learned frequencies per column. Up to three combinations of their cosines are additional
+        inputs. 0 adds no inputs; "auto" is min(8, 256 // n_features). Not used with `module`.
     input_scale : bool, default=False
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
-        Function of the hidden units: "relu" is max(x, 0), "silu" the smooth x / (1 + exp(-x)). Not used with
-        `module`.
+        Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
     keep_best : str, Loss or False, default=False
-        Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
-        the best score on out-of-bag rows where there is a bootstrap, else on rows held out of training. It is
-        "squared_error" or a Loss with ``n_outputs = 1``; False keeps the last epoch.
-    n_draws : int, default=100
-        Number of networks or functions that are drawn from the posterior. Only `predict_members` needs them.
+        Score that selects the epoch whose weights are kept; False keeps the last epoch. All epochs are
+        trained, and every second epoch is scored on rows held out of training. Valid scores are
+        "squared_error" and a `Loss` with ``n_outputs = 1``. On four small data sets, the CRPS is the same
+        with False and "squared_error".
+    n_draws : int, default=200
+        Number of networks or functions drawn from the posterior. Only `predict_members` uses them.
     calibration : {"split", None}, default="split"
-        Rows that calibrate scale and tails of the distribution. "split" are rows held out of training. None
-        is the raw distribution, over-confident on small data.
+        Rows that calibrate the scale and the tails of the distribution. "split" holds rows out of training.
+        None returns the raw distribution, which is over-confident on small data.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
-        follows from the tails. Fewer calibration rows than its rank needs, 9 at 90 %, give a
-        `SmallSampleWarning`.
+        Coverage of the central intervals that conformal prediction calibrates; the tails determine other
+        coverages. Fewer calibration rows than the rank requires, 9 at 90 %, give a `SmallSampleWarning`.
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training where calibration, the noise or the best epoch need them: a share or a
-        number of rows, drawn at random, or a splitter whose first test rows are taken, such as
-        PredefinedSplit.
+        Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
+        of random rows, or the first test rows of a splitter, such as PredefinedSplit.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows of a batch; the batches of an epoch are made equally large.
+        Number of rows per batch, adjusted to make the batches of an epoch equally large.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Limit of the norm of each network's gradient.
+        Maximum norm of each network's gradient; None does not clip.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
-        trained or drawn.
+        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training; X and y are standardised in float64 either way.
+        Floating type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
-        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
+        Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
-        Further parameters of the skorch net, such as ``optimizer``.
+        Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of processes, where there are more networks than are trained at once; results do not depend on
-        it.
+        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws; an integer makes results reproducible.
+        Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` holds the networks.
+        Trained skorch net; ``net_.module_`` contains the networks.
     history_ : skorch.history.History
-        Mean training loss of each epoch. With `keep_best`, every second epoch has its score too.
+        Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
-        Epoch, from 1, whose weights were kept.
+        Epoch, counted from 1, whose weights were kept.
     prior_precision_ : float
-        Prior precision of each weight of the last layer, for the standardised target, of maximum evidence.
+        Prior precision of each weight of the last layer at maximum evidence, for the standardized target.
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        Factor by which calibration multiplies standard deviations; above 1 the raw distribution was
-        over-confident, 1 without calibration.
+        Calibration factor of standard deviations, above 1 for an over-confident model, 1 without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -115,30 +109,30 @@ class LastLayerLaplaceRegressor(TableLayersMixin, BaseNeuralRegressor):
 
     See Also
     --------
-    VariationalRegressor : The posterior of one or all layers, fitted in training.
-    SWARegressor : The spread of the weights along the training.
+    VariationalRegressor : Posterior of one or all layers, fitted in training.
+    SWARegressor : Spread of the weights along the training.
 
     Notes
     -----
     With features :math:`\Phi` of the n training rows, prior precision :math:`\alpha` and noise
     :math:`\sigma^2`, the weights of the last layer have the covariance
     :math:`S = (\alpha I + \Phi^T \Phi / \sigma^2)^{-1}` and the mean :math:`S \Phi^T y / \sigma^2`, which
-    takes the place of what was trained; a new row has the variance :math:`\sigma^2 + \phi^T S \phi`.
-    As the likelihood is normal and the layer linear, Laplace's approximation is exact, given the
-    features. :math:`\alpha` and :math:`\sigma^2` are those of most evidence (MacKay's fixed point).
-    The evidence takes the features as given, though they were fitted to the same rows, so that the
-    noise comes out too small; with ``calibration="split"`` it is therefore the one, at least as
-    large, that makes the held-out rows most likely, and the posterior follows.
+    replaces the trained weights. A new row has the variance :math:`\sigma^2 + \phi^T S \phi`. Laplace's
+    approximation is exact given the features, because the likelihood is normal and the layer is linear.
+    :math:`\alpha` and :math:`\sigma^2` maximize the evidence (MacKay's fixed point). The evidence treats the
+    features as given, although they are fitted to the same rows, so that the noise is too small. With
+    ``calibration="split"``, the noise therefore maximizes the likelihood of the held-out rows and is at least
+    as large; the posterior follows from it.
 
-    Over-confident where: ``calibration=None``, by far (a coverage of 29 to 77 % where 95 % is nominal has
-    been measured on 300 to 1000 rows); and far from the training rows, calibrated or not, because the
-    features are taken as certain. `epistemic` is the part of the last layer only. With
-    `keep_best` the held-out rows select the epoch; without it too they choose the noise,
-    so that coverage has no strict guarantee.
+    The distribution is strongly over-confident with ``calibration=None`` (intervals of 95 % covered 29 to 77
+    % on 300 to 1000 rows). It is also over-confident far from the training rows, with and without
+    calibration, because the features are assumed to be certain. `epistemic` contains the uncertainty of the
+    last layer only. The held-out rows choose the noise, and the epoch with `keep_best`, so that coverage has
+    no strict guarantee.
 
-    ``sample_weight`` counts repetitions: losses and evidence are weighted by it.
+    ``sample_weight`` counts repetitions and weights the losses and the evidence.
 
-    Cost: one network, and some milliseconds; `fit_transform` trains those of all folds in one pass.
+    Cost: one network and some milliseconds. `fit_transform` trains the networks of all folds in one pass.
 
     References
     ----------
@@ -171,7 +165,7 @@ class LastLayerLaplaceRegressor(TableLayersMixin, BaseNeuralRegressor):
         input_scale: bool = False,
         activation: str = "relu",
         keep_best: str | Loss | bool = False,
-        n_draws: int = 100,
+        n_draws: int = 200,
         calibration: str | None = "split",
         calibration_coverage: float = 0.9,
         validation_size: Any = 0.2,
@@ -216,7 +210,9 @@ class LastLayerLaplaceRegressor(TableLayersMixin, BaseNeuralRegressor):
     # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
-        return FeatureArchitecture.of(self._hidden_sizes(), check_module(self.module), self._layers())
+        return FeatureArchitecture.from_params(
+            self._hidden_sizes(), check_module(self.module), self._layers()
+        )
 
     def _training_spec(self) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws")

@@ -1,8 +1,7 @@
 """Training losses of networks: proper scores of a normal distribution, in torch.
 
-A loss is called with the outputs of the network and the target, and returns one value a row and member.
-The network gives the mean and, where the loss needs it, a raw variance that `variance_of` makes
-positive; both are in units of the standardised target.
+The network outputs the mean and, for losses that need it, a raw variance, both in units of the standardized
+target. `variance_of` makes the variance positive. A loss returns one value per row and member.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -37,10 +36,10 @@ __all__ = [
 ]
 
 MIN_VARIANCE = 1e-4
-"""In units of the variance of the target: no network predicts a noise below a hundredth of its spread."""
+"""Least noise variance, relative to the variance of the target."""
 
 _LEAST_SPREAD = 1e-8
-"""Least variance of the average of members, whose difference of two squares may fall below 0."""
+"""Least variance of the average of members; the difference of two squares may be negative."""
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _SQRT_2 = math.sqrt(2.0)
@@ -52,7 +51,7 @@ def variance_of(raw: Tensor) -> Tensor:
 
 
 def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """Return the negative log-likelihood, weighted by variance^beta, and its derivative by the outputs."""
+    """Return the negative log-likelihood times variance^beta, and its derivative by the outputs."""
     loc, raw = output.unbind(-1)
     variance = variance_of(raw)
     residual = loc - y
@@ -70,16 +69,15 @@ def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]
 
 
 class Loss(TrainingLoss):
-    """A score of a normal distribution with mean ``loc`` and variance ``variance`` at the target ``y``.
+    """Score of a normal distribution with mean ``loc`` and variance ``variance`` at the target ``y``.
 
-    A subclass writes `score`. Its value is minimised on average over rows, for each member of an ensemble
-    by itself. Pass an instance as ``loss=`` to any neural estimator.
+    The smaller the better. A subclass implements `score`, which is minimized on average over rows for each
+    member. Pass an instance as ``loss=`` to any neural estimator.
 
     Attributes
     ----------
     n_outputs : int
-        Number of outputs of the network that it needs: 2, mean and raw variance, or 1 where it has no
-        variance.
+        Required outputs of the network: 2 for mean and raw variance, or 1 for the mean.
 
     See Also
     --------
@@ -104,22 +102,23 @@ class Loss(TrainingLoss):
     def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         """Return the score of each entry.
 
+        The smaller the better.
+
         Parameters
         ----------
-        loc, variance : Tensor
-            Mean and variance of the normal distribution, of shape (B,) or, in training, (B, M): rows first,
-            then the members that are trained together.
-        y : Tensor
-            Target, of the same shape.
+        loc, variance : Tensor of shape (B,) or (B, M)
+            Mean and variance of the normal distribution, for B rows. In training, for M members too.
+        y : Tensor of the same shape
+            Target.
 
         Returns
         -------
-        score : Tensor
-            Scores of the same shape; smaller is better.
+        score : Tensor of the same shape
+            Scores.
         """
 
     def __call__(self, output: Tensor, y: Tensor) -> Tensor:
-        """Return the loss for outputs (..., k) of the network at targets (...)."""
+        """Return the loss (...) for outputs (..., k) of the network at targets (...)."""
         if self.n_outputs == 1:
             loc = output[..., 0]
             return self.score(loc, loc.new_zeros(()), y)
@@ -127,12 +126,12 @@ class Loss(TrainingLoss):
         return self.score(loc, variance_of(raw), y)
 
     def selection_score(self) -> Loss:
-        """Return the score by which epochs are compared.
+        """Return the score that compares epochs.
 
         Returns
         -------
         loss : Loss
-            This one, unless it is a training loss but no proper score.
+            This loss if it is a proper score, otherwise a proper score.
         """
         return self
 
@@ -142,7 +141,7 @@ class Loss(TrainingLoss):
         return loc, square
 
     def score_average(self, parts: Sequence[Tensor], y: Tensor) -> Tensor:
-        # variance of the mixture of the members: mean of noise and squares less squared mean
+        # variance of the mixture of the members
         loc, square = parts
         variance = (square - loc * loc).clamp(min=_LEAST_SPREAD)
         return check_per_row(self, self.score(loc, variance, y), y)
@@ -152,12 +151,12 @@ class Loss(TrainingLoss):
 class NLLLoss(Loss):
     """Negative log-likelihood of the normal distribution.
 
-    The sharpest score near a good fit. On targets that are not standardised, or trained for long, it
-    it becomes over-confident; the estimators of this module standardise and keep the best epoch.
+    The smaller the better. The sharpest score near a good fit. It becomes over-confident on targets that are
+    not standardized and after long training; the estimators of this module standardize and select an epoch.
 
     See Also
     --------
-    BetaNLLLoss : Learns the mean where the variance is large too.
+    BetaNLLLoss : Also learns the mean at large variance.
     CRPSLoss : More robust to outliers.
 
     Examples
@@ -178,10 +177,10 @@ class NLLLoss(Loss):
 
 @dataclass(frozen=True)
 class BetaNLLLoss(Loss):
-    r"""Negative log-likelihood weighted by :math:`\sigma^{2\beta}`, through which no gradient flows.
+    r"""Negative log-likelihood weighted by :math:`\sigma^{2\beta}`, without the gradient of the weight [1]_.
 
-    By the plain likelihood, the mean is hardly learnt where the predicted noise is large. With ``beta=1``
-    the mean is learnt as by squared errors, with ``beta=0`` as by the likelihood.
+    The smaller the better. The plain likelihood hardly learns the mean at large predicted noise. With
+    ``beta=1`` the mean is learned as by squared errors, with ``beta=0`` as by the likelihood.
 
     Parameters
     ----------
@@ -190,7 +189,7 @@ class BetaNLLLoss(Loss):
 
     See Also
     --------
-    NLLLoss : The score itself, by which epochs are compared.
+    NLLLoss : The unweighted score, which compares epochs.
 
     References
     ----------
@@ -225,16 +224,15 @@ class BetaNLLLoss(Loss):
 
 
 class _ScaleLoss(Loss):
-    """A score that grows in proportion to the units of y, so that it follows from its slopes alone.
+    """Score proportional to the units of y, determined by its derivatives (Euler's theorem).
 
-    By Euler's theorem it is ``scale`` times its derivative by the scale less the residual times that by
-    the mean; both depend on ``z = residual / scale`` only. So one function gives the score, and its
-    derivative without automatic differentiation.
+    The score is ``scale`` times the derivative by the scale minus ``residual`` times the derivative by the
+    mean. Both derivatives depend on ``residual / scale`` only.
     """
 
     @abstractmethod
     def _slopes(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the derivatives of the score by the mean and by the standard deviation."""
+        """Return the derivatives of the score with respect to the mean and the standard deviation."""
 
     def score(self, loc: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         scale, residual = variance.sqrt(), y - loc
@@ -256,12 +254,12 @@ class _ScaleLoss(Loss):
 class CRPSLoss(_ScaleLoss):
     """Continuous ranked probability score of the normal distribution, in closed form.
 
-    In the units of the target, and robust: an outlier costs its distance, not the square.
+    The smaller the better, in units of the target. Robust: the cost of an outlier is linear in its distance.
 
     See Also
     --------
-    CheckLoss : The same by quantiles, on a grid of levels.
-    NLLLoss : Sharper where the noise is normal.
+    CheckLoss : Quantile form on a grid of levels.
+    NLLLoss : Sharper for normal noise.
 
     Examples
     --------
@@ -276,60 +274,60 @@ class CRPSLoss(_ScaleLoss):
         return -torch.erf(z / _SQRT_2), density * math.sqrt(2 / math.pi) - 1 / math.sqrt(math.pi)
 
 
+SlopeTable: TypeAlias = tuple[Tensor, Tensor]
+"""Ascending standard quantiles (n,), and both slopes (2, n + 1) of a score between them."""
+
+
+def _middle_levels(n_levels: int) -> Tensor:
+    return (torch.arange(n_levels, dtype=torch.float64) + 0.5) / n_levels
+
+
+@lru_cache(maxsize=8)
+def _check_slopes(n_levels: int, dtype: torch.dtype, device: torch.device) -> SlopeTable:
+    levels = _middle_levels(n_levels)
+    z = torch.special.ndtri(levels)
+    both = torch.stack([torch.ones_like(z), z], dim=1)
+    return _slope_table(z, (1 - levels).unsqueeze(1) * both, -both, dtype, device)
+
+
+@lru_cache(maxsize=8)
+def _interval_slopes(n_levels: int, dtype: torch.dtype, device: torch.device) -> SlopeTable:
+    levels = _middle_levels(n_levels)
+    z = torch.special.ndtri((1 + levels) / 2)
+    penalty = 2 / (1 - levels)
+    inside = torch.stack([torch.zeros_like(z), 2 * z], dim=1)
+    return _slope_table(z, inside, torch.stack([-penalty, -penalty * z], dim=1), dtype, device)
+
+
+def _slope_table(
+    quantiles: Tensor, start: Tensor, added: Tensor, dtype: torch.dtype, device: torch.device
+) -> SlopeTable:
+    """Average slopes over levels, given the slopes below each quantile and their increase above, (n, 2)."""
+    slopes = start.mean(0) + torch.cat([added.new_zeros(1, 2), added.cumsum(0)]) / len(quantiles)
+    return quantiles.to(device, dtype), slopes.T.to(device, dtype).contiguous()
+
+
+def _look_up(table: SlopeTable, z: Tensor) -> tuple[Tensor, Tensor]:
+    """Return both slopes for standardized residuals."""
+    quantiles, slopes = table
+    by_loc, by_scale = slopes[:, torch.searchsorted(quantiles, z.contiguous())]
+    return by_loc, by_scale
+
+
 @dataclass(frozen=True)
-class _LevelLoss(_ScaleLoss):
-    """A score averaged over levels (i - 1/2) / n, i = 1..n: piecewise linear in the residual."""
-
-    n_levels: int = 30
-
-    def __post_init__(self) -> None:
-        check_integer(self.n_levels, "n_levels")
-
-    @cached_property
-    def levels(self) -> Tensor:
-        return (torch.arange(self.n_levels, dtype=torch.float64) + 0.5) / self.n_levels
-
-    @abstractmethod
-    def _steps(self, levels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return standard quantiles, ascending, and both slopes of each, shape (n, 2).
-
-        First the slopes where the residual is below the quantile, then what is added where it is above.
-        """
-
-    @cached_property
-    def _tables(self) -> dict[Any, tuple[Tensor, Tensor]]:
-        """Quantiles, and mean slopes for 0, 1, ... of them below the residual, by type and device."""
-        return {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"n_levels": self.n_levels}  # tables may lie on a device that is not there when loaded
-
-    def _at(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return both mean slopes where the standardised residual is ``z``."""
-        key = z.dtype, z.device
-        if key not in self._tables:
-            quantiles, start, added = self._steps(self.levels)
-            slopes = start.mean(0) + torch.cat([added.new_zeros(1, 2), added.cumsum(0)]) / self.n_levels
-            self._tables[key] = quantiles.to(z), slopes.T.to(z).contiguous()
-        quantiles, slopes = self._tables[key]
-        by_loc, by_scale = slopes[:, torch.searchsorted(quantiles, z.contiguous())]
-        return by_loc, by_scale
-
-
-@dataclass(frozen=True)
-class CheckLoss(_LevelLoss):
+class CheckLoss(_ScaleLoss):
     """Check (pinball) loss of the quantiles, averaged over levels.
 
-    Twice it is the CRPS, for many levels.
+    The smaller the better. For many levels, the loss is half the CRPS.
 
     Parameters
     ----------
     n_levels : int, default=30
-        Number of levels, at the middle of as many equal parts of (0, 1).
+        Number of levels, the midpoints of equal parts of (0, 1).
 
     See Also
     --------
-    CRPSLoss : All levels at once, in closed form.
+    CRPSLoss : All levels, in closed form.
 
     Examples
     --------
@@ -339,27 +337,29 @@ class CheckLoss(_LevelLoss):
     tensor(0.2337)
     """
 
-    def _steps(self, levels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        z = torch.special.ndtri(levels)
-        both = torch.stack([torch.ones_like(z), z], dim=1)
-        return z, (1 - levels).unsqueeze(1) * both, -both
+    n_levels: int = 30
+
+    def __post_init__(self) -> None:
+        check_integer(self.n_levels, "n_levels")
 
     def _slopes(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        return self._at(z)
+        return _look_up(_check_slopes(self.n_levels, z.dtype, z.device), z)
 
 
 @dataclass(frozen=True)
-class IntervalLoss(_LevelLoss):
+class IntervalLoss(_ScaleLoss):
     """Interval score of the central intervals, averaged over coverages.
+
+    The smaller the better.
 
     Parameters
     ----------
     n_levels : int, default=30
-        Number of coverages, at the middle of as many equal parts of (0, 1).
+        Number of coverages, the midpoints of equal parts of (0, 1).
 
     See Also
     --------
-    CheckLoss : The same bounds, scored one by one and without the weight of wide intervals.
+    CheckLoss : Scores each bound separately, without the extra weight of wide intervals.
 
     Examples
     --------
@@ -369,26 +369,25 @@ class IntervalLoss(_LevelLoss):
     tensor(1.3490)
     """
 
-    def _steps(self, levels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        z = torch.special.ndtri((1 + levels) / 2)
-        penalty = 2 / (1 - levels)
-        inside = torch.stack([torch.zeros_like(z), 2 * z], dim=1)
-        return z, inside, torch.stack([-penalty, -penalty * z], dim=1)
+    n_levels: int = 30
+
+    def __post_init__(self) -> None:
+        check_integer(self.n_levels, "n_levels")
 
     def _slopes(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        above, by_scale = self._at(z.abs())
+        above, by_scale = _look_up(_interval_slopes(self.n_levels, z.dtype, z.device), z.abs())
         return torch.sign(z) * above, by_scale
 
 
 @dataclass(frozen=True)
 class SquaredErrorLoss(Loss):
-    """Squared error of the mean; the network predicts no noise.
+    """Squared error of the mean, without a variance.
 
-    For ensembles of plain networks, whose only spread is that of their means.
+    The smaller the better. For ensembles of networks whose only spread is the spread of their means.
 
     See Also
     --------
-    NLLLoss : Learns the noise too.
+    NLLLoss : Also learns the noise.
 
     Examples
     --------
@@ -415,7 +414,7 @@ LOSSES: dict[str, Loss] = {
 
 
 def read_loss(loss: Any, name: str = "loss") -> Loss:
-    """Return the loss that a parameter stands for: one of `LOSSES` by name, or an instance of `Loss`."""
+    """Return an instance of `Loss`, or the loss of `LOSSES` with the given name."""
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, str) and loss in LOSSES:
@@ -427,17 +426,7 @@ def read_loss(loss: Any, name: str = "loss") -> Loss:
 def resolve_selection_score(
     keep_best: Any, *, of_mean: bool = False, also: Sequence[str] = ()
 ) -> Loss | None:
-    """Return the score that a parameter ``keep_best`` stands for; None where it is False.
-
-    Parameters
-    ----------
-    keep_best : str, Loss or False
-        The parameter.
-    of_mean : bool, default=False
-        Whether networks predict no variance, so that only a score of the mean can select an epoch.
-    also : sequence of str
-        Further valid values, named in the error.
-    """
+    """Return the score of ``keep_best``, or None for False; ``of_mean`` allows only scores of the mean."""
     if isinstance(keep_best, bool | np.bool_) and not keep_best:
         return None
     is_score = isinstance(keep_best, Loss) or (isinstance(keep_best, str) and keep_best in LOSSES)

@@ -1,4 +1,4 @@
-"""Monte Carlo dropout of classifiers."""
+"""Monte Carlo dropout for classification."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer
 from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
 from skuq.neural._modules.architecture import Architecture
@@ -15,74 +16,68 @@ from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.class_probabilities import DrawnClassPosterior
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
-from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["MCDropoutClassifier"]
 
 
 class MCDropoutClassifier(BaseNeuralClassifier):
-    """One network with dropout, also when it predicts class probabilities.
+    """One network with dropout in training and prediction that predicts class probabilities.
 
-    It predicts which class a row has, how certain that is, and how much of the uncertainty is epistemic, at
-    the cost of one network. Prefer `DeepEnsembleClassifier` wherever it can be afforded: its epistemic part
-    is better.
+    Predicts class probabilities and the epistemic part of their entropy at the cost of one network. Prefer
+    `DeepEnsembleClassifier` if its cost is acceptable: its epistemic part is better.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers. They have rectified linear units.
+        Sizes of the hidden layers. The hidden units are rectified linear.
     module : callable or None, default=None
-        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
-        maps (n, n_features) to (n, n_outputs). The outputs are the logits of the K classes; it replaces
-        ``hidden_layer_sizes``, `dropout` and `last_layer`. Its dropout layers, `torch.nn.Dropout` and its
-        relatives, of any rates, leave out units in prediction too, alike for all rows; so `torch.func.vmap`
-        must be able to run it.
+        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
+        (n, n_features) to (n, n_outputs). Its outputs are the logits of the K classes. `module` replaces
+        `hidden_layer_sizes`, `dropout` and `last_layer`. Its dropout layers, of any rates, also drop units in
+        prediction, the same units for all rows. `torch.func.vmap` must be able to run it.
     dropout : float, default=0.2
-        Probability that a hidden unit is left out, strictly between 0 and 1; not used with `module`.
+        Probability of dropping a hidden unit, strictly between 0 and 1. Not used with `module`.
     last_layer : bool, default=False
-        Whether units of the last hidden layer only are left out: faster, with far less spread; not used with
-        `module`.
+        Whether dropout applies to the last hidden layer only. It is faster and has far less spread. Not used
+        with `module`.
     n_draws : int, default=100
-        Number of networks or functions that are drawn from the posterior. At least 2.
+        Number of networks or functions drawn from the posterior. At least 2. Regressors draw 200. On three
+        data sets of scikit-learn, 1000 draws change the log loss by at most 4 %.
     keep_best : {"log_loss", False}, default=False
-        Score that selects the best epoch: all epochs are trained, and the weights are kept of the epoch with
-        the best score. It is the log loss of the network with all its units, not of the averaged forecast, on
-        rows held out of training; False keeps the last epoch.
+        Score that selects the epoch whose weights are kept; False keeps the last epoch. "log_loss" is the log
+        loss of the network with all units, not of the averaged forecast, on rows held out of training.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, by which losses and scores are multiplied. "balanced" weighs all classes
-        alike, by the inverse of their number of rows.
+        Class weights, by which losses and scores are multiplied. "balanced" is the inverse of the class
+        frequencies.
     standardize : {"columns", "all", False}, default="columns"
-        Standardisation of the features by the training rows. "columns" gives each column a mean and scale of
-        its own; "all" gives the same to all columns, as images need, where a pixel that is hardly ever lit in
-        training would be scaled to hundreds of standard deviations in other rows; False leaves X as it is.
+        Standardization of the features by the training rows. "columns" uses a mean and a scale per column.
+        "all" uses one mean and one scale for all columns, as images require: a rarely lit pixel would
+        otherwise reach hundreds of standard deviations in new rows. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training where the best epoch needs them: a share or a number of rows, drawn
-        at random with the shares of the classes, or a splitter whose first test rows are taken, such as
-        PredefinedSplit.
+        Rows held out of training, if `keep_best` requires them: a share or a number of random rows,
+        stratified by class, or the first test rows of a splitter, such as PredefinedSplit.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" falls to 0 by the last epoch.
+        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch.
     batch_size : int, default=32
-        Number of rows of a batch; the batches of an epoch are made equally large.
+        Number of rows per batch, adjusted to make the batches of an epoch equally large.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs.
     clip_norm : float or None, default=5.0
-        Limit of the norm of each network's gradient.
+        Maximum norm of each network's gradient; None does not clip.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
-        trained or drawn.
+        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training; X is standardised in float64 either way.
+        Floating type of the networks in training. X is standardized in float64.
     callbacks : list or None, default=None
-        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
+        Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
-        Further parameters of the skorch net, such as ``optimizer``.
+        Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of processes, where there are more networks than are trained at once; results do not depend on
-        it.
+        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws; an integer makes results reproducible.
+        Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
@@ -91,30 +86,30 @@ class MCDropoutClassifier(BaseNeuralClassifier):
     classes_ : ndarray of shape (K,)
         Labels of the columns of `predict_proba`.
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` holds the networks.
+        Trained skorch net; ``net_.module_`` contains the networks.
     history_ : skorch.history.History
-        Mean training loss of each epoch. With `keep_best`, every second epoch has its score too.
+        Mean training loss of each epoch. With `keep_best`, also the score of every second epoch.
     best_epoch_ : int
-        Epoch, from 1, whose weights were kept.
+        Epoch, counted from 1, whose weights were kept.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    MCDropoutRegressor : The same for numbers.
-    DeepEnsembleClassifier : Networks that were trained apart.
+    MCDropoutRegressor : The same method for regression.
+    DeepEnsembleClassifier : Ensemble of independent networks.
 
     Notes
     -----
-    Units are left out after each hidden layer, never among the features. A draw is one network for all
-    rows and for all calls, so that the prediction for a row does not depend on the rows beside it; the
-    draws share what comes before the first dropout, and run as one batched matrix product [1]_. With
-    `keep_best`, epochs are scored by the network with all units.
+    Dropout follows each hidden layer and never applies to the features. A draw is one network for all rows
+    and all calls, so that the prediction for a row does not depend on other rows. The draws share the layers
+    before the first dropout and run as one batched matrix product [1]_. With `keep_best`, the network with
+    all units is scored.
 
-    Over-confident where: rates are low, with `last_layer`, and far from the training rows. The spread of the
-    draws does not become smaller with more rows.
+    The forecast is over-confident at low rates, with `last_layer`, and far from the training rows. The spread
+    of the draws does not decrease with more rows.
 
-    ``sample_weight`` counts repetitions: losses are weighted by it. So do weights of classes.
+    ``sample_weight`` counts repetitions. Sample weights and class weights multiply the losses.
 
     Cost: one network. Predictions cost `n_draws` passes through the layers after the first dropout, and
     through the whole of `module`.
@@ -191,7 +186,7 @@ class MCDropoutClassifier(BaseNeuralClassifier):
     def _architecture(self) -> Architecture:
         module = check_module(self.module)
         hidden = () if module is not None else self._hidden_sizes(at_least=1)
-        return DropoutArchitecture.of(hidden, self.dropout, self.last_layer, module, noise=False)
+        return DropoutArchitecture.from_params(hidden, self.dropout, self.last_layer, module, noise=False)
 
     def _spec_for(self, data: LabelledData) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)

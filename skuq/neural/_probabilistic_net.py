@@ -1,4 +1,4 @@
-"""A skorch net whose module gives a normal distribution."""
+"""Skorch net with a normal predictive distribution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 
 from skuq._typing import FloatArray
-from skuq._versioned import VersionedMixin
+from skuq._versioned import versioned
 from skuq.distributions import Distribution, Normal
 from skuq.neural._losses import Loss, read_loss, variance_of
 
@@ -25,7 +25,7 @@ __all__ = ["ProbabilisticCriterion", "ProbabilisticNet", "TensorBatches"]
 
 
 class ProbabilisticCriterion(nn.Module):
-    """Mean over rows of a loss, as a torch criterion."""
+    """Mean of a loss over rows, as a torch criterion."""
 
     def __init__(self, loss: str | Loss = "nll") -> None:
         super().__init__()
@@ -35,26 +35,15 @@ class ProbabilisticCriterion(nn.Module):
         """Return the mean loss of outputs (B, k) at targets (B,) or (B, 1)."""
         if output.ndim != 2 or output.shape[1] != self.loss.n_outputs:
             raise ValueError(
-                f"`module` must give {self.loss.n_outputs} outputs a row for {self.loss!r} (mean and raw "
-                f"variance where there are two), got the shape {tuple(output.shape)}."
+                f"`module` must give {self.loss.n_outputs} outputs per row for {self.loss!r} (two outputs "
+                f"are mean and raw variance), got the shape {tuple(output.shape)}."
             )
         target = y.reshape(len(output)).to(output.dtype)  # (B, 1) against (B,) would broadcast to (B, B)
         return self.loss(output, target).mean()
 
 
 class TensorBatches:
-    """Batches by tensor indexing, up to six times faster than a DataLoader with one item at a time.
-
-    Parameters
-    ----------
-    dataset : torch Dataset
-        Unwrapped where it is skorch's own of arrays, or a Subset of that; anything else goes through a
-        DataLoader.
-    batch_size : int, default=128
-        Rows a batch.
-    shuffle : bool, default=False
-        Whether rows come in a new order each epoch.
-    """
+    """Batches by indexing of arrays, up to six times faster than a DataLoader."""
 
     def __init__(self, dataset: Any, batch_size: int = 128, shuffle: bool = False) -> None:
         self.dataset, self.batch_size, self.shuffle = dataset, batch_size, shuffle
@@ -79,30 +68,31 @@ def _tensors_of(dataset: Any) -> tuple[Tensor, Tensor] | None:
         whole = _tensors_of(dataset.dataset)
         rows = torch.as_tensor(np.asarray(dataset.indices))
         return None if whole is None else (whole[0][rows], whole[1][rows])
-    if type(dataset) is not Dataset:  # a class derived from it may change what it gives
+    if type(dataset) is not Dataset:  # a subclass may return other items
         return None
     if not all(isinstance(array, np.ndarray | Tensor) for array in (dataset.X, dataset.y)):
         return None
     return torch.as_tensor(dataset.X), torch.as_tensor(dataset.y)
 
 
-class ProbabilisticNet(VersionedMixin, NeuralNetRegressor):
-    """A skorch net that predicts a normal distribution: for users of skorch with a module of their own.
+@versioned
+class ProbabilisticNet(NeuralNetRegressor):
+    """Skorch net that predicts a normal distribution, for users of skorch with their own module.
 
-    It takes float64 features and a one-dimensional target as they come, trains by any of our losses, and
-    works wherever skuq takes an estimator. Prefer `PNNRegressor` where there is no need of skorch: that one
-    standardises X and y, keeps the best epoch and passes scikit-learn's checks. This one does neither; put
-    it behind a StandardScaler and in a TransformedTargetRegressor.
+    The net accepts float64 features and a one-dimensional target, trains by any loss of skuq, and works
+    wherever skuq accepts an estimator. Prefer `PNNRegressor` unless skorch is required: it standardizes X and
+    y, selects the best epoch and passes the checks of scikit-learn. Put this net into a pipeline behind a
+    StandardScaler, and into a TransformedTargetRegressor.
 
     Parameters
     ----------
     module : torch.nn.Module class or instance
-        Maps (B, d) to (B, 2): mean and a raw variance, of which ``softplus(raw) + 1e-4`` is taken.
+        Maps (B, d) to (B, 2): the mean and a raw variance. The variance is ``softplus(raw) + 1e-4``.
     *args : tuple
         As in ``skorch.NeuralNetRegressor``.
     criterion : torch criterion, default=ProbabilisticCriterion
-        ``criterion__loss`` is one of "nll", "crps", "check", "interval" and "beta_nll" or an instance of
-        `Loss`; "nll" if not given.
+        ``criterion__loss`` is "nll" (default), "crps", "check", "interval", "beta_nll" or an instance of
+        `Loss`.
     optimizer : torch optimizer, default=torch.optim.Adam
         As in skorch.
     lr : float, default=0.001
@@ -110,19 +100,20 @@ class ProbabilisticNet(VersionedMixin, NeuralNetRegressor):
     iterator_train, iterator_valid : class, default=TensorBatches
         Batches by indexing; ``iterator_train__shuffle`` is True if not given.
     train_split : callable or None, default=None
-        As in skorch, where the default silently holds out a fifth of the rows.
+        As in skorch, whose default holds out a fifth of the rows.
     **kwargs : dict
         As in ``skorch.NeuralNetRegressor``.
 
     See Also
     --------
-    PNNRegressor : The same as a scikit-learn estimator, with standardisation and calibration.
+    PNNRegressor : The same as a scikit-learn estimator, with standardization and calibration.
     DeepEnsembleRegressor : Many such networks in one training.
 
     Notes
     -----
-    Over-confident when trained for long: the likelihood can always be raised by fitting training rows
-    more closely with a smaller variance. Give `train_split` and skorch's EarlyStopping, and recalibrate.
+    The distribution is over-confident after long training: a closer fit to the training rows with a smaller
+    variance can always increase the likelihood. Use `train_split` with skorch's EarlyStopping, and
+    recalibrate.
 
     Examples
     --------
@@ -172,7 +163,7 @@ class ProbabilisticNet(VersionedMixin, NeuralNetRegressor):
         return [*callbacks, ("print_log", PrintLog())] if self.verbose else callbacks
 
     def check_data(self, X: Any, y: Any) -> None:
-        """Raise for a target that cannot be learnt from, and for what is not finite, in arrays.
+        """Raise for invalid targets, and for NaN and infinity in arrays.
 
         Parameters
         ----------
@@ -183,7 +174,7 @@ class ProbabilisticNet(VersionedMixin, NeuralNetRegressor):
         """
         super().check_data(X, y)
         if y is None and not is_dataset(X):
-            raise ValueError("`y` must be given, got None. Only a torch Dataset as X brings its own target.")
+            raise ValueError("`y` must be given, got None. Only a torch Dataset as X contains a target.")
         for name, values in (("X", X), ("y", y)):
             if isinstance(values, np.ndarray | Tensor) and not np.isfinite(to_numpy(values)).all():
                 raise ValueError(f"`{name}` must be finite, got NaN or infinity.")
@@ -227,18 +218,18 @@ class ProbabilisticNet(VersionedMixin, NeuralNetRegressor):
         return self._outputs(X)[:, 0]
 
     def _has_variance(self) -> bool:
-        """Return whether the network predicts a variance; one of the user's own criterion is taken to."""
+        """Return whether the network predicts a variance; a criterion of the user is assumed to learn one."""
         loss = getattr(self, "criterion__loss", "nll")
         if self.criterion is not ProbabilisticCriterion or read_loss(loss).n_outputs == 2:
             return True
         raise AttributeError(
-            f"the loss {loss!r} learns no variance, so this network has no `predict_dist`. Wrap it in "
-            "UncertaintyRegressor, or take a loss that does."
+            f"this network has no `predict_dist`, because the loss {loss!r} learns no variance. Wrap the "
+            "network in UncertaintyRegressor, or use a loss with a variance."
         )
 
     @available_if(_has_variance)  # type: ignore[untyped-decorator]
     def predict_dist(self, X: Any) -> Distribution:
-        """Return the predictive distribution of each row; there where the loss learns a variance.
+        """Return the predictive distribution of each row; requires a loss that learns a variance.
 
         Parameters
         ----------
@@ -253,8 +244,8 @@ class ProbabilisticNet(VersionedMixin, NeuralNetRegressor):
         output = self._outputs(X)
         if output.shape[1] != 2:
             raise ValueError(
-                f"`module` must give 2 outputs a row, mean and raw variance, got {output.shape[1]}: a "
-                "network without variance has no distribution. Wrap it in "
+                f"`module` must give 2 outputs per row, mean and raw variance, got {output.shape[1]}: a "
+                "network without a variance has no distribution. Wrap it in "
                 "UncertaintyRegressor(net, method='residual')."
             )
         return Normal(output[:, 0], np.sqrt(variance_of(torch.from_numpy(output[:, 1])).numpy()))

@@ -1,4 +1,4 @@
-"""Base of the neural regressors: from trained networks to a calibrated distribution."""
+"""Base class of the neural regressors: calibrated distributions of trained networks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.progress import NO_PROGRESS, Progress
+from skuq._fitting.row_sets import rows_outside
+from skuq._fitting.seeds import MAX_SEED
+from skuq._fitting.training_data import TrainingData, check_y
+from skuq._ranks import rows_needed
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import (
     check_option,
@@ -19,71 +25,44 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq.distributions import Distribution
-from skuq.distributions._numerics.ranks import rows_needed
 from skuq.neural._base import BaseNeuralEstimator, fit_together
-from skuq.neural._modules.input_layer import Layers
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.ensemble import EnsemblePosterior, NetworkPredictions
 from skuq.neural._predictive.posterior import Posterior
 from skuq.neural._training.plan import TrainingSpec, rows_with_weight
-from skuq.neural._training.scaling import Standardiser
+from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training.trainer import TrainedFit
-from skuq.prediction._random import MAX_SEED
-from skuq.prediction._row_sets import rows_outside
-from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._fit_inputs import TrainingData, check_y
-from skuq.regressors._progress import NO_PROGRESS, Progress
 
-__all__ = ["BaseNeuralRegressor", "TableLayersMixin"]
-
-
-class TableLayersMixin:
-    """Layers for tables, by the parameters ``n_frequencies, input_scale, activation``.
-
-    It comes before the base class.
-    """
-
-    n_frequencies: int | str
-    input_scale: bool
-    activation: str
-
-    def _layers(self) -> Layers:
-        return Layers.of(self.n_frequencies, self.input_scale, self.activation)
+__all__ = ["BaseNeuralRegressor"]
 
 
 class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
-    """Base class of the neural regressors: calibration and predictions, in the units of y.
-
-    A subclass stores the parameters named here and in `BaseNeuralEstimator`, and writes
-    ``_training_spec()`` and ``_posterior(fit, data)``.
-
-    The parameters that are read here: ``calibration, calibration_coverage``.
-    """
+    """Base class of the neural regressors: calibration and predictions, in the units of y."""
 
     factor_: float
     df_: float
     _calibration: Calibration
     _calibrations: ClassVar[tuple[str | None, ...]] = ("split", None)
 
-    # -------------------------------------------------------------- what a subclass writes
+    # ---------------------------------------------------------------------- for subclasses
 
     @abstractmethod
     def _training_spec(self) -> TrainingSpec:
-        """Return what is trained, from checked parameters."""
+        """Return the specification of the training from checked parameters."""
 
     def _spec_for(self, data: TrainingData) -> TrainingSpec:
         return self._training_spec()
 
     @abstractmethod
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> Posterior:
-        """Return the predictive object of the trained networks; ``scaler_`` is set already."""
+        """Return the predictive object of the trained networks; ``scaler_`` is set."""
 
     def _uncalibrated(self) -> Calibration:
         """Return the scale and tails of the distribution with ``calibration=None``."""
         return Calibration()
 
     def _min_oob_members(self) -> int:
-        """Return how many members must not be trained on a row to calibrate by it."""
+        """Return the least number of out-of-bag members of a calibration row."""
         return 1
 
     def _holds_out(self, spec: TrainingSpec) -> bool:
@@ -107,16 +86,16 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         check_option(self.calibration, "calibration", self._calibrations)
         check_single_coverage(self.calibration_coverage, "calibration_coverage")
         if spec.counts_rows or self.calibration is not None:
-            effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
+            effective_rows(data.sample_weight, len(data))  # raises unless weights count repetitions
 
-    def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardiser:
-        """Learn from the rows that are trained on; from all where their target alone is constant."""
+    def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardizer:
+        """Return the units of the training rows, or of all rows if the training target is constant."""
         kept = ~held_out
         weight = None if data.sample_weight is None else data.sample_weight[kept]
-        scaler = Standardiser.learn(data.X[kept], data.y[kept], weight)
+        scaler = Standardizer.fit(data.X[kept], data.y[kept], weight)
         if scaler.y_scale > 0 or not held_out.any():
             return scaler
-        return Standardiser.learn(data.X, data.y, data.sample_weight)
+        return Standardizer.fit(data.X, data.y, data.sample_weight)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if not self._training_spec().bootstrap:
@@ -145,11 +124,11 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _calibrate(
         self, posterior: Posterior, fit: TrainedFit, data: TrainingData
     ) -> tuple[Calibration, float]:
-        """Return scale and tails by rows that are not trained on, and the number of these rows."""
+        """Return scale and tails estimated from rows outside the training, and the number of these rows."""
         rows, oob_mask = self._oob_rows("calibration", fit, data, self._min_oob_members())
         left_out = data.take(rows)
         z = posterior.standardised_residuals(left_out.X, left_out.y, oob_mask)
-        learn = Calibration.of_scale_and_tails if posterior.calibrates_tails else Calibration.of_scale
+        learn = Calibration.fit_scale_and_tails if posterior.calibrates_tails else Calibration.fit_scale
         weight = left_out.sample_weight
         n_rows = float(len(z) if weight is None else weight.sum())
         return learn(z, self.calibration_coverage, weight), n_rows
@@ -157,17 +136,14 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _oob_rows(
         self, parameter: str, fit: TrainedFit, data: TrainingData, at_least: int = 1
     ) -> tuple[IntArray, BoolArray]:
-        """Return the rows of a parameter that is "oob" or "split", and which members count for them.
-
-        "split" are the rows held out of training, "oob" others on which some members are not trained.
-        """
+        """Return the rows of a parameter, "oob" or "split", and the mask of their out-of-bag members."""
         split = getattr(self, parameter) == "split"
         oob_mask = fit.plan.out_of_bag() & (fit.plan.held_out == split)[:, np.newaxis]
         rows = rows_with_weight(np.asarray(oob_mask.sum(axis=1) >= at_least), data)
         if not len(rows):
             which, n_members = "any" if at_least == 1 else "two", oob_mask.shape[1]
             raise ValueError(
-                f"no row was left out by {which} of the {n_members} members, but `{parameter}` is 'oob'. "
+                f"`{parameter}` is 'oob', but no row was left out by {which} of the {n_members} members. "
                 f"Use more members or rows, or {parameter}='split'."
             )
         return rows, oob_mask[rows]
@@ -175,7 +151,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     # ------------------------------------------------------------------------ out-of-bag rows
 
     def _out_of_bag_dist(self, fit: TrainedFit, data: TrainingData) -> Distribution:
-        """Return the distributions of the training rows by the members that are not trained on them."""
+        """Return the distribution of each training row by the members that left the row out."""
         posterior = cast(EnsemblePosterior, self._fitted_posterior)
         oob_mask = fit.plan.out_of_bag()
         loc, scale = posterior.draw(data.X)
@@ -187,7 +163,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _refit_without_rows(
         self, data: TrainingData, oob_mask: BoolArray, seed: int
     ) -> Iterator[tuple[IntArray, Posterior]]:
-        """Fit other ensembles without the rows that too few members left out, a tenth of all at a time."""
+        """Fit other ensembles without rows that too few members left out, at most a tenth at a time."""
         too_few_oob = np.flatnonzero(oob_mask.sum(axis=1) < min(2, oob_mask.shape[1]))
         n_parts = -(-10 * len(too_few_oob) // len(data))
         rng = np.random.RandomState(seed)
@@ -208,7 +184,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def predict_members(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the prediction of each member, before calibration.
 
-        Members are the networks of an ensemble or the snapshots of a training; else `n_draws` networks or
+        Members are the networks of an ensemble, the snapshots of a training, or `n_draws` networks or
         functions drawn from the posterior, the same for all rows and all calls.
 
         Parameters
@@ -216,15 +192,15 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         X : array-like or DataFrame of n rows
             Features, with the columns of the training data.
         return_std : bool, default=False
-            Whether to return the members' standard deviations of the noise too.
+            Whether to also return the standard deviations of the members' noise.
 
         Returns
         -------
         members : ndarray of shape (n, M)
             Means by the M members, in the units of y.
         members_std : ndarray of shape (n, M)
-            Only with `return_std`; in the units of y. The same number for all where the noise is constant,
-            and 0 for members that predict none.
+            Only with `return_std`; in the units of y. One number for all entries if the noise is constant,
+            and 0 for members that predict no noise.
         """
         self._check_new(X)
         loc, scale = self._current_posterior().draw(self._features(X))
@@ -232,12 +208,12 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
 
 def _too_few_rows(coverage: float, n_rows: float) -> str | None:
-    """Return the warning that fewer rows calibrated than the ranks of the coverage need, or None."""
+    """Return the warning for fewer calibration rows than the rank of the coverage requires, or None."""
     needed = rows_needed(coverage)
     if n_rows >= needed:
         return None
     return (
-        f"intervals of {100 * coverage:g} % need at least {needed} rows to be calibrated by, got "
-        f"{n_rows:g}: they may be too narrow. Use more rows, a larger `validation_size` where rows "
-        "are held out, or a lower `calibration_coverage`."
+        f"intervals of {100 * coverage:g} % need at least {needed} rows for calibration, got {n_rows:g}: "
+        "they may be too narrow. Use more rows, a larger `validation_size` if rows are held out, or a "
+        "lower `calibration_coverage`."
     )

@@ -1,4 +1,4 @@
-"""One network, and its snapshots while it goes on learning at a constant rate."""
+"""Stochastic weight averaging: snapshots of one network along further training at a constant rate."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 import torch
 from skorch.callbacks import Callback
 
+from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer, check_number
 from skuq.neural._losses import SquaredErrorLoss
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._predictive.sampled import SampledPosterior
-from skuq.neural._regressor import BaseNeuralRegressor, TableLayersMixin
+from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingOptions, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
-from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["SWARegressor"]
 
 
 @dataclass(frozen=True)
 class SnapshotArchitecture:
-    """Builds the networks of another architecture, with memory for snapshots of their weights."""
+    """Architecture with memory for snapshots of the weights."""
 
     base: Architecture
     n_snapshots: int
@@ -34,7 +34,6 @@ class SnapshotArchitecture:
     def __call__(
         self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
     ) -> StackedModule:
-        """Return a module with one member a seed."""
         module = self.base(seeds, n_features, n_outputs, dtype)
         memory = torch.zeros(len(seeds), self.n_snapshots, module.flat.shape[1], dtype=dtype)
         module.register_buffer("snapshots", memory)
@@ -42,7 +41,7 @@ class SnapshotArchitecture:
 
 
 def snapshots_of(module: StackedModule) -> StackedModule:
-    """Return the snapshots of the one member, as the members of a module of their own."""
+    """Return a module whose members are the snapshots of the only member."""
     network = module.take(slice(0, 1))
     weights = network.get_buffer("snapshots")[0]
     del network.snapshots
@@ -50,25 +49,20 @@ def snapshots_of(module: StackedModule) -> StackedModule:
 
 
 class TakeSnapshots(Callback):
-    """Lets the network converge, then trains on at a constant rate and keeps the weights of each epoch."""
+    """Training at a constant rate after convergence, with the weights of each epoch."""
 
     def __init__(self, n_snapshots: int, learning_rate: float, lr_schedule: str) -> None:
         self.n_snapshots, self.learning_rate, self.lr_schedule = n_snapshots, learning_rate, lr_schedule
 
     def __eq__(self, other: object) -> bool:
-        """Compare the settings, so that fits with equal ones are trained together."""
+        """Compare the settings; fits with equal settings are trained together."""
         return isinstance(other, TakeSnapshots) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
-        """Set the learning rate.
-
-        Before the first snapshot the optimiser's state is cleared: scaled by the small gradients of a
-        converged network, its first steps would be much too long.
-        """
         epoch, n_before = len(net.history) - 1, net.max_epochs - self.n_snapshots
-        if epoch == n_before:
+        if epoch == n_before:  # the first steps, scaled by small gradients, would be too long
             net.optimizer_.state.clear()
         for group, base_lr in zip(net.optimizer_.param_groups, net.base_lrs_, strict=True):
             if epoch >= n_before:
@@ -79,96 +73,88 @@ class TakeSnapshots(Callback):
                 group["lr"] = base_lr
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
-        """Keep the weights."""
         number = len(net.history) - 1 - (net.max_epochs - self.n_snapshots)
         if number >= 0:
             net.module_.get_buffer("snapshots")[:, number] = net.module_.flat.detach()
 
 
-class SWARegressor(TableLayersMixin, BaseNeuralRegressor):
-    r"""A network and its snapshots along further training at a constant rate, a cheap ensemble.
+class SWARegressor(BaseNeuralRegressor):
+    """One network and its snapshots along further training at a constant rate: a cheap ensemble.
 
-    It estimates how far off a prediction may be for little more than the training of one plain network, as
-    stochastic weight averaging (SWA) explores the weights that fit about equally well. The noise is the
-    same for all x. Prefer `DeepEnsembleRegressor` where it varies, or where several networks
-    can be afforded: snapshots of one training differ less than independent networks.
+    Estimates the error of a prediction for little more than the training of one plain network. Stochastic
+    weight averaging (SWA) visits weights that fit about equally well. The noise is the same for all x. Prefer
+    `DeepEnsembleRegressor` if the noise varies, or if several networks are affordable: snapshots of one
+    training differ less than independent networks.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
         Sizes of the hidden layers.
     module : callable or None, default=None
-        Class or function that is called as ``module(n_features, n_outputs)`` and returns a torch module that
-        maps (n, n_features) to (n, n_outputs). The output is the mean of the standardised target; it replaces
-        ``hidden_layer_sizes``.
+        Class or function; ``module(n_features, n_outputs)`` must return a torch module that maps
+        (n, n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module`
+        replaces `hidden_layer_sizes`.
     n_frequencies : int or "auto", default=0
-        Number of learnt frequencies of each column. Besides the column, the networks have as inputs at
-        most three learnt combinations of its cosines at these frequencies; 0 is the column alone. "auto" is
-        8, and fewer from 33 columns, so that all together have at most 256. Not used with `module`.
+        Number of learned frequencies per column. Up to three combinations of their cosines are additional
+        inputs. 0 adds no inputs; "auto" is min(8, 256 // n_features). Not used with `module`.
     input_scale : bool, default=False
         Whether each network learns a factor for each of its inputs. Not used with `module`.
     activation : {"relu", "silu"}, default="relu"
-        Function of the hidden units: "relu" is max(x, 0), "silu" the smooth x / (1 + exp(-x)). Not used with
-        `module`.
+        Activation function: "relu" is max(x, 0), "silu" is x / (1 + exp(-x)). Not used with `module`.
     n_snapshots : int, default=20
-        Number of epochs of further training, after each of which the weights are kept; at least 2.
+        Number of additional epochs, at least 2; the weights are kept after each of them.
     snapshot_learning_rate : float, default=0.006
-        Constant learning rate of these epochs; the higher, the farther apart the snapshots.
+        Constant learning rate of the additional epochs. A higher rate increases the spread of the snapshots.
     calibration : {"split", None}, default="split"
-        Rows that calibrate scale and tails of the distribution. "split" are rows held out of training. None
-        is the raw distribution, over-confident on small data.
+        Rows that calibrate the scale and the tails of the distribution. "split" holds rows out of training.
+        None returns the raw distribution, which is over-confident on small data.
     calibration_coverage : float, default=0.9
-        Coverage of the central intervals whose width is that of conformal prediction; at other coverages it
-        follows from the tails. Fewer calibration rows than its rank needs, 9 at 90 %, give a
-        `SmallSampleWarning`.
+        Coverage of the central intervals that conformal prediction calibrates; the tails determine other
+        coverages. Fewer calibration rows than the rank requires, 9 at 90 %, give a `SmallSampleWarning`.
     validation_size : float, int, splitter or iterable, default=0.2
-        Rows held out of training where calibration, the noise or the best epoch need them: a share or a
-        number of rows, drawn at random, or a splitter whose first test rows are taken, such as
-        PredefinedSplit.
+        Rows held out of training, if calibration, the noise or `keep_best` requires them: a share or a number
+        of random rows, or the first test rows of a splitter, such as PredefinedSplit.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" falls to 0 by the last epoch before the snapshots.
+        Schedule of the learning rate. "cosine" decreases it to 0 by the last epoch before the snapshots.
     batch_size : int, default=32
-        Number of rows of a batch; the batches of an epoch are made equally large.
+        Number of rows per batch, adjusted to make the batches of an epoch equally large.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs. The snapshots come
-        after them.
+        Number of epochs. "auto" takes 6000 steps, but at least 40 and at most 1000 epochs. The epochs of the
+        snapshots are additional.
     clip_norm : float or None, default=5.0
-        Limit of the norm of each network's gradient.
+        Maximum norm of each network's gradient; None does not clip.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device of training and prediction; "auto" is a GPU where there is one and at least 32 networks are
-        trained or drawn.
+        Device of training and prediction. "auto" uses an available GPU to train or draw at least 32 networks.
     dtype : {"float32", "float64"}, default="float32"
-        Floating type of the networks in training; X and y are standardised in float64 either way.
+        Floating type of the networks in training. X and y are standardized in float64.
     callbacks : list or None, default=None
-        Further skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
+        Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
-        Further parameters of the skorch net, such as ``optimizer``.
+        Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of processes, where there are more networks than are trained at once; results do not depend on
-        it.
+        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, rows and draws; an integer makes results reproducible.
+        Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0
         Whether skorch prints the epochs.
 
     Attributes
     ----------
     net_ : skorch.NeuralNet
-        Trained skorch net; ``net_.module_`` holds the networks. Its buffer ``snapshots`` holds the weights
-        kept.
+        Trained skorch net; ``net_.module_`` contains the networks. Its buffer ``snapshots`` contains the
+        snapshots.
     history_ : skorch.history.History
         Mean training loss of each epoch.
     best_epoch_ : int
-        Epoch, from 1, whose weights were kept. Always the last.
+        Epoch, counted from 1, whose weights were kept. Always the last.
     noise_std_ : float
         Standard deviation of the noise before calibration, in the units of y.
     factor_ : float
-        Factor by which calibration multiplies standard deviations; above 1 the raw distribution was
-        over-confident, 1 without calibration.
+        Calibration factor of standard deviations, above 1 for an over-confident model, 1 without calibration.
     df_ : float
         Degrees of freedom of the Student t distribution, from 3 to 100; infinite for other distributions.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -176,29 +162,30 @@ class SWARegressor(TableLayersMixin, BaseNeuralRegressor):
 
     See Also
     --------
-    DeepEnsembleRegressor : Networks that are independent of each other.
-    LastLayerLaplaceRegressor : The posterior of the last layer instead.
+    DeepEnsembleRegressor : Ensemble of independent networks.
+    LastLayerLaplaceRegressor : Posterior of the last layer.
 
     Notes
     -----
-    A row's mean and epistemic variance are those of the snapshots' predictions. The noise is the one
-    that makes the residuals of the held-out rows most likely beside the epistemic variance; with
-    ``calibration=None``, those of the training rows, which are too small.
+    The mean and the epistemic variance of a row are the mean and variance of the snapshots' predictions. The
+    noise maximizes the likelihood of the held-out rows, given the epistemic variance. With
+    ``calibration=None``, it maximizes the likelihood of the training rows and is too small.
 
-    Unlike SWA-Gaussian [2]_, no normal distribution is fitted to the snapshots and sampled from.
+    SWA-Gaussian [2]_ fits a normal distribution to the snapshots and samples from it; this class uses the
+    snapshots.
 
-    There is no ``keep_best``. The snapshots stand for the weights that training at a constant rate visits, so
-    that a selection by score would make their spread, the epistemic part, too small; and training before
-    them ends where the learning rate has fallen to 0. No rows are used to select an epoch.
+    There is no `keep_best`. The snapshots represent the weights that training at a constant rate visits, so
+    that a selection by score would make their spread, the epistemic part, too small. Training before the
+    snapshots ends when the learning rate is 0. No rows are used to select an epoch.
 
-    Over-confident where: ``calibration=None`` (a coverage of 58 to 79 % where 95 % is nominal has been
-    measured on 500 to 1000 rows); and far from the training rows, calibrated or not, where the
-    snapshots differ less than their errors. The held-out rows choose noise, scale and tails, so that
-    coverage has no strict guarantee, though they are used for nothing else.
+    The distribution is over-confident with ``calibration=None`` (intervals of 95 % covered 58 to 79 % on 500
+    to 1000 rows). It is also over-confident far from the training rows, with and without calibration, where
+    the snapshots differ less than their errors. The held-out rows choose the noise, the scale and the tails,
+    so that coverage has no strict guarantee; they are used for nothing else.
 
-    ``sample_weight`` counts repetitions: losses are weighted by it.
+    ``sample_weight`` counts repetitions and weights the losses.
 
-    Cost: one network and 20 epochs; prediction takes `n_snapshots` networks, in one pass.
+    Cost: one network and 20 additional epochs. Prediction runs `n_snapshots` networks in one pass.
 
     References
     ----------
@@ -293,7 +280,7 @@ class SWARegressor(TableLayersMixin, BaseNeuralRegressor):
         module: StackedModule = fit.net.module_
         if not module.get_buffer("snapshots").any(dim=2).all():
             raise ValueError(
-                "`callbacks` must let the training run to its end, where the snapshots are taken, but it was "
+                "`callbacks` must let the training run to its end, where the snapshots are taken, but it "
                 f"stopped after {len(fit.net.history)} epochs. Lower `max_epochs` instead."
             )
         posterior = SampledPosterior(self.scaler_, module, self.device, 0.0, snapshots_of)

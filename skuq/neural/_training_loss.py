@@ -1,4 +1,4 @@
-"""What every training loss gives the engine: values, gradients, and a score of the average of members."""
+"""Base class of the training losses."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["TrainingLoss", "check_per_row"]
 
 
 class TrainingLoss(ABC):
-    """A score of what a network predicts, minimised on average over rows, for each member by itself.
+    """Loss of network outputs, minimized on average over rows for each member.
 
     Attributes
     ----------
     n_outputs : int
         Number of outputs of the network.
     target : {"number", "class"}
-        Kind of the target, by which the outputs are read.
+        Kind of the target.
     """
 
     target: ClassVar[str]
@@ -32,10 +32,10 @@ class TrainingLoss(ABC):
 
     @abstractmethod
     def __call__(self, output: Tensor, y: Tensor) -> Tensor:
-        """Return the loss for outputs (..., k) of the network at targets (...)."""
+        """Return the loss (...) for outputs (..., k) of the network at targets (...)."""
 
     def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss and its derivative; overridden where that is known in closed form.
+        """Return the loss and its derivative with respect to the outputs.
 
         Parameters
         ----------
@@ -47,9 +47,9 @@ class TrainingLoss(ABC):
         Returns
         -------
         loss : Tensor of shape (...)
-            As calling it gives.
+            Values of the loss.
         gradient : Tensor of shape (..., k)
-            Derivative of each loss with respect to the outputs.
+            Derivative of each value with respect to the outputs.
         """
         leaf = output.detach().requires_grad_()
         loss = check_per_row(self, self(leaf, y), y)
@@ -58,7 +58,7 @@ class TrainingLoss(ABC):
 
     @abstractmethod
     def averaged_parts(self, output: Tensor) -> Sequence[Tensor]:
-        """Return what is averaged over members to forecast by all of them.
+        """Return the quantities whose means over members define the average forecast.
 
         Parameters
         ----------
@@ -68,12 +68,14 @@ class TrainingLoss(ABC):
         Returns
         -------
         parts : sequence of Tensor of shape (M, B)
-            The same number of parts for all losses of the same ``target`` and ``n_outputs``.
+            As many parts for all losses with the same ``target`` and ``n_outputs``.
         """
 
     @abstractmethod
     def score_average(self, parts: Sequence[Tensor], y: Tensor) -> Tensor:
         """Return the score of each row's average forecast.
+
+        The smaller the better.
 
         Parameters
         ----------
@@ -85,15 +87,15 @@ class TrainingLoss(ABC):
         Returns
         -------
         score : Tensor of shape (B,)
-            Scores; smaller is better.
+            Scores.
         """
 
 
 def check_per_row(loss: TrainingLoss, values: Tensor, y: Tensor) -> Tensor:
-    """Return the values of a loss, if there is one for each target and no mean over rows."""
+    """Return the values of a loss after checking that there is one per target."""
     if values.shape == y.shape:
         return values
     raise ValueError(
         f"`score` of {type(loss).__name__} must return one value for each target, of shape {tuple(y.shape)}, "
-        f"got {tuple(values.shape)}. Do not average inside."
+        f"got {tuple(values.shape)}. Do not average over rows."
     )

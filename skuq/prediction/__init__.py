@@ -1,4 +1,4 @@
-"""From any fitted estimator to its predictive distribution, or its prediction sets."""
+"""Predictive distributions and prediction sets of fitted estimators."""
 
 from skuq.prediction._predict_set import predict_set
 from skuq.prediction._prediction_set import prediction_set

@@ -1,4 +1,4 @@
-"""What is inside scikit-learn's containers, as far as names and parameters go."""
+"""Inner estimators of scikit-learn's containers, for names and parameters."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-__all__ = ["child_of", "inwards", "is_search", "last_step", "name_of"]
+__all__ = ["child_of", "is_search", "iter_wrapped", "last_step", "name_of"]
 
 
 def child_of(estimator: Any) -> Any:
-    """Return what GridSearchCV, TransformedTargetRegressor and their like wrap; None for others."""
-    child = getattr(estimator, "estimator", None)  # a forest, as it has members, may be false: not `or`
+    """Return the estimator inside a meta-estimator such as GridSearchCV, or None."""
+    child = getattr(estimator, "estimator", None)  # an unfitted forest has the length 0 and is false: no `or`
     return getattr(estimator, "regressor", None) if child is None else child
 
 
 def last_step(estimator: Any) -> Any:
-    """Return the estimator at the end of nested Pipelines."""
+    """Return the last estimator of nested Pipelines."""
     return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
 
 
-def inwards(estimator: Any) -> Iterator[Any]:
-    """Yield the estimator, then what it wraps: the last step of a Pipeline, or the child."""
+def iter_wrapped(estimator: Any) -> Iterator[Any]:
+    """Yield the estimator and then each inner estimator: the last step of a Pipeline, or the child."""
     while hasattr(estimator, "fit"):
         yield estimator
         if not isinstance(estimator, Pipeline):
@@ -33,9 +33,9 @@ def inwards(estimator: Any) -> Iterator[Any]:
 
 
 def is_search(estimator: Any) -> bool:
-    """Return whether it is a search: scikit-learn's, or another package's with the same attributes.
+    """Return whether the estimator is a search of scikit-learn or has the attributes of one.
 
-    A FrozenEstimator around one, which has them too, is none.
+    A FrozenEstimator around a search is not a search, although it has the attributes.
     """
     if isinstance(estimator, FrozenEstimator):
         return False
@@ -45,7 +45,7 @@ def is_search(estimator: Any) -> bool:
 
 
 def name_of(estimator: Any) -> str:
-    """Return the class of the innermost estimator and, where it is inside another, that one's."""
-    *_, inner = estimator, *inwards(estimator)
+    """Return the class name of the innermost estimator, with the outer class if there is one."""
+    *_, inner = estimator, *iter_wrapped(estimator)
     name, outer = type(inner).__name__, type(estimator).__name__
     return name if inner is estimator else f"{name} in {outer}"

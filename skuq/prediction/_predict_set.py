@@ -1,4 +1,4 @@
-"""predict_set: one function that gets prediction sets out of any fitted classifier."""
+"""Prediction sets of fitted classifiers."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ __all__ = ["class_proba", "predict_set"]
 
 
 def predict_set(estimator: Any, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> BoolArray:
-    """Get the prediction sets of a fitted classifier, whatever it is wrapped in.
+    """Return the prediction sets of a fitted classifier.
 
-    Looks through Pipeline, the searches, RFE and RFECV, FrozenEstimator and StackingClassifier down to an
-    estimator with a method ``predict_set`` of its own, such as `skuq.classifiers.ConformalClassifier`. Any
-    other classifier gets the `prediction_set` of its ``predict_proba``.
+    The function searches Pipeline, searches, RFE, RFECV, FrozenEstimator and StackingClassifier for an inner
+    estimator with a method ``predict_set``, such as `skuq.classifiers.ConformalClassifier`. For all other
+    classifiers, it returns the `prediction_set` of ``predict_proba``.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted classifier. Not modified.
+        Fitted classifier. It is not modified.
     X : array-like of shape (n, n_features), or DataFrame
-        What ``estimator.predict`` takes.
+        Features, as for ``estimator.predict``.
     coverage : float or array-like of shape (k,), default=0.9
         Nominal coverage of the prediction set, strictly between 0 and 1.
 
     Returns
     -------
     sets : ndarray of bool of shape (n, K), or (n, K, k) for k coverages
-        Whether each class is in the set of row i. Column j is that of ``estimator.classes_[j]``.
+        Whether each class is in the set of row i. Column j belongs to ``estimator.classes_[j]``.
 
     Raises
     ------
     NotProbabilisticError
-        If the estimator gives no class probabilities; the message names the class and what to do.
+        If the estimator has no class probabilities. The message contains the class and a remedy.
     NotRefittedError
         If a search was fitted with ``refit=False``.
     sklearn.exceptions.NotFittedError
@@ -51,17 +51,16 @@ def predict_set(estimator: Any, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) 
 
     See Also
     --------
-    prediction_set : Sets of probabilities that were predicted already.
-    skuq.classifiers.ConformalClassifier : Sets with guaranteed coverage, for any classifier.
-    predict_dist : The same for regressors.
+    prediction_set : Prediction sets from predicted probabilities.
+    skuq.classifiers.ConformalClassifier : Prediction sets with guaranteed coverage for every classifier.
+    predict_dist : Predictive distribution of a fitted regressor.
 
     Notes
     -----
-    Sets formed of probabilities are as good as these: an overconfident model has sets that are too small.
-    They depend on nothing but the prediction; those of a ConformalClassifier also on the rows that
-    calibrate it.
+    Sets from probabilities depend on the quality of the probabilities: the sets of an overconfident model are
+    too small. Sets of a ConformalClassifier also depend on the calibration rows.
 
-    Costs one prediction of the inner estimator, and a sort of each row.
+    The function costs one prediction of the inner estimator and one sort per row.
 
     Examples
     --------
@@ -82,7 +81,6 @@ def predict_set(estimator: Any, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) 
 
 
 def _sets(estimator: Any, X: Any, coverage: FloatArray) -> BoolArray:
-    """Return the sets of the estimator's own method, of what it passes on to, or of its probabilities."""
     if callable(own := getattr(estimator, "predict_set", None)):
         with sequential_in_cluster_task():
             own_sets = own(X, coverage if coverage.ndim else float(coverage))
@@ -95,36 +93,35 @@ def _sets(estimator: Any, X: Any, coverage: FloatArray) -> BoolArray:
 
 
 def _check_sets(sets: Any, estimator: Any, X: Any, coverage: FloatArray) -> BoolArray:
-    """Return what the estimator's own ``predict_set`` gives, if it is sets of all rows and coverages."""
     array = np.asarray(sets)
     n = count_rows(X)
     if array.dtype != bool or array.ndim != 2 + coverage.ndim or len(array) != n:
         shape = f"({n}, K, {coverage.size})" if coverage.ndim else f"({n}, K)"
         raise ValueError(
-            f"the prediction sets of {type(estimator).__name__} must be a boolean array of shape {shape}, "
+            f"`predict_set` of {type(estimator).__name__} must return a boolean array of shape {shape}, "
             f"got {array.dtype} of shape {array.shape}."
         )
     return array
 
 
 def class_proba(estimator: Any, X: Any) -> np.ndarray:
-    """Return the class probabilities that a fitted classifier predicts, checked, shape (n, K)."""
+    """Return the validated class probabilities of a fitted classifier, shape (n, K)."""
     name = type(estimator).__name__
     if is_regressing(estimator):
         raise NotProbabilisticError(
-            f"{name} is a regressor, and prediction sets are those of classifiers. Its prediction intervals "
-            "are skuq.predict_dist(estimator, X).interval(coverage)."
+            f"{name} is a regressor, and prediction sets need a classifier. For prediction intervals "
+            "call skuq.predict_dist(estimator, X).interval(coverage)."
         )
     if not callable(getattr(estimator, "predict_proba", None)):
         raise NotProbabilisticError(
-            f"{name} gives no class probabilities, as it has no `predict_proba`; prediction sets are formed "
-            f"of these. Wrap it before fitting: sklearn.calibration.CalibratedClassifierCV({name}(...))."
+            f"{name} gives no class probabilities, because it has no `predict_proba`. "
+            f"Wrap it before fitting: sklearn.calibration.CalibratedClassifierCV({name}(...))."
         )
     with sequential_in_cluster_task():
         proba = estimator.predict_proba(X)
     if isinstance(proba, list):
         raise ValueError(
-            f"{name} predicts {len(proba)} targets; a prediction set is that of one. Fit one classifier a "
+            f"`estimator` must predict one target, but {name} predicts {len(proba)}. Fit one classifier per "
             "target."
         )
     return check_proba(proba, f"{name}.predict_proba", count_rows(X))

@@ -1,4 +1,4 @@
-"""prediction_set: the smallest set of classes that has a given probability."""
+"""Prediction sets from class probabilities."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ __all__ = ["prediction_set"]
 
 
 def prediction_set(y_proba: ArrayLike, coverage: ArrayLike = DEFAULT_COVERAGE) -> BoolArray:
-    """Form the smallest set of classes whose probabilities sum to at least ``coverage``.
+    """Return the smallest set of classes whose probabilities sum to at least ``coverage``.
 
-    The class at which the sum reaches the coverage is in the set, which so is never empty and always
-    contains the most probable class.
+    The class that crosses the coverage is included, so the set is never empty and always contains the most
+    probable class.
 
     Parameters
     ----------
     y_proba : array-like of shape (n, K)
-        Probability of each class, as ``predict_proba`` returns it: non-negative, rows that sum to 1 within
-        1e-6.
+        Probability of each class, as returned by ``predict_proba``. Probabilities are non-negative, and each
+        row sums to 1 within 1e-6.
     coverage : float or array-like of shape (k,), default=0.9
         Nominal coverage of the prediction set, strictly between 0 and 1.
 
     Returns
     -------
     sets : ndarray of bool of shape (n, K), or (n, K, k) for k coverages
-        Whether each class is in the set of row i. Columns are those of ``y_proba``.
+        Whether each class is in the set of row i. Column j belongs to column j of ``y_proba``.
 
     Raises
     ------
     ValueError
-        If the probabilities are negative, NaN or do not sum to 1, or a coverage is not in (0, 1).
+        If probabilities are negative, NaN or do not sum to 1, or if a coverage is not in (0, 1).
     TypeError
         If ``y_proba`` does not hold numbers.
 
     See Also
     --------
-    predict_set : Sets of a fitted classifier.
-    skuq.classifiers.ConformalClassifier : Sets that have their coverage whatever the probabilities.
+    predict_set : Prediction sets of a fitted classifier.
+    skuq.classifiers.ConformalClassifier : Prediction sets with guaranteed coverage for all probabilities.
 
     Notes
     -----
-    Probabilities are summed in float64, from the largest to the smallest, and a sum reaches the coverage if
-    it falls short of it by no more than rounding, a few units in the last place of ``y_proba``. Of equally
-    probable classes the one of the lower column enters first. A larger coverage gives a superset.
+    Probabilities are summed in float64 in descending order. The comparison of a sum with the coverage
+    tolerates rounding, a few units in the last place of ``y_proba``. Among equally probable classes, the
+    class of the lower column enters first. A larger coverage gives a superset.
 
-    The sets contain the label with probability ``coverage`` *or more* if the probabilities are calibrated:
-    the last class overshoots, for accurate models by much. The mass ``(y_proba * sets).sum(axis=1)`` is the
-    coverage to compare with.
+    If the probabilities are calibrated, the sets contain the label with probability ``coverage`` *or more*,
+    because the last class exceeds the coverage, by a large amount for accurate models. Compare the observed
+    coverage with the mean of ``(y_proba * sets).sum(axis=1)``.
 
-    Costs a sort of each row. These are the sets of Kompa, Snoek and Beam (2021), "Empirical frequentist
-    coverage of deep learning uncertainty quantification procedures", Entropy 23, 1608.
+    The function costs one sort per row. Kompa, Snoek and Beam (2021), "Empirical frequentist coverage of deep
+    learning uncertainty quantification procedures", Entropy 23, 1608, define these sets.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Adapters by qualified class name, so that no other package needs to be imported."""
+"""Adapters by qualified class name, without import of the other package."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["Adapter", "add_adapter", "find_adapter", "is_named", "may_predict_co
 
 @dataclass(frozen=True)
 class Adapter:
-    """How to get a distribution out of one class of estimators.
+    """Adapter of one class of estimators.
 
     Attributes
     ----------
     predict : callable
         ``predict(estimator, X)``.
     supports : callable or None
-        ``supports(estimator)``; None where every instance gives a distribution.
+        ``supports(estimator)``; None if every instance has a distribution.
     points : bool
-        Whether the estimator's own ``predict`` gives one number a row; else the columns are parameters or
-        quantiles of the distribution.
+        True if ``predict`` of the estimator returns one number per row, False if it returns parameters or
+        quantiles.
     """
 
     predict: Callable[[Any, Any], Distribution]
@@ -33,10 +33,10 @@ class Adapter:
 
 
 _ADAPTERS: dict[str, dict[str, Adapter]] = {}
-"""Class name -> module or package it is reached from -> adapter."""
+"""Class name -> module or package of the public import -> adapter."""
 
 _PACKAGES_OF_COLUMNS: set[str] = set()
-"""Packages with estimators whose ``predict`` may give columns."""
+"""Packages with estimators whose ``predict`` may return several columns."""
 
 
 def register(
@@ -45,33 +45,33 @@ def register(
     *,
     supports: Callable[[Any], bool] | None = None,
 ) -> None:
-    """Add a class of estimators that gives a distribution in its own way to `predict_dist`.
+    """Register a class of estimators with its own distribution for `predict_dist`.
 
-    For classes of other packages, which have no ``predict_dist`` method and cannot be given one.
-    A class of your own needs no registration: define ``predict_dist(X)`` on it.
+    Use this function for classes of other packages, which have no method ``predict_dist``. A class of your
+    own needs no registration: define ``predict_dist(X)`` on it.
 
     Parameters
     ----------
     qualified_name : str
-        The class as one imports it, for example ``"ngboost.NGBRegressor"``, or with the module
-        that defines it. Subclasses are served too; the most specific registration wins, and a
+        Import path of the class, for example ``"ngboost.NGBRegressor"``, or the path of the module that
+        defines it. The registration includes subclasses. The most specific registration wins, and a
         second registration of the same name replaces the first.
     adapter : callable
-        ``adapter(estimator, X) -> Distribution``, one row for each row of X. Called with a fitted
-        estimator; it should raise ``NotFittedError`` if given another.
+        ``adapter(estimator, X) -> Distribution`` with one row per row of X. It is called with a fitted
+        estimator and must raise ``NotFittedError`` for others.
     supports : callable or None, default=None
-        ``supports(estimator) -> bool`` for `supports_dist`, called with unfitted estimators too.
-        None means that every instance gives a distribution.
+        ``supports(estimator) -> bool`` for `supports_dist`, also called with unfitted estimators.
+        None means that every instance has a distribution.
 
     See Also
     --------
-    predict_dist : What uses the adapter.
+    predict_dist : Distribution of a fitted estimator, from its adapter.
 
     Notes
     -----
-    The package is not imported here. Call this in an importable module, best the one that defines
-    the class or a wrapper of it: a worker process of joblib (``n_jobs=2``) has only what is
-    registered by the modules it imports.
+    skuq does not import the package. Call this function in an importable module, preferably the module that
+    defines the class or its wrapper: a worker process of joblib (``n_jobs=2``) has only the registrations of
+    the modules that it imports.
 
     Examples
     --------
@@ -90,12 +90,12 @@ def register(
     if not isinstance(qualified_name, str):
         raise TypeError(
             "`qualified_name` must be a string such as 'package.module.Class', "
-            f"got {qualified_name!r}. Of a class it is f'{{cls.__module__}}.{{cls.__qualname__}}'."
+            f"got {qualified_name!r}. For a class, pass f'{{cls.__module__}}.{{cls.__qualname__}}'."
         )
     place, _, name = qualified_name.rpartition(".")
     if not place or not name:
         raise ValueError(
-            f"`qualified_name` must be a module and a class, 'module.Class', got {qualified_name!r}."
+            f"`qualified_name` must contain a module and a class, 'module.Class', got {qualified_name!r}."
         )
     if not callable(adapter):
         raise TypeError(
@@ -109,7 +109,6 @@ def register(
 
 
 def add_adapter(qualified_name: str, adapter: Adapter) -> None:
-    """Use an adapter for a class, in place of one that it had."""
     place, _, name = qualified_name.rpartition(".")
     _ADAPTERS.setdefault(name, {})[place] = adapter
     if not adapter.points:
@@ -117,7 +116,7 @@ def add_adapter(qualified_name: str, adapter: Adapter) -> None:
 
 
 def may_predict_columns() -> bool:
-    """Return whether a package is imported whose estimators' ``predict`` may give columns."""
+    """Return whether a package is imported whose estimators may predict several columns."""
     return any(package in sys.modules for package in _PACKAGES_OF_COLUMNS)
 
 
@@ -131,14 +130,13 @@ def find_adapter(cls: type) -> Adapter | None:
 
 
 def is_named(cls: type, qualified_name: str) -> bool:
-    """Return whether the class, or an ancestor of it, is the one with that qualified name."""
+    """Return whether the class or one of its ancestors has the qualified name."""
     place, _, name = qualified_name.rpartition(".")
     return any(ancestor.__name__ == name and _is_at(ancestor, place) for ancestor in cls.__mro__)
 
 
 def _is_at(cls: type, place: str) -> bool:
-    """Return whether the class is defined at, or re-exported from, ``place``."""
     if f"{cls.__module__}.{cls.__qualname__}" == f"{place}.{cls.__name__}":
         return True
-    # An instance exists, so its package is imported; a public name may point to a private module.
+    # An instance exists, so its package is imported. A public name may refer to a private module.
     return vars(sys.modules.get(place, object)).get(cls.__name__) is cls

@@ -1,4 +1,4 @@
-"""predict_dist: one function that gets a distribution out of any fitted estimator."""
+"""Predictive distributions of fitted estimators."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from skuq._sklearn_compat import count_rows, sequential_in_cluster_task
 from skuq._validation import check_unmasked
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
-from skuq.prediction._failures import named
+from skuq.prediction._failures import note_estimator
 from skuq.prediction._registry import add_adapter, find_adapter, may_predict_columns, register
 from skuq.prediction._rules.adapters import ADAPTERS
 from skuq.prediction._rules.containers import CONTAINERS
 from skuq.prediction._rules.native import NATIVES
 from skuq.prediction._rules.no_distribution import no_distribution
-from skuq.prediction._rules.rule import Container, Native
+from skuq.prediction._rules.rule import EstimatorRule, MetaEstimatorRule
 
 __all__ = [
     "check_estimator",
+    "check_supports_dist",
     "has_exact_posterior",
     "inner_estimators",
     "predict_dist",
@@ -27,44 +28,46 @@ __all__ = [
     "supports_dist",
 ]
 
-Rule = TypeVar("Rule", Container, Native)
+Rule = TypeVar("Rule", MetaEstimatorRule, EstimatorRule)
 
 _LONG = 80
-"""Characters of a repr that an error message still shows."""
+"""Largest length of a repr in an error message."""
 
 for _name, _adapter in ADAPTERS.items():
     add_adapter(_name, _adapter)
 
 
 def predict_dist(estimator: Any, X: Any) -> Distribution:
-    """Get the predictive distribution of a fitted estimator, whatever it is wrapped in.
+    """Return the predictive distribution of a fitted estimator.
 
-    Looks through Pipeline, the searches, RFE and RFECV, TransformedTargetRegressor,
-    FrozenEstimator, StackingRegressor, BaggingRegressor and VotingRegressor, and through
-    MultiOutputRegressor and RegressorChain fitted to one column, down to an estimator that gives a
-    distribution itself: skuq's own, scikit-learn's natives (BayesianRidge, ARDRegression,
-    GaussianProcessRegressor, DummyRegressor), NGBoost, quantile-forest, skpro, CatBoost with
+    The function searches containers for an inner estimator with a distribution. Containers are Pipeline,
+    searches, RFE, RFECV, TransformedTargetRegressor, FrozenEstimator, StackingRegressor, BaggingRegressor,
+    VotingRegressor, MultiOutputRegressor and RegressorChain with one column, FLAML, TPOT, and skrub's
+    learners and searches.
+
+    Estimators with a distribution are skuq's estimators, scikit-learn's BayesianRidge, ARDRegression,
+    GaussianProcessRegressor and DummyRegressor, NGBoost, quantile-forest, skpro, CatBoost with
     ``RMSEWithUncertainty`` or ``MultiQuantile``, XGBoost with several ``quantile_alpha``, AutoGluon with
-    quantiles, what was passed to `register`, and anything whose ``predict`` has the parameter
-    ``return_std``. FLAML, TPOT and skrub's learners and searches are containers, too.
+    quantiles, classes passed to `register`, and every class whose ``predict`` has the parameter
+    ``return_std``.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted. Not modified.
+        Fitted estimator. It is not modified.
     X : array-like of shape (n, n_features), DataFrame, Distribution, or dict
-        What ``estimator.predict`` takes: a Distribution where the estimator is a recalibrator, a dict of
-        tables where it is a skrub learner.
+        Features, as for ``estimator.predict``: a Distribution if the estimator is a recalibrator, a dict of
+        tables if it is a skrub learner.
 
     Returns
     -------
     dist : Distribution
-        n rows, in the units of y, row i for row i of X.
+        Distribution of n rows, in the units of y; row i belongs to row i of X.
 
     Raises
     ------
     NotProbabilisticError
-        If the estimator gives no distribution; the message names the class and what to do.
+        If the estimator has no distribution. The message contains the class and a remedy.
     NotRefittedError
         If a search was fitted with ``refit=False``.
     sklearn.exceptions.NotFittedError
@@ -72,29 +75,30 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
 
     See Also
     --------
-    supports_dist : Whether there will be one.
+    supports_dist : Check for a distribution before fitting.
     register : Add a class of another package.
-    predict_set : Prediction sets of classifiers.
-    skuq.regressors.UncertaintyRegressor : Give a distribution to a regressor that has none.
+    predict_set : Prediction sets of a fitted classifier.
+    skuq.regressors.UncertaintyRegressor : Wrap a regressor without a distribution.
 
     Notes
     -----
-    What is tried, in order: the estimator's own ``predict_dist``; the adapters, by qualified class
-    name along the base classes; the containers; scikit-learn's natives.
+    The function uses the first of these that applies: the estimator's own ``predict_dist``; an adapter, by
+    qualified class name along the base classes; a rule for containers; a rule for scikit-learn's estimators.
 
     BayesianRidge and ARDRegression separate the noise (``1 / alpha_``) from the uncertainty of the
-    coefficients, and so does GaussianProcessRegressor, whose reported std is that of the function: its
-    noise ``alpha`` is added here, and any WhiteKernel is counted as noise. DummyRegressor becomes a
-    point mass, whose CRPS is its absolute error. BaggingRegressor and VotingRegressor become the
-    mixture of their members. CatBoost with ``RMSEWithUncertainty`` becomes a Normal of its mean and
-    variance, and boosting with a loss of several quantiles `Quantiles` at the levels that were fitted;
-    a model of one quantile, as LightGBM's is, has no distribution. AutoGluon's become `Quantiles`, too;
-    where they cross, those of a row are sorted. A TransformedTargetRegressor keeps
-    the family of its regressor under an affine scaler; under any other transformation the distribution
-    is mapped exactly. Distributions are those of the models as they are, which may be too narrow on new
-    rows; `skuq.regressors.UncertaintyRegressor` recalibrates them.
+    coefficients. GaussianProcessRegressor separates the noise, too. Its own std excludes the noise ``alpha``,
+    which `predict_dist` adds, and a WhiteKernel counts as noise. DummyRegressor becomes a point mass, whose
+    CRPS is its absolute error. BaggingRegressor and VotingRegressor become the mixture of their members.
+    CatBoost with ``RMSEWithUncertainty`` becomes a `Normal` with the predicted mean and variance.
+    Boosting with a loss of several quantiles becomes `Quantiles` at the fitted levels. A model of one
+    quantile, such as LightGBM's, has no distribution. AutoGluon becomes `Quantiles`, and crossing quantiles
+    are sorted. A TransformedTargetRegressor with an affine scaler keeps the family of its regressor. Every
+    other transformation maps the distribution exactly.
 
-    Costs one prediction of the inner estimator; one of each member for an ensemble.
+    The function does not recalibrate: distributions of fitted models may be too narrow on new rows.
+    `skuq.regressors.UncertaintyRegressor` recalibrates them.
+
+    The cost is one prediction of the inner estimator, or one prediction per member of an ensemble.
 
     Examples
     --------
@@ -114,42 +118,42 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     """
     check_estimator(estimator)
     check_unmasked(X, "X")
-    with sequential_in_cluster_task(), named(estimator):
+    with sequential_in_cluster_task(), note_estimator(estimator):
         dist = _dispatch(estimator, X)
     if not isinstance(dist, Distribution):
         raise TypeError(
-            f"the distribution of {type(estimator).__name__} must be a skuq Distribution, got "
+            f"the prediction of {type(estimator).__name__} must be a skuq Distribution, got "
             f"{type(dist).__name__}. Return for example skuq.distributions.Normal(loc, scale)."
         )
-    # A skrub learner takes a dictionary of tables, which has no rows of its own.
+    # A skrub learner takes a dictionary of tables, whose number of rows is unknown.
     if not isinstance(X, Mapping) and len(dist) != count_rows(X):
         raise ValueError(
-            f"the distribution of {type(estimator).__name__} must have one row for each of the "
-            f"{count_rows(X)} rows of X, got {len(dist)}."
+            f"the distribution of {type(estimator).__name__} must have {count_rows(X)} rows, one per row of "
+            f"X, got {len(dist)}."
         )
     return dist
 
 
 def supports_dist(estimator: Any) -> bool:
-    """Return whether `predict_dist` will work, for estimators that need not be fitted yet.
+    """Return whether `predict_dist` supports the estimator, before or after fitting.
 
-    Answers from the class and the parameters, before an expensive search is run. A search whose grid
-    replaces the inner estimator itself is taken by the one it was given, until it is fitted; one that makes
-    its estimators itself, as FLAML and TPOT do, is not supported until then.
+    The function inspects the class and the parameters, so that it can precede an expensive search. An
+    unfitted search is supported if the inner estimator as given is supported, even if the grid replaces the
+    inner estimator. A search that creates its estimators, such as FLAML and TPOT, is supported after fitting.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted or not.
+        Fitted or unfitted estimator.
 
     Returns
     -------
     supported : bool
-        False for a search with ``refit=False``, which has nothing to predict with.
+        True if `predict_dist` works. False for a search with ``refit=False``, which cannot predict.
 
     See Also
     --------
-    predict_dist : Get the distribution.
+    predict_dist : Predictive distribution of a fitted estimator.
 
     Examples
     --------
@@ -166,11 +170,17 @@ def supports_dist(estimator: Any) -> bool:
     return _supports(estimator)
 
 
-def inner_estimators(estimator: Any) -> list[Any]:
-    """Return the estimators that the distribution comes from, inside of all containers.
+def check_supports_dist(estimator: Any) -> None:
+    """Raise if `predict_dist` does not work for the estimator."""
+    if not supports_dist(estimator):
+        raise no_distribution(estimator)
 
-    One, or several where the distribution is their mixture; the estimator itself if it is no container.
-    None and strings stand for absent ones.
+
+def inner_estimators(estimator: Any) -> list[Any]:
+    """Return the estimators inside all containers that determine the distribution.
+
+    Several estimators form a mixture. An estimator that is not a container is returned itself. None and
+    strings represent absent estimators.
     """
     container = None if _has_own_way(estimator) else _first_match(CONTAINERS, estimator)
     if container is None:
@@ -179,8 +189,8 @@ def inner_estimators(estimator: Any) -> list[Any]:
 
 
 def predicts_columns(estimator: Any) -> bool:
-    """Return whether ``predict`` gives parameters or quantiles of a distribution, not one number a row."""
-    if not may_predict_columns():  # then no such estimator exists, and nothing has to be looked through
+    """Return whether ``predict`` returns parameters or quantiles instead of one number per row."""
+    if not may_predict_columns():  # no such package is imported
         return False
     for inner in inner_estimators(estimator):
         adapter = find_adapter(type(inner))
@@ -190,13 +200,12 @@ def predicts_columns(estimator: Any) -> bool:
 
 
 def has_exact_posterior(estimator: Any) -> bool:
-    """Return whether its distribution is the exact posterior predictive distribution of its own model."""
+    """Return whether the distribution is the exact posterior predictive distribution of the model."""
     rule = _rule_of(estimator)
-    return isinstance(rule, Native) and rule.exact
+    return isinstance(rule, EstimatorRule) and rule.exact
 
 
 def _dispatch(estimator: Any, X: Any) -> Distribution:
-    """Apply the first way that there is for this estimator."""
     if callable(own := getattr(estimator, "predict_dist", None)):
         return own(X)  # type: ignore[no-any-return]
     if (adapter := find_adapter(type(estimator))) is not None:
@@ -205,7 +214,7 @@ def _dispatch(estimator: Any, X: Any) -> Distribution:
     if rule is None:
         raise no_distribution(estimator)
     try:
-        if isinstance(rule, Container):
+        if isinstance(rule, MetaEstimatorRule):
             return rule.predict(estimator, X, predict_dist)  # type: ignore[no-any-return]
         return rule.predict(estimator, X)
     except NotProbabilisticError as error:
@@ -213,8 +222,8 @@ def _dispatch(estimator: Any, X: Any) -> Distribution:
         raise
 
 
-def _rule_of(estimator: Any) -> Container | Native | None:
-    """Return the first record that applies; None for what has its own way, an adapter, or no way."""
+def _rule_of(estimator: Any) -> MetaEstimatorRule | EstimatorRule | None:
+    """Return the first matching rule, or None for an estimator with its own method or an adapter."""
     if _has_own_way(estimator):
         return None
     return _first_match(CONTAINERS, estimator) or _first_match(NATIVES, estimator)
@@ -229,7 +238,7 @@ def _first_match(rules: tuple[Rule, ...], estimator: Any) -> Rule | None:
 
 
 def _supports(estimator: Any) -> bool:
-    """Answer as `_dispatch` would act; None and strings stand for absent steps."""
+    """Return whether `_dispatch` would succeed; None and strings represent absent steps."""
     if estimator is None or isinstance(estimator, str):
         return False
     if callable(getattr(estimator, "predict_dist", None)):
@@ -237,14 +246,14 @@ def _supports(estimator: Any) -> bool:
     if (adapter := find_adapter(type(estimator))) is not None:
         return adapter.supports is None or bool(adapter.supports(estimator))
     rule = _rule_of(estimator)
-    if isinstance(rule, Container):
+    if isinstance(rule, MetaEstimatorRule):
         inner = inner_estimators(estimator)
         return bool(inner) and all(_supports(part) for part in inner)
     return rule is not None and rule.supports(estimator)
 
 
 def check_estimator(estimator: Any) -> None:
-    """Raise if it is a class, or nothing that can be fitted or predict."""
+    """Raise if the argument is a class, or an object without `fit` and `predict`."""
     if isinstance(estimator, type):
         raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
     known = any(hasattr(estimator, method) for method in ("predict_dist", "predict", "fit"))

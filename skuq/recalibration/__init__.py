@@ -1,4 +1,4 @@
-"""Recalibrators: fitted on (predictions, observations), they turn distributions into better ones."""
+"""Recalibrators: maps from distributions to better calibrated distributions, fitted to observations."""
 
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._binned_scaling import BinnedScalingRecalibrator

@@ -1,7 +1,6 @@
 """Base class of the recalibrators: supervised maps from distributions to distributions.
 
-A method writes two functions, ``_fit(dist, y, weight)`` and ``_transform(dist)``; checking, the
-scikit-learn interface and the point prediction are here.
+The base class holds the input checks, the scikit-learn interface and the point prediction.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._few_rows import few_rows_reported, repeated_rows, warn_of_few_rows
+from skuq._fitting.distribution_transformer import get_feature_names_out, set_output
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     as_float_array,
@@ -25,20 +25,15 @@ from skuq._validation import (
     check_sample_weight,
     check_target,
 )
-from skuq._versioned import VersionedMixin
+from skuq._versioned import versioned
 from skuq.distributions import Distribution, Normal
-from skuq.distributions._transformer import DistributionTransformerMixin
 
 _EXPECTED = "`dist` must be a skuq Distribution or an array of exactly two columns, loc and scale"
 _NOT_METADATA = {"dist": UNUSED}
 
 
 def check_dist(dist: Any) -> Distribution:
-    """Return the input of a recalibrator as a Distribution with at least one row.
-
-    Only a Distribution, or an array of two columns loc and scale (then Gaussian), passes: anything
-    more lenient would take a feature matrix for a prediction.
-    """
+    """Return the input as a Distribution with rows; only arrays of two columns loc and scale are accepted."""
     checked = dist if isinstance(dist, Distribution) else _from_columns(dist)
     if len(checked) == 0:
         raise ValueError("`dist` must have at least one row, got none.")
@@ -64,27 +59,28 @@ def _from_columns(dist: Any) -> Normal:
     return Normal(columns[:, 0], columns[:, 1])
 
 
-class BaseRecalibrator(
-    RegressorMixin, DistributionTransformerMixin, VersionedMixin, BaseEstimator, metaclass=ABCMeta
+@versioned
+class BaseRecalibrator(  # type: ignore[call-arg]
+    RegressorMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None, metaclass=ABCMeta
 ):
     """Base class of every recalibrator.
 
-    A subclass writes ``_fit(dist, y, weight)``, which stores what it learns under names ending in an
-    underscore, and ``_transform(dist)``, which returns a Distribution of as many rows; both get
-    checked input. Everything else follows: the recalibrator works alone on ``(dist, y)``, as the
-    last step of a Pipeline, and in a search with ``X=dist``.
+    A subclass implements ``_fit(dist, y, weight)`` and ``_transform(dist)`` for checked input. ``_fit``
+    stores its results under names ending in an underscore. ``_transform`` returns a Distribution with the
+    same number of rows. The recalibrator then works alone on ``(dist, y)``, as the last step of a Pipeline,
+    and in a search with ``X=dist``.
 
     See Also
     --------
-    IdentityRecalibrator : Nothing changes.
+    IdentityRecalibrator : No change.
     StdScalingRecalibrator : One factor for every standard deviation.
     BinnedScalingRecalibrator : A factor for each bin of predicted standard deviation.
-    VarianceIsotonicRecalibrator : A variance that rises with the predicted one.
-    OperatingPointRecalibrator : Intervals of a given miss rate, or of least cost.
+    VarianceIsotonicRecalibrator : A variance that increases with the predicted variance.
+    OperatingPointRecalibrator : Intervals with a given miss rate or the least cost.
     IsotonicRecalibrator : A monotone map of the probability levels.
-    EmpiricalRecalibrator : The shape of the standardised residuals.
+    EmpiricalRecalibrator : The shape of the standardized residuals.
     QuantileShiftRecalibrator : A shift for the quantile of each level.
-    ConformalRecalibrator : Intervals that are guaranteed to cover.
+    ConformalRecalibrator : Intervals with guaranteed coverage.
     GPNormalRecalibrator : A scale that depends on the prediction.
     GPBetaRecalibrator : A map of the levels that depends on the prediction.
     GPCauchyRecalibrator : Cauchy distributions whose scale depends on the prediction.
@@ -104,17 +100,17 @@ class BaseRecalibrator(
     array([0.5, 1.5])
     """
 
-    # The first argument is the data, not metadata to route; scikit-learn excludes only "X" by itself.
+    # The first argument is data, not metadata; scikit-learn excludes only the name "X".
     __metadata_request__fit: Mapping[str, str] = _NOT_METADATA
     __metadata_request__transform: Mapping[str, str] = _NOT_METADATA
     __metadata_request__predict: Mapping[str, str] = _NOT_METADATA
 
     _learns_by_rows: ClassVar[bool] = True
-    """Whether few rows make the recalibrated intervals unreliable without a warning of their own."""
+    """Whether `fit` gives a SmallSampleWarning for few rows."""
 
     @abstractmethod
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        """Learn from checked input; rows of zero weight are gone, and weights count repetitions."""
+        """Fit to checked input without rows of zero weight; weights count repetitions."""
 
     @abstractmethod
     def _transform(self, dist: Distribution) -> Distribution:
@@ -123,13 +119,13 @@ class BaseRecalibrator(
     def fit(
         self, dist: Distribution | ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn the recalibration from predictions and what was then observed.
+        """Fit the recalibration to predictions and observed targets.
 
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions for rows that the model was not trained on; two columns are loc and scale of
-            a Gaussian.
+            Predictions for rows that the model is not trained on. Two columns are loc and scale of a
+            Gaussian.
         y : array-like of shape (n,)
             Observed target, in the units of the predictions.
         sample_weight : array-like of shape (n,), default=None
@@ -143,14 +139,14 @@ class BaseRecalibrator(
         Raises
         ------
         TypeError
-            If `dist` is neither of the two kinds.
+            If `dist` is neither a Distribution nor an array.
         ValueError
             If values or lengths are not valid.
 
         Warns
         -----
         SmallSampleWarning
-            If there are fewer than 12 rows, unless nothing is learned from them or intervals are conformal.
+            If `dist` has fewer than 12 rows, except for identity and conformal recalibrators.
         """
         checked = check_dist(dist)
         n = len(checked)
@@ -159,7 +155,7 @@ class BaseRecalibrator(
         if weight is not None and not weight.all():
             rows = np.flatnonzero(weight)
             checked, target, weight = checked[rows], target[rows], weight[rows]
-        with few_rows_reported():  # of the recalibrators that this one fits
+        with few_rows_reported():  # including inner recalibrators
             self._fit(checked, target, weight)
         if self._learns_by_rows:
             warn_of_few_rows(repeated_rows(weight, len(target)))
@@ -212,8 +208,17 @@ class BaseRecalibrator(
         """
         return self.transform(dist).mean()
 
+    set_output = set_output
+    get_feature_names_out = get_feature_names_out
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep scikit-learn from wrapping the Distribution of `transform`."""
+        kwargs["auto_wrap_output_keys"] = None
+        super().__init_subclass__(**kwargs)
+
     def __sklearn_tags__(self) -> Tags:
-        """Return tags by which the input is a distribution and not a feature matrix."""
+        """Return tags that declare the input as a distribution."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
+        tags.transformer_tags.preserves_dtype = []
         return tags

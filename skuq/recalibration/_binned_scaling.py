@@ -10,41 +10,40 @@ from skuq._typing import FloatArray
 from skuq._validation import check_integer, effective_rows
 from skuq.distributions import Distribution
 from skuq.metrics._binning import SAME, Bins
-from skuq.recalibration._scaling import ScalingRecalibrator, bin_squares, finite_std, read_spread
+from skuq.recalibration._scaling import ScalingRecalibrator, bin_squares, finite_std, rows_with_uncertainty
 
 _ROWS_A_BIN = 25
-"""Least number of rows in a bin that is made by default."""
+"""Smallest number of rows per bin with "auto"."""
 
 
 class BinnedScalingRecalibrator(ScalingRecalibrator):
     r"""Multiply the standard deviations by a factor for each bin of predicted standard deviation.
 
-    It shows whether a model is overconfident where it is sure and underconfident where it is not, or
-    the other way round, and corrects both. Means stay exactly where they are, and each distribution keeps its
-    shape. Prefer `StdScalingRecalibrator` below about 100 calibration rows, and
-    `VarianceIsotonicRecalibrator` where a larger predicted standard deviation should stay the larger one:
-    here the order of two rows in different bins may change.
+    Corrects models that are overconfident for small and underconfident for large predicted standard
+    deviations, or the reverse. Means stay exactly the same, and each distribution keeps its shape. Prefer
+    `StdScalingRecalibrator` below about 100 calibration rows. Prefer `VarianceIsotonicRecalibrator` to keep
+    the order of the standard deviations, which may change here between bins.
 
     Parameters
     ----------
     n_bins : "auto" or int, default="auto"
-        Number of bins, each with an equal share of the calibration rows. "auto" takes the cube root of n,
-        but no more than one for every 25 rows.
+        Number of bins, each with an equal share of the calibration rows. "auto" takes the cube root of n, but
+        at most one bin per 25 rows.
 
     Attributes
     ----------
     bin_edges_ : ndarray of shape (b + 1,)
         Predicted standard deviations that bound the bins, in the units of y.
     factors_ : ndarray of shape (b,)
-        The factor of each bin, without units; above 1 the model was overconfident there. One bin where all
-        predicted standard deviations are the same.
+        The factor of each bin, without units; above 1 if the model was overconfident. A single bin if all
+        predicted standard deviations are equal.
     n_features_in_ : int
         Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
     StdScalingRecalibrator : One factor for every standard deviation.
-    VarianceIsotonicRecalibrator : A variance that rises with the predicted one.
+    VarianceIsotonicRecalibrator : A variance that increases with the predicted variance.
 
     Notes
     -----
@@ -52,20 +51,19 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
 
     .. math:: r_b = \sqrt{\frac{\sum_{i \in b} w_i z_i^2 + r^2}{\sum_{i \in b} w_i + 1}},
 
-    where :math:`r` is the factor of `StdScalingRecalibrator`: the root mean square of the bin's rows and of
-    one that stands for all. Without that one row, bins of two or three rows would now and then come out
-    almost certain, and bins of rows that are all exact quite so. Bins are those of the calibration errors
-    that compare a model's standard deviations with its residuals [1]_: rows of equal standard deviation
-    on an edge are shared by the bins on both sides, and have their mean squared factor. Beyond the
-    outermost edges the outermost factors hold.
+    where :math:`r` is the factor of `StdScalingRecalibrator`. This is the root mean square of the bin's rows
+    and of one additional row with the overall factor. Without the additional row, bins of two or three rows
+    would sometimes have a factor near 0, and bins of exact rows a factor of 0. Bins are defined as in the
+    calibration errors that compare standard deviations with residuals [1]_. Rows of equal standard deviation
+    on an edge are shared by the bins on both sides and get their mean squared factor. The outermost factors
+    apply beyond the outermost edges.
 
-    On new rows of a model that is calibrated already the negative log-likelihood is worse by .031 with 20
-    calibration rows, .020 with 100, .008 with 500 and .001 with 10 000, of which one factor alone costs
-    .031, .004, .001 and .000. For standard deviations that ought to be squared it is better than one factor
-    by .00, .11, .13 and .13.
+    For a calibrated model the negative log-likelihood on new rows increases by .031 with 20 calibration rows,
+    .020 with 100, .008 with 500 and .001 with 10 000. One factor alone increases it by .031, .004, .001 and
+    .000. If the standard deviations should be squared, it is better than one factor by .00, .11, .13 and .13.
 
-    A row predicted without uncertainty carries no information where the prediction is exact, and is left
-    out. A bias is not corrected: it counts as spread.
+    Exact point masses are ignored, since they contain no information about the factor. A bias is not
+    corrected: it counts as spread.
 
     Cost: one sort, O(n log n) time, O(n) memory.
 
@@ -76,7 +74,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
 
     Examples
     --------
-    A model that is four times too sure where it is sure, and right elsewhere:
+    A model whose small standard deviations are four times too small:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -97,8 +95,8 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         n_bins = None if self.n_bins == "auto" else check_integer(self.n_bins, "n_bins")
         effective_rows(weight, len(y))  # raises for relative weights
-        spread = read_spread(dist, y, weight)
-        if spread is None:  # point masses, all of them exact: any factor fits, so take none
+        spread = rows_with_uncertainty(dist, y, weight)
+        if spread is None:  # exact point masses: any factor fits
             self.bin_edges_, self.factors_ = np.zeros(2), np.ones(1)
             self._breaks, self._steps = np.empty(0), np.ones(1)
             return
@@ -114,11 +112,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
 
 
 def _step_function(bins: Bins, std: FloatArray, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return where the factor changes with the standard deviation, and its values between.
-
-    An edge is a standard deviation that some row has, so that it is a step of its own: as wide as what
-    rounding may do to it, and as high as the bins that share its rows have it on average.
-    """
+    """Return the steps of the factor as a function of the standard deviation, and its values between."""
     edges = bins.edges[1:-1]
     values = np.unique(edges)
     after = np.square(factors[np.searchsorted(edges, values, side="right")])

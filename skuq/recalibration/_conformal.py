@@ -1,4 +1,4 @@
-"""Normalised split conformal prediction as a recalibrator."""
+"""Normalized split conformal prediction as a recalibrator."""
 
 from __future__ import annotations
 
@@ -8,37 +8,36 @@ from typing import Any, Literal
 
 import numpy as np
 
+from skuq._conformal.groups import Groups, check_groups, equal_count_edges, grouped_dist, read_labels
+from skuq._conformal.residuals import finite_moments, scores_rounded_to_cover, standardised_residuals
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_option, effective_rows
 from skuq.distributions import Distribution
 from skuq.recalibration._base import BaseRecalibrator
-from skuq.recalibration._mondrian import Groups, check_groups, equal_count_edges, grouped_dist, read_labels
-from skuq.recalibration._residuals import finite_moments, reaching_scores, standardised_residuals
 
 
 class ConformalRecalibrator(BaseRecalibrator):
     r"""Intervals with guaranteed coverage for exchangeable rows, around any distribution.
 
-    Which interval covers 90 % of new rows, whether or not the model is right? The predicted mean and
-    standard deviation give its centre and unit, the ranks of the calibration residuals the number of
-    standard deviations. Prefer `IsotonicRecalibrator` or
-    `EmpiricalRecalibrator` where a density or finite quantiles at every level are needed, and
-    `skuq.regressors.ConformalRegressor` to start from a model without a distribution, or for methods
-    that hold out no rows.
+    An interval is the predicted mean plus or minus a number of predicted standard deviations. The number
+    follows from the ranks of the calibration residuals. Coverage is nominal even if the predicted
+    distribution is wrong. Prefer `IsotonicRecalibrator` or `EmpiricalRecalibrator` if a density or finite
+    quantiles at every level are needed, and `skuq.regressors.ConformalRegressor` for a model without a
+    distribution, or for methods that hold out no rows.
 
     Parameters
     ----------
     symmetric : bool, default=True
-        Whether absolute residuals are ranked: intervals extend equally far to both sides of the mean,
-        which is unchanged. With False signed residuals are ranked: each bound has its own guarantee,
-        intervals follow a bias or a skewed shape, and need about twice as many rows, 19 for 90 %.
+        Whether absolute residuals are ranked: intervals are symmetric around the mean, which is unchanged.
+        With False signed residuals are ranked: each bound has its own guarantee, intervals follow a bias or a
+        skewed shape, but need about twice as many rows, 19 for 90 %.
     group_by : None, callable or int, default=None
         Groups with a guarantee for each (Mondrian). A callable takes a Distribution of n rows and returns
-        n labels, such as ``lambda dist: dist.mean() > 100``; an int makes that many bins of predicted
-        standard deviation, each with about equally many calibration rows.
+        n labels, such as ``lambda dist: dist.mean() > 100``. An int is a number of bins of predicted
+        standard deviation with about equal numbers of calibration rows.
     rare_groups : {"raise", "pool"}, default="raise"
-        Treatment of a label with no calibration rows, or fewer than ``min_group_size``: a ValueError, or
-        calibration by the residuals of all groups together.
+        Treatment of a label with no calibration rows or fewer than ``min_group_size``. "raise" raises a
+        ValueError; "pool" calibrates by the residuals of all groups together. Only with ``group_by``.
     min_group_size : int, default=10
         Number of calibration rows below which a group is rare. Only with ``group_by``.
 
@@ -47,7 +46,7 @@ class ConformalRecalibrator(BaseRecalibrator):
     group_sizes_ : dict or None
         Number of calibration rows of each label; None without ``group_by``.
     edges_ : ndarray or None
-        Standard deviations that bound the bins, in the units of y, if ``group_by`` is an int.
+        Standard deviations between the bins, in the units of y, if ``group_by`` is an int; otherwise None.
     n_features_in_ : int
         Always 2, the columns of a Distribution as an array.
 
@@ -55,29 +54,27 @@ class ConformalRecalibrator(BaseRecalibrator):
     --------
     EmpiricalRecalibrator : The same residuals without the guarantee, smooth and finite.
     IsotonicRecalibrator : A monotone map of the probability levels.
-    skuq.distributions.ConformalPredictive : The distribution it returns, and its quantiles.
+    skuq.distributions.ConformalPredictive : The returned distribution and its quantiles.
 
     Notes
     -----
-    With :math:`z_i = (y_i - \mu_i) / \sigma_i` of n calibration rows, the symmetric interval of
-    coverage c is :math:`\mu \pm \sigma \, |z|_{(k)}`, :math:`k = \lceil (n + 1) c \rceil` [1]_ [2]_. If
-    calibration and new rows are exchangeable and the model was fitted on neither, it covers with a
-    probability of at least c and at most c + 1/(n + 1), ties aside; the coverage of many new rows by
-    one calibration set has the distribution Beta(k, n + 1 - k) [3]_, a standard deviation of 1 % at
-    n = 900 and 90 %. With fewer than c / (1 - c) rows the interval is infinite, with a
-    `SmallSampleWarning`. With ``symmetric=False`` rounding may leave one of many equal targets just outside
-    a bound that should reach it.
+    The symmetric interval of coverage c is :math:`\mu \pm \sigma \, |z|_{(k)}` with
+    :math:`k = \lceil (n + 1) c \rceil` and :math:`z_i = (y_i - \mu_i) / \sigma_i` of n calibration rows
+    [1]_ [2]_. If calibration and new rows are exchangeable and the model was fitted on neither, it covers
+    with a probability of at least c and, without ties, at most c + 1/(n + 1). The coverage of one
+    calibration set has the distribution Beta(k, n + 1 - k) [3]_: at n = 900 and 90 % its standard deviation
+    is 1 %. With fewer than c / (1 - c) rows the interval is infinite, with a `SmallSampleWarning`. With
+    ``symmetric=False`` and many equal targets, rounding may leave one of them just outside its bound.
 
-    The guarantee is for the average over rows, or over the rows of a group. With a sigma that is wrong in
-    some regions, intervals cover too much there and too little elsewhere; ``group_by`` corrects that if
-    the groups separate these regions. With bins of sigma the guarantee by bin holds for given edges; since
-    the edges are learnt from the same rows, each bin may differ from it by about one row's weight.
+    The guarantee is for the average over rows, or over the rows of a group. If sigma is wrong in some
+    regions, intervals cover too much in some regions and too little in others; ``group_by`` corrects this if
+    the groups separate the regions. The edges between bins of sigma are estimated from the calibration rows.
+    The coverage of a bin may therefore differ from the guarantee by about the weight of one row.
 
-    Not only the intervals but also `mean`, `std` and `crps` change: they are those of the residuals'
-    empirical distribution, mirrored at 0 if ``symmetric``. There is no density. In
-    `RecalibratedRegressor` the residuals are out of fold, each from a model of its own, so that
-    coverage is near c but the guarantee is not exact; it is with a ``FrozenEstimator`` and rows held
-    out, or with ``cv`` of one split and ``ensemble=True``.
+    `mean`, `std` and `crps` change as well: they use the empirical distribution of the residuals, mirrored at
+    0 if ``symmetric``. The returned distribution has no density. In `RecalibratedRegressor` each residual
+    comes from the model of its fold, so coverage is near c, but the guarantee is not exact. The guarantee is
+    exact with a ``FrozenEstimator`` and held-out rows, or with ``cv`` of one split and ``ensemble=True``.
 
     Cost: O(n log n) time, O(n) memory.
 
@@ -125,12 +122,12 @@ class ConformalRecalibrator(BaseRecalibrator):
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         check_option(self.symmetric, "symmetric", (True, False))
-        rare_groups, min_group_size = check_groups(self.rare_groups, self.min_group_size)
+        rare_groups, min_group_size = check_groups(self)
         effective_rows(weight, len(y))  # ranks need repetitions, so relative weights raise
         mean, std, z = standardised_residuals(dist, y)
         self.edges_ = self._edges(std, weight)
         self._symmetric = self.symmetric
-        self._scores = reaching_scores(np.abs(z), mean, mean, std, y) if self.symmetric else z
+        self._scores = scores_rounded_to_cover(np.abs(z), mean, mean, std, y) if self.symmetric else z
         self._weight = weight
         labels = self._labels(dist, std)
         self._groups, self.group_sizes_ = None, None
@@ -146,7 +143,6 @@ class ConformalRecalibrator(BaseRecalibrator):
         )
 
     def _edges(self, std: FloatArray, weight: FloatArray | None) -> FloatArray | None:
-        """Return the edges between the bins of standard deviation, if they are the groups."""
         if self.group_by is None or callable(self.group_by):
             return None
         if not isinstance(self.group_by, numbers.Integral):

@@ -1,71 +1,68 @@
-"""Recalibration by the empirical shape of the standardised residuals."""
+"""Recalibration by the empirical shape of the standardized residuals."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from skuq._conformal.residuals import finite_moments, standardised_residuals
 from skuq._typing import FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, Normal, Recalibrated, SharedEmpirical
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._isotonic import IsotonicRecalibrator
-from skuq.recalibration._residuals import finite_moments, standardised_residuals
 
 
 class EmpiricalRecalibrator(BaseRecalibrator):
-    r"""Replace the shape of every distribution by that of the standardised residuals.
+    r"""Replace the shape of every distribution by the shape of the standardized residuals.
 
-    It estimates how residuals, counted in predicted standard deviations, are really distributed, and
-    gives every row that one shape at its own mean and scale. So it corrects bias that grows with the
-    standard deviation, a scale that is wrong throughout, skewness and heavy or light tails, and, other
-    than `IsotonicRecalibrator`, it does so whatever the shape of the input: for an ensemble whose
-    members never reach the truth, and for rows of different shapes. Prefer `IsotonicRecalibrator` where
-    each row's own shape is to be kept, `StdScalingRecalibrator` with fewer than about 100 rows, and
-    `ConformalRecalibrator` for a guarantee.
+    Estimates the distribution of the residuals in units of the predicted standard deviations, and gives every
+    row this shape at its own mean and scale. This corrects bias proportional to the standard deviation, a
+    common error of the scale, skewness, and heavy or light tails. Unlike `IsotonicRecalibrator`, it works for
+    any shape of the input, such as an ensemble whose members never reach the target. Prefer
+    `IsotonicRecalibrator` to keep the shape of each row, `StdScalingRecalibrator` with fewer than about 100
+    rows, and `ConformalRecalibrator` for a guarantee.
 
     Parameters
     ----------
     smooth : bool, default=True
-        True gives a continuous distribution with a density and tails beyond the largest residual. False
-        gives the residuals themselves as atoms, as the method was published: exact moments, no density,
-        and no value beyond the residuals of the calibration rows.
+        True gives a continuous distribution with a density and tails beyond the largest residual. False uses
+        the residuals as atoms, as in the published method: exact moments, no density, and no value beyond the
+        calibration residuals.
 
     Attributes
     ----------
     bias_ : float
-        Mean of the standardised residuals, without units; 0 for a model without bias.
+        Mean of the standardized residuals, without units; 0 for a model without bias.
     factor_ : float
-        Their standard deviation; above 1 the model was overconfident.
+        Standard deviation of the standardized residuals; above 1 if the model was overconfident.
     level_map_ : LevelMap or None
-        Departure of their shape from the Gaussian one, if ``smooth``.
+        Map from the Gaussian shape to the shape of the residuals, if ``smooth``.
     members_ : ndarray or None
-        The standardised residuals, sorted, if not ``smooth``.
+        The sorted standardized residuals, if not ``smooth``.
     n_features_in_ : int
         Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
     IsotonicRecalibrator : A monotone map of the probability levels, which keeps each row's shape.
-    ConformalRecalibrator : The same residuals with ranks that guarantee coverage.
-    skuq.distributions.SharedEmpirical : What it returns if not ``smooth``.
+    ConformalRecalibrator : Ranks of the same residuals with guaranteed coverage.
+    skuq.distributions.SharedEmpirical : The returned distribution if not ``smooth``.
 
     Notes
     -----
-    With :math:`z_i = (y_i - \mu_i) / \sigma_i` of the calibration rows and :math:`Q_z` their quantile
-    function, the recalibrated quantile is :math:`\mu + \sigma \, Q_z(p)` [1]_. Mean and standard
-    deviation become :math:`\mu + \sigma \bar z` and :math:`\sigma \, \mathrm{std}(z)`.
+    Let :math:`Q_z` be the quantile function of :math:`z_i = (y_i - \mu_i) / \sigma_i` over the calibration
+    rows. The recalibrated quantile is :math:`\mu + \sigma \, Q_z(p)` [1]_. Mean and standard deviation become
+    :math:`\mu + \sigma \bar z` and :math:`\sigma \, \mathrm{std}(z)`.
 
-    If ``smooth``, :math:`Q_z` is that of the Gaussian of this mean and standard deviation, mapped by
-    what `IsotonicRecalibrator` learns from the residuals: linear between ranks spread as there, the
-    Gaussian's tails beyond the outermost residuals, and so a mean and a standard deviation that differ
-    a little from those above.
+    If ``smooth``, :math:`Q_z` is the quantile function of the Gaussian with this mean and standard deviation,
+    mapped by an `IsotonicRecalibrator` fitted to the residuals. The map is linear between ranks, and the
+    tails beyond the outermost residuals are Gaussian. Mean and standard deviation therefore differ slightly
+    from the formula above.
 
-    A row that is predicted without uncertainty, and rightly so, has no residual to learn from and is
-    left out. The shape is the same for all rows: what is too narrow in one region and too wide in
-    another comes out right only on average.
+    Exact point masses are ignored. The shape is the same for all rows: distributions that are too narrow in
+    one region and too wide in another are corrected only on average.
 
-    Cost: O(n log n) time and O(n) memory; the fitted object holds n numbers, or some tens if
-    ``smooth``.
+    Cost: O(n log n) time and O(n) memory; the fitted object stores n numbers, or a few tens if ``smooth``.
 
     References
     ----------
@@ -74,7 +71,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
 
     Examples
     --------
-    A model that is too low and half as uncertain as it should be, and noise that is skewed:
+    A model with a negative bias, half the true standard deviation, and skewed noise:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -96,16 +93,16 @@ class EmpiricalRecalibrator(BaseRecalibrator):
         _, std, z = standardised_residuals(dist, y)
         self.bias_, self.factor_, self.level_map_, self.members_, self._weights = 0.0, 1.0, None, None, None
         informative = std > 0
-        if not informative.any():  # point masses, all of them exact: there is nothing to correct
+        if not informative.any():  # exact point masses need no correction
             return
         z, weight = z[informative], None if weight is None else weight[informative]
         self.bias_ = float(np.average(z, weights=weight))
         self.factor_ = float(np.sqrt(np.average(np.square(z - self.bias_), weights=weight)))
         if not 1e-12 * np.abs(z).max() < self.factor_ < np.inf:
             raise ValueError(
-                f"`y` must be off the predictions by different numbers of standard deviations, got "
-                f"{self.bias_:g} in all {len(z)} rows that count, so there is no shape to learn. Fit on "
-                "more rows, which the model is not trained on."
+                "`y` must have standardized residuals that differ between rows, got "
+                f"{self.bias_:g} in all {len(z)} rows of positive weight. Fit on more rows that the model "
+                "is not trained on."
             )
         if self.smooth:
             gaussian = Normal(np.full(len(z), self.bias_), self.factor_)

@@ -10,43 +10,42 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtri
 
+from skuq._conformal.residuals import outside_share
+from skuq._ranks import WeightedRanks
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import BetaRecalibrated, Distribution
-from skuq.distributions._numerics.ranks import WeightedRanks
 from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._gp.base import GPRecalibrator
 from skuq.recalibration._gp.cubature import expect, factorise, icosahedron, place_nodes
 from skuq.recalibration._gp.engine import LatentPrior, Rows
 from skuq.recalibration._gp.fit import CalibrationRows, read_rows
 from skuq.recalibration._gp.standardisation import Standardisation, check_variation, standardisation
-from skuq.recalibration._residuals import outside_share
-from skuq.recalibration._scaling import Spread, finite_std, overall_factor
+from skuq.recalibration._scaling import RowsWithUncertainty, finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([1.5, 1.0, 3.0]), rates=np.array([2.0, 4.0, 1.0]))
-"""Of latent scale, skew and shift, logarithms of exponents and log odds of a level."""
+"""Prior of latent scale and skew (logarithms of exponents) and shift (log odds of a level)."""
 
 _LOGISTIC_MEDIAN = math.log(3.0)
 """Median of |log odds| of a uniform level."""
 
 _LARGEST = 6.0
-"""Logarithms of a and b are held here, out of reach once predictions are standardised."""
+"""Limit of log a and log b, far beyond usual values of standardized predictions."""
 
 _ON_ATOMS = 0.1
-"""Share of the targets on atoms above which predictions are not standardised, which would move the atoms."""
+"""Largest share of targets on atoms with standardized predictions, since this moves the atoms."""
 
 
 def _log_exponents(latent: FloatArray) -> FloatArray:
-    """Return log a and log b of latent scale and skew, the first two rows."""
     both = np.stack([latent[0] + latent[1], latent[0] - latent[1]])
     return np.asarray(np.clip(both, -_LARGEST, _LARGEST))
 
 
 @dataclass(frozen=True)
 class BetaLikelihood:
-    """Density of beta calibration over that of the base, at the levels that were observed.
+    """Density of beta calibration relative to the base, at the observed levels.
 
-    With t the level, the log density ratio is log(a / t + b / (1 - t)) + log s(z) + log s(-z), where
-    z = a log t - b log(1 - t) + c and s is the logistic function.
+    With t the level and z = a log t - b log(1 - t) + c, the log density ratio is log(a / t + b / (1 - t)) +
+    log s(z) + log s(-z), where s is the logistic function.
     """
 
     log_lower: FloatArray
@@ -57,11 +56,7 @@ class BetaLikelihood:
         return icosahedron()
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the best map of all rows, so that the search need not cross the scales between them.
-
-        A model's standard deviations may be off by orders of magnitude, and its levels by thousands on the
-        scale of log odds.
-        """
+        """Return the best common map of all rows, since scales may be off by orders of magnitude."""
 
         def cost(latent: FloatArray) -> tuple[float, FloatArray]:
             value, slope = self.at(np.broadcast_to(latent[:, np.newaxis, np.newaxis], (3, 1, len(weight))))
@@ -71,13 +66,12 @@ class BetaLikelihood:
         odds = WeightedRanks(self.log_lower - self.log_upper, weight)
         size = WeightedRanks(np.abs(odds.values - odds.median), odds.weights).median / _LOGISTIC_MEDIAN
         starts = [np.zeros(3)]
-        if size > 0:  # the log odds, standardised
+        if size > 0:  # standardized log odds
             starts.append(np.array([-np.log(size), 0.0, -odds.median / size]))
         found = [minimize(cost, start, jac=True, method="L-BFGS-B") for start in starts]
         return np.asarray(min(found, key=lambda each: each.fun).x)
 
     def take(self, rows: IntArray) -> BetaLikelihood:
-        """Return the likelihood of some of the rows."""
         return BetaLikelihood(self.log_lower[rows], self.log_upper[rows])
 
     def variational_expectations(
@@ -92,7 +86,7 @@ class BetaLikelihood:
         log_a, log_b = _log_exponents(latent)
         lower, upper = np.exp(log_a) * self.log_lower, -np.exp(log_b) * self.log_upper
         z = lower + upper + latent[2]
-        odds = log_a - self.log_lower - (log_b - self.log_upper)  # of a / t against b / (1 - t)
+        odds = log_a - self.log_lower - (log_b - self.log_upper)  # log of the ratio of a / t and b / (1 - t)
         share, soft_odds = _logistic(odds)
         level, soft_z = _logistic(z)
         value = log_b - self.log_upper + soft_odds + z - 2 * soft_z
@@ -102,7 +96,6 @@ class BetaLikelihood:
 
 
 def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return 1 / (1 + exp(-x)) and log(1 + exp(x)) for one exponential."""
     small = np.exp(-np.abs(x))
     return np.where(x > 0, 1.0, small) / (1.0 + small), np.maximum(x, 0.0) + np.log1p(small)
 
@@ -110,45 +103,44 @@ def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 class GPBetaRecalibrator(GPRecalibrator):
     r"""Map the probability levels by a beta calibration map that depends smoothly on the prediction.
 
-    The map gives, for predictions like this one, the observed level of the model's 10 %, 50 % and 90 %
-    quantiles. Its three parameters, which stand for bias, scale and skew, are each learnt as a function of
-    predicted mean and standard deviation. It corrects a model that is too high in one region and too low in
-    another, as well as one that is too narrow in places. Three parameters cannot make two modes of one.
-    Prefer `GPNormalRecalibrator` where only the scale is wrong or Gaussian distributions must come out, and
-    `IsotonicRecalibrator` where the defect is the same for all predictions, whatever its form; with fewer
-    than about 200 rows either is safer.
+    The map gives the observed level of the model's quantiles for similar predictions. Its three parameters,
+    for bias, scale and skew, are smooth functions of predicted mean and standard deviation. It corrects bias
+    and width that differ between regions. Three parameters cannot change the number of modes. Prefer
+    `GPNormalRecalibrator` if only the scale is wrong or the output must be Gaussian. Prefer
+    `IsotonicRecalibrator` if the defect is the same for all predictions. Both are safer with fewer than about
+    200 rows.
 
     Parameters
     ----------
     n_inducing_points : int, default=24
-        Maximum number of inducing points. More points allow a less smooth functions; the cost grows with
-        their square.
+        Maximum number of inducing points. More points allow less smooth functions; the cost grows with their
+        square.
     batch_size : int or None, default=None
-        Number of rows of each stochastic gradient step. None uses all rows in every step and converges to
-        the optimum; batches are faster from about 20 000 rows on, and somewhat less exact.
+        Number of rows of each stochastic gradient step. None uses all rows in every step and converges to the
+        optimum; batches are faster from about 20 000 rows on, but less exact.
     max_iter : int or None, default=None
-        Maximum number of iterations. None means 100 on all rows, of which 10 to 40 are usual, and 500 with
-        batches, which are always used up.
+        Maximum number of iterations. None means 100 on all rows, where 10 to 40 are usual, and 500 with
+        batches, which always use all iterations.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches; unused if ``batch_size`` is None.
 
     Attributes
     ----------
     lengthscales_ : ndarray of shape (2,)
-        Distance over which the map changes: in predicted mean, in the units of y, and in the natural
+        Distances over which the map changes: in predicted mean, in the units of y, and in the natural
         logarithm of the predicted standard deviation.
     amplitudes_ : ndarray of shape (3,)
-        Standard deviations of the latent scale, skew and shift over such distances and beyond; where all
-        are near 0, one map for all rows is enough.
+        Standard deviations of the latent scale, skew and shift over such distances and beyond. If all are
+        near 0, one map for all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
-        Means and standard deviations that carry the functions, in the units of y; m is smaller than
-        ``n_inducing_points`` where fewer explain the rows as well.
+        Predicted means and standard deviations of the inducing points, in the units of y; m is smaller than
+        ``n_inducing_points`` if fewer points explain the rows as well.
     outside_share_ : float
-        Share of the rows whose `y` lies where the model gives no probability at all, as below the
-        smallest member of an ensemble, after standardising (see Notes). A map of levels cannot reach them;
-        well above 0.1 no interval covers 90 %, and `fit` raises.
+        Share of the rows whose `y` is outside the support of the distribution, such as below the smallest
+        member of an ensemble, after standardization (see Notes). A map of levels cannot reach these rows. If
+        the share is well above 0.1, no interval covers 90 %, and `fit` raises.
     elbo_ : float
-        Evidence lower bound of the calibration rows' density over that of the model.
+        Evidence lower bound of the calibration rows, relative to their density under the model.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
@@ -156,9 +148,9 @@ class GPBetaRecalibrator(GPRecalibrator):
 
     See Also
     --------
-    GPNormalRecalibrator : The scale alone, with Gaussian output.
+    GPNormalRecalibrator : A factor of the scale, with Gaussian output for Gaussian input.
     IsotonicRecalibrator : One map of any form for all rows.
-    skuq.distributions.BetaRecalibrated : What it returns.
+    skuq.distributions.BetaRecalibrated : The returned distribution.
 
     Notes
     -----
@@ -167,31 +159,32 @@ class GPBetaRecalibrator(GPRecalibrator):
     .. math:: G(y) = s\{a \log F(y) - b \log[1 - F(y)] + c\}, \quad
         a = e^{w_1 + w_2}, \; b = e^{w_1 - w_2}, \; c = w_3,
 
-    with :math:`s` the logistic function, and :math:`w_1, w_2, w_3` are each a constant plus a Gaussian
-    process over the prediction, with mean 0, the identity. They are independent beforehand but not
-    given the data, and correlations of the three are kept. The kernel, its inputs, inducing points and
-    the search are those of `GPNormalRecalibrator`. The expected log-likelihood is taken at 13 nodes a
-    row, exact for polynomials of degree five.
+    with :math:`s` the logistic function. Each of :math:`w_1, w_2, w_3` is a constant plus a Gaussian process
+    of the prediction with mean 0, which is the identity map. They are independent a priori; their posterior
+    correlations are kept. Kernel, inputs, inducing points and search are the same as in
+    `GPNormalRecalibrator`. The expected log-likelihood is computed at 13 nodes per row, exact for polynomials
+    of degree five.
 
-    What comes out averages G over the same 13 nodes of the posterior, a `BetaRecalibrated` that is
-    evaluated on demand: against 200 000 draws its levels are right to 1e-4 among 1000 calibration rows,
-    and to 0.01 far away from them, where the map is that of the constants.
+    The result is a `BetaRecalibrated` distribution that averages G over the same 13 nodes of the posterior.
+    Compared with 200 000 draws, its levels are accurate to 1e-4 near 1000 calibration rows, and to 0.01 far
+    away from them, where only the constants determine the map.
 
-    Where the model's scale is off by a factor above 2, or its location by more than 2 scales, predictions are
-    first standardised by one affine change for all rows, which keeps the family: their median and their range
-    from the 20 % to the 80 % quantile are matched with those of the targets, before a transformation of the
-    target if there is one. Inputs of the process and ``inducing_points_`` are then those of the standardised
-    predictions. Predictions whose targets lie on atoms in more than a tenth of the rows are not
-    standardised. The search starts from the best map of all rows.
+    If the model's scale is off by a factor above 2, or its location by more than 2 scales, the predictions
+    are standardized first. One affine change for all rows matches their median and their range from the 20 %
+    to the 80 % quantile with the targets, and keeps the family. A transformation of the target is applied
+    after this change. Inputs of the process and ``inducing_points_`` then refer to the standardized
+    predictions. Predictions are not standardized if more than a tenth of the targets lie on atoms. The search
+    starts from the best common map of all rows.
 
-    Levels of exactly 0 or 1, as with ensembles, count evenly over the levels that such rows take up, and a
-    target on an atom over the levels of the atom. A row predicted without uncertainty stays as it is; it is
-    left out where the prediction is exact.
+    Rows with a level of exactly 0 or 1, as with ensembles, are spread evenly over the share of levels of such
+    rows. A target on an atom is spread evenly over the levels of the atom. Point masses do not change; exact
+    point masses are ignored in `fit`.
 
-    Unlike netcal's GPBeta: three latent functions instead of multiples of one, an expectation instead
-    of 128 draws, data in full against the prior whatever the batch, and no grid of 512 points.
+    Differences from netcal's GPBeta: three latent functions instead of multiples of one, an expectation
+    instead of 128 draws, the full weight of the data relative to the prior with any batch size, and exact
+    evaluation instead of a grid of 512 points.
 
-    Cost: O(n m^2) time an iteration, about 2 s in all for 10 000 rows; memory for a block of 2048 rows.
+    Cost: O(n m^2) time per iteration, about 2 s in total for 10 000 rows; memory for a block of 2048 rows.
 
     References
     ----------
@@ -200,7 +193,7 @@ class GPBetaRecalibrator(GPRecalibrator):
 
     Examples
     --------
-    A model whose predictions are 1 too high where they are large, and right elsewhere:
+    A model whose positive predictions are too high by 1:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -218,10 +211,10 @@ class GPBetaRecalibrator(GPRecalibrator):
         self._standardisation, self.outside_share_ = Standardisation(), 0.0
         super()._fit(dist, y, weight)
 
-    def _calibration_rows(self, spread: Spread) -> CalibrationRows:
-        """Standardise the predictions and return log levels of the targets, atoms and ends spread out."""
+    def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
+        """Standardize the predictions; return log levels of the targets, with atoms and ends spread out."""
         dist, y = spread.dist, spread.y
-        overall_factor(np.sign(spread.z), spread.weight)  # raises where all are exact
+        overall_factor(np.sign(spread.z), spread.weight)  # raises if all rows are exact
         weight = np.ones(len(y)) if spread.weight is None else spread.weight
         lower, upper = pit_scores(dist, y)
         on_atoms = lower < upper
@@ -252,10 +245,7 @@ class GPBetaRecalibrator(GPRecalibrator):
 
 
 def _bounded(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return normal scores in which a target beyond the support has a range of levels.
-
-    It lies somewhere in the levels that all such rows on its side take up.
-    """
+    """Return normal scores; targets outside the support have the range of levels of all such rows."""
     total = weight.sum()
     below, above = upper == -np.inf, lower == np.inf
     return (

@@ -9,22 +9,22 @@ import numpy as np
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
+from skuq._ranks import WeightedRanks
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions import Distribution, StudentT
-from skuq.distributions._numerics.ranks import WeightedRanks
 from skuq.recalibration._base import check_dist
 from skuq.recalibration._gp.base import GPRecalibrator
 from skuq.recalibration._gp.cubature import expect, gauss_hermite
 from skuq.recalibration._gp.engine import LatentPrior, Rows
 from skuq.recalibration._gp.fit import CalibrationRows, log_size, read_rows
-from skuq.recalibration._scaling import Spread, finite_std, overall_factor
+from skuq.recalibration._scaling import RowsWithUncertainty, finite_std, overall_factor
 
 _NODES = 16
 
 
 @dataclass(frozen=True)
 class CauchyLikelihood:
-    """y ~ Cauchy(mu, s exp(w)), given by log |z|, z = (y - mu) / s, without the terms w does not enter."""
+    """y ~ Cauchy(mu, s exp(w)), as a function of log |z|, z = (y - mu) / s, without constant terms."""
 
     log_size: FloatArray
 
@@ -33,11 +33,10 @@ class CauchyLikelihood:
         return gauss_hermite(_NODES)
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the log of the median |z|, about the best for all rows."""
+        """Return the log of the median |z|, which is nearly optimal for all rows."""
         return np.array([WeightedRanks(self.log_size, weight).median])
 
     def take(self, rows: IntArray) -> CauchyLikelihood:
-        """Return the likelihood of some of the rows."""
         return CauchyLikelihood(self.log_size[rows])
 
     def variational_expectations(
@@ -56,12 +55,12 @@ class CauchyLikelihood:
 class GPCauchyRecalibrator(GPRecalibrator):
     r"""Replace each distribution by a Cauchy distribution whose scale depends smoothly on the prediction.
 
-    For predictions that are now and then off by orders of magnitude: the
-    tails are so heavy that no mean exists and one gross outlier hardly moves the fit. That is seldom
-    what one has. On ordinary data 90 % intervals come out too wide by more than half, and narrow ones
-    too narrow. Prefer `GPNormalRecalibrator` unless a Cauchy distribution fits the residuals visibly
-    better, `IsotonicRecalibrator` or `EmpiricalRecalibrator` for tails as heavy as those of the data, and
-    ``StdScalingRecalibrator(robust=True)`` against outliers that are mere errors.
+    Use it for predictions that are sometimes off by orders of magnitude. The tails are so heavy that the mean
+    does not exist, and one gross outlier hardly changes the fit. Such data are rare. On ordinary data, 90 %
+    intervals become too wide by more than half, and intervals of low coverage too narrow. Prefer
+    `GPNormalRecalibrator` unless a Cauchy distribution fits the residuals visibly better. Prefer
+    `IsotonicRecalibrator` or `EmpiricalRecalibrator` for tails estimated from the data, and
+    ``StdScalingRecalibrator(robust=True)`` if the outliers are errors in the data.
 
     Parameters
     ----------
@@ -69,27 +68,27 @@ class GPCauchyRecalibrator(GPRecalibrator):
         Maximum number of inducing points. More points allow a less smooth function; the cost grows with
         their square.
     batch_size : int or None, default=None
-        Number of rows of each stochastic gradient step. None uses all rows in every step and converges to
-        the optimum; batches are faster from about 50 000 rows on, and somewhat less exact.
+        Number of rows of each stochastic gradient step. None uses all rows in every step and converges to the
+        optimum; batches are faster from about 50 000 rows on, but less exact.
     max_iter : int or None, default=None
-        Maximum number of iterations. None means 100 on all rows, of which 10 to 40 are usual, and 500 with
-        batches, which are always used up.
+        Maximum number of iterations. None means 100 on all rows, where 10 to 40 are usual, and 500 with
+        batches, which always use all iterations.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches; unused if ``batch_size`` is None.
 
     Attributes
     ----------
     lengthscales_ : ndarray of shape (2,)
-        Distance over which the factor changes: in predicted mean, in the units of y, and in the natural
+        Distances over which the factor changes: in predicted mean, in the units of y, and in the natural
         logarithm of the predicted standard deviation.
     amplitudes_ : ndarray of shape (1,)
-        Standard deviation of the log scale factor over such distances and beyond; near 0, one factor for
-        all rows is enough.
+        Standard deviation of the log scale factor over such distances and beyond. If it is near 0, one factor
+        for all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
-        Means and standard deviations that carry the function, in the units of y; m is smaller than
-        ``n_inducing_points`` where fewer explain the rows as well.
+        Predicted means and standard deviations of the inducing points, in the units of y; m is smaller than
+        ``n_inducing_points`` if fewer points explain the rows as well.
     elbo_ : float
-        Evidence lower bound of the calibration rows, up to a constant that depends on them alone.
+        Evidence lower bound of the calibration rows, up to a constant that depends only on these rows.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
@@ -97,22 +96,22 @@ class GPCauchyRecalibrator(GPRecalibrator):
 
     See Also
     --------
-    GPNormalRecalibrator : The same with light tails.
-    EmpiricalRecalibrator : The shape that the residuals have.
+    GPNormalRecalibrator : A factor of the scale, with light tails.
+    EmpiricalRecalibrator : The shape of the standardized residuals.
 
     Notes
     -----
     The model [1]_ is :math:`y_i \sim \mathrm{Cauchy}(\mu_i, \sigma_i e^{w(x_i)})`, where :math:`\mu_i` and
-    :math:`\sigma_i` are mean and standard deviation of the prediction, whatever its family, and :math:`w` is
-    as in `GPNormalRecalibrator`. The expected log-likelihood is taken by 16 nodes of Gauss-Hermite
-    quadrature; it is concave in :math:`w`. What comes out is ``StudentT(mean, scale, df=1)`` with the scale
-    :math:`\sigma \, E \, e^w`: an interval of 90 % reaches 6.3 scales to either side.
+    :math:`\sigma_i` are mean and standard deviation of the prediction of any family, and :math:`w` is as in
+    `GPNormalRecalibrator`. The log-likelihood is concave in :math:`w`; its expectation is computed by
+    Gauss-Hermite quadrature with 16 nodes. The result is ``StudentT(mean, scale, df=1)`` with the scale
+    :math:`\sigma \, E \, e^w`. A 90 % interval reaches 6.3 scales to either side.
 
-    A Cauchy distribution has no mean and no standard deviation: `predict` gives the mean of the input,
-    which is the median now, and metrics that need moments raise. No Gaussian model can pass through this
-    recalibrator unchanged. A row predicted without uncertainty stays as it is.
+    A Cauchy distribution has neither mean nor standard deviation: `predict` returns the mean of the input,
+    which becomes the median, and metrics that need moments raise. A calibrated Gaussian model is changed,
+    too. Point masses do not change.
 
-    Cost: O(n m^2) time an iteration, half a second in all for 10 000 rows; memory for a block of 2048
+    Cost: O(n m^2) time per iteration, half a second in total for 10 000 rows; memory for a block of 2048
     rows.
 
     References
@@ -135,10 +134,10 @@ class GPCauchyRecalibrator(GPRecalibrator):
     """
 
     _prior = LatentPrior(constants=np.array([1.5]), rates=np.array([2.0]))
-    """Of the log scale factor: a common scale 4.5 times as large is one deviation."""
+    """Prior of the log scale factor: one standard deviation is a factor of 4.5."""
 
-    def _calibration_rows(self, spread: Spread) -> CalibrationRows:
-        overall_factor(np.sign(spread.z), spread.weight)  # raises where all are exact
+    def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
+        overall_factor(np.sign(spread.z), spread.weight)  # raises if all rows are exact
         return read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
 
     def _likelihood(self, observed: FloatArray) -> CauchyLikelihood:
@@ -149,11 +148,11 @@ class GPCauchyRecalibrator(GPRecalibrator):
         if self._process is None:
             return StudentT(mean, std, 1.0)
         latent, covariance = self._process.at(mean, std)
-        # the mean of exp(w), the factor of the scale, under the normal posterior of w
+        # mean of the scale factor exp(w) under the normal posterior of w
         return StudentT(mean, std * np.exp(latent[0] + covariance[0, 0] / 2), 1.0)
 
     def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
-        """Return the point prediction: the mean of the input, which is the median of what comes out.
+        """Return the point prediction: the mean of the input, which is the median of the output.
 
         Parameters
         ----------

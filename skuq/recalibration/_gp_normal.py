@@ -12,24 +12,23 @@ from skuq.distributions import Distribution
 from skuq.recalibration._gp.base import GPRecalibrator
 from skuq.recalibration._gp.engine import LatentPrior, Rows
 from skuq.recalibration._gp.fit import CalibrationRows, log_size, read_rows
-from skuq.recalibration._scaling import ScalingRecalibrator, Spread, finite_std, overall_factor
+from skuq.recalibration._scaling import RowsWithUncertainty, ScalingRecalibrator, finite_std, overall_factor
 
 _MAX_EXPONENT = 50.0
-"""Limit of exponents, against overflow: the evidence lower bound is far below any that is accepted there."""
+"""Limit of exponents against overflow, far beyond the values that the search accepts."""
 
 
 @dataclass(frozen=True)
 class NormalLikelihood:
-    """y ~ N(mu, s^2 exp(w)), given by log z^2, z = (y - mu) / s, without the terms that w does not enter."""
+    """y ~ N(mu, s^2 exp(w)), as a function of log z^2, z = (y - mu) / s, without constant terms."""
 
     log_square: FloatArray
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the log variance factor that would be best for all rows."""
+        """Return the log variance factor that is best for all rows."""
         return np.array([logsumexp(self.log_square, b=weight) - np.log(weight.sum())])
 
     def take(self, rows: IntArray) -> NormalLikelihood:
-        """Return the likelihood of some of the rows."""
         return NormalLikelihood(self.log_square[rows])
 
     def variational_expectations(
@@ -44,12 +43,11 @@ class NormalLikelihood:
 class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     r"""Multiply each standard deviation by a factor that depends smoothly on the prediction.
 
-    For a model that is overconfident in one region and underconfident in another: the factor is
-    learnt as a function of predicted mean and standard deviation, where `StdScalingRecalibrator` has
-    one for all rows. It corrects no bias and no shape: means stay exactly where they are, and a model
-    that predicts too high only gets wider distributions. Prefer `GPBetaRecalibrator` for bias and skew
-    that depend on the prediction, `IsotonicRecalibrator` for those that do not, and
-    `StdScalingRecalibrator` with fewer than about 100 rows.
+    Corrects a model that is overconfident in one region and underconfident in another. The factor is a smooth
+    function of predicted mean and standard deviation; `StdScalingRecalibrator` has one factor for all rows.
+    Bias and shape are not corrected: means stay exactly the same, and a biased model only gets wider
+    distributions. Prefer `GPBetaRecalibrator` if bias and skew depend on the prediction,
+    `IsotonicRecalibrator` if they do not, and `StdScalingRecalibrator` with fewer than about 100 rows.
 
     Parameters
     ----------
@@ -57,27 +55,27 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
         Maximum number of inducing points. More points allow a less smooth function; the cost grows with
         their square.
     batch_size : int or None, default=None
-        Number of rows of each stochastic gradient step. None uses all rows in every step and converges to
-        the optimum; batches are faster from about 100 000 rows on, and somewhat less exact.
+        Number of rows of each stochastic gradient step. None uses all rows in every step and converges to the
+        optimum; batches are faster from about 100 000 rows on, but less exact.
     max_iter : int or None, default=None
-        Maximum number of iterations. None means 100 on all rows, of which 10 to 40 are usual, and 500 with
-        batches, which are always used up.
+        Maximum number of iterations. None means 100 on all rows, where 10 to 40 are usual, and 500 with
+        batches, which always use all iterations.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches; unused if ``batch_size`` is None.
 
     Attributes
     ----------
     lengthscales_ : ndarray of shape (2,)
-        Distance over which the factor changes: in predicted mean, in the units of y, and in the natural
+        Distances over which the factor changes: in predicted mean, in the units of y, and in the natural
         logarithm of the predicted standard deviation.
     amplitudes_ : ndarray of shape (1,)
-        Standard deviation of the log variance factor over such distances and beyond; near 0, one factor
-        for all rows is enough.
+        Standard deviation of the log variance factor over such distances and beyond. If it is near 0, one
+        factor for all rows is enough.
     inducing_points_ : ndarray of shape (m, 2)
-        Means and standard deviations that carry the function, in the units of y; m is smaller than
-        ``n_inducing_points`` where fewer explain the rows as well.
+        Predicted means and standard deviations of the inducing points, in the units of y; m is smaller than
+        ``n_inducing_points`` if fewer points explain the rows as well.
     elbo_ : float
-        Evidence lower bound of the calibration rows, up to a constant that depends on them alone.
+        Evidence lower bound of the calibration rows, up to a constant that depends only on these rows.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
@@ -86,34 +84,33 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     See Also
     --------
     GPBetaRecalibrator : Bias, scale and skew that depend on the prediction.
-    GPCauchyRecalibrator : The same with Cauchy distributions.
+    GPCauchyRecalibrator : Cauchy distributions whose scale depends on the prediction.
     StdScalingRecalibrator : One factor for all rows.
 
     Notes
     -----
-    The model [1]_ is :math:`y_i \sim N(\mu_i, \sigma_i^2 e^{w(x_i)})`. Here :math:`x_i = (\mu_i / u,
-    \log(\sigma_i / u))` with one scale :math:`u` for both, so that units do not matter and a
-    prediction that hardly varies is not blown up to look as if it did; and :math:`w` is a constant plus
-    a Gaussian process with a Matérn kernel (5/2), a length for each input, on inducing points [2]_.
-    Its expected log-likelihood is closed-form, with mean :math:`m` and variance :math:`v` of
-    :math:`w(x)` and :math:`z = (y - \mu) / \sigma`,
+    The model [1]_ is :math:`y_i \sim N(\mu_i, \sigma_i^2 e^{w(x_i)})`. Here
+    :math:`x_i = (\mu_i / u, \log(\sigma_i / u))` with one scale :math:`u` for both. Units thus do not matter,
+    and a prediction with little variation remains an input with little variation. The function :math:`w` is a
+    constant plus a Gaussian process with a Matérn kernel (5/2), one length scale per input, and inducing
+    points [2]_. With mean :math:`m` and variance :math:`v` of :math:`w(x)` and
+    :math:`z = (y - \mu) / \sigma`, the expected log-likelihood is
 
-    .. math:: -\tfrac{1}{2} [\log 2 \pi \sigma^2 + m + z^2 e^{-m + v/2}],
+    .. math:: -\tfrac{1}{2} [\log 2 \pi \sigma^2 + m + z^2 e^{-m + v/2}].
 
-    and is maximised, summed over all n rows, less the divergence from the prior: by natural
-    gradients [3]_ and, over the three parameters of the kernel, a quasi-Newton method. The variance is
-    multiplied by :math:`E \, e^w = e^{m + v/2}`. Far from all calibration rows the factor is the
-    constant.
+    Its sum over all n rows minus the divergence from the prior is maximized, by natural gradients [3]_ and,
+    over the three parameters of the kernel, by a quasi-Newton method. The variance is multiplied by
+    :math:`E \, e^w = e^{m + v/2}`. Far from all calibration rows only the constant determines the factor.
 
-    For a family other than `Normal`, :math:`\sigma` is its standard deviation, the likelihood a means
-    of matching second moments, and the distribution is spread about its mean, its shape kept. A row
-    predicted without uncertainty stays as it is; it is left out where the prediction is exact.
+    For a family other than `Normal`, :math:`\sigma` is its standard deviation and the likelihood matches
+    second moments. The distribution is scaled about its mean and keeps its shape. Point masses do not change;
+    exact point masses are ignored in `fit`.
 
-    Unlike netcal's GPNormal, whose definition this is: the data count in full against the prior
-    whatever the batch, units do not matter, nothing is sampled, and the kernel separates rows of different
-    :math:`\sigma`, which the published one hardly does.
+    The definition is from netcal's GPNormal. Differences: the data have their full weight relative to the
+    prior with any batch size, units do not matter, expectations are exact, and the kernel separates rows of
+    different :math:`\sigma`, which the published kernel hardly does.
 
-    Cost: O(n m^2) time an iteration, half a second in all for 10 000 rows; memory for a block of 2048
+    Cost: O(n m^2) time per iteration, half a second in total for 10 000 rows; memory for a block of 2048
     rows.
 
     References
@@ -127,8 +124,8 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
 
     Examples
     --------
-    A model that predicts a standard deviation of 1 everywhere, where the true one grows from 0.3 on the
-    left to 3.5 on the right:
+    A model that predicts a standard deviation of 1; the true one grows from 0.3 on the left to 3.5 on the
+    right:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -142,19 +139,19 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     """
 
     _prior = LatentPrior(constants=np.array([3.0]), rates=np.array([1.0]))
-    """Of the log variance factor: one prior deviation of the constant, 3, is a factor exp(3 / 2) = 4.5."""
+    """Prior of the log variance factor: one standard deviation is a scale factor of exp(3 / 2) = 4.5."""
 
-    def _calibration_rows(self, spread: Spread) -> CalibrationRows:
-        overall_factor(spread.z, spread.weight)  # raises where no spread, or no finite one, is left
+    def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
+        overall_factor(spread.z, spread.weight)  # raises if the spread is 0 or infinite
         return read_rows(spread.dist, log_size(spread.z, spread.weight), spread.weight)
 
     def _likelihood(self, observed: FloatArray) -> NormalLikelihood:
-        (log_abs_z,) = observed  # from `_calibration_rows`
+        (log_abs_z,) = observed
         return NormalLikelihood(2 * log_abs_z)
 
     def _factors(self, dist: Distribution) -> FloatArray:
         if self._process is None:
             return np.asarray(1.0)
         mean, covariance = self._process.at(dist.mean(), finite_std(dist))
-        # the mean of exp(w), a factor of the variance, under the normal posterior of w
+        # mean of the variance factor exp(w) under the normal posterior of w
         return np.asarray(np.exp((mean[0] + covariance[0, 0] / 2) / 2))

@@ -1,4 +1,4 @@
-"""The recalibrator that changes nothing."""
+"""Recalibrator without effect, as a reference."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from skuq.recalibration._base import BaseRecalibrator
 
 
 class IdentityRecalibrator(BaseRecalibrator):
-    """Leave every predictive distribution as it is.
+    """Return every predictive distribution unchanged.
 
-    It shows whether recalibration helps at all: put it into a grid beside the real methods. (A
-    last Pipeline step "passthrough" would take ``predict`` away.)
+    Use it in a grid of recalibrators as the reference without recalibration. (A Pipeline that ends in
+    "passthrough" has no ``predict``.)
 
     See Also
     --------

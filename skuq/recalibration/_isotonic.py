@@ -1,4 +1,4 @@
-"""Recalibration of the probability levels: the distribution function of the PIT, interpolated."""
+"""Recalibration of the probability levels by the distribution function of the PIT."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from skuq._conformal.residuals import outside_share
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_option, effective_rows
 from skuq.distributions import Distribution, LevelMap, Recalibrated
 from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._base import BaseRecalibrator
-from skuq.recalibration._residuals import outside_share
 
 _DECIMALS = 12
-"""Normal scores that agree so far, in units of their spread, differ by rounding alone: the same row twice may
-give them."""
+"""Decimals of normal scores, in units of their spread; repeated rows may differ beyond them by rounding."""
 
 _MOST_BLUR = 0.7
 """Largest gap between the smooth map and the rows' plotting positions, times the root of n.
@@ -27,90 +26,88 @@ Gaussian rows exceed it in less than one sample of a hundred (measured at n from
 _HALVINGS = 8
 
 _FAR_OUT = 5.0
-"""In interquartile ranges from the median, some 7 standard deviations of a Gaussian."""
+"""Limit in interquartile ranges from the median, about 7 standard deviations of a Gaussian."""
 
 _BANDWIDTH = 0.8
 """Bandwidth of the kernel, in standard deviations of the normal scores times n^(-1/5).
 
-Measured on nine worlds at n from 20 to 10 000; Silverman's 1.06 is better where the map is straight and
-worse where it is bent.
+Measured on nine processes at n from 20 to 10 000; Silverman's 1.06 is better for straight maps and worse for
+bent maps.
 """
 
 
 class IsotonicRecalibrator(BaseRecalibrator):
     r"""Map the probability levels so that each quantile is exceeded as often as its level states.
 
-    It shows at which levels the model's 10 %, 50 % and 90 % quantiles really lie, and corrects
-    every quantile accordingly: bias, too wide or too narrow distributions and a wrong shape, all as
-    far as they are the same for every row. It cannot distinguish rows: what is too narrow in one
-    region and too wide in another comes out right only on average. Prefer `StdScalingRecalibrator`
-    with fewer than about 100 rows, or where the point prediction must not change.
+    Corrects bias, width and shape of the distributions by the observed levels of their quantiles. The map is
+    the same for all rows: distributions that are too narrow in one region and too wide in another are
+    corrected only on average. Prefer `StdScalingRecalibrator` with fewer than about 100 rows, or if the point
+    prediction must not change.
 
     Parameters
     ----------
     n_knots : "auto", int or None, default="auto"
-        How finely the map follows the calibration rows. "auto" takes twice the cube root of n ranks,
-        evenly spaced, and beyond the outermost one the ranks 1, 2, 4, ... from each end; an integer
-        sets the number of evenly spaced ranks. None makes every row a knot, as the method was
-        published; the intervals are as good, but the density is so rough that the negative
-        log-likelihood on new rows is 0.4 worse at any n, and moments cost time in proportion to n.
+        Number of knots of the map. "auto" takes twice the cube root of n evenly spaced ranks, and in the
+        tails the ranks 1, 2, 4, ... from each end. An integer sets the number of evenly spaced ranks. None
+        makes every row a knot, as in the published method. The intervals are then as good, but the density is
+        so rough that the negative log-likelihood on new rows is 0.4 larger at any n, and moments cost time in
+        proportion to n.
     smooth : bool, default=False
-        True estimates the map by a kernel instead of at ranks. The density is smooth and follows the
-        accidents of few rows half as much, which shows up to a few thousand rows. False is better where
-        observations end abruptly inside the model's distribution, as waiting times do at 0, for a kernel
-        blurs such an edge: on exponential noise the negative log-likelihood is 0.04 to 0.05 worse than by
-        ranks with 100 and 500 rows, and with 100 rows 90 % intervals cover 94 %.
+        True estimates the map by a kernel instead of at ranks. The density is smooth and has half the
+        estimation error, which matters up to a few thousand rows. False is better if observations end
+        abruptly inside the model's distribution, such as waiting times at 0, since a kernel blurs this edge.
+        On exponential noise the kernel's negative log-likelihood is larger by 0.04 to 0.05 with 100 and 500
+        rows, and 90 % intervals cover 94 % with 100 rows.
 
     Attributes
     ----------
     level_map_ : LevelMap
         The map :math:`R` from the model's level to the observed one.
     outside_share_ : float
-        Share of the rows whose `y` lies where the model gives no probability at all, as below the
-        smallest member of an ensemble. A map of levels cannot reach them; well above 0.1 no interval
-        covers 90 %, and `fit` raises.
+        Share of the rows whose `y` is outside the support of the distribution, such as below the smallest
+        member of an ensemble. A map of levels cannot reach these rows. If the share is well above 0.1, no
+        interval covers 90 %, and `fit` raises.
     n_features_in_ : int
         Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
-    EmpiricalRecalibrator : One shape for all rows, which reaches where the model gives no probability.
-    ConformalRecalibrator : Intervals that are guaranteed to cover, without a density.
+    EmpiricalRecalibrator : One shape for all rows, also outside the support of the model.
+    ConformalRecalibrator : Intervals with guaranteed coverage, without a density.
     GPBetaRecalibrator : A map of the levels that depends on the prediction.
     StdScalingRecalibrator : One factor for every standard deviation.
 
     Notes
     -----
-    The recalibrated distribution function is :math:`R(F(y))`, its density :math:`R'(F(y)) f(y)`, its
-    quantile function :math:`F^{-1}(R^{-1}(p))`. :math:`R` is fitted [1]_ to the PIT values
-    :math:`u_i = F_i(y_i)` and their plotting positions: rank :math:`i` of :math:`n` gets
-    :math:`i / (n + 1)` (Weibull), equal values share their mean rank, and a weight of k is k equal
-    values. These points already increase, so that isotonic regression has nothing left to do and
-    linear interpolation makes the map strictly increasing. Interpolation, thinning and smoothing work on
-    normal scores :math:`x_i = \Phi^{-1}(u_i)`, which no level saturates: for a `Normal` they are
-    :math:`(y_i - \mu_i) / \sigma_i`, and a model of any overconfidence is corrected; so for
-    `NormalMixture`, `Quantiles` and what is built on these. In a family whose far levels underflow, rows
-    beyond 38 normal scores count as out of reach. Beyond the outermost knots the map goes on with its
-    overall slope, the ratio of the standard deviations of observed and predicted scores; for families with
-    power tails with no less than 1, so that moments exist where the model's do. Of a model 2.5 times too
-    wide the standard deviation comes out 6 % too large with 50 rows and 3 % with 100.
+    The recalibrated distribution function is :math:`R(F(y))`, its density :math:`R'(F(y)) f(y)`, its quantile
+    function :math:`F^{-1}(R^{-1}(p))`. :math:`R` is fitted [1]_ to the PIT values :math:`u_i = F_i(y_i)` and
+    their plotting positions: rank :math:`i` of :math:`n` gets :math:`i / (n + 1)` (Weibull), equal values
+    share their mean rank, and a weight of k is k equal values. These points already increase, so isotonic
+    regression does not change them, and linear interpolation makes the map strictly increasing.
+    Interpolation, thinning and smoothing use normal scores :math:`x_i = \Phi^{-1}(u_i)`, which do not
+    saturate. For a `Normal` they are :math:`(y_i - \mu_i) / \sigma_i`, so any degree of overconfidence is
+    corrected; the same holds for `NormalMixture`, `Quantiles` and distributions built on them. In a family
+    whose far levels underflow, rows beyond 38 normal scores count as outside the support. Beyond the
+    outermost knots the map continues with its overall slope, the ratio of the standard deviations of observed
+    and predicted scores. For families with power tails the slope is at least 1, so that moments exist if the
+    model's moments exist. For a model 2.5 times too wide, the recalibrated standard deviation is 6 % too
+    large with 50 rows and 3 % with 100.
 
-    A row whose target lies on an atom counts evenly over the levels from :math:`F(y-)` to :math:`F(y)`, the
-    expectation of the randomised PIT [3]_. Target and atom are the same within rounding of single precision.
+    A row whose target lies on an atom is spread evenly over the levels from :math:`F(y-)` to :math:`F(y)`,
+    the expectation of the randomized PIT [3]_. Target and atom are equal if they agree in single precision.
 
-    If ``smooth``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian
-    kernel of bandwidth :math:`0.8 \, s \, n^{-1/5}`, s their standard deviation; the scores are first drawn
-    towards their mean by as much as the kernel spreads them, so that a straight map comes out straight.
-    (Estimating R by a kernel is the proposal of [2]_, there on the scale of levels.) The bandwidth is halved
-    while the estimate leaves the plotting positions by more than :math:`0.7 / \sqrt n`. The estimate is used
-    between the levels that it takes to 1 / (n + 1) and n / (n + 1).
+    If ``smooth``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian kernel
+    of bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is their standard deviation. The scores are first
+    shrunk towards their mean to compensate the variance of the kernel, so that a straight map stays straight.
+    ([2]_ estimates R by a kernel on the scale of levels.) The bandwidth is halved while the estimate differs
+    from the plotting positions by more than :math:`0.7 / \sqrt n`. The estimate is used at levels that it
+    maps between 1 / (n + 1) and n / (n + 1).
 
-    With few rows the map follows their accidents. Fitted to a model that is calibrated already, it
-    makes the negative log-likelihood on new rows worse by 0.19 with 20 rows, 0.08 with 100, 0.025 with
-    500 and 0.003 with 10 000; if ``smooth``, by 0.07, 0.023, 0.007 and 0.001. Fewer than
-    12 rows give a `SmallSampleWarning`.
+    With few rows the map is noisy. For a calibrated model it increases the negative log-likelihood on new
+    rows by 0.19 with 20 rows, 0.08 with 100, 0.025 with 500 and 0.003 with 10 000; if ``smooth``, by 0.07,
+    0.023, 0.007 and 0.001. Fewer than 12 rows give a `SmallSampleWarning`.
 
-    Cost: O(n log n) time, O(n) memory; the fitted map holds the knots only.
+    Cost: O(n log n) time, O(n) memory; the fitted map stores only the knots.
 
     References
     ----------
@@ -145,8 +142,8 @@ class IsotonicRecalibrator(BaseRecalibrator):
             n_knots = check_integer(n_knots, "n_knots")
         if check_option(self.smooth, "smooth", (True, False)) and n_knots != "auto":
             raise ValueError(
-                f"`n_knots` must be left at 'auto' with smooth=True, whose bandwidth follows from n, got "
-                f"{n_knots!r}."
+                f"`n_knots` must be 'auto' with smooth=True, whose bandwidth depends on n only, got "
+                f"{n_knots!r}. Set smooth=False to choose the number of knots."
             )
         n = effective_rows(weight, len(y))
         lower, upper = pit_scores(dist, y)
@@ -157,7 +154,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
             scores, positions = _kernel_estimate(scores, positions, masses, n)
         elif n_knots is not None:
             n_levels = round(2 * n ** (1 / 3)) if n_knots == "auto" else n_knots
-            n_levels = min(n_levels, 2 * len(scores))  # rows may be repeated, not divided
+            n_levels = min(n_levels, 2 * len(scores))  # repeated rows are not distinct scores
             scores, positions = _thin(scores, positions, masses, n, n_levels)
         self.level_map_ = _level_map(scores, ndtri(positions), slope)
 
@@ -168,28 +165,25 @@ class IsotonicRecalibrator(BaseRecalibrator):
 def _plotting_positions(
     lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct normal scores of the PIT, their mean rank over n + 1, and the weight on each."""
+    """Return the distinct normal scores of the PIT, their mean rank over n + 1, and their weights."""
     _, points, weights = spread_atoms(lower, upper, weight)
     atom = lower < upper
     if atom.any():
-        ends = np.concatenate([lower[atom], upper[atom]])  # where the share of rows passed is exact
+        ends = np.concatenate([lower[atom], upper[atom]])  # knots at the ends of atoms
         points, weights = np.concatenate([points, ends]), np.concatenate([weights, np.zeros(len(ends))])
-    # merged where they differ by rounding alone, which a repeated row may cause
+    # merge scores that differ only by rounding, as repeated rows may
     unit = _unit(points)
     scores, group = np.unique(np.round(points / unit, _DECIMALS), return_inverse=True)
     scores *= unit
     masses = np.asarray(np.bincount(group, weights=weights, minlength=len(scores)), dtype=np.float64)
-    ranks = np.cumsum(masses) - masses / 2 + 0.5  # the mean of the ranks that a tie group takes up
+    ranks = np.cumsum(masses) - masses / 2 + 0.5  # mean rank of each tie group
     inside = np.isfinite(scores)
     return scores[inside], ranks[inside] / (n + 1), masses[inside]
 
 
 def _unit(scores: FloatArray) -> float:
-    """Return the power of two below the spread of the scores, so that dividing by it rounds nothing.
-
-    Of scores that are all equal but for rounding, the power of two below their size.
-    """
-    finite = np.unique(scores[np.isfinite(scores)])  # how often rows are repeated makes no difference
+    """Return the power of two below the spread of the scores, or below their size if they are equal."""
+    finite = np.unique(scores[np.isfinite(scores)])  # repeated rows have no effect
     if not finite.size:
         return 1.0
     low, middle, high = np.quantile(finite, [0.25, 0.5, 0.75])
@@ -202,15 +196,10 @@ def _unit(scores: FloatArray) -> float:
 def _outer_slope(
     scores: FloatArray, positions: FloatArray, masses: FloatArray, *, light_tails: bool
 ) -> float:
-    """Return the slope of the map beyond the outermost knots, on the scale of normal scores.
-
-    The slope of the map as a whole, which is that of a factor for the standard deviation: above 1 for a model
-    that is too wide, whose own tails would be too long. Below 1 it makes tails heavier, and those of a
-    Student t distribution so heavy that no mean is left.
-    """
+    """Return the slope of the map beyond the outermost knots, on the scale of normal scores."""
     if np.count_nonzero(masses) < 2:
         return 1.0
-    # of a straight map, values = centre + slope * scores, this is the slope
+    # the slope of a straight map, values = center + slope * scores
     nominal, observed = (centre_and_spread(values, masses)[1] for values in (scores, ndtri(positions)))
     slope = observed / nominal if nominal > 0 else 1.0
     return slope if light_tails else max(1.0, slope)
@@ -219,31 +208,27 @@ def _outer_slope(
 def _thin(
     scores: FloatArray, positions: FloatArray, masses: FloatArray, n: float, n_levels: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the interpolated map at few positions, which depend on n and on heavy ties alone."""
+    """Return the interpolated map at few positions, which depend only on n and on large tie groups."""
     if not len(scores):
         return scores, positions
     step = (n + 1) / (n_levels + 1)  # in ranks
     even = step * np.arange(1, n_levels + 1)
-    # ranks 1, 2, 4, ... from either end: the tails have few rows, and even ranks would leave them out
+    # ranks 1, 2, 4, ... from either end, since even ranks would skip the tails
     doubling = 2.0 ** np.arange(max(int(np.ceil(np.log2(max(step, 1.0)))), 0))
     grid = np.concatenate([doubling, even, n + 1 - doubling]) / (n + 1)
     grid = grid[(grid >= positions[0]) & (grid <= positions[-1])]
-    # ends, and ties heavier than a step, where the map is vertical, are kept as they are
+    # keep ends, and tie groups heavier than a step, where the map is vertical
     kept = np.unique(np.concatenate([positions[[0, -1]], positions[masses > step], grid]))
-    # between two rows the map is a straight line on the scale of normal scores, as everywhere
+    # between two rows the map is linear on the scale of normal scores
     return np.interp(ndtri(kept), ndtri(positions), scores), kept
 
 
 def _kernel_estimate(
     scores: FloatArray, positions: FloatArray, masses: FloatArray, n: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the smooth map at normal scores half a bandwidth apart, wherever there are rows.
-
-    The bandwidth is halved while the smooth map leaves the rows by more than chance explains, as at an abrupt
-    edge, or where overconfidence has driven all scores into two far lobes with nothing in between.
-    """
+    """Return the smooth map at normal scores half a bandwidth apart; halve the bandwidth if it misfits."""
     outside = positions[0] * (n + 1) - masses[0] / 2 - 0.5  # weight of the rows at a level of 0
-    # ends of atoms have no weight: they are knots of the interpolation, not data of the kernel
+    # ends of atoms have no weight, since they are not data of the kernel
     rows = masses > 0
     scores, positions, masses = scores[rows], positions[rows], masses[rows]
     centre, spread = centre_and_spread(scores, masses)
@@ -251,7 +236,7 @@ def _kernel_estimate(
     for _ in range(_HALVINGS):
         grid, estimate = _smoothed(scores, masses, centre, spread, bandwidth)
         estimate = (outside + estimate) / n
-        # the distance of Kolmogorov and Smirnov, which by chance is of order 1 / sqrt(n)
+        # the Kolmogorov-Smirnov distance, of order 1 / sqrt(n) by chance
         gap = np.abs(np.interp(scores, grid, estimate) - positions)
         if gap[1:-1].max(initial=0.0) <= _MOST_BLUR / np.sqrt(n):
             break
@@ -263,17 +248,17 @@ def _kernel_estimate(
 def _smoothed(
     scores: FloatArray, masses: FloatArray, centre: float, spread: float, bandwidth: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return normal scores, and the weight that a kernel of a given bandwidth places below each."""
-    # Scores much closer than the bandwidth count as one, so that the cost does not grow with n; rounding to
-    # the nearest cell of a width that is a power of two treats both tails alike.
+    """Return normal scores, and the weight below each by a kernel of the given bandwidth."""
+    # Scores much closer than the bandwidth are merged, so that the cost does not grow with n. Rounding to
+    # cells of a power of two is symmetric.
     cell = 2.0 ** np.floor(np.log2(bandwidth / 32))
     place = np.unique(np.rint(scores / cell), return_inverse=True)[1].ravel()
     mass = np.bincount(place, masses)
-    # shrunk towards the centre by as much as the kernel adds variance, so that a straight map stays straight
+    # shrink to compensate the variance of the kernel, so that a straight map stays straight
     shrinkage = 1 / np.hypot(1.0, bandwidth / spread)
     points = centre + (np.bincount(place, masses * scores) / mass - centre) * shrinkage
     width = bandwidth * shrinkage
-    # 4.5 bandwidths to either side of each point: beyond, the kernel has less than 1e-5 of its weight
+    # beyond 4.5 bandwidths the kernel has less than 1e-5 of its weight
     step = width / 2
     near = np.unique(np.rint((points - centre) / step)[:, np.newaxis] + np.arange(-9.0, 10.0))
     grid = centre + step * near
@@ -281,21 +266,17 @@ def _smoothed(
 
 
 def centre_and_spread(score: FloatArray, masses: FloatArray) -> tuple[float, float]:
-    """Return mean and standard deviation of scores winsorised at a distance from the quartiles.
-
-    One gross outlier would otherwise make the bandwidth useless for all other rows.
-    """
+    """Return mean and standard deviation of winsorized scores, so that outliers have a bounded effect."""
     middle_rank = (np.cumsum(masses) - masses / 2) / masses.sum()
     low, middle, high = np.interp([0.25, 0.5, 0.75], middle_rank, score)
     reach = _FAR_OUT * (high - low) if high > low else np.inf
     held = np.clip(score, middle - reach, middle + reach)
     centre = float(np.average(held, weights=masses))
-    unit = float(np.abs(held - centre).max()) or 1.0  # keeps squares within a float's range
+    unit = float(np.abs(held - centre).max()) or 1.0  # squares are finite in this unit
     return centre, unit * float(np.sqrt(np.average(np.square((held - centre) / unit), weights=masses)))
 
 
 def _level_map(scores: FloatArray, values: FloatArray, slope: float) -> LevelMap:
-    """Return the map through the knots, without those that rounding makes equal."""
     keep = np.ones(len(scores), dtype=bool)
     for knots in (scores, values):
         size = np.maximum(np.abs(knots[1:]), np.ptp(knots) if len(knots) else 0.0)

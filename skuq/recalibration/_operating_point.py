@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from skuq._rounding import reaches
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -18,7 +19,6 @@ from skuq._validation import (
 )
 from skuq.distributions import Distribution, Normal, affine, concat
 from skuq.distributions._pit import FLOAT32_ROUNDING
-from skuq.metrics._rounding import reaches
 from skuq.metrics._ucc.curve import (
     MISS_AXES,
     VARY,
@@ -29,75 +29,75 @@ from skuq.metrics._ucc.curve import (
     uncertainty_characteristics_curve,
 )
 from skuq.recalibration._base import BaseRecalibrator, check_dist
-from skuq.recalibration._scaling import central_bands, miss_share, past_rounding
+from skuq.recalibration._scaling import central_bands, miss_share, nudge_until_covered
 
 
 class OperatingPointRecalibrator(BaseRecalibrator):
-    r"""Set the width of the intervals to a given miss rate, or to where width and misses cost least.
+    r"""Set the width of the intervals to a given miss rate, or to the least cost of width and misses.
 
-    It estimates how wide the intervals must be if at most 5 % of the targets may lie outside, or if a miss
-    costs a hundred times as much as a unit of width. It makes one interval right, the central one at
-    `coverage`, and takes the rest of each distribution along. Prefer `ConformalRecalibrator` for a miss rate
-    that is guaranteed for new rows, and `StdScalingRecalibrator` or `IsotonicRecalibrator` where the whole
-    distribution matters and not one interval.
+    Estimates the width of the intervals if, for instance, at most 5 % of the targets may lie outside, or if a
+    miss costs a hundred times as much as a unit of width. It calibrates the central interval at `coverage`
+    and rescales the rest of each distribution by the same factor. Prefer `ConformalRecalibrator` for a miss
+    rate that is guaranteed for new rows. Prefer `StdScalingRecalibrator` or `IsotonicRecalibrator` if the
+    whole distribution matters.
 
     Parameters
     ----------
     miss_rate : float, default=None
-        Largest share of the calibration targets that may lie outside, strictly between 0 and 1. Give either
+        Largest share of the calibration targets outside the intervals, strictly between 0 and 1. Give either
         this or `cost`.
     cost : float or pair of float, default=None
-        Costs of width and misses. A number c in [0, 1] stands for c times the width plus 1 - c times the
-        misses, both in units of the standard deviation of y where they have any, so that the units of y do
-        not matter. A pair holds the two costs as they are, of one unit of width and of one unit of misses.
+        Costs of width and misses. A number c in [0, 1] means c times the width plus 1 - c times the misses,
+        with lengths in units of the standard deviation of y. A pair contains the cost of one unit of width
+        and the cost of one unit of misses, in the units of y.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
         Width to which `cost` refers: the mean half width, or the mean distance from a covered target to
         the nearer bound.
     y_axis : {"miss_rate", "deficit"}, default="miss_rate"
         Misses to which `cost` refers: their share, or the mean distance from the interval to the target.
     vary : {"scale", "bias"}, default="scale"
-        Multiply all bands by one factor, or add one number to them, in the units of y, which may be
-        negative: a band ends at 0.
+        "scale" multiplies all bands by one factor. "bias" adds one number to them, in the units of y; it may
+        be negative, and bands are cut off at 0.
     coverage : float, default=None
-        Nominal coverage of the central interval. The recalibrated distribution has the chosen interval there.
-        None takes ``1 - miss_rate``, or 0.9 with `cost`.
+        Nominal coverage of the central interval. At this coverage, the recalibrated distribution has the
+        chosen interval. None takes ``1 - miss_rate``, or 0.9 with `cost`.
 
     Attributes
     ----------
     operating_point_ : skuq.metrics.OperatingPoint
-        Factor or number to add, and what the intervals then are on the calibration rows: half width, miss
-        rate, excess and deficit.
+        Factor or number to add, and half width, miss rate, excess and deficit of the resulting intervals on
+        the calibration rows.
     optimum_ : skuq.metrics.CostOptimum or None
-        The same point with its cost and that of the intervals as they were, with `cost`.
+        The same point with its cost and the cost of the original intervals; None without `cost`.
     coverage_ : float
-        The coverage at which ``interval`` gives the chosen bands.
+        The coverage at which ``interval`` returns the chosen bands.
     n_features_in_ : int
         Always 2, the columns of a Distribution as an array.
 
     See Also
     --------
-    ConformalRecalibrator : The same quantile with the correction that makes it a guarantee.
+    ConformalRecalibrator : The same quantile with a finite-sample correction, which gives a guarantee.
     StdScalingRecalibrator : One factor for every standard deviation, chosen by likelihood, CRPS or coverage.
-    skuq.metrics.uncertainty_characteristics_curve : All points, to choose one from.
+    skuq.metrics.uncertainty_characteristics_curve : All points of the curve.
 
     Notes
     -----
     The central interval of row i at `coverage` reaches from its mean :math:`\hat y_i` down by
-    :math:`\hat z_i^l` and up by :math:`\hat z_i^u`. The point is the narrowest one on the uncertainty
-    characteristics curve [1]_ of these bands whose miss rate is at most the given one, or the one where the
-    lowest isocost line :math:`c\,x(k) + (1 - c)\,\rho(k)` touches it (eq. 20). With ``x_axis="bandwidth"``,
-    ``y_axis="deficit"`` and :math:`c = \alpha / (1 + \alpha)` the cost is in proportion to the mean interval
-    score at coverage :math:`1 - \alpha`, so that a calibrated model stays as it is; with other costs its
-    nominal coverages become words for the bands and no longer probabilities.
+    :math:`\hat z_i^l` and up by :math:`\hat z_i^u`. On the uncertainty characteristics curve [1]_ of these
+    bands, the recalibrator takes the narrowest point whose miss rate is at most `miss_rate`, or the point on
+    the lowest isocost line :math:`c\,x(k) + (1 - c)\,\rho(k)` (eq. 20). With ``x_axis="bandwidth"``,
+    ``y_axis="deficit"`` and :math:`c = \alpha / (1 + \alpha)` the cost is proportional to the mean interval
+    score at coverage :math:`1 - \alpha`, so a calibrated model does not change. With other costs the nominal
+    coverages of a calibrated model are no longer probabilities.
 
-    With ``vary="scale"`` distributions are scaled about their means, which stay to the last bit. With
-    ``vary="bias"`` each is moved and scaled so that both bounds end where they should; the mean of a
-    symmetric family stays, that of a skewed one follows. A band that ends at 0 on both sides leaves a point
-    mass, and one that starts there becomes a Gaussian.
+    ``vary="scale"`` scales distributions about their means, which do not change. ``vary="bias"`` moves and
+    scales each distribution so that both bounds are at the chosen positions; this changes the mean of skewed
+    families, but not of symmetric families. Bands of 0 on both sides give a point mass. A point mass with
+    positive bands becomes a Gaussian.
 
-    The miss rate is that of the calibration rows. On new ones it is expected to be a little larger, by at
-    most 1 / (n + 1): `ConformalRecalibrator` ranks with n + 1 and has no such gap. A bias is not corrected:
-    it passes for width.
+    The miss rate refers to the calibration rows. On new rows the expected miss rate is larger by at most 1 /
+    (n + 1); `ConformalRecalibrator` ranks with n + 1 and avoids this gap. A bias is not corrected: it
+    increases the width.
 
     Cost: two interval evaluations and a sort, O(n log n) time, O(n) memory.
 
@@ -108,7 +108,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
     Examples
     --------
-    Intervals that may miss one target in five:
+    Intervals with a miss rate of at most one in five:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -153,11 +153,11 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         point = self._narrowest(curve) if optimum is None else optimum.point
         if point.bandwidth == 0:
             raise ValueError(
-                "the intervals must have some width, or no distribution is left, but without any "
+                "the intervals must have a positive width, but with intervals of width 0 "
                 + (
-                    f"the miss rate is {point.miss_rate:g} already. Fit on rows that are held out."
+                    f"the miss rate is only {point.miss_rate:g}. Fit on held-out rows."
                     if optimum is None
-                    else f"the cost is least, {optimum.cost:g}. Make width cheaper in `cost`."
+                    else f"the cost is least, {optimum.cost:g}. Decrease the cost of width in `cost`."
                 )
             )
 
@@ -165,17 +165,17 @@ class OperatingPointRecalibrator(BaseRecalibrator):
             return miss_share(y, self._at(dist, parameter, coverage).interval(coverage), weight)
 
         unit = point.parameter if self.vary == "scale" else float(np.abs(bounds).max())
-        self._parameter = past_rounding(point.parameter, unit, missed, point.miss_rate)
+        self._parameter = nudge_until_covered(point.parameter, unit, missed, point.miss_rate)
         self.coverage_, self.optimum_, self.operating_point_ = coverage, optimum, point
 
     def _check(self) -> float:
-        """Raise where parameters are not valid; return the coverage of the bands."""
+        """Raise for invalid parameters; return the coverage of the bands."""
         check_option(self.x_axis, "x_axis", WIDTH_AXES)
         check_option(self.y_axis, "y_axis", MISS_AXES)
         check_option(self.vary, "vary", VARY)
         if (self.miss_rate is None) == (self.cost is None):
             raise ValueError(
-                "`miss_rate` or `cost` must be given, and not both, got "
+                "exactly one of `miss_rate` and `cost` must be given, got "
                 f"miss_rate={self.miss_rate!r} and cost={self.cost!r}."
             )
         if self.miss_rate is not None:
@@ -184,35 +184,32 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         return DEFAULT_COVERAGE if self.coverage is None else check_single_coverage(self.coverage)
 
     def _narrowest(self, curve: UncertaintyCharacteristicsCurve) -> OperatingPoint:
-        """Return the point of the given miss rate."""
         miss_rate = float(self.miss_rate or 0.0)
         if not reaches(miss_rate, curve.miss_rate[-1]):
             raise ValueError(
                 f"`miss_rate` must be reachable, got {miss_rate:g}, but {curve.miss_rate[-1]:.3g} of the "
-                "rows have an interval of no width on the side of `y`, which no factor widens. Use "
+                "rows have an interval of width 0 on the side of `y`, which no factor widens. Use "
                 "vary='bias'."
             )
         return curve.operating_point(miss_rate=miss_rate)
 
     def _cheapest(self, curve: UncertaintyCharacteristicsCurve) -> CostOptimum:
-        """Return the point of least cost."""
         cost: Any = self.cost
         if np.ndim(cost) > 0:
             return curve.optimum(cost, x_axis=self.x_axis, y_axis=self.y_axis)
         share = check_number(cost, "cost")
         if not 0 <= share <= 1:
-            raise ValueError(f"`cost` must lie in [0, 1], or be a pair of costs, got {share:g}.")
+            raise ValueError(f"`cost` must be a number in [0, 1] or a pair of costs, got {share:g}.")
         unit = curve.target_std
         if unit == 0:
             raise ValueError(
-                "`y` must vary where `cost` is a number, since its standard deviation is then the unit of "
+                "`y` must vary if `cost` is a number, since its standard deviation is then the unit of "
                 f"width, got {cost!r} and constant `y`. Pass the costs of width and misses as a pair."
             )
         pair = share / unit, (1 - share) / (unit if self.y_axis == "deficit" else 1.0)
         return curve.optimum(pair, x_axis=self.x_axis, y_axis=self.y_axis)
 
     def _at(self, dist: Distribution, parameter: float, coverage: float) -> Distribution:
-        """Return the distributions whose intervals are the bands at a parameter of the curve."""
         if self.vary == "scale":
             return affine(dist, check_finite(dist.mean(), "mean of dist") * (1 - parameter), parameter)
         mean, bounds = central_bands(dist, coverage)
@@ -223,7 +220,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         return self._at(dist, self._parameter, self.coverage_)
 
     def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
-        """Return the point prediction: that of the input, unless ``vary="bias"`` moved a skewed distribution.
+        """Return the point prediction; only ``vary="bias"`` with a skewed distribution changes it.
 
         Parameters
         ----------
@@ -240,17 +237,14 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
 
 def _exact_where_certain(y: FloatArray, mean: FloatArray, bounds: FloatArray) -> FloatArray:
-    """Return the targets, at the mean where the interval has no width and the error is rounding alone."""
+    """Return the targets, set to the mean for point masses whose error is due to rounding."""
     rounding = FLOAT32_ROUNDING * np.abs(y).max()
     certain = (bounds[:, 0] == bounds[:, 1]) & (np.abs(y - mean) <= rounding)
     return np.where(certain, mean, y)
 
 
 def _with_bands(dist: Distribution, bounds: FloatArray, target: FloatArray, coverage: float) -> Distribution:
-    """Return the distributions moved and scaled so that their central intervals are the target ones.
-
-    Where there was no interval to scale, or none is left, it is a Gaussian or a point mass.
-    """
+    """Return the distributions, scaled to the target intervals; Gaussian or point masses without interval."""
     before, after = np.diff(bounds, axis=1)[:, 0], np.diff(target, axis=1)[:, 0]
     certain = (before == 0) | (after == 0)
     parts: list[Distribution] = []
@@ -263,5 +257,5 @@ def _with_bands(dist: Distribution, bounds: FloatArray, target: FloatArray, cove
         parts.append(Normal(target[certain].mean(axis=1), after[certain] / (2 * reach)))
     if len(parts) == 1:
         return parts[0]
-    behind = np.argsort(certain, kind="stable")  # the certain rows come behind the others
+    behind = np.argsort(certain, kind="stable")  # certain rows last
     return concat(parts)[np.argsort(behind)]

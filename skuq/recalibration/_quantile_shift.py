@@ -1,44 +1,43 @@
-"""Recalibration of quantiles: each level is shifted by the residuals of its own quantile."""
+"""Recalibration of quantiles by a shift of each level."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from skuq._ranks import WeightedRanks
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_increasing, check_open_unit, effective_rows
 from skuq.distributions import Distribution, Quantiles
-from skuq.distributions._numerics.ranks import WeightedRanks
 from skuq.recalibration._base import BaseRecalibrator
 
 _LEVELS = np.linspace(0.05, 0.95, 19)
-"""Levels for a family that is not given by quantiles."""
+"""Levels for families other than `Quantiles`."""
 
 _TAIL_LEVELS = np.array([0.05, 0.025, 0.01, 0.005, 0.0025, 0.001, 0.0005])
-"""Levels that the rows may add: the bounds of intervals of 90 to 99.9 %."""
+"""Levels added for the tails: the bounds of 90 to 99.9 % intervals."""
 
 _SMALLER = 1 - 1e-6
-"""Share of the outermost level below which a level of the tails is another one."""
+"""Levels of the tails below this share of the outermost level are distinct from it."""
 
 _ROUNDING = 8
-"""Units in the last place by which a shift may miss the targets that it was computed from."""
+"""Rounding error of a shift, in units in the last place."""
 
 
 class QuantileShiftRecalibrator(BaseRecalibrator):
     r"""Shift each quantile so that the share of targets below it is its level.
 
-    Each quantile, such as those at 5 %, 50 % and 95 %, is moved by its own distance, as conformalized
-    quantile regression moves the two bounds of one interval [1]_. Tails are learnt from the calibration rows
-    as far out as these reach, mostly further than the model's own quantiles. It suits quantile regression,
-    whose intervals are too short on new rows. Prefer `IsotonicRecalibrator` where a smooth density is needed,
-    `StdScalingRecalibrator` with fewer than about 50 rows or where the point prediction must not change, and
-    `ConformalRecalibrator` for a guarantee.
+    Each quantile is moved by its own distance, as conformalized quantile regression moves the two bounds of
+    one interval [1]_. Tails are estimated from the calibration rows, up to the most extreme ranks, usually
+    beyond the model's own quantiles. Use it after quantile regression, whose intervals are too short on new
+    rows. Prefer `IsotonicRecalibrator` if you need a smooth density, `StdScalingRecalibrator` with fewer than
+    about 50 rows or if the point prediction must not change, and `ConformalRecalibrator` for a guarantee.
 
     Parameters
     ----------
     levels : array-like of shape (k,) or None, default=None
-        At least two levels in (0, 1), increasing, of the quantiles that are shifted. None takes those of
-        `Quantiles`, and 0.05, 0.1, ..., 0.95 for any other family. In either case levels of the tails are
-        added, see Notes.
+        At least two increasing levels in (0, 1) of the shifted quantiles. None takes the levels of
+        `Quantiles`, and 0.05, 0.1, ..., 0.95 for any other family. Levels of the tails are added in both
+        cases, see Notes.
 
     Attributes
     ----------
@@ -56,26 +55,26 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
     skuq.regressors.MultiQuantileRegressor : Quantiles at many levels, from any quantile loss.
     IsotonicRecalibrator : A monotone map of the probability levels.
     EmpiricalRecalibrator : One shape for all rows.
-    ConformalRecalibrator : Intervals that are guaranteed to cover.
+    ConformalRecalibrator : Intervals with guaranteed coverage.
 
     Notes
     -----
-    A row's unit is :math:`u = (w + \bar w) / 2`, with w the width of its own 90 % interval and
-    :math:`\bar w` the mean width of the calibration rows. The quantile of level p becomes
-    :math:`q_p + u \, c_p`, where :math:`c_p` is the order statistic of rank :math:`p (n + 1)` among
-    :math:`(y_i - q_{p,i}) / u_i`, linear between whole ranks. Shifted quantiles that cross are sorted.
-    A unit of w alone leaves narrow intervals too narrow where quantiles are overfitted most; a unit of
-    :math:`\bar w` alone is that of conformalized quantile regression, and ignores the width. A quantile that
-    equals its target in many rows is not shifted, so that atoms stay where they are.
+    A row's unit is :math:`u = (w + \bar w) / 2`, with w the width of its own 90 % interval and :math:`\bar w`
+    the mean width of the calibration rows. The quantile of level p becomes :math:`q_p + u \, c_p`, where
+    :math:`c_p` is the order statistic of rank :math:`p (n + 1)` among :math:`(y_i - q_{p,i}) / u_i`, linear
+    between whole ranks. Shifted quantiles that cross are sorted. A unit of w would leave overfitted narrow
+    intervals too narrow. A unit of :math:`\bar w`, as in conformalized quantile regression, would ignore the
+    width of the row. A quantile that equals its target in many rows is not shifted, so that atoms do not
+    move.
 
     The levels 0.05, 0.025, 0.01, 0.005, 0.0025, 0.001 and 0.0005, and their counterparts at the upper end,
-    are added beyond the given ones as far as the n rows have a rank for them: a 99 % interval has bounds of
-    its own from 199 rows on. A given level without a rank is shifted as far as the outermost one that has.
+    are added beyond the given levels if the n rows have a rank for them: a 99 % interval has its own bounds
+    from 199 rows on. A given level without a rank gets the shift of the outermost level with a rank.
 
-    Quantiles of LightGBM with its defaults at eleven levels, calibrated on out-of-fold rows: means over
-    eleven data sets and two splits, geometric ones for CRPS and the score of 90 % intervals relative to those
-    of the quantiles as fitted. The factor is that of ``StdScalingRecalibrator(objective="coverage")``, the
-    map that of `IsotonicRecalibrator`.
+    The table compares recalibrations of LightGBM's quantiles (default settings, eleven levels) on out-of-fold
+    rows, as means over eleven data sets and two splits. CRPS and the score of 90 % intervals are geometric
+    means relative to no recalibration. "factor" is ``StdScalingRecalibrator(objective="coverage")``, "map" is
+    `IsotonicRecalibrator`, "shifts" is this class.
 
     ==============  =============  =====  ==============  =============  =============
     training rows   recalibration  CRPS   interval score  coverage 90 %  coverage 99 %
@@ -90,7 +89,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
     116 to 1500     shifts         0.986  0.933           90 %           99 %
     ==============  =============  =====  ==============  =============  =============
 
-    Cost: O(m n log n) time and O(m n) memory; the fitted object holds 2 m numbers.
+    Cost: O(m n log n) time and O(m n) memory; the fitted object stores 2 m numbers.
 
     References
     ----------
@@ -99,7 +98,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
 
     Examples
     --------
-    Quantiles that lie too close together, and too low:
+    Quantiles that are too close together and too low:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal, Quantiles
@@ -122,7 +121,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
         width = _width(dist)
         self.mean_width_ = float(np.average(width, weights=weight))
         unit = self._unit(width)
-        # a level without a rank is shifted as far as the outermost one that has
+        # a level without a rank gets the shift of the outermost level with a rank
         ranked = np.clip(self.levels_, 1 / (n + 1), n / (n + 1))
         quantiles = _finite_quantiles(dist, ranked)
         with np.errstate(over="ignore"):
@@ -131,12 +130,13 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
             row = int(np.argmin(np.isfinite(scores).all(axis=1)))
             raise ValueError(
                 f"`y` must be within reach of its prediction, got {y[row]:g} at row {row}, where the median "
-                f"is {dist[[row]].median()[0]:g} and the mean width of 90 % intervals {self.mean_width_:g}."
+                f"is {dist[[row]].median()[0]:g} and the mean width of 90 % intervals {self.mean_width_:g}. "
+                "Check the units of `y`."
             )
         ranks = ranked * (n + 1)
         shifts = np.array([_at_rank(*pair, weight) for pair in zip(scores.T, ranks, strict=True)])
-        # Outwards by rounding: many equal targets would otherwise lie just beyond the quantile that is
-        # shifted onto them. A shift of 0 is exact.
+        # Round outwards, since many equal targets would otherwise lie just beyond their quantile. A shift
+        # of 0 is exact.
         size = max(float(np.abs(y).max()), float(np.abs(quantiles).max()))
         rounding = _ROUNDING * np.spacing(size) / unit.min()
         self.shifts_ = shifts + np.where(shifts == 0, 0.0, rounding * np.sign(self.levels_ - 0.5))
@@ -154,16 +154,16 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
         return levels
 
     def _unit(self, width: FloatArray) -> FloatArray:
-        """Return the unit of each row's shifts, positive; in the units of y where no row has any width."""
+        """Return the positive unit of each row's shifts; 1 in the units of y if all widths are 0."""
         if self.mean_width_ == 0:
             return np.ones_like(width)
         return (width + self.mean_width_) / 2
 
 
 def _with_tails(levels: FloatArray, n: float) -> FloatArray:
-    """Return the levels, and those of the tails beyond them for which n rows have a rank."""
+    """Return the levels, and the levels of the tails for which n rows have a rank."""
     tails = _TAIL_LEVELS[_TAIL_LEVELS * (n + 1) >= 1]
-    # a level that is the outermost one but for rounding would make the density there 0 / 0
+    # a level that differs from the outermost level by rounding would give a density of 0 / 0
     lower, upper = (tails[tails < outermost * _SMALLER] for outermost in (levels[0], 1 - levels[-1]))
     return np.concatenate([lower[::-1], levels, 1 - upper])
 
@@ -180,8 +180,7 @@ def _finite_quantiles(dist: Distribution, levels: FloatArray) -> FloatArray:
         row, column = np.argwhere(~finite)[0]
         raise ValueError(
             f"`dist` must have finite quantiles at the levels from {levels[0]:g} to {levels[-1]:g}, got "
-            f"{quantiles[row, column]:g} at level {levels[column]:g} in row {row}. IsotonicRecalibrator "
-            "needs none."
+            f"{quantiles[row, column]:g} at level {levels[column]:g} in row {row}. Use IsotonicRecalibrator."
         )
     return quantiles
 

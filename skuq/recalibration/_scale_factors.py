@@ -1,41 +1,41 @@
-"""The one factor for all standard deviations that fits calibration rows best, in several senses."""
+"""Common factors for all standard deviations that fit calibration rows best, by several criteria."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import brentq
 
+from skuq._ranks import WeightedRanks
+from skuq._rounding import reaches
 from skuq._typing import FloatArray
 from skuq._units import power_of_two
+from skuq._weights import weighted_mean
 from skuq.distributions import Distribution, Normal, affine
 from skuq.distributions._members import search_quantile
-from skuq.distributions._numerics.ranks import WeightedRanks
-from skuq.metrics._kernels import location_scale, weighted_mean
-from skuq.metrics._rounding import reaches
 from skuq.metrics._ucc.curve import uncertainty_characteristics_curve
 from skuq.recalibration._scaling import (
-    Spread,
+    RowsWithUncertainty,
     central_bands,
     check_factor,
     miss_share,
-    past_rounding,
+    nudge_until_covered,
 )
 
 _REACH = 1e7
-"""Beyond so many standard deviations the derivative of the CRPS is at its limit, and rounding is not."""
+"""Number of standard deviations beyond which the derivative of the CRPS equals its limit."""
 
 _DIGITS = 12
-"""Decimals of the logarithm of a factor; further ones would depend on the order of the rows."""
+"""Decimals of the logarithm of a factor; further decimals depend on the order of the rows."""
 
 
-def crps_factor(spread: Spread) -> float:
-    r"""Return the factor of least mean CRPS.
+def crps_factor(spread: RowsWithUncertainty) -> float:
+    r"""Return the factor of least mean CRPS, the root of a convex sum's derivative.
 
-    With e the residual and C the CRPS of a row as a function of the distance from its mean, the scaled row
-    scores :math:`r C(e / r)`. C is convex, hence so is this in r, and its derivative
-    :math:`C(x) - x C'(x)` at :math:`x = e / r`, where :math:`C'(x) = 2 F(x) - 1`, has one change of sign.
+    With e the residual and C the CRPS of a row by distance from its mean, the scaled row scores
+    :math:`r C(e / r)`. Its derivative is :math:`C(x) - x C'(x)` at :math:`x = e / r`, where
+    :math:`C'(x) = 2 F(x) - 1`.
     """
-    spread = spread._replace(dist=_centred(spread.dist))
+    spread = spread._replace(dist=_centered(spread.dist))
     size = np.abs(spread.z)
     factor = WeightedRanks(size[size > 0]).median if size.any() else 0.0
     smallest = size[size > 0].min(initial=np.inf) / 1e3
@@ -47,7 +47,7 @@ def crps_factor(spread: Spread) -> float:
         return check_factor(factor)
     low = high = float(np.log(factor))
     while slope(low) > 0:
-        if low < np.log(smallest):  # so many residuals of 0 that no spread at all scores best
+        if low < np.log(smallest):  # many residuals are 0, and a factor of 0 scores best
             return check_factor(0.0)
         low -= 1.0
     while slope(high) < 0:
@@ -56,18 +56,18 @@ def crps_factor(spread: Spread) -> float:
     return float(np.exp(round(best, _DIGITS)))
 
 
-def _crps_slopes(spread: Spread, factor: float) -> FloatArray:
-    """Return the derivative of each row's CRPS by the common factor, up to a constant one; means are 0."""
+def _crps_slopes(spread: RowsWithUncertainty, factor: float) -> FloatArray:
+    """Return the derivative of each row's CRPS by the common factor, up to a constant factor; means are 0."""
     z = np.clip(spread.z / factor, -_REACH, _REACH)
     if isinstance(spread.dist, Normal):
-        # sigma [2 phi(z) - 1 / sqrt(pi)], times sqrt(pi)
+        # sigma [2 phi(z) - 1 / sqrt(pi)] times sqrt(pi)
         return np.asarray(spread.std * (np.sqrt(2.0) * np.exp(-0.5 * z * z) - 1.0))
     x = z * spread.std
     return np.asarray(spread.dist.crps(x) - x * (2.0 * spread.dist.cdf(x) - 1.0))
 
 
-def coverage_factor(spread: Spread, coverage: float) -> float:
-    """Return the least factor with which central intervals, scaled about the mean, hold a share of rows."""
+def coverage_factor(spread: RowsWithUncertainty, coverage: float) -> float:
+    """Return the smallest factor whose central intervals, scaled about the mean, hold a share of rows."""
     dist, y, _, _, weight = spread
     mean, bounds = central_bands(dist, coverage)
     widest = np.abs(bounds - mean[:, np.newaxis]).max()
@@ -78,7 +78,7 @@ def coverage_factor(spread: Spread, coverage: float) -> float:
     if not reaches(1 - coverage, curve.miss_rate[-1]):
         raise ValueError(
             f"`coverage` must be reachable, got {coverage:g}, but {curve.miss_rate[-1]:.3g} of the rows have "
-            "a central interval that ends at its mean on the side of `y`, so that no factor moves the bound. "
+            "a central interval that ends at its mean on the side of `y`, and no factor moves this bound. "
             "Raise `coverage`, or use IsotonicRecalibrator."
         )
     point = curve.operating_point(miss_rate=1 - coverage)
@@ -88,41 +88,40 @@ def coverage_factor(spread: Spread, coverage: float) -> float:
         return miss_share(y, scaled.interval(coverage), weight)
 
     factor = check_factor(point.parameter)
-    return past_rounding(factor, factor, missed, point.miss_rate)
+    return nudge_until_covered(factor, factor, missed, point.miss_rate)
 
 
-def median_factor(spread: Spread) -> float:
-    """Return the factor with which half of the rows lie within their median distance from the mean."""
+def median_factor(spread: RowsWithUncertainty) -> float:
+    """Return the factor with which half of the rows are within their median distance from the mean."""
     distance = _median_distance(spread.dist)
     empty = distance <= 1e-12 * spread.std
     if empty.any():
         raise ValueError(
             f"`robust` must be False for a `dist` with half of its probability on the mean, as at row "
-            f"{int(np.argmax(empty))}: the median distance from there is 0 and has no scale."
+            f"{int(np.argmax(empty))}, since the median distance from the mean is then 0."
         )
     with np.errstate(over="ignore"):
         return check_factor(WeightedRanks(np.abs(spread.z) * (spread.std / distance), spread.weight).median)
 
 
 def _median_distance(dist: Distribution) -> FloatArray:
-    """Return the median of |Y - mean| of each row; of a location-scale family by one search for all."""
-    form = location_scale(dist)
+    """Return the median of |Y - mean| of each row; one search for a location-scale family."""
+    form = dist._standard_form()
     if form is None:
-        return _search_median_distance(_centred(dist))
-    return form[1] * _search_median_distance(_centred(form[2]))
+        return _search_median_distance(_centered(dist))
+    return form[1] * _search_median_distance(_centered(form[2]))
 
 
-def _search_median_distance(centred: Distribution) -> FloatArray:
-    """Return the same for distributions with their means at 0."""
+def _search_median_distance(centered: Distribution) -> FloatArray:
+    """Return the median distance for distributions with mean 0."""
 
     def within(distance: FloatArray) -> FloatArray:
-        return centred.cdf(distance) - centred.cdf(-distance)
+        return centered.cdf(distance) - centered.cdf(-distance)
 
-    quartiles = np.abs(centred.quantile([0.25, 0.75])).max(axis=1)
-    n = len(centred)  # the middle half of the probability lies within the farther quartile
+    quartiles = np.abs(centered.quantile([0.25, 0.75])).max(axis=1)
+    n = len(centered)  # the farther quartile is an upper bound
     return search_quantile(within, np.full(n, 0.5), np.zeros(n), quartiles * (1 + 1e-9))
 
 
-def _centred(dist: Distribution) -> Distribution:
-    """Return the distributions with their means at 0, where the digits of a narrow one are."""
+def _centered(dist: Distribution) -> Distribution:
     return affine(dist, -dist.mean(), 1.0)

@@ -1,4 +1,4 @@
-"""Recalibration of the variance by isotonic regression of squared errors on it."""
+"""Recalibration of the variance by isotonic regression of squared errors on predicted variances."""
 
 from __future__ import annotations
 
@@ -10,35 +10,39 @@ from sklearn.isotonic import IsotonicRegression
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, effective_rows
 from skuq.distributions import Distribution
-from skuq.recalibration._scaling import ScalingRecalibrator, Spread, bin_squares, finite_std, read_spread
+from skuq.recalibration._scaling import (
+    RowsWithUncertainty,
+    ScalingRecalibrator,
+    bin_squares,
+    finite_std,
+    rows_with_uncertainty,
+)
 
 _LEAST_ROWS = 20
-"""Rows in a block, at the least, by default."""
+"""Smallest number of rows per block with "auto"."""
 
 
 class VarianceIsotonicRecalibrator(ScalingRecalibrator):
-    r"""Replace each variance by the squared error that rows of such a variance really have.
+    r"""Replace each variance by the observed squared error of rows with a similar predicted variance.
 
-    It estimates how large errors are where a model predicts small or large ones, and assumes only
-    that they do not become smaller as the predicted variance grows. So it corrects predictions that
-    differ too much or too little from row to row, such as standard deviations that ought to be squared,
-    and leaves the model's ranking of rows alone. Means stay exactly where they are, and each distribution
-    keeps its shape. Prefer `StdScalingRecalibrator` below about 40 calibration rows, where the two are
-    the same, and `BinnedScalingRecalibrator` where the ranking itself may be wrong.
+    The only assumption is that the squared error does not decrease with the predicted variance. This corrects
+    predicted variances that differ too much or too little between rows, such as standard deviations that
+    should be squared, and keeps the model's ranking of the rows. Means and the shape of each distribution
+    stay the same. Prefer `StdScalingRecalibrator` below about 40 calibration rows, where both give the same
+    result, and `BinnedScalingRecalibrator` if the ranking may be wrong.
 
     Parameters
     ----------
     min_rows : "auto" or int, default="auto"
         Rows of similar predicted variance that are pooled before the regression. "auto" takes the square root
-        of n, and at least 20. Fewer follow the rows, and their accidents, more closely; 1 is the textbook's
-        method.
+        of n, at least 20. Fewer rows give a more flexible and noisier result; 1 is the textbook's method.
 
     Attributes
     ----------
     predicted_variance_ : ndarray of shape (k,)
-        Knots: predicted variances in the middle of the blocks, in squared units of y, increasing.
+        Increasing knots: predicted variances in the middle of the blocks, in squared units of y.
     variance_ : ndarray of shape (k,)
-        The recalibrated variance at each, positive and nowhere decreasing.
+        Positive, nondecreasing recalibrated variance at each knot.
     n_features_in_ : int
         Always 2, the columns of a Distribution as an array.
 
@@ -50,26 +54,25 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
 
     Notes
     -----
-    Rows are sorted by predicted variance and pooled into blocks of equal count. A block with the mean
-    squared standardised residual :math:`r_b^2` and the geometric mean variance :math:`v_b` has the squared
-    error :math:`r_b^2 v_b`; isotonic regression of these on the :math:`v_b`, weighted by rows, pools
-    adjacent blocks that contradict the order. For Gaussian predictions it is the likeliest monotone
-    variance [1]_. It is lowest at the start, where a few rows that happen to be almost exact would make
-    new ones almost certain: the first block has one row more, at the mean square of all. Between knots the
-    logarithm of the variance is linear in that of the predicted one, so that power laws stay what they
-    are; beyond the outermost knots both change in proportion. A single block is one factor, that of
-    `StdScalingRecalibrator`.
+    Rows are sorted by predicted variance and pooled into blocks of equal count. A block with the mean squared
+    standardized residual :math:`r_b^2` and the geometric mean variance :math:`v_b` has the squared error
+    :math:`r_b^2 v_b`. Isotonic regression of the squared errors on the :math:`v_b`, weighted by rows, pools
+    adjacent blocks in the wrong order. For Gaussian predictions the result is the monotone variance of
+    maximum likelihood [1]_. A first block of a few nearly exact rows would give variances near 0; it
+    therefore gets one additional row with the mean square of all rows. Between knots the logarithm of the
+    variance is linear in the logarithm of the predicted variance, which keeps power laws. Beyond the
+    outermost knots both are proportional. A single block gives the factor of `StdScalingRecalibrator`.
 
-    On new rows of a model that is calibrated already the negative log-likelihood is worse by .031 with 20
-    calibration rows, .018 with 100, .009 with 500 and .001 with 10 000, of which one factor alone costs
-    .031, .004, .001 and .000. For standard deviations that ought to be squared it is better than one factor
-    by .00, .12, .13 and .13. Blocks of one row cost a calibrated model .05 with 100 rows, and 2 without the
-    row that guards the first.
+    For a calibrated model the negative log-likelihood on new rows increases by .031 with 20 calibration rows,
+    .018 with 100, .009 with 500 and .001 with 10 000. One factor alone increases it by .031, .004, .001 and
+    .000. If the standard deviations should be squared, it is better than one factor by .00, .12, .13 and .13.
+    With 100 rows and blocks of one row the increase for a calibrated model is .05, and 2 without the
+    additional row in the first block.
 
-    A row predicted without uncertainty carries no information where the prediction is exact, and is left
-    out. A bias is not corrected: it counts as spread.
+    Exact point masses are ignored, since they contain no information about the scale. A bias is not
+    corrected: it counts as spread.
 
-    Cost: one sort, O(n log n) time, O(n) memory; the fitted object holds at most the square root of n knots.
+    Cost: one sort, O(n log n) time, O(n) memory; the fitted object stores at most the square root of n knots.
 
     References
     ----------
@@ -78,7 +81,7 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
 
     Examples
     --------
-    A model whose standard deviations ought to be squared:
+    A model whose standard deviations should be squared:
 
     >>> import numpy as np
     >>> from skuq.distributions import Normal
@@ -97,13 +100,13 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         min_rows = None if self.min_rows == "auto" else check_integer(self.min_rows, "min_rows")
         effective_rows(weight, len(y))  # raises for relative weights
-        spread = read_spread(dist, y, weight)
-        if spread is None:  # point masses, all of them exact: there is nothing to learn
+        spread = rows_with_uncertainty(dist, y, weight)
+        if spread is None:  # exact point masses need no correction
             self.predicted_variance_ = self.variance_ = np.ones(1)
             return
         min_rows = min_rows or max(_LEAST_ROWS, int(np.ceil(np.sqrt(spread.rows))))
         unit = float(np.exp(np.average(np.log(spread.std), weights=spread.weight)))
-        n_blocks = min(int(spread.rows / min_rows), spread.std.size)  # rows may be repeated, not divided
+        n_blocks = min(int(spread.rows / min_rows), spread.std.size)  # repeated rows are not distinct
         knots = _isotonic_variance(spread, unit, max(n_blocks, 1))
         with np.errstate(over="ignore", under="ignore"):
             predicted, learnt = (np.square(np.float64(unit)) * each for each in knots)
@@ -113,26 +116,27 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     def _factors(self, dist: Distribution) -> FloatArray:
         std = finite_std(dist)
         predicted = np.log(self.predicted_variance_)
-        with np.errstate(divide="ignore"):  # a point mass takes the factor of the smallest variance
+        with np.errstate(divide="ignore"):  # point masses get the factor of the smallest variance
             place = np.clip(2 * np.log(std), predicted[0], predicted[-1])
-        # Outside, variance over predicted variance is that of the outermost knot.
+        # Outside, the ratio to the predicted variance equals the ratio at the outermost knot.
         return np.asarray(np.exp((np.interp(place, predicted, np.log(self.variance_)) - place) / 2))
 
 
 def _check_variances(predicted: FloatArray, learnt: FloatArray, unit: float) -> None:
-    """Raise unless the knots are finite and have all their digits, which they lose below `tiny`."""
+    """Raise unless the knots are finite and not below `tiny`, where they would lose digits."""
     knots = np.concatenate([predicted, learnt])
     if not (np.isfinite(knots).all() and knots.min() >= np.finfo(float).tiny):
         size = "large" if unit > 1 else "small"
         raise ValueError(
-            "`dist` and `y` must be in units in which variances are numbers, got standard deviations of "
+            "`dist` and `y` must be in units with representable variances, got standard deviations of "
             f"about {unit:.3g}, whose squares are too {size} for a float. Rescale both, or use "
-            "BinnedScalingRecalibrator, which squares none."
+            "BinnedScalingRecalibrator, which does not square them."
         )
 
 
-def _isotonic_variance(spread: Spread, unit: float, n_blocks: int) -> tuple[FloatArray, FloatArray]:
-    """Return knots of predicted and recalibrated variance, both in squares of `unit`."""
+def _isotonic_variance(
+    spread: RowsWithUncertainty, unit: float, n_blocks: int
+) -> tuple[FloatArray, FloatArray]:
     bins, rows, squares, overall = bin_squares(spread, n_blocks)
     predicted = bins.sums(lambda part: (2 * np.log(spread.std[part] / unit),))[0] / rows
     rows, squares = rows.copy(), squares.copy()

@@ -1,8 +1,9 @@
-"""Regressors with a predictive distribution, most of them wrappers of another regressor."""
+"""Regressors with a predictive distribution. Most of them wrap another regressor."""
 
-from skuq.regressors._base import BaseUncertaintyRegressor
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
-from skuq.regressors._conformal.regressor import ConformalRegressor
+from skuq.regressors._conformal import ConformalRegressor
+from skuq.regressors._cross_conformal import CrossConformalRegressor
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._least_squares import LeastSquaresRegressor
 from skuq.regressors._mixture import MixtureRegressor
@@ -16,6 +17,7 @@ __all__ = [
     "BaseUncertaintyRegressor",
     "BootstrapRegressor",
     "ConformalRegressor",
+    "CrossConformalRegressor",
     "ForestDistributionRegressor",
     "LeastSquaresRegressor",
     "MixtureRegressor",

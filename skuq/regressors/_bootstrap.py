@@ -1,27 +1,24 @@
-"""The naive bootstrap: the spread of models fitted on resampled rows, and the noise around them."""
+"""The naive bootstrap: the spread of models fitted to resampled rows, and the noise around their mean."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from skuq._sklearn_compat import safe_indexing
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.cross_fit import resolve_cv
+from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.progress import NO_PROGRESS, Progress
+from skuq._fitting.row_sets import rows_outside
+from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.training_data import TrainingData
+from skuq._sklearn_compat import is_pairwise, safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._units import power_of_two, root_mean_square, standard_deviation
 from skuq._validation import check_integer, check_option, check_random_state
 from skuq.distributions import Distribution, Empirical, StudentT
-from skuq.prediction._cross_fit import cross_fit, resolve_cv, split_rows
-from skuq.prediction._failures import located
-from skuq.prediction._fit_metadata import weights_for
-from skuq.prediction._point import point_predict
-from skuq.prediction._random import MAX_SEED, seeded_clone
-from skuq.prediction._row_sets import rows_outside
-from skuq.prediction._wrapped import fit_wrapped
-from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._forest.trees import fit_forest, grows_trees
 from skuq.regressors._members import (
     MemberPredictions,
@@ -30,48 +27,41 @@ from skuq.regressors._members import (
     own_member_predictions,
     predict_members,
 )
-from skuq.regressors._nested_scale import nested_log_scale
-from skuq.regressors._progress import NO_PROGRESS, Progress
-from skuq.regressors._scale_model import (
-    ScaleModel,
-    log_residuals,
-    scale_estimator_like,
-    shrunk_scale_model,
-)
+from skuq.regressors._scale_model import ScaleModel, fit_scale
 
 __all__ = ["BootstrapRegressor"]
 
 _NOISE_FOLDS = 5
-"""Folds that evaluate a model of the noise; the mean models behind it are fitted on 3/5 of the rows."""
+"""Folds for a noise model of the user."""
 
 _MIN_DF = 3
-"""Below, the predictive variance would be infinite; only an ensemble of two gets there."""
+"""Least degrees of freedom with a finite predictive variance; only an ensemble of two has fewer."""
 
 Noise = Literal["homoscedastic", "heteroscedastic"] | None
 
 
 class BootstrapRegressor(BaseUncertaintyRegressor):
-    r"""The spread of models fitted on resampled rows, and the noise around their mean.
+    r"""Bootstrap ensemble: the spread of models fitted to resampled rows, and the noise around their mean.
 
-    How much of the uncertainty is epistemic, i.e. reducible by more data (`epistemic`), and how much is noise
-    (`aleatoric`), for any regressor. Prefer `ResidualRegressor` where only the sum matters: it costs
-    fewer fits and assumes no shape.
+    Separates epistemic uncertainty, which more data reduces (`epistemic`), from noise (`aleatoric`), for any
+    regressor. Prefer `ResidualRegressor` if only the sum matters: it needs fewer fits and assumes no shape.
 
     Parameters
     ----------
     estimator : estimator
-        Cloned and fitted `n_estimators` times. A forest or a BaggingRegressor is fitted once and its
-        own members are used, as many as it has. A FrozenEstimator of a fitted one is not refitted:
-        the rows given to `fit` must be new to it, and only the noise is estimated from them.
+        Cloned and fitted `n_estimators` times. A forest or a BaggingRegressor is fitted once, and all its
+        members are used. A FrozenEstimator around a fitted ensemble is not refitted: the rows given to `fit`
+        must be new to it, and only the noise is estimated from them.
     n_estimators : int, default=50
-        Number of members M, at least 2; not used with an estimator that has members of its own.
+        Number of members M, at least 2; ignored for a forest or a BaggingRegressor.
     noise : {"homoscedastic", "heteroscedastic", None}, default="homoscedastic"
-        "homoscedastic" is one noise variance, "heteroscedastic" lets it vary with x. None gives the
-        members themselves, without noise: the distribution of f(x), whose intervals are far too
-        short for y until it is recalibrated.
+        "homoscedastic" estimates one noise variance; "heteroscedastic" lets the noise variance vary with x.
+        None returns the distribution of the members without noise, which describes f(x). Its intervals are
+        far too short for y until they are recalibrated.
     noise_estimator : estimator or None, default=None
-        How the noise varies with x, for "heteroscedastic"; fitted to logarithms of absolute
-        residuals. None bags another set of clones of ``estimator``.
+        Noise model for "heteroscedastic"; fitted to X and the logarithms of absolute residuals. None is the
+        default scale model of `ResidualRegressor`. Do not use a model that follows single rows, such as a
+        fully grown tree.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a member; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -82,14 +72,13 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     estimators_ : list
-        The fitted members, where they are of the bootstrap's own making.
+        The fitted members; empty for a forest or a BaggingRegressor.
     model_ : estimator or None
-        The fitted forest or bagging ensemble, where the members are its own; then ``estimators_`` is
-        empty.
+        The fitted forest or bagging ensemble, whose members are used; otherwise None.
     noise_scale_ : float
         Root of the mean noise variance of equation 9, in the units of y.
     noise_model_ : object or None
-        How the noise varies; see `ResidualRegressor`.
+        Fitted noise model for "heteroscedastic"; see `ResidualRegressor`.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -101,42 +90,44 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 
     Notes
     -----
-    Algorithm 1 of [1]_: each member is fitted on rows drawn with replacement; their mean is
-    :math:`\hat f(x)`, their variance with divisor M - 1 is :math:`\hat\sigma_\omega^2(x)`. The noise is
-    the mean over rows of :math:`\max((y - \hat f)^2 - \hat\sigma_\omega^2, 0)` (equation 9), where the paper
-    keeps a validation set and this uses for each row the members that have not drawn it; with a
-    FrozenEstimator, the rows are the validation set. The prediction is Student t with M degrees of
-    freedom and variance parameter :math:`\hat\sigma_\omega^2 + \hat\sigma^2`. As the paper notes,
-    :math:`\hat\sigma_\omega^2` is the variance of one member rather than of their mean, so that intervals are
-    often too long. With a forest of fully grown trees 90 % intervals cover 96 to 98 %: a tree reproduces
-    the noise of its rows, so that :math:`\hat\sigma_\omega^2` alone is about as large as the squared errors,
-    and equation 9 adds the mean of their positive excess over it, which is not 0 even so, but
+    Algorithm 1 of [1]_: each member is fitted to rows drawn with replacement. The mean of the members is
+    :math:`\hat f(x)`, their variance with divisor M - 1 is :math:`\hat\sigma_\omega^2(x)`. The noise variance
+    is the mean over rows of :math:`\max((y - \hat f)^2 - \hat\sigma_\omega^2, 0)` (equation 9). The paper
+    uses a validation set; here each row is predicted by its out-of-bag members. With a FrozenEstimator, the
+    rows given to `fit` are the validation set. The prediction is Student t with M degrees of freedom and
+    variance parameter :math:`\hat\sigma_\omega^2 + \hat\sigma^2`.
+
+    The intervals are often too long, as the paper notes, since :math:`\hat\sigma_\omega^2` is the variance of
+    one member rather than of their mean. With a forest of fully grown trees, 90 % intervals cover 96 to 98 %.
+    A fully grown tree reproduces the noise of its rows, so :math:`\hat\sigma_\omega^2` alone is about as
+    large as the squared errors. Equation 9 then adds the mean positive excess of the squared errors, which is
     :math:`2 \varphi(1) = 0.48` times their variance if they are normal. With default forests on eleven data
-    sets the sum is 1.2 to 2.5 times the mean squared error. A recalibrator corrects that, and
-    `ForestDistributionRegressor` is calibrated by itself.
+    sets the sum is 1.2 to 2.5 times the mean squared error. A recalibrator corrects this;
+    `ForestDistributionRegressor` needs no correction.
 
-    "heteroscedastic" takes how the noise varies from a model of :math:`\log |y - \hat f|`, shrunk as in
-    `ResidualRegressor`, and its level from equation 9.
+    "heteroscedastic" models :math:`\log |y - \hat f|`, shrunk as in `ResidualRegressor`. Equation 9 sets the
+    mean noise variance.
 
-    ``noise=None`` is an `Empirical` distribution of the members, as the ensembles of [2]_, whose intervals
-    are quantiles of members. It has no density, and a recalibrator of levels cannot go beyond its
-    outermost members: follow it by `StdScalingRecalibrator`, and take 50 members or more. Few fully grown
-    trees agree in some rows, and a distribution without spread cannot be scaled.
+    ``noise=None`` gives an `Empirical` distribution of the members, as in [2]_. Intervals are quantiles of
+    members. The distribution has no density, and a recalibrator of levels cannot extend it beyond the
+    outermost members. Use `StdScalingRecalibrator` and at least 50 members: a few fully grown trees agree on
+    some rows, and a distribution without spread cannot be scaled.
 
-    A row is drawn with probability proportional to its ``sample_weight``, as often in all as the weights
-    sum to, so that any estimator can be used with weights; a forest or a BaggingRegressor is given them.
+    A row is drawn with probability proportional to its ``sample_weight``; the number of draws is the sum of
+    the weights. Weights thus work with any estimator. A forest or a BaggingRegressor receives the weights
+    itself.
 
-    `fit_transform` uses the k out-of-bag members of each row, and adds
-    :math:`\hat\sigma_\omega^2 (1/k - 1/M)` to the variance, by which a mean of k members is less certain
-    than that of all M. It costs nothing beyond `fit`, except that rows left out by fewer than two
-    members, and with ``noise=None`` rows on which these few agree and are wrong, get a second set of
-    members, fitted without them: with 50 members there are hardly any, with 10 a few, and with a forest
-    of ``bootstrap=False`` all, in ten folds.
+    `fit_transform` uses the k out-of-bag members of each row. It adds :math:`\hat\sigma_\omega^2 (1/k - 1/M)`
+    to the variance, since a mean of k members is less certain than a mean of M. It costs no more than `fit`,
+    except for rows with fewer than two out-of-bag members, and with ``noise=None`` for rows on which these
+    members agree and are wrong. A second set of members is fitted without such rows. With 50 members these
+    rows are rare, with 10 there are a few. A forest with ``bootstrap=False`` is refitted for all rows, in ten
+    folds.
 
-    Fewer than 12 rows with a noise estimate give a `SmallSampleWarning`.
+    A noise estimate from fewer than 12 rows gives a `SmallSampleWarning`.
 
-    Cost: `n_estimators` fits; with "heteroscedastic" and no `noise_estimator` seven times that, as six
-    models of the noise are bagged, and ten more. Prediction takes O(n M) memory.
+    Cost: `n_estimators` fits. "heteroscedastic" adds one fit of the default noise model, or six fits of
+    `noise_estimator`. Prediction takes O(n M) memory.
 
     References
     ----------
@@ -190,7 +181,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return has_own_members(self.estimator)
 
     def _is_calibrated(self) -> bool:
-        return self.noise is not None  # the spread of the members alone holds no noise
+        return self.noise is not None  # intervals without noise are too short for y
 
     def _is_out_of_bag(self) -> bool:
         return True
@@ -204,7 +195,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     def _learn(
         self, data: TrainingData, progress: Progress, *, every_row: bool
     ) -> tuple[MemberPredictions, FloatArray]:
-        """Fit members and noise; return the out-of-bag predictions and the noise scale of the rows."""
+        """Fit members and noise; return the out-of-bag predictions and the noise scale of each row."""
         check_option(self.noise, "noise", ("homoscedastic", "heteroscedastic", None))
         rng = check_random_state(self.random_state)
         oob = self._fit_members(data, rng, progress)
@@ -219,7 +210,6 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     def _fit_members(
         self, data: TrainingData, rng: np.random.RandomState, progress: Progress
     ) -> MemberPredictions:
-        """Fit the members; return their predictions for the rows they are not trained on."""
         self.estimators_: list[Any] = []
         self.model_: Any = None
         if has_own_members(self.estimator):
@@ -238,7 +228,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return oob
 
     def _fit_own(self, data: TrainingData, rng: np.random.RandomState) -> MemberPredictions:
-        """Fit an ensemble once, and predict with its members the rows they left out."""
+        """Fit an ensemble once; return the out-of-bag predictions of its members."""
         seed = int(rng.randint(MAX_SEED))
         frozen = isinstance(self.estimator, FrozenEstimator)
         if frozen:
@@ -246,13 +236,13 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         else:
             self.model_ = seeded_clone(self.estimator, seed, self.random_state)
             fitted = self._fit_ensemble(self.model_, data)
-            if fitted is not self.model_:  # a target of one value, to which the members have no fit
+            if fitted is not self.model_:  # a constant target: members are not fitted
                 return self._repeat(fitted, self.model_.n_estimators, data)
         values = own_member_predictions(self.model_, data.X, self.n_jobs)
         if values.shape[1] < 2:
             raise ValueError("`estimator` must have at least two members, got one. Raise its `n_estimators`.")
         used = np.ones(values.shape, dtype=bool)
-        if not frozen:  # the rows given to a finished ensemble are new to all of its members
+        if not frozen:  # all rows are new to a frozen ensemble
             for column, rows in enumerate(self.model_.estimators_samples_):
                 used[rows, column] = False
         return MemberPredictions(values, used)
@@ -264,16 +254,11 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return fit_forest(ensemble, data.X, data.y, unit, data.fit_params)
 
     def _repeat(self, constant: Any, n_members: int, data: TrainingData) -> MemberPredictions:
-        """Let each member be the same model of a constant."""
         self.model_, self.estimators_ = None, [constant] * n_members
         return self._members(data.X)
 
     def _refit_without_rows(self, data: TrainingData, oob: MemberPredictions, seed: int) -> MemberPredictions:
-        """Predict with other members, fitted without them, the rows that too few members left out.
-
-        At most a tenth of the rows is left out at a time, so that few members, or a forest without
-        bootstrap, end up as cross-fitting on ten folds.
-        """
+        """Predict rows with too few out-of-bag members by members that are not fitted to them."""
         too_few = np.flatnonzero(self._too_few_oob(data, oob))
         if not len(too_few):
             return oob
@@ -290,11 +275,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return MemberPredictions(values, used)
 
     def _too_few_oob(self, data: TrainingData, oob: MemberPredictions) -> BoolArray:
-        """Return which rows have too few out-of-bag members.
-
-        Without noise, members that agree and are wrong give a point mass, which nothing can recalibrate;
-        the few that have left a row out do so now and then, all that a new row gets hardly ever.
-        """
+        """Return the mask of rows with too few out-of-bag members, or with a wrong point mass."""
         too_few: BoolArray = oob.count < 2
         if self.noise is None:
             mean, std = oob.mean_and_std()
@@ -302,7 +283,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return too_few
 
     def _helper(self, estimator: Any, seed: int) -> BootstrapRegressor:
-        """Return another bootstrap of the same size, whose members alone are of interest."""
+        """Return another bootstrap of the same size; only its members are used."""
         return BootstrapRegressor(
             estimator, self.n_estimators, noise=None, n_jobs=self.n_jobs, random_state=seed
         )
@@ -312,7 +293,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     def _fit_noise(
         self, data: TrainingData, oob: MemberPredictions, usable: BoolArray, seed: int, progress: Progress
     ) -> FloatArray:
-        """Estimate the noise from out-of-bag residuals (equation 9) and return its scale in each row."""
+        """Estimate the noise from out-of-bag residuals (equation 9); return its scale in each row."""
         self.noise_scale_ = 0.0
         self.noise_model_: ScaleModel | None = None
         if self.noise is None:
@@ -327,60 +308,34 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         data.warn_of_few_rows(usable_rows)
         if self.noise == "homoscedastic" or self.noise_scale_ == 0:
             return np.full(len(data), self.noise_scale_)
-        scale = self._fit_noise_model(data, usable_rows, residual, seed)
+        scale = self._fit_noise_model(data, usable_rows, mean, seed)
         progress.done("noise model")
         return scale
 
     def _fit_noise_model(
-        self, data: TrainingData, usable_rows: IntArray, residual: FloatArray, seed: int
+        self, data: TrainingData, usable_rows: IntArray, mean: FloatArray, seed: int
     ) -> FloatArray:
-        """Fit how the noise varies, its level set by equation 9; return the out-of-fold scale of all rows."""
+        """Fit the noise model, with its mean from equation 9; return the out-of-fold scale of all rows."""
         rows = data.take(usable_rows)
-        positive = bool(rows.y.min() >= 0)
-        target, unit = log_residuals(residual, rows.sample_weight, positive=positive)
-        model, params = self._noise_learner(rows, seed)
-        out_of_fold = np.full(len(data), np.average(target, weights=rows.sample_weight))
-        if isinstance(self.estimator, FrozenEstimator):  # the finished model has learnt from none of the rows
-            tested, predicted = cross_fit(
-                model,
-                rows.X,
-                rows.target_of(model, target),
-                cv=resolve_cv(_NOISE_FOLDS, seed),
-                params=params,
-                n_jobs=self.n_jobs,
-                predict=point_predict,
-            ).tested()
-            out_of_fold[usable_rows[tested]] = predicted
-        else:
-            folds = split_rows(resolve_cv(_NOISE_FOLDS, seed), data.X, data.y, None)
-            tested, predicted = nested_log_scale(
-                seeded_clone(self.estimator, seed, self.random_state),
-                model,
-                data,
-                folds,
-                lambda other: log_residuals(other, positive=positive, unit=unit)[0],
-                self._noise_learner(data, seed)[1],
-                n_jobs=self.n_jobs,
-            )
-            out_of_fold[np.concatenate([test for _, test in folds])[tested]] = predicted
-        with located("the model of the noise"):
-            model = fit_wrapped(model, rows.X, rows.target_of(model, target), **params)
-        self.noise_model_ = shrunk_scale_model(
-            model, target, out_of_fold[usable_rows], unit, rows.sample_weight
+        estimator = self.noise_estimator
+        if estimator is not None:
+            estimator = seeded_clone(estimator, seed, self.random_state)
+        self._noise = fit_scale(
+            rows,
+            mean,
+            estimator,
+            name="noise_estimator",
+            folds=lambda is_default: resolve_cv(min(2 if is_default else _NOISE_FOLDS, len(rows)), seed),
+            pairwise=is_pairwise(self.estimator),
+            seed=seed,
+            n_jobs=self.n_jobs,
         )
-        scale = self.noise_model_.from_logarithm(out_of_fold)
+        self.noise_model_ = self._noise.model
+        scale = np.full(len(data), root_mean_square(self._noise.out_of_fold, None))
+        scale[usable_rows[self._noise.tested]] = self._noise.out_of_fold
         self._noise_factor = self.noise_scale_ / root_mean_square(scale[usable_rows], rows.sample_weight)
         scaled: FloatArray = self._noise_factor * scale
         return scaled
-
-    def _noise_learner(self, rows: TrainingData, seed: int) -> tuple[Any, dict[str, Any]]:
-        """Return the unfitted model of the logarithms of residuals, and the parameters of its ``fit``."""
-        if self.noise_estimator is not None:
-            params = weights_for(self.noise_estimator, rows.sample_weight, "noise_estimator")
-            return seeded_clone(self.noise_estimator, seed, self.random_state), params
-        weights = {} if rows.sample_weight is None else {"sample_weight": rows.sample_weight}
-        bagged = self._helper(clone(scale_estimator_like(self.estimator)), seed)
-        return bagged, {**rows.params, **weights}
 
     # ---------------------------------------------------------------------------- prediction
 
@@ -402,10 +357,9 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return members.mean_and_std()[0], self._around(members, X)
 
     def _around(self, members: MemberPredictions, X: Any) -> Distribution:
-        """Return the distributions of new rows, given what the members predict for them."""
         noise: FloatArray | float = self.noise_scale_
         if self.noise_model_ is not None:
-            noise = self._noise_factor * self.noise_model_.predict(X)
+            noise = self._noise_factor * self._noise.predict(X, members.mean_and_std()[0])
         return self._distribution(members, noise)
 
     def _distribution(self, members: MemberPredictions, noise: FloatArray | float) -> Distribution:
@@ -414,7 +368,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             return Empirical(members.values, None if every else members.used.astype(np.float64))
         mean, std = members.mean_and_std()
         count, n_members = members.count, members.values.shape[1]
-        # A mean of few members is less certain than the one of all that new rows get, by this much.
+        # A mean of few members is less certain than the mean of all members.
         epistemic = std * np.sqrt(1.0 + 1.0 / count - 1.0 / n_members)
         total = np.hypot(epistemic, noise)
         share = np.divide(epistemic, total, out=np.zeros_like(total), where=total > 0)
@@ -425,10 +379,9 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 def _degrees_of_freedom(count: IntArray, n_members: int, share: FloatArray) -> FloatArray:
     """Return M for rows predicted by all M members (Sluijterman et al. 2024), and fewer for other rows.
 
-    The squared standardised error of a row is larger than 1 on average because its spread is estimated,
-    by nu / (nu - 2) with nu = (k - 1) / share^2 for k members and an epistemic share of the variance
-    (Welch and Satterthwaite). Fewer members make it larger still, and the variance of Student t grows
-    by as much. So a recalibrator finds for these rows the factor that new rows need.
+    The mean squared standardized error is nu / (nu - 2), with nu = (k - 1) / share^2 for k members and an
+    epistemic share of the variance (Welch and Satterthwaite). The variance of Student t grows by the same
+    factor.
     """
 
     def excess(nu: FloatArray | np.float64) -> FloatArray:

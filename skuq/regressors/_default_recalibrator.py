@@ -17,18 +17,17 @@ __all__ = ["DefaultRecalibrator"]
 
 
 class DefaultRecalibrator(BaseRecalibrator):
-    """QuantileShiftRecalibrator for quantiles, one factor for other distributions.
+    """QuantileShiftRecalibrator for quantiles, StdScalingRecalibrator for other distributions.
 
-    The factor is that of StdScalingRecalibrator for the coverage of 90 % intervals. There is none for point
-    masses that are wrong, for an infinite standard deviation, or for intervals that do not hold their mean.
-    IsotonicRecalibrator then takes its place; where many targets lie beyond all of their distribution, it
-    cannot either, and `fit` raises. Quantiles with an epistemic part, which a shift would lose, have a factor
-    too.
+    StdScalingRecalibrator fits one factor for the coverage of 90 % intervals. No such factor exists for wrong
+    point masses, infinite standard deviations, or intervals that exclude their mean. IsotonicRecalibrator
+    then replaces it; `fit` raises if it cannot reach the targets either. Quantiles with an epistemic part
+    also get a factor, since a shift would lose this part.
 
     Attributes
     ----------
     recalibrator_ : QuantileShiftRecalibrator, StdScalingRecalibrator or IsotonicRecalibrator
-        The fitted one.
+        The fitted recalibrator.
     """
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
@@ -49,6 +48,6 @@ class DefaultRecalibrator(BaseRecalibrator):
         return recalibrated
 
     def predict(self, dist: Any) -> FloatArray:
-        """Return the point prediction, to the last bit that of ``dist`` where only the scale changes."""
+        """Return the point prediction, unchanged to the last bit if only the scale changes."""
         points: FloatArray = self.recalibrator_.predict(dist)
         return points

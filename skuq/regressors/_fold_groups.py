@@ -1,9 +1,9 @@
-"""Models trained without several folds: the gain by more training rows, and the gain by averaging models.
+"""Gain by more training rows and by averaging models, estimated from models without two folds.
 
 An out-of-fold error comes from one model trained on a part of the rows. It is larger than the error of a
-model trained on all rows, and larger than the error of the average of the folds' models. Models trained
-without two folds show how fast errors fall with the number of rows, and how far models of different folds
-differ on rows that none of them is trained on.
+model trained on all rows, and larger than the error of the average of the folds' models. Models without two
+folds show the decrease of errors with the number of rows, and the differences between models on rows that
+neither is trained on.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skuq._fitting.cross_fit import cross_fit
+from skuq._fitting.point_predict import point_predict
+from skuq._fitting.row_sets import row_mask
+from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq.prediction._cross_fit import cross_fit
-from skuq.prediction._point import point_predict
-from skuq.prediction._row_sets import row_mask
-from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = [
     "NO_GAIN",
@@ -34,29 +34,19 @@ __all__ = [
 Folds = list[tuple[IntArray, IntArray]]
 
 _N_PAIRED = 3
-"""Number of folds that are left out in pairs; the others would add fits and little accuracy."""
+"""Number of folds that are left out in pairs; more pairs add little accuracy."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoldGroups:
-    """Predictions of models that are trained without groups of folds.
+    """Predictions of models that are trained without groups of folds."""
 
-    Attributes
-    ----------
-    rows : tuple of ndarray of int
-        Rows of the folds of each group.
-    predictions : tuple of ndarray
-        What the model without these folds predicts for them.
-    sizes : ndarray of shape (n_groups,)
-        Number of training rows of each model, in weights.
-    """
-
-    rows: tuple[IntArray, ...]
-    predictions: tuple[FloatArray, ...]
-    sizes: FloatArray
+    rows: tuple[IntArray, ...]  # of the folds of each group
+    predictions: tuple[FloatArray, ...]  # for these rows, by the model without them
+    sizes: FloatArray  # sum of the training weights of each model
 
     def mean_by_row(self, values: tuple[FloatArray, ...], n: int) -> tuple[FloatArray, BoolArray]:
-        """Return the mean over the models that leave a row out, shape (n,), and which rows any leaves out."""
+        """Return the mean over the models without each row, and the mask of rows with such models."""
         total, count = np.zeros(n), np.zeros(n)
         for rows, value in zip(self.rows, values, strict=True):
             total[rows] += value
@@ -66,16 +56,16 @@ class FoldGroups:
     def variance_ratio(self, out_of_fold: FloatArray, weight: FloatArray, k: int) -> float:
         """Return the variance between models without one of k folds relative to models without two.
 
-        Half the mean squared difference of two models has two parts. One is in proportion to the rows by
-        which their training sets differ, each with its influence. The other is there after any change, as in
-        trees whose first split changes. Both follow from two values: between two models without two folds,
-        and between one of them and a model without one fold. In simulations with 3, 5 and 10 folds, the ratio
-        was typically within 20 % of the true one, for linear models, nearest neighbors, trees, boosting and
-        forests.
+        Half the mean squared difference of two models has two parts. One part is proportional to the number
+        of rows by which their training sets differ. The other part occurs after any change of the rows, as in
+        trees whose first split changes. The difference of two models without two folds, and the difference of
+        one of them from a model without one fold, determine both parts. In simulations with 3, 5 and 10
+        folds, the ratio was typically within 20 % of the true ratio for linear models, nearest neighbors,
+        trees, boosting and forests.
         """
         n = len(weight)
         mean, _ = self.mean_by_row(self.predictions, n)
-        size = float(np.abs(mean - out_of_fold).max()) or 1.0  # a unit in which squares are finite
+        size = float(np.abs(mean - out_of_fold).max()) or 1.0  # squares are finite in this unit
         to_mean, to_single = (
             np.average(
                 self.mean_by_row(
@@ -98,34 +88,17 @@ class FoldGroups:
 
 
 def trained_on_by_all(folds: Folds, group: Iterable[int], n: int) -> BoolArray:
-    """Return which of n rows every fold of a group trains on: groups of rows stay together, time in order."""
+    """Return the mask of rows that all folds of a group train on."""
     return np.asarray(np.logical_and.reduce([row_mask(folds[k][0], n) for k in group]))
 
 
 def _pairs(k: int) -> list[tuple[int, ...]]:
-    """Return the pairs of the first folds: two models leave each of their rows out."""
+    """Return the pairs of the first folds; two models leave each of their rows out."""
     return list(combinations(range(min(k, _N_PAIRED)), 2)) if k > 2 else []
 
 
 def fit_fold_groups(estimator: Any, data: TrainingData, folds: Folds, **options: Any) -> FoldGroups:
-    """Fit clones of the estimator without pairs of folds.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The mean model.
-    data : TrainingData of n rows
-        Training rows.
-    folds : list of (train, test)
-        A partition of the rows.
-    **options : dict
-        ``n_jobs``, ``verbose`` and ``on_fold`` of `cross_fit`.
-
-    Returns
-    -------
-    groups : FoldGroups
-        Groups that leave fewer than two rows to train on are missing.
-    """
+    """Fit clones of the estimator without pairs of folds, if at least two rows remain."""
     n = len(data)
     splits = []
     for group in _pairs(len(folds)):
@@ -150,36 +123,20 @@ def fit_fold_groups(estimator: Any, data: TrainingData, folds: Folds, **options:
 
 
 class RelativeErrors(NamedTuple):
-    """Sizes of errors in units of the size of the out-of-fold errors, at most 1."""
+    """Sizes of errors relative to the out-of-fold errors, at most 1."""
 
-    folds: float
-    """Of the mean of the folds' models."""
-    refit: float
-    """Of the model fitted to all rows."""
+    folds: float  # of the mean of the folds' models
+    refit: float  # of the model fitted to all rows
 
 
 NO_GAIN = RelativeErrors(1.0, 1.0)
-"""Both models have the errors of one fold's model, or nothing is known."""
+"""Errors of both locations equal to the out-of-fold errors."""
 
 
 def relative_errors(
     pairs: FoldGroups, out_of_fold: FloatArray, data: TrainingData, folds: Folds, unit: FloatArray
 ) -> RelativeErrors:
-    """Return the mean absolute errors of both models relative to the models without one fold.
-
-    Parameters
-    ----------
-    pairs : FoldGroups
-        Predictions of models without two folds.
-    out_of_fold : ndarray of shape (n,)
-        Predictions of models without one fold.
-    data : TrainingData of n rows
-        Observed targets and weights.
-    folds : list of (train, test)
-        A partition of the rows.
-    unit : ndarray of shape (n,)
-        Unit of each row's errors; NaN for rows that do not count.
-    """
+    """Return the mean absolute errors of both locations; rows with a ``unit`` of NaN are skipped."""
     weight, unit = np.where(np.isnan(unit), 0.0, data.repetitions), np.where(np.isnan(unit), 1.0, unit)
     mean, counted = pairs.mean_by_row(pairs.predictions, len(unit))
     weight = weight * counted
@@ -204,11 +161,7 @@ def relative_errors(
 
 
 def _gain_by_averaging(variance: float, k: int) -> float:
-    """Return the errors of the mean of k models, whose variance is in units of their squared errors.
-
-    For each row, the mean squared error of k models is the squared error of their mean plus their variance
-    around it.
-    """
+    """Return the errors of the mean of k models, given their variance relative to their squared errors."""
     return float(np.sqrt(1 - (k - 1) / k * min(max(variance, 0.0), 1.0)))
 
 
@@ -220,12 +173,7 @@ def _gain_by_rows(
     sizes_without_one: FloatArray,
     n: float,
 ) -> float:
-    """Return the errors of a model trained on all rows in units of the errors of models without one fold.
-
-    Errors are taken to fall as a power of the number of training rows, from the models without two folds to
-    the models without one and on to the final one. The decrease of their logarithm is shrunk by the
-    positive-part rule of James and Stein as far as it may be chance, so that pure noise gives 1.
-    """
+    """Return the errors of a model trained on all rows relative to models without one fold."""
     if min(sizes_without_one.min(), sizes_without_two.min()) == 0:
         return 1.0
     larger, smaller = np.log(sizes_without_one).mean(), np.log(sizes_without_two).mean()
@@ -244,11 +192,7 @@ def _gain_by_rows(
 
 
 def groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
-    """Return groups of folds as positions among the tested pairs, each with the pairs to train on.
-
-    The pairs that a group may train on belong to rows that all of its folds train on. Groups
-    without such pairs are left out.
-    """
+    """Return groups of folds as positions among the tested pairs, each with its training pairs."""
     rows = np.concatenate([test for _, test in folds])
     starts = np.concatenate([[0], np.cumsum([len(test) for _, test in folds])])
     groups = []
@@ -261,7 +205,7 @@ def groups_of_pairs(folds: Folds, n: int, n_groups: int) -> Folds:
 
 
 def groups_among(groups: Folds, chosen: IntArray, n: int) -> Folds:
-    """Return groups of n pairs as positions among the chosen pairs, each with two pairs to train on."""
+    """Return the groups with at least two training pairs, as positions among the chosen pairs."""
     place = np.full(n, -1)
     place[chosen] = np.arange(len(chosen))
     placed = [(place[train], place[test]) for train, test in groups]

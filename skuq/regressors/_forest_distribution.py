@@ -1,4 +1,4 @@
-"""The predictive distribution of a forest from one fit, by leaf weights and out-of-bag rows."""
+"""Predictive distribution of a forest from one fit, by leaf weights and out-of-bag rows."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import numpy as np
 from sklearn.base import clone
 
 from skuq._few_rows import few_rows_reported
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.progress import NO_PROGRESS, Progress
+from skuq._fitting.row_sets import rows_outside
+from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._units import power_of_two, standard_deviation
 from skuq._validation import check_random_state, effective_rows
 from skuq.distributions import Distribution, Quantiles, concat
-from skuq.prediction._random import MAX_SEED, seeded_clone
-from skuq.prediction._row_sets import rows_outside
-from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._forest.jackknife import InfinitesimalJackknife
 from skuq.regressors._forest.leaf_weights import LeafWeights, leaf_quantiles, row_blocks
 from skuq.regressors._forest.out_of_bag import OutOfBag, residual_slope
 from skuq.regressors._forest.shape import ForestShape
 from skuq.regressors._forest.trees import Trees, check_forest, fit_forest
-from skuq.regressors._progress import NO_PROGRESS, Progress
 
 __all__ = ["ForestDistributionRegressor"]
 
@@ -30,25 +30,25 @@ _FEWEST_ROWS = 3
 """With two rows, each out-of-bag error is the difference of the two targets."""
 
 _MOST_ROWS = 5000
-"""Out-of-bag rows that the shape is calibrated on: pairs of them with all rows are what takes time."""
+"""Largest number of out-of-bag rows for calibration; the cost is the pairs of them with all rows."""
 
 
 class ForestDistributionRegressor(BaseUncertaintyRegressor):
-    r"""The whole predictive distribution of a forest from one fit, calibrated on its out-of-bag rows.
+    r"""Predictive distribution of a forest from one fit, calibrated on its out-of-bag rows.
 
-    Trees on bootstrap rows leave a third of the rows out. These give for one fit what other methods get
-    from refitting: the errors on new rows, where and how they vary, and how much of the uncertainty is
-    epistemic. Prefer `ResidualRegressor` for other regressors and for folds of your own, such as those of
-    a time series.
+    Each tree on bootstrap rows leaves out a third of the rows. These rows show the errors on new rows, the
+    change of the errors with x, and the epistemic share of the uncertainty, without the refits of other
+    methods. Prefer `ResidualRegressor` for other regressors and for your own folds, such as folds in time
+    order.
 
     Parameters
     ----------
     estimator : estimator
         A RandomForestRegressor, an ExtraTreesRegressor with ``bootstrap=True`` or a BaggingRegressor of
-        trees; cloned and fitted once. A hundred trees or more.
+        trees; cloned and fitted once. At least 100 trees are recommended.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a tree, where the forest's own ``n_jobs`` is None;
-        results do not depend on it.
+        Number of jobs that run in parallel. One job fits a tree. It applies if the forest's own ``n_jobs`` is
+        None. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible.
 
@@ -57,18 +57,18 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     estimator_ : estimator
         The fitted forest.
     residual_slope_ : float
-        Share in [0, 1] of the residuals around a row by which the forest's mean is corrected.
+        Share in [0, 1] of the residuals around a row that corrects the forest's mean.
     leaf_share_ : float
         Share in [0, 0.9] of the leaves' quantiles in the quantiles of the distribution.
     spread_factor_ : float
-        Factor of the distances from the median, by which 90 % intervals cover 90 % of out-of-bag rows. The
-        factor is shrunk towards 1 with few rows.
+        Factor of the distances from the median for which 90 % intervals cover 90 % of out-of-bag rows. It is
+        shrunk towards 1 with few rows.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
-    ResidualRegressor : The same for any regressor, by refitting on folds.
+    ResidualRegressor : Predictive distribution of any regressor, by refitting on folds.
     BootstrapRegressor : The spread of the trees and noise around it.
     UncertaintyRegressor : Chooses the method by the regressor.
 
@@ -78,26 +78,26 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     of x, divided by the number of training rows in that leaf (equations 3 and 4 of [1]_). With the
     out-of-bag residuals :math:`r_j`, weighted around x as in [2]_:
 
-    1. The mean is :math:`\mu(x) = \bar t(x) + \beta \sum_j w_j(x) r_j`. Averages over leaves are
-       too flat where the regression function varies inside of them; the residuals around x show by how much.
-       The slope :math:`\beta` is estimated from
-       out-of-bag rows and shrunk by its standard error, and is 0 where the residuals are noise.
+    1. The mean is :math:`\mu(x) = \bar t(x) + \beta \sum_j w_j(x) r_j`. Averages over leaves are too flat if
+       the regression function varies within leaves; the residuals around x show the difference. The slope
+       :math:`\beta` is estimated from out-of-bag rows and shrunk by its standard error. It is 0 if the
+       residuals are noise.
     2. The scale :math:`s(x)` is the mean of :math:`|r_j - \beta \sum_k w_k(x_j) r_k|` with weights
-       :math:`w_j(x)`, plus a tenth of its overall mean. The standardised residuals of the out-of-bag
-       rows give the common shape.
+       :math:`w_j(x)`, plus a tenth of its overall mean. The standardized residuals of the out-of-bag rows
+       give the common shape.
     3. The quantiles are averages of :math:`\mu(x) + s(x) q` and of the quantiles of the :math:`y_j` with
-       weights :math:`w_j(x)`, those of quantile regression forests. The share of the latter is the largest
-       whose CRPS on out-of-bag rows is within one standard error of the smallest: it is large where the
-       shape varies with x, and where rows are too few to estimate it.
-    4. One factor of the spread around the median, the conformal rank of the out-of-bag rows, makes 90 %
-       intervals cover 90 % of these rows. A map of all levels would take the sharpness with it.
-    5. With n rows, the quantiles of the shape are averages of the quantiles of the standardised residuals and
+       weights :math:`w_j(x)`, as in quantile regression forests. The share of the latter is the largest share
+       whose CRPS on out-of-bag rows is within one standard error of the smallest. The share is large if the
+       shape varies with x, or if the rows are too few to estimate it.
+    4. One factor of the distances from the median, by the conformal rank of the out-of-bag rows, makes 90 %
+       intervals cover 90 % of these rows. A map of all levels would reduce the sharpness.
+    5. With n rows, the quantiles of the shape are averages of the quantiles of the standardized residuals and
        of a Student t distribution with n - 3 degrees of freedom, with weights n and 20. The share of the
        leaves and the logarithm of the factor are multiplied by n / (n + 20). Fewer than 12 rows give a
        `SmallSampleWarning`, fewer than 3 an error.
 
-    For an out-of-bag row i, the residuals around it come from trees that have drawn neither row, so that
-    its own error does not enter them.
+    The residuals around an out-of-bag row come from trees that have drawn neither of the two rows, so they do
+    not contain the row's own error.
 
     The epistemic part is the variance of the forest's mean over training sets by the infinitesimal jackknife
     with bias correction (equation 7 of [3]_),
@@ -105,32 +105,33 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     .. math:: \hat V(x) = \sum_i \mathrm{Cov}_b(N_{bi}, t_b(x))^2
               - \frac{n}{B^2} \sum_b (t_b(x) - \bar t(x))^2,
 
-    with :math:`N_{bi}` the number of times that tree b has drawn row i. With few trees it is noisy and may be
-    negative: the correction removes its bias, not its variance, which is of the order of :math:`2 n / B^2`
-    in squared units of the variance between trees. Its ratio to that variance is therefore shrunk towards
-    its mean over out-of-bag rows, by as much as the noise requires, and is the expectation given that it is
-    positive. With many trees that is the published formula; a hundred resolve hardly more than the variance
-    between trees times a constant. The correction of the mean is not part of it.
+    with :math:`N_{bi}` the number of times that tree b has drawn row i. The estimate is noisy with few trees
+    and may be negative. The correction removes its bias but not its variance, which is of the order of
+    :math:`2 n / B^2` in squared units of the variance between trees. The ratio of the estimate to the
+    variance between trees is therefore shrunk towards its mean over out-of-bag rows, in proportion to the
+    noise. The result is the expectation given a positive ratio. With many trees it equals the published
+    formula; with 100 trees it is nearly the variance between trees times a constant. The correction of the
+    mean is not included.
 
-    It is too small for fully grown trees, which are not smooth functions of how often rows are drawn: for the
-    bagged nearest neighbour it is half of the variance over training sets, and in simulations with 200 rows
-    and 2000 trees 0.56 (exclusive or) and 0.66 (cosine), against 0.98 and 0.82 with 5 rows in each leaf.
-    Prefer a forest with ``min_samples_leaf`` of 5 or more where the epistemic part is of interest.
+    The estimate is too small for fully grown trees, which are not smooth functions of the bootstrap counts.
+    For the bagged nearest neighbor it is half of the variance over training sets. In simulations with 200
+    rows and 2000 trees it is 0.56 (exclusive or) and 0.66 (cosine) of this variance, compared with 0.98 and
+    0.82 with 5 rows in each leaf. Use ``min_samples_leaf`` of at least 5 if you need the epistemic part.
 
-    `predict` is the prediction of the forest; the corrected mean is that of `predict_dist`.
-    `fit_transform` gives the out-of-bag distributions without another fit; rows that every tree has drawn,
-    of which there are hardly any with 50 trees, are predicted by another forest fitted without them.
+    `predict` returns the prediction of the forest; `predict_dist` has the corrected mean. `fit_transform`
+    returns the out-of-bag distributions without another fit. Rows that every tree has drawn are predicted by
+    another forest fitted without them; they are rare with 50 trees.
 
-    Results do not depend on the units of y: the forest is fitted to y in a power of two near its standard
-    deviation where scikit-learn's trees would find no split or overflow, unless `min_impurity_decrease` or
-    `ccp_alpha` is set, which are in the units of y themselves.
+    Results do not depend on the units of y. If scikit-learn's trees would find no split or overflow, the
+    forest is fitted to y divided by a power of two near its standard deviation. This is not done with
+    `min_impurity_decrease` or `ccp_alpha`, which are in the units of y.
 
-    Cost: one fit, and the residuals around m rows, :math:`O(m n B)` or less where leaves are small. `fit`
-    calibrates on :math:`m \le 5000` out-of-bag rows, `fit_transform` needs all :math:`m = n`: with 12 000
-    rows, `fit` takes 1.4 and `fit_transform` 1.5 times the time of a forest of 100 full trees, but 1.4 and
-    3.5 seconds around one of 50 trees with leaves of 20 rows, itself fitted in 0.2. Predictions take the leaf
-    look-ups. The fitted model keeps the leaf of each row in each tree, O(n B), `fit` several such tables;
-    weights are computed in blocks of rows.
+    Cost: one fit, and the residuals around m rows, at most :math:`O(m n B)`. `fit` calibrates on
+    :math:`m \le 5000` out-of-bag rows; `fit_transform` needs all :math:`m = n`. With 12 000 rows and 100 full
+    trees, `fit` takes 1.4 and `fit_transform` 1.5 times the time of the forest. With 50 trees with leaves of
+    20 rows, they take 1.4 and 3.5 seconds, and the forest 0.2 seconds. Predictions take the leaf look-ups.
+    The fitted model stores the leaf of each row in each tree, O(n B); `fit` stores several such tables.
+    Weights are computed in blocks of rows.
 
     References
     ----------
@@ -198,24 +199,23 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         if n < _FEWEST_ROWS:
             raise ValueError(
                 f"{type(self).__name__} needs at least {_FEWEST_ROWS} samples of positive weight, got {n}: "
-                "the error of a row left out by a tree needs two other rows."
+                "an out-of-bag error needs two other rows. Add rows."
             )
 
     def _learn(self, data: TrainingData, progress: Progress) -> OutOfBag:
-        """Fit the forest, calibrate it, and return its out-of-bag rows."""
         check_forest(self.estimator)
         rng = check_random_state(self.random_state)
         forest_seed, row_seed, self._refit_seed = rng.randint(MAX_SEED, size=3).tolist()
         forest = seeded_clone(self.estimator, forest_seed, self.random_state)
         if self.n_jobs is not None and forest.n_jobs is None:
             forest.set_params(n_jobs=self.n_jobs)
-        # Squares of squares enter the jackknife: everything here is computed in a unit of the size of y.
+        # The jackknife uses fourth powers, so all values are in a unit of the size of y.
         varies = np.ptp(data.y / 2) > 0
-        # a constant is its own unit, so that averages of it are exact
+        # a constant y is its own unit, so that its averages are exact
         self._unit = power_of_two(standard_deviation(data.y)) if varies else abs(float(data.y[0])) or 1.0
         self.estimator_ = fit_forest(forest, data.X, data.y, self._unit, data.fit_params)
         progress.done("forest")
-        self._trees = Trees.of(self.estimator_, self._unit)
+        self._trees = Trees.from_forest(self.estimator_, self._unit)
         weight = data.repetitions
         counts = self._trees.counts(len(data))
         out_of_bag = self._out_of_bag(data, counts == 0, weight)
@@ -237,7 +237,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
             )
         weight = np.where(usable, weight, 0.0)
         leaves = self._trees.leaves(data.X)
-        local = LeafWeights.of(leaves, len(self._trees.values), weight)
+        local = LeafWeights.from_leaves(leaves, len(self._trees.values), weight)
         return OutOfBag(leaves, self._trees.values[leaves], oob, data.y / self._unit, weight, local)
 
     def _calibrate(self, out_of_bag: OutOfBag, seed: int, n: float) -> None:
@@ -262,7 +262,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         leaf = out_of_bag.quantiles(rows, shape.levels)
         shape = shape.averaged(loc, scale, leaf, y, weight).stretched(loc, scale, leaf, y, weight)
         self._shape, self.leaf_share_, self.spread_factor_ = shape, shape.leaf_share, shape.factor
-        # What new rows look up: averages over the rows of each leaf, and the rows themselves.
+        # Predictions for new rows look up these averages over the rows of each leaf.
         corrected = out_of_bag.corrected_residual(self.residual_slope_)
         self._local, self._order, self._y = out_of_bag.local, out_of_bag.order, out_of_bag.y
         self._leaf_residual = self._local.average(out_of_bag.residual)
@@ -307,7 +307,6 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return values
 
     def _oob_distribution(self, out_of_bag: OutOfBag, rows: IntArray) -> Distribution:
-        """Return the distributions of training rows by their out-of-bag trees."""
         around, scale = out_of_bag.around(rows, self.residual_slope_)
         loc = out_of_bag.mean[rows] + self.residual_slope_ * around
         leaf = None if self.leaf_share_ == 0 else out_of_bag.quantiles(rows, self._shape.levels)

@@ -7,27 +7,26 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.column_scale import column_scale
+from skuq._fitting.progress import Progress
+from skuq._fitting.training_data import TrainingData, check_y
 from skuq._typing import FloatArray
 from skuq._validation import check_sample_weight, check_unmasked, effective_rows
 from skuq.distributions import Distribution, StudentT
-from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._fit_inputs import TrainingData, check_y
-from skuq.regressors._progress import Progress
-from skuq.regressors._standardise import column_scale
 
 __all__ = ["LeastSquaresRegressor"]
 
 _MIN_DF = 3
-"""With 3 degrees of freedom the predictive variance is finite, with 2 it is not."""
+"""Least degrees of freedom with a finite predictive variance."""
 
 
 class LeastSquaresRegressor(BaseUncertaintyRegressor):
     r"""Linear least squares with its exact prediction and confidence intervals.
 
-    It estimates how far off a linear model is under its own assumptions: a linear mean and Gaussian
-    noise of one variance. Then the intervals are exact at every sample size. Prefer
-    `ResidualRegressor` around a linear model where the noise varies with X or is not Gaussian,
-    `BootstrapRegressor` where the mean is not linear.
+    If the mean is linear and the noise is Gaussian with one variance, the intervals are exact at every sample
+    size. Prefer `ResidualRegressor` around a linear model if the noise varies with X or is not Gaussian.
+    Prefer `BootstrapRegressor` around another model if the mean is not linear.
 
     Parameters
     ----------
@@ -37,16 +36,16 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     coef_ : ndarray of shape (d,)
-        Coefficients; of smallest norm (of the columns in units of their spread) where columns are
-        collinear.
+        Coefficients. If columns are collinear, the coefficients of the standardized columns have the smallest
+        norm.
     intercept_ : float
         Constant term, in the units of y.
     noise_scale_ : float
         Estimated standard deviation of the noise, in the units of y.
     rank_ : int
-        Number of coefficients that the data determine, the intercept included.
+        Number of coefficients that the data determine, including the intercept.
     df_ : float
-        Degrees of freedom: observations less rank.
+        Degrees of freedom: observations minus rank.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -57,20 +56,20 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
 
     Notes
     -----
-    With :math:`h = x^T (X^T W X)^{-1} x` the prediction at x is Student t with ``df_`` degrees of
-    freedom, location :math:`x^T \hat\beta`, scale :math:`\hat\sigma \sqrt{1 + h}`; its epistemic part, the
-    distribution of the regression function, has scale :math:`\hat\sigma \sqrt{h}` [1]_. These are the
-    intervals of statsmodels' ``OLS(...).get_prediction()``.
+    Let :math:`h = x^T (X^T W X)^{-1} x`. The prediction at x is Student t with ``df_`` degrees of freedom,
+    location :math:`x^T \hat\beta` and scale :math:`\hat\sigma \sqrt{1 + h}`. Its epistemic part, the
+    distribution of the regression function, has scale :math:`\hat\sigma \sqrt{h}` [1]_. The intervals equal
+    statsmodels' ``OLS(...).get_prediction()``.
 
-    ``sample_weight`` counts repetitions: a weight of 2 is two rows, so degrees of freedom are the sum
-    of the weights less the rank. statsmodels' ``WLS`` counts rows instead; the two agree where the
-    weights sum to the number of rows.
+    ``sample_weight`` counts repetitions: a weight of 2 is two rows, and the degrees of freedom are the sum of
+    the weights minus the rank. statsmodels' ``WLS`` counts rows instead; the results agree if the weights sum
+    to the number of rows.
 
-    `fit_transform` is leave-one-out in closed form: each row, with all its repetitions, is taken out
-    of the fit by a rank-one update. Where columns are collinear on the training data but not at x,
-    the interval at x does not include it.
+    `fit_transform` is leave-one-out in closed form: a rank-one update removes each row, with all its
+    repetitions, from the fit. If columns are collinear in the training data but not at x, the interval at x
+    does not include the resulting uncertainty.
 
-    Cost: one singular value decomposition, O(n d²); prediction O(d²) a row.
+    Cost: one singular value decomposition, O(n d²); prediction O(d²) per row.
 
     References
     ----------
@@ -123,23 +122,23 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         if self.df_ < _MIN_DF:
             raise ValueError(
                 f"LeastSquaresRegressor needs at least {_MIN_DF} degrees of freedom, got {self.df_:g}: "
-                f"{n_observations:g} observations less {self.rank_} coefficients. Use more rows or fewer "
+                f"{n_observations:g} observations minus {self.rank_} coefficients. Use more rows or fewer "
                 "columns."
             )
         residual = data.y - self._location(self._standardise(data.X))
-        self._unit = float(np.abs(residual).max()) or 1.0  # in which squares neither vanish nor overflow
+        self._unit = float(np.abs(residual).max()) or 1.0  # squares neither vanish nor overflow in this unit
         self._rss = float(weight @ np.square(residual / self._unit))
         self.noise_scale_ = self._unit * float(np.sqrt(self._rss / self.df_))
         self.coef_ = self._slope / self._X_scale
         self.intercept_ = self._y_mean - float(self._X_mean @ self.coef_)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        """Leave each row out by a rank-one update of the hat matrix and the residual sum of squares."""
+        """Remove each row by a rank-one update of the hat matrix and the residual sum of squares."""
         self._fit(data, progress)
         weight = data.repetitions
         standardised = self._standardise(data.X)
         h = self._leverage(standardised)
-        kept = 1.0 - weight * h  # of the row's own residual, what the fit without it does not explain
+        kept = 1.0 - weight * h  # residual divided by the leave-one-out residual
         df = self.df_ - weight
         self._check_leave_one_out(kept, df)
         residual = (data.y - self._location(standardised)) / self._unit
@@ -159,8 +158,8 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
             row = int(np.argmin(kept))
             raise ValueError(
                 f"row {row} has leverage 1: without it a coefficient is not determined, so it has no "
-                "leave-one-out distribution. Drop the row, or the column that only it "
-                "fills, or use a regularised model in UncertaintyRegressor."
+                "leave-one-out distribution. Drop the row, or the column that is nonzero in this row "
+                "alone, or use a regularized model in UncertaintyRegressor."
             )
         if df.min() < _MIN_DF:
             raise ValueError(
@@ -186,7 +185,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         check_unmasked(X, "X")
 
     def _standardise(self, X: FloatArray) -> FloatArray:
-        """Centre before anything is squared, so that a large offset costs no digits."""
+        """Center before squaring, so that a large offset loses no digits."""
         standardised: FloatArray = (X - self._X_mean) / self._X_scale
         return standardised
 
@@ -195,7 +194,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         return location
 
     def _leverage(self, standardised: FloatArray) -> FloatArray:
-        """H = x' (X'WX)^-1 x, the variance of the fitted value in units of the noise variance."""
+        """Return x' (X'WX)^-1 x, the variance of the fitted value in units of the noise variance."""
         whitened = standardised @ self._whiten
         leverage: FloatArray = self._h_constant + np.einsum("ij,ij->i", whitened, whitened)
         return leverage

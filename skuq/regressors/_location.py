@@ -1,4 +1,4 @@
-"""The location of residual regression: the mean of the folds' models, or one model fitted to all rows."""
+"""Location of residual regression: the mean of the folds' models, or one model fitted to all rows."""
 
 from __future__ import annotations
 
@@ -8,45 +8,34 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
+from skuq._fitting.cross_fit import CrossFit
+from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.point_predict import point_predict
+from skuq._fitting.progress import Progress
+from skuq._fitting.refit_check import find_mismatch, warn_of_mismatch
+from skuq._fitting.row_sets import columns_of_rows
+from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import is_pairwise
 from skuq._typing import FloatArray, IntArray
-from skuq.prediction._cross_fit import CrossFit
-from skuq.prediction._point import point_predict
-from skuq.prediction._refit_check import find_mismatch, warn_of_mismatch
-from skuq.prediction._row_sets import columns_of_rows
-from skuq.prediction._wrapped import fit_wrapped
-from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._fold_groups import RelativeErrors
-from skuq.regressors._progress import Progress
 
 __all__ = ["Location", "choose_location", "fit_location"]
 
 MOST_AVERAGED = 20
-"""Number of folds up to which the location is by default the mean of their models."""
+"""Largest number of folds for which "auto" may choose the mean of their models."""
 
 Kind = Literal["folds", "refit"]
 
 
 @dataclass(frozen=True, eq=False)
 class Location:
-    """Fitted mean models, whose predictions are averaged.
-
-    Attributes
-    ----------
-    kind : {"folds", "refit"}
-        Models of the folds, or one model fitted to all rows.
-    models : tuple of estimators
-        The mean models.
-    columns : tuple of (ndarray of int or None)
-        For each model, the columns that belong to its training rows, where X is a matrix between rows.
-    """
+    """Fitted mean models, whose predictions are averaged."""
 
     kind: Kind
     models: tuple[Any, ...]
-    columns: tuple[IntArray | None, ...]
+    columns: tuple[IntArray | None, ...]  # training rows of each model if X is a matrix between rows
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the mean prediction of each row."""
         models = zip(self.models, self.columns, strict=True)
         points = [point_predict(model, columns_of_rows(X, columns)) for model, columns in models]
         return np.asarray(points[0] if len(points) == 1 else np.mean(points, axis=0))
@@ -55,8 +44,8 @@ class Location:
 def choose_location(
     option: str, estimator: Any, errors: RelativeErrors, n_folds: int, *, partition: bool
 ) -> Kind:
-    """Return the location: for "auto", the one with the smaller errors if both are possible."""
-    if isinstance(estimator, FrozenEstimator):  # a single model
+    """Return the location; "auto" chooses the smaller errors if both locations are possible."""
+    if isinstance(estimator, FrozenEstimator):
         return "refit"
     if option == "folds":
         if not partition:
@@ -72,11 +61,7 @@ def choose_location(
 def fit_location(
     kind: Kind, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress, *, warn: bool
 ) -> Location:
-    """Keep the folds' models, or fit the estimator to all rows and compare it with them.
-
-    The folds' models take the place of a refit that is too far from them if the folds are a partition. With
-    ``warn`` this gives a FoldMismatchWarning, and without a partition there is the warning in any case.
-    """
+    """Return the folds' models, or a refit unless it differs too much from the models of a partition."""
     if kind == "refit":
         refit = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
         progress.done("mean model")

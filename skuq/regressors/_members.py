@@ -1,4 +1,4 @@
-"""The members of an ensemble: fitting them on bootstrap rows, and finding them in a fitted forest."""
+"""Members of an ensemble, fitted to bootstrap rows or taken from a fitted forest."""
 
 from __future__ import annotations
 
@@ -13,46 +13,37 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.point_predict import point_predict, predict_member
+from skuq._fitting.row_sets import rows_outside
+from skuq._fitting.seeds import MAX_SEED, seed_everything
+from skuq._fitting.target_units import in_target_units
+from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import ForestRegressor, delayed, run_parallel, safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._units import unit_of
 from skuq._validation import effective_rows
-from skuq.prediction._failures import located, place_of
-from skuq.prediction._point import point_predict
-from skuq.prediction._random import MAX_SEED, seed_everything
-from skuq.prediction._row_sets import rows_outside
-from skuq.prediction._target_units import in_target_units
-from skuq.prediction._wrapped import fit_wrapped
-from skuq.regressors._fit_inputs import TrainingData
+from skuq.prediction._failures import note_fold, place_of
 
 __all__ = [
     "MemberPredictions",
     "fit_members",
     "has_own_members",
     "own_member_predictions",
-    "predict_member",
     "predict_members",
 ]
 
 
 @dataclass(frozen=True, eq=False)
 class MemberPredictions:
-    """What each member predicts for each row.
+    """Predictions of each row by each member."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (n, M)
-        Arbitrary where not used.
-    used : ndarray of bool of shape (n, M)
-        Which members a row uses: those it is out of bag for, or all of them for new rows.
-    """
-
-    values: FloatArray
-    used: BoolArray
+    values: FloatArray  # (n, M), arbitrary where not used
+    used: BoolArray  # (n, M): out-of-bag members of training rows, all members of new rows
 
     @property
     def count(self) -> IntArray:
-        """How many members each row uses."""
+        """Number of members that predict each row."""
         count: IntArray = self.used.sum(axis=1)
         return count
 
@@ -67,7 +58,6 @@ class MemberPredictions:
         return mean, unit * np.sqrt(variance)
 
     def take(self, rows: IntArray | BoolArray) -> MemberPredictions:
-        """Return the given rows."""
         return MemberPredictions(self.values[rows], self.used[rows])
 
 
@@ -83,11 +73,7 @@ def fit_members(
     verbose: int,
     on_member: Callable[..., object] | None,
 ) -> tuple[list[Any], MemberPredictions]:
-    """Fit one clone a seed on rows drawn with replacement, and predict the rows that were not drawn.
-
-    A row is drawn with probability proportional to its weight, as often in all as the weights sum
-    to: the bootstrap of the repeated rows.
-    """
+    """Fit one clone per seed to a bootstrap sample by weight, and predict the rows that were not drawn."""
     n_draws = round(effective_rows(data.sample_weight, len(data)))
     estimator = in_target_units(estimator, data.y)
     tasks = (
@@ -121,7 +107,7 @@ def _fit_member(
     drawn = data.take(rows)
     seed_everything(estimator, int(rng.randint(MAX_SEED)))
     unseen = rows_outside(rows, n)
-    with located(place):
+    with note_fold(place):
         estimator = fit_wrapped(estimator, drawn.X, drawn.target, **drawn.params)
         if not len(unseen):
             return estimator, unseen, np.zeros(0)
@@ -129,12 +115,10 @@ def _fit_member(
 
 
 def predict_members(members: Sequence[Any], X: Any, n_jobs: int | None) -> FloatArray:
-    """Return what each member predicts for each row, shape (n, M)."""
     return _each_prediction(members, [X] * len(members), n_jobs)
 
 
 def _each_prediction(members: Sequence[Any], inputs: Sequence[Any], n_jobs: int | None) -> FloatArray:
-    """Return what each member predicts for its own input, shape (n, M)."""
     tasks = (
         delayed(predict_member)(member, X, place_of("member", number, len(members)))
         for number, (member, X) in enumerate(zip(members, inputs, strict=True))
@@ -142,17 +126,11 @@ def _each_prediction(members: Sequence[Any], inputs: Sequence[Any], n_jobs: int 
     return np.column_stack(list(run_parallel(tasks, n_jobs=n_jobs, prefer="threads")))
 
 
-def predict_member(member: Any, X: Any, place: str) -> FloatArray:
-    """Return what one member predicts; ``place`` names it in errors."""
-    with located(place):
-        return point_predict(member, X)
-
-
 # ----------------------------------------------------------------- members of a fitted ensemble
 
 
 def has_own_members(estimator: Any) -> bool:
-    """Return whether one fit of the estimator gives an ensemble whose members predict one by one."""
+    """Return whether one fit of the estimator gives an ensemble of members that predict separately."""
     if isinstance(estimator, FrozenEstimator):
         inner = estimator.estimator
         return has_own_members(inner.steps[-1][1] if isinstance(inner, Pipeline) else inner)
@@ -160,13 +138,12 @@ def has_own_members(estimator: Any) -> bool:
 
 
 def own_member_predictions(ensemble: Any, X: Any, n_jobs: int | None) -> FloatArray:
-    """Return what each member of a fitted ensemble predicts for each row, shape (n, M)."""
     if isinstance(ensemble, FrozenEstimator):
         return own_member_predictions(ensemble.estimator, X, n_jobs)
     if isinstance(ensemble, Pipeline):
         return own_member_predictions(ensemble.steps[-1][1], ensemble[:-1].transform(X), n_jobs)
     check_is_fitted(ensemble)
-    # As the ensemble's own predict does: its members were fitted on an array, without column names.
+    # As in the ensemble's predict: the members were fitted to an array without column names.
     forest = isinstance(ensemble, ForestRegressor)
     array = validate_data(
         ensemble,

@@ -1,10 +1,10 @@
-"""Which method gives an estimator its distribution, with the evidence: one table, in order of preference.
+"""Choice of the method by the estimator, with the evidence, in order of preference.
 
 `UncertaintyRegressor` takes the first rule that applies; the documentation prints the table.
 
-No rule depends on the number of rows. That was measured, and is unnecessary: the CRPS of "forest" relative to
-"residual" is 0.94, 0.94 and 0.92 with 60, 150 and up to 1500 training rows. With 100 rows the CRPS of
-recalibrated quantiles is 1.05 of that of the quantiles as fitted, which do not cover.
+No rule depends on the number of rows, because measurements show no need: the CRPS of "forest" relative to
+"residual" is 0.94, 0.97 and 0.95 with 60, 150 and up to 1500 training rows. With 100 rows the CRPS of
+recalibrated quantiles is 1.05 relative to the fitted quantiles, whose coverage is too low.
 """
 
 from __future__ import annotations
@@ -15,50 +15,32 @@ from typing import Any
 
 from sklearn.dummy import DummyRegressor
 
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq.prediction import supports_dist
 from skuq.prediction._resolve import has_exact_posterior, inner_estimators
 from skuq.prediction._rules.quantile_estimators import configured_levels
 from skuq.recalibration import BaseRecalibrator
-from skuq.regressors._base import BaseUncertaintyRegressor
 from skuq.regressors._forest.trees import bootstraps_trees
 
 __all__ = ["METHOD_RULES", "MethodRule", "is_calibrated", "method_of"]
 
 FOREST_TREES = 50
-"""Trees from which the out-of-bag ones, a third of them, predict a row about as well as all."""
+"""Least number of trees; the out-of-bag third of them predicts a row about as well as all trees."""
 
 
 @dataclass(frozen=True)
 class MethodRule:
-    """A method, the estimators that it suits, and why.
-
-    Attributes
-    ----------
-    method : str
-        As in `UncertaintyRegressor`.
-    estimators : str
-        The estimators that it suits, for readers.
-    applies : callable
-        ``applies(estimator, random_folds)`` decides; ``random_folds`` is False where a splitter keeps groups
-        together or time in order.
-    fits : str
-        Fits of the estimator with the default effort, for readers.
-    evidence : str
-        Why it is preferred to the rules below, for readers.
-    """
+    """A method, the estimators that it applies to, and the evidence for it."""
 
     method: str
-    estimators: str
-    applies: Callable[[Any, bool], bool]
-    fits: str
-    evidence: str
+    estimators: str  # for readers
+    applies: Callable[[Any, bool], bool]  # of (estimator, random_folds): False for a splitter as ``cv``
+    fits: str  # number of fits of the estimator with the default effort, for readers
+    evidence: str  # reason for preferring the method to the rules below, for readers
 
 
 def is_calibrated(estimator: Any) -> bool:
-    """Return whether the distribution of an estimator is exact or calibrated on unseen rows.
-
-    One of several is a mixture, which is wider than calibrated parts are.
-    """
+    """Return whether the distribution of an estimator, but not a mixture of several, is calibrated."""
     inner = inner_estimators(estimator)
     if len(inner) != 1:
         return False
@@ -68,29 +50,25 @@ def is_calibrated(estimator: Any) -> bool:
 
 
 def method_of(estimator: Any, *, random_folds: bool) -> str:
-    """Return the method of the first rule that applies."""
     return next(rule.method for rule in METHOD_RULES if rule.applies(estimator, random_folds))
 
 
 def _has_distribution(estimator: Any) -> bool:
-    """Return whether there is a distribution of its own.
-
-    That of DummyRegressor is a point mass; as a baseline it needs its residuals.
-    """
+    """Return whether the estimator has its own distribution; a DummyRegressor's point mass does not count."""
     return supports_dist(estimator) and not any(
         isinstance(one, DummyRegressor) for one in inner_estimators(estimator)
     )
 
 
 def _is_forest(estimator: Any, random_folds: bool) -> bool:
-    """Return whether out-of-bag rows give the distribution; a splitter's folds are not drawn at random."""
+    """Return whether out-of-bag rows give the distribution; folds of a splitter are not random."""
     return random_folds and bootstraps_trees(estimator) and estimator.n_estimators >= FOREST_TREES
 
 
 METHOD_RULES = (
     MethodRule(
         method="native",
-        estimators="posterior of its own (BayesianRidge, ARDRegression, GaussianProcessRegressor, "
+        estimators="with a posterior (BayesianRidge, ARDRegression, GaussianProcessRegressor, "
         "LeastSquaresRegressor), or calibrated on held-out rows (skuq's other regressors, networks with a "
         "``calibration``, recalibrators)",
         applies=lambda estimator, _: _has_distribution(estimator) and is_calibrated(estimator),
@@ -99,21 +77,21 @@ METHOD_RULES = (
     ),
     MethodRule(
         method="recalibrated",
-        estimators="other distribution of its own (NGBoost, CatBoost, quantile forests, mixtures by bagging "
+        estimators="with another distribution (NGBoost, CatBoost, quantile forests, mixtures by bagging "
         "and voting, SparseGaussianProcessRegressor, networks with ``calibration=None``)",
         applies=lambda estimator, _: _has_distribution(estimator),
         fits="6",
-        evidence="as fitted, 90 % intervals of CatBoost cover 64 % (mean of 21 data sets), and those of "
-        "quantile-forest are outside the band of exact coverage on 10",
+        evidence="without recalibration, 90 % intervals of CatBoost cover 64 % (mean of 21 data sets), and "
+        "intervals of quantile-forest are outside the band of exact coverage on 10",
     ),
     MethodRule(
         method="recalibrated",
         estimators="quantile loss, itself or as the last step of a Pipeline",
         applies=lambda estimator, _: configured_levels(estimator) is not None,
         fits="12: 3, of 4 levels each",
-        evidence="90 % intervals of LightGBM cover 78 % as fitted at 11 levels, 92 % recalibrated; CRPS 0.98 "
-        "of as fitted, interval score 0.87; on ten other data sets with 100 training rows, CRPS 1.05 of as "
-        "fitted, and coverage 91 % instead of 84 %",
+        evidence="90 % intervals of LightGBM with 11 levels cover 78 % without and 92 % with recalibration; "
+        "relative to no recalibration, CRPS 0.98 and interval score 0.87; on ten other data sets with 100 "
+        "training rows, CRPS 1.05, and coverage 91 % instead of 84 %",
     ),
     MethodRule(
         method="forest",
@@ -121,12 +99,12 @@ METHOD_RULES = (
         "splitter, which may keep groups together or time in order",
         applies=_is_forest,
         fits="1",
-        evidence="CRPS relative to ``residual``: 0.94 with 60, 150 and up to 1500 training rows",
+        evidence="CRPS relative to ``residual``: 0.94, 0.97 and 0.95 with 60, 150 and up to 1500 rows",
     ),
     MethodRule(
         method="residual",
         estimators="all others; a forest in a Pipeline, whose steps before it may be fitted to the target, "
-        "or in a search (better is a search outside: ``GridSearchCV(UncertaintyRegressor(forest), "
+        "or in a search (prefer a search outside: ``GridSearchCV(UncertaintyRegressor(forest), "
         "{'estimator__max_features': ...})``); a quantile loss inside a search, BaggingRegressor or "
         "TransformedTargetRegressor",
         applies=lambda estimator, _: True,

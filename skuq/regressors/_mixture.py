@@ -1,4 +1,4 @@
-"""A pool of several predictive distributions, with the weights of the least CRPS."""
+"""Pool of several predictive distributions, with the weights of the least CRPS."""
 
 from __future__ import annotations
 
@@ -11,6 +11,19 @@ from sklearn.utils import Bunch, Tags, get_tags
 from sklearn.utils.metadata_routing import process_routing
 
 from skuq._few_rows import few_rows_reported
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.cross_fit import (
+    fold_masks,
+    has_random_folds,
+    other_rows_masks,
+    resolve_cv,
+    row_order,
+    split_rows,
+)
+from skuq._fitting.metadata import routed_groups, router_for, weight_params_for
+from skuq._fitting.progress import Progress
+from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.training_data import TrainingData, read_training
 from skuq._sklearn_compat import BaseComposition, routing_enabled
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import (
@@ -23,21 +36,8 @@ from skuq._validation import (
 )
 from skuq.distributions import Distribution, concat
 from skuq.prediction import predict_dist
-from skuq.prediction._cross_fit import (
-    fold_masks,
-    has_random_folds,
-    other_rows_masks,
-    resolve_cv,
-    row_order,
-    split_rows,
-)
-from skuq.prediction._fit_metadata import routed_groups, router_for, weight_params_for
-from skuq.prediction._random import MAX_SEED, seeded_clone
-from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._fit_inputs import TrainingData, read_training
 from skuq.regressors._pool.criterion import COMBINATIONS, Pool, mean_and_error
 from skuq.regressors._pool.members import fit_pool, is_dropped, named_members
-from skuq.regressors._progress import Progress
 from skuq.regressors._recalibrated import check_recalibrator, fit_recalibrator
 
 __all__ = ["MixtureRegressor"]
@@ -46,40 +46,39 @@ Folds = list[tuple[IntArray, IntArray]]
 
 
 class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
-    r"""A pool of several predictive distributions, with the weights of the least CRPS.
+    r"""Pool of several predictive distributions, with the weights of the least CRPS.
 
-    Which of several models is best differs from data set to data set. The pool is about as good as the best
-    of its members, and better where they err differently, at the cost of all. Prefer a single model where
-    fitting or predicting must be fast, and `RecalibratedRegressor` to correct one.
+    The best of several models differs between data sets. The pool is about as good as its best member, and
+    better if the errors of the members differ. Its cost is the sum over all members. Prefer a single model if
+    fitting or predicting must be fast, and `RecalibratedRegressor` to correct one model.
 
     Parameters
     ----------
     estimators : list of (str, estimator)
-        Members by name, each one that `predict_dist` takes; cloned. Wrap a plain regressor in
-        `UncertaintyRegressor`. A member is left out by ``set_params(name="drop")``.
-        `~skuq.model_selection.default_estimators` is a list to begin with.
+        Members by name; cloned. Each member must be an estimator that `predict_dist` takes. Wrap a plain
+        regressor in `UncertaintyRegressor`. ``set_params(name="drop")`` leaves a member out.
+        `~skuq.model_selection.default_estimators` gives a first list.
     weights : {"crps", "equal"} or array-like of shape (m,), default="crps"
         Weights of the m members.
 
-        - "crps": those with which the pool's out-of-fold forecasts have the least CRPS.
-        - "equal": the same for all.
-        - array: non-negative weights, rescaled to sum to one. Those of dropped members are ignored.
+        - "crps": the weights that minimize the CRPS of the pool's out-of-fold forecasts.
+        - "equal": equal weights.
+        - array: non-negative weights, rescaled to sum to 1. Weights of dropped members are ignored.
     combine : {"linear", "quantiles"}, default="linear"
-        What is averaged.
+        Functions that are averaged.
 
-        - "linear": the distribution functions, which gives a `~skuq.distributions.Mixture`. It is wider than
-          its members, by as much as they disagree.
-        - "quantiles": the quantile functions, so that widths are averaged too. Prefer it for members
-          that are calibrated or too wide, and that disagree about the location by chance alone. Tail mass
-          at infinity, which `~skuq.distributions.ConformalPredictive` has, is left out of the average.
+        - "linear": the distribution functions. The pool is a `~skuq.distributions.Mixture`; its variance
+          includes the differences between the members.
+        - "quantiles": the quantile functions, so that widths are averaged too. Prefer it for calibrated or
+          too wide members whose locations differ only by chance. Tail mass at infinity, as in
+          `~skuq.distributions.ConformalPredictive`, is excluded from the average.
     recalibrator : recalibrator or None, default=None
-        Cloned, and fitted to the pool's out-of-fold forecasts. None leaves the pool as it is, somewhat too
-        wide; prefer ``IsotonicRecalibrator(smooth=True)`` unless uncertainty is to be decomposed.
+        Cloned, and fitted to the pool's out-of-fold forecasts. None leaves the pool somewhat too wide; prefer
+        ``IsotonicRecalibrator(smooth=True)`` unless you need `epistemic`.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds. With an int k, ``KFold(k, shuffle=True)``, they are those of members without out-of-sample
-        forecasts of their own; skuq's regressors make theirs by `fit_transform`. A splitter, which
-        may keep groups together or time in order, gives the folds of all members; any splitter will do for
-        `fit`.
+        Folds of the out-of-fold forecasts. An int k is ``KFold(k, shuffle=True)`` for members other than
+        skuq's regressors, whose `fit_transform` makes its own forecasts. A splitter, which may keep groups
+        together or time in order, gives the folds of all members; `fit` takes any splitter.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a member; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -92,17 +91,17 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     estimators_ : list
         Members that are not dropped, fitted to all rows.
     named_estimators_ : Bunch
-        The same by name; "drop" for those that are dropped.
+        Fitted members by name; "drop" for dropped members.
     weights_ : ndarray of shape (m,)
-        Weights of ``estimators_``; they sum to 1. Members of weight 0 are not used in predictions.
+        Weights of ``estimators_``, with sum 1. Predictions skip members of weight 0.
     recalibrator_ : recalibrator or None
         The fitted recalibrator.
     out_of_fold_crps_ : DataFrame
-        A row for each member and for the "pool", before recalibration, with weights from the rows of other
-        folds (with a single fold, from its own): the mean ``"crps"`` of out-of-fold forecasts, in the units
-        of y, its ``"difference"`` from the pool's, positive where the pool is better, and the
-        ``"standard_error"`` of that. A row that is tested several times counts once. Only where there are
-        out-of-fold forecasts: not with ``weights`` that are given and no recalibrator.
+        Out-of-fold scores, one row per member and one for the "pool" before recalibration. The weights of the
+        pool come from the rows of other folds; a single fold uses its own rows. Columns are ``"crps"``, the
+        mean CRPS in the units of y; ``"difference"`` from the pool, positive if the pool is better; and
+        ``"standard_error"`` of the difference. A row that is tested several times counts once. Missing with
+        given ``weights`` and no recalibrator, which need no out-of-fold forecasts.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -120,36 +119,36 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
 
     with :math:`c_i` the mean CRPS of member i, and :math:`d_{ij}` the mean over rows of the integral of
     :math:`(F_i - F_j)^2`, the squared difference of the distribution functions. The integral is
-    :math:`E|X_i - X_j| - \frac12 E|X_i - X_i'| - \frac12 E|X_j - X_j'|` [1]_. The
-    weights solve this quadratic programme exactly. The average of quantile functions has a convex CRPS,
-    whose minimum is found to a relative 1e-5 on 50 levels.
+    :math:`E|X_i - X_j| - \frac12 E|X_i - X_i'| - \frac12 E|X_j - X_j'|` [1]_. The weights solve this
+    quadratic program exactly. The CRPS of the average of quantile functions is convex in the weights; its
+    minimum on 50 levels is found to a relative tolerance of 1e-5.
 
-    Weights estimated on few rows follow chance. They are pulled towards equal ones :math:`e` as far as the
-    decrease g of the CRPS from these to the least may be chance, by the positive-part rule of James and Stein
-    with the standard error s of g: the weights are :math:`e + \max(0, 1 - s^2 / g^2) (w - e)`. As a few rows
-    with extreme scores may make up both g and s, the same is computed with the differences of scores clipped
-    at the 98 % quantile of their sizes, or at the second largest, and the larger share holds.
+    Weights estimated on few rows are noisy and are shrunk towards equal weights :math:`e`. Let g be the
+    decrease of the CRPS from equal to optimal weights, and s its standard error. By the positive-part
+    James-Stein rule, the weights are :math:`e + \max(0, 1 - s^2 / g^2) (w - e)`. A few rows with extreme
+    scores may dominate both g and s. The factor is therefore also computed with score differences clipped at
+    the 98 % quantile of their sizes, or at the second largest; the larger factor is used.
 
-    A linear pool of calibrated forecasts is over-dispersed: its intervals cover too often [2]_, [3]_, the
-    more so the more the members disagree. ``recalibrator=IsotonicRecalibrator(smooth=True)`` corrects that,
-    from the same out-of-fold forecasts as the weights: on 21 data sets, 90 % intervals of the pool of
-    `~skuq.model_selection.default_estimators` cover 93 % of the test rows, and 91 % with it.
+    A linear pool of calibrated forecasts is over-dispersed: its intervals cover too often [2]_, [3]_, more so
+    if the members differ more. ``recalibrator=IsotonicRecalibrator(smooth=True)`` corrects this with the
+    out-of-fold forecasts that also determine the weights. On 21 data sets, 90 % intervals of the pool of
+    `~skuq.model_selection.default_estimators` cover 93 % of the test rows without and 91 % with this
+    recalibrator.
 
     Fewer than 12 rows, or groups of rows, give a `SmallSampleWarning`.
 
-    ``predict_dist(X).epistemic()`` exists for linear pools without recalibrator whose members of positive
-    weight all separate their uncertainty. By the law of total variance it includes the spread between the
-    members.
+    ``predict_dist(X).epistemic()`` is available for linear pools without recalibrator if it is available for
+    all members of positive weight. By the law of total variance it includes the spread between the members.
 
-    `fit_transform` gives each row the out-of-fold forecasts of its members, pooled by weights and
-    recalibrated by a recalibrator from the other folds. It needs a ``cv`` that tests every row once.
+    `fit_transform` returns for each row the pool of the members' out-of-fold forecasts. Weights and
+    recalibrator come from the other folds. It needs a ``cv`` that tests every row once.
 
-    Cost: with an int for ``cv``, one `fit_transform` of each member that is a skuq regressor, and
-    ``cv + 1`` fits of others. Members that have it out of bag need no further fit for it; a forest with large
-    leaves takes time in proportion to the square of the number of rows, see `ForestDistributionRegressor`.
-    Given weights without a recalibrator cost one fit a member. Memory for the weights of n rows and m members
-    is :math:`O(n m^2)` with "linear" and :math:`O(50 n m)` with "quantiles". They are computed for
-    each fold and for all rows, which with "quantiles" takes about 30 ms each for 600 rows and two members.
+    Cost with an int for ``cv``: one `fit_transform` of each skuq regressor, and ``cv + 1`` fits of each other
+    member. The `fit_transform` of bootstrap and forest regressors needs no second fit. For a forest with
+    large leaves its time grows with the square of the number of rows, see `ForestDistributionRegressor`.
+    Given weights without a recalibrator cost one fit per member. Memory for the weights of n rows and m
+    members is :math:`O(n m^2)` with "linear" and :math:`O(50 n m)` with "quantiles". Weights are computed
+    once per fold and once for all rows. With "quantiles" each takes about 30 ms for 600 rows and two members.
 
     References
     ----------
@@ -202,12 +201,12 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     # ---------------------------------------------------------------------------- parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, with `deep` also the members by name and their parameters.
+        """Return the parameters; `deep` adds the members by name and their parameters.
 
         Parameters
         ----------
         deep : bool, default=True
-            Whether to include the members, and as ``name__parameter`` their parameters.
+            Whether to include the members, and their parameters as ``name__parameter``.
 
         Returns
         -------
@@ -234,11 +233,10 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return self
 
     def _members(self) -> dict[str, Any]:
-        """Return the checked members that are not dropped."""
         return named_members(self.estimators, self._validate_names)
 
     def _given_weights(self) -> FloatArray | None:
-        """Return the checked weights of the members that are not dropped, or None where they are learnt."""
+        """Return the checked weights of the members that are not dropped, or None to estimate them."""
         if isinstance(self.weights, str):
             check_option(self.weights, "weights", ("crps", "equal"))
             m = len(self._members())
@@ -246,7 +244,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         weights = check_finite(as_float_array(self.weights, "weights"), "weights")
         if weights.shape != (len(self.estimators),):
             raise ValueError(
-                f"`weights` must have shape ({len(self.estimators)},), one a member, got {weights.shape}."
+                f"`weights` must have shape ({len(self.estimators)},), one per member, got {weights.shape}."
             )
         check_non_negative(weights, "weights")
         weights = weights[[not is_dropped(member) for _, member in self.estimators]]
@@ -265,7 +263,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
-        """Check the arguments of ``fit``; ``params`` has those of each member's ``fit``, by its name."""
+        """Check the arguments of ``fit``; ``params`` holds the fit parameters of each member by name."""
         members = self._members()
         if not routing_enabled():
             data = read_training(self, X, y, sample_weight, fit_params, caller, route_weight=False)
@@ -291,7 +289,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         else:
             self._fit_members(None, member_seeds, data, progress)
             self.weights_, self.recalibrator_ = given, None
-            if hasattr(self, "out_of_fold_crps_"):  # of an earlier fit
+            if hasattr(self, "out_of_fold_crps_"):  # from an earlier fit
                 del self.out_of_fold_crps_
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
@@ -318,7 +316,6 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         check_recalibrator(self.recalibrator)
 
     def _seeds(self) -> tuple[int, list[int]]:
-        """Return the seed of the folds and one for each member, drawn before anything runs."""
         seeds = check_random_state(self.random_state).randint(MAX_SEED, size=1 + len(self._members()))
         return int(seeds[0]), seeds[1:].tolist()
 
@@ -328,7 +325,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _fit_members(
         self, folds: Folds | None, seeds: list[int], data: TrainingData, progress: Progress
     ) -> list[Any]:
-        """Fit all members, and return their out-of-fold forecasts, or None for each without folds."""
+        """Fit all members; return their out-of-fold forecasts, or None for each without folds."""
         members = {
             name: seeded_clone(member, seed, self.random_state)
             for (name, member), seed in zip(self._members().items(), seeds, strict=True)
@@ -350,13 +347,13 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _learn(
         self, folds: Folds, seeds: list[int], data: TrainingData, progress: Progress
     ) -> tuple[Pool, list[FloatArray]]:
-        """Fit members, weights and recalibrator; return the pool and each fold's weights from the others."""
+        """Fit members, weights and recalibrator; return the pool and the weights for each fold."""
         tests = [test for _, test in folds]
         rows = np.concatenate(tests)
-        effective_rows(data.sample_weight, len(data))  # raises where weights do not count repetitions
+        effective_rows(data.sample_weight, len(data))  # raises for relative weights
         forecasts = self._fit_members(folds, seeds, data, progress)
         data.warn_of_few_rows(rows)
-        pool = COMBINATIONS[self.combine].of(forecasts, data.y[rows], data.repetitions_of(rows))
+        pool = COMBINATIONS[self.combine].from_members(forecasts, data.y[rows], data.repetitions_of(rows))
         everything = np.ones(len(rows), dtype=bool)
         masks = fold_masks(tests)
         given = self._given_weights()
@@ -364,12 +361,12 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
             self.weights_, fold_weights = given, [given] * len(masks)
         else:
             self.weights_ = pool.weights(everything)
-            # where no fold tests other rows, there are none to learn from
+            # a single fold uses its own rows
             masks_of_others = [mask if mask.any() else everything for mask in other_rows_masks(tests)]
             fold_weights = [pool.weights(mask) for mask in masks_of_others]
         self.recalibrator_ = None
         if self.recalibrator is not None:
-            first = np.sort(np.unique(rows, return_index=True)[1])  # one forecast of each row
+            first = np.sort(np.unique(rows, return_index=True)[1])  # one forecast per row
             dist = pool.forecast(self.weights_, everything)[first]
             with few_rows_reported():
                 self.recalibrator_ = fit_recalibrator(self.recalibrator, dist, data, rows[first])
@@ -379,7 +376,6 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     def _out_of_fold_crps(
         self, pool: Pool, masks: list[BoolArray], fold_weights: list[FloatArray]
     ) -> pd.DataFrame:
-        """Return the mean scores of members and pool, and their differences with standard errors."""
         pooled = np.empty(len(pool.y))
         for inside, weights in zip(masks, fold_weights, strict=True):
             pooled[inside] = pool.scores(weights, inside)
@@ -403,7 +399,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     # ------------------------------------------------------------------------- scikit-learn
 
     def get_metadata_routing(self) -> Any:
-        """Return the routing of metadata: ``groups`` to the splitter, the rest to the members' ``fit``.
+        """Return the metadata routing: ``groups`` to the splitter, other parameters to the members' ``fit``.
 
         Returns
         -------
@@ -413,11 +409,11 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         return router_for(self, **{name: one for name, one in self.estimators if not is_dropped(one)})
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags, of which those of the input hold for all members: X is passed on as it is."""
+        """Return the tags; an input tag is set if all members have it, since they get X unchanged."""
         tags = super().__sklearn_tags__()
         try:
             members = [get_tags(one) for _, one in self.estimators if not is_dropped(one)]
-        except Exception:  # estimators of other packages may have no tags; what is no estimator raises in fit
+        except Exception:  # estimators of other packages may lack tags; invalid members raise in fit
             return tags
         tags.input_tags.allow_nan = all(one.input_tags.allow_nan for one in members)
         tags.input_tags.sparse = all(one.input_tags.sparse for one in members)

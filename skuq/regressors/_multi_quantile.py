@@ -7,51 +7,51 @@ from typing import Any
 
 import numpy as np
 
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.point_predict import point_predict
+from skuq._fitting.progress import Progress
+from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.target_units import in_target_units
+from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import delayed, run_parallel
 from skuq._typing import FloatArray
 from skuq._validation import check_increasing, check_open_unit, check_random_state
 from skuq.distributions import Distribution, Quantiles
 from skuq.prediction._child import last_step
-from skuq.prediction._failures import located
-from skuq.prediction._point import point_predict
-from skuq.prediction._random import MAX_SEED, seeded_clone
+from skuq.prediction._failures import note_fold
 from skuq.prediction._rules.quantile_estimators import (
     QuantileLoss,
     find_quantile_loss,
     predict_many,
     with_prefix,
 )
-from skuq.prediction._target_units import in_target_units
-from skuq.prediction._wrapped import fit_wrapped
-from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._fit_inputs import TrainingData
-from skuq.regressors._progress import Progress
 
 __all__ = ["DEFAULT_LEVELS", "MultiQuantileRegressor", "fits_each_level"]
 
 DEFAULT_LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-"""Ends at the bounds of the default interval, so that none of it is extrapolated."""
+"""Levels up to the bounds of the default interval, so that this interval is not extrapolated."""
 
 
 class MultiQuantileRegressor(BaseUncertaintyRegressor):
-    """A distribution from quantile regression at several levels.
+    """Predictive distribution from quantile regression at several levels.
 
-    The whole distribution may change with x, in width, skewness and tails, without an assumed shape. Prefer
-    `ResidualRegressor` with few rows, since the outer levels rest on few, and where far tails or a density
-    matter.
+    Width, skewness and tails may change with x, without an assumed shape. Prefer `ResidualRegressor` with few
+    rows, since few of them determine the outer levels, and if far tails or a density matter.
 
     Parameters
     ----------
     estimator : estimator
-        Anything with a quantile loss; cloned, and its loss and level set. These are scikit-learn's
-        QuantileRegressor, GradientBoostingRegressor and HistGradientBoostingRegressor, LightGBM,
-        CatBoost, XGBoost and quantile-forest, and a Pipeline that ends in one; others by a parameter
-        named ``quantile``, or by `quantile_param`. Inside of other containers the loss is not found.
+        Regressor with a quantile loss, or a Pipeline that ends in one; cloned, and its loss and level are
+        set. Known regressors are scikit-learn's QuantileRegressor, GradientBoostingRegressor and
+        HistGradientBoostingRegressor, LightGBM, CatBoost, XGBoost and quantile-forest. Other regressors need
+        a parameter named ``quantile``, or `quantile_param`. The loss is not found inside containers other
+        than a Pipeline.
     levels : array-like of shape (k,), default=(0.05, 0.1, 0.2, ..., 0.9, 0.95)
-        At least two levels in (0, 1), increasing. Outside the outermost ones, tails are assumed.
+        At least two increasing levels in (0, 1). Tails beyond the outermost levels are extrapolated.
     quantile_param : str or None, default=None
-        The estimator's parameter that takes the level, as in ``set_params``; ``<step>__<name>``
-        inside a Pipeline. None finds it. The estimator's loss must then be set already.
+        Name of the estimator's parameter for the level, as in ``set_params``; ``<step>__<name>`` inside a
+        Pipeline. The estimator's loss must then be set already. None finds loss and level.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of `fit_transform`.
     n_jobs : int or None, default=None
@@ -64,7 +64,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     estimators_ : list
-        One fitted clone a level; a single one where one fit predicts all levels (CatBoost, XGBoost,
+        One fitted clone per level, or a single one if one fit predicts all levels (CatBoost, XGBoost,
         quantile-forest).
     levels_ : ndarray of shape (k,)
         The levels.
@@ -78,22 +78,22 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
 
     Notes
     -----
-    Quantiles fitted one by one may cross; each row is sorted, which never makes the pinball loss
-    worse [1]_. Between the levels the distribution function is linear, outside it has exponential
-    tails; see `Quantiles`. The point prediction is the mean of that distribution; the level that the
-    ``estimator`` is set to is not used.
+    Quantiles from separate fits may cross; each row is sorted, which never increases the pinball loss [1]_.
+    The distribution function is linear between the levels and has exponential tails beyond them; see
+    `Quantiles`. The point prediction is the mean of this distribution. The level set in ``estimator`` is
+    ignored.
 
-    Containers other than a Pipeline belong outside:
-    ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``, as a decreasing transformation
-    exchanges the levels, and ``GridSearchCV(MultiQuantileRegressor(...), {"estimator__alpha": ...})``, as a
-    search inside would choose by one score at every level.
+    Put containers other than a Pipeline outside. Use
+    ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``, since a decreasing transformation
+    exchanges the levels. Use ``GridSearchCV(MultiQuantileRegressor(...), {"estimator__alpha": ...})``, since
+    a search inside would use the same score at every level.
 
-    On new rows the outer quantiles lie too far inside, as those of the training rows are fitted too closely:
+    On new rows the outer quantiles are too close to the median, since the model overfits the training rows:
     90 % intervals around gradient boosting cover about 80 %. `UncertaintyRegressor` fits fewer levels and
-    recalibrates them by `QuantileShiftRecalibrator`, which also learns the tails;
-    ``RecalibratedRegressor(MultiQuantileRegressor(...), recalibrator)`` does so with any recalibrator.
+    recalibrates them by `QuantileShiftRecalibrator`, which also fits the tails.
+    ``RecalibratedRegressor(MultiQuantileRegressor(...), recalibrator)`` uses any recalibrator.
 
-    Cost: one fit a level, unless one predicts all.
+    Cost: one fit per level, or one fit if it predicts all levels.
 
     References
     ----------
@@ -178,9 +178,9 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         if found is None:
             name = type(last_step(estimator)).__name__
             raise ValueError(
-                f"`estimator` must have a quantile loss, and none is known for {name}. Use one that "
-                "has, such as HistGradientBoostingRegressor(), name the parameter that takes the level by "
-                "`quantile_param`, or use ResidualRegressor, which takes any regressor."
+                f"`estimator` must have a quantile loss, but none is known for {name}. Use a regressor with "
+                "one, such as HistGradientBoostingRegressor(), set `quantile_param` to the name of its "
+                "parameter for the level, or use ResidualRegressor, which takes any regressor."
             )
         prefix, loss = found
         if self.quantile_param is not None and self.quantile_param not in estimator.get_params():
@@ -197,23 +197,22 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         else:
             columns = []
             for fitted, level in zip(self.estimators_, self.levels_, strict=True):
-                with located(_place(level)):
+                with note_fold(_place(level)):
                     columns.append(point_predict(fitted, X))
             values = np.column_stack(columns)
         return Quantiles(self.levels_, values)
 
 
 def fits_each_level(estimator: Any, quantile_param: str | None) -> bool:
-    """Return whether there is a quantile loss of which each level takes a fit, rather than one fit all."""
+    """Return whether the estimator has a quantile loss that needs one fit per level."""
     found = find_quantile_loss(estimator, quantile_param)
     return found is not None and found[1].many is None
 
 
 def _fit_one(estimator: Any, data: TrainingData, place: str) -> Any:
-    with located(place):
+    with note_fold(place):
         return fit_wrapped(estimator, data.X, data.target, **data.fit_params)
 
 
 def _place(level: float) -> str:
-    """Return what the model of a level is called in errors."""
     return f"the model of level {level:g}"

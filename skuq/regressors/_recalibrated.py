@@ -1,4 +1,4 @@
-"""A probabilistic regressor and its recalibrator, fitted on rows the model is not trained on."""
+"""Recalibration of a probabilistic regressor on its out-of-fold predictions."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from skuq._few_rows import few_rows_reported
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.cross_fit import CrossFit, cross_fit, fold_masks, resolve_cv, split_rows
+from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.point_predict import point_and_dist
+from skuq._fitting.progress import Progress
+from skuq._fitting.refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
+from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.training_data import TrainingData
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_option, check_random_state
 from skuq.distributions import Distribution, Mixture, concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
-from skuq.prediction._cross_fit import CrossFit, cross_fit, fold_masks, resolve_cv, split_rows
-from skuq.prediction._point import point_and_dist
-from skuq.prediction._random import MAX_SEED, seeded_clone
-from skuq.prediction._refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
-from skuq.prediction._wrapped import fit_wrapped
 from skuq.recalibration import StdScalingRecalibrator
-from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._fit_inputs import TrainingData
 from skuq.regressors._fold_groups import Folds
-from skuq.regressors._progress import Progress
 
 __all__ = ["RecalibratedRegressor", "check_recalibrator", "fit_recalibrator"]
 
 
 class RecalibratedRegressor(BaseUncertaintyRegressor):
-    """A probabilistic regressor, recalibrated on its own out-of-fold predictions.
+    """Probabilistic regressor, recalibrated on its own out-of-fold predictions.
 
-    Corrects the intervals of a model that is overconfident or underconfident, in one object and with all rows
-    used for training. Prefer ``make_pipeline(regressor, recalibrator)`` with a skuq regressor whose
-    `fit_transform` is out of sample for less than the cost of folds.
+    Corrects the intervals of an overconfident or underconfident model, and uses all rows for training. Prefer
+    ``make_pipeline(regressor, recalibrator)`` for a skuq regressor whose out-of-sample `fit_transform` costs
+    less than folds.
 
     Parameters
     ----------
     estimator : estimator
-        Anything that `predict_dist` takes; cloned. Wrap a plain regressor in `UncertaintyRegressor`.
-        A FrozenEstimator is not refitted: the rows given to `fit` must be new to it, and only the
-        recalibrator learns from them.
+        Any estimator that `predict_dist` takes; cloned. Wrap a plain regressor in `UncertaintyRegressor`. A
+        FrozenEstimator is not refitted: the rows given to `fit` must be new to it, and only the recalibrator
+        is fitted to them.
     recalibrator : recalibrator or None, default=None
         Cloned. None takes `StdScalingRecalibrator`; for quantile models use `QuantileShiftRecalibrator`.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds that give the calibration pairs; any splitter, time-ordered or repeated ones too. An
-        int k is ``KFold(k, shuffle=True)``. A row that is tested several times is as many pairs, which are
-        not independent: the guarantee of `ConformalRecalibrator` then does not hold exactly.
+        Folds of the calibration pairs; any splitter, including time-ordered or repeated splitters. An int k
+        is ``KFold(k, shuffle=True)``. A row that is tested several times gives several dependent pairs: the
+        guarantee of `ConformalRecalibrator` then does not hold exactly.
     ensemble : bool, default=False
         False fits one model on all rows and one recalibrator on the pairs of all folds. True keeps the
         model of each fold, calibrates it on its test rows, and predicts the mixture.
@@ -60,9 +60,9 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     estimators_ : list
-        The fitted models: one, or with ``ensemble=True`` one a fold.
+        The fitted models: one, or one per fold with ``ensemble=True``.
     recalibrators_ : list
-        Their fitted recalibrators.
+        The fitted recalibrator of each model.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -75,13 +75,13 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
 
     Notes
     -----
-    `predict` is the model's own point prediction, moved by as much as the recalibrator moves the
-    mean: not at all with `StdScalingRecalibrator`, to the last bit.
+    `predict` returns the model's own point prediction plus the recalibrator's change of the mean, which is
+    exactly 0 with `StdScalingRecalibrator`.
 
-    `fit_transform` gives each row the out-of-fold distribution of its fold's model, recalibrated by
-    the pairs of the other folds. It needs a ``cv`` that tests every row once.
+    `fit_transform` returns for each row the out-of-fold distribution of its fold's model, recalibrated by the
+    pairs of the other folds. It needs a ``cv`` that tests every row once.
 
-    Cost: the number of folds plus one fit.
+    Cost: one fit per fold and one more.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return concat(parts)[np.argsort(rows, kind="stable")]
 
     def _learn(self, data: TrainingData, progress: Progress, *, all_folds: bool = False) -> CrossFit:
-        """Fit models and recalibrators; return the models' predictions for rows they are not trained on."""
+        """Fit models and recalibrators; return the models' out-of-fold predictions."""
         self._check_estimator()
         fold_seed, model_seed = check_random_state(self.random_state).randint(MAX_SEED, size=2).tolist()
         estimator = seeded_clone(self.estimator, model_seed, self.random_state)
@@ -161,21 +161,21 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         )
 
     def _refit(self, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress) -> bool:
-        """Fit one model to all rows; return whether the recalibrator of the folds' models applies to it."""
+        """Fit one model to all rows; return whether the folds' recalibrator applies to it."""
         rows, dist = folds.tested()
         with few_rows_reported():
             self.recalibrators_ = [self._calibrate(dist, data, rows)]
         with progress.task("model", estimator):
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
         mismatch = find_mismatch(self.estimators_[0], folds, data.X, data.y, predict_quartiles)
-        if not folds.is_partition(len(data)):  # the folds' models do not know all rows, as in time order
+        if not folds.is_partition(len(data)):  # as in time order
             warn_of_mismatch(mismatch, "the former predicts")
             return True
         warn_of_mismatch(mismatch, "the mixture of the latter predicts, as with ensemble=True")
         return mismatch is None
 
     def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:
-        """Return the folds that calibrate, and those that only `fit_transform` needs."""
+        """Return the folds for calibration, and the additional folds for `fit_transform`."""
         return split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups), []
 
     def _fit_folds(self, estimator: Any, data: TrainingData, folds: Folds, progress: Progress) -> CrossFit:
@@ -191,7 +191,6 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         )
 
     def _warn_of_few_rows(self, data: TrainingData, rows: IntArray) -> None:
-        """Give a `SmallSampleWarning` if the recalibrators learn from too few distinct rows or groups."""
         if getattr(self.recalibrator, "_learns_by_rows", True):
             data.warn_of_few_rows(rows)
 
@@ -201,12 +200,11 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         if not supports_dist(self.estimator):
             name = type(self.estimator).__name__
             raise NotProbabilisticError(
-                f"`estimator` must give a predictive distribution, and {name} gives none. Wrap it: "
+                f"`estimator` must give a predictive distribution, but {name} gives none. Wrap it: "
                 f"RecalibratedRegressor(UncertaintyRegressor({name}(...)), ...)."
             )
 
     def _fit_frozen(self, data: TrainingData, progress: Progress) -> Distribution:
-        """Calibrate a finished model on rows that are all new to it."""
         self._check_estimator()
         dist: Distribution = predict_dist(self.estimator, data.X)
         self.estimators_ = [self.estimator]
@@ -215,14 +213,12 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         return dist
 
     def _fold_frozen(self, data: TrainingData, progress: Progress) -> CrossFit:
-        """Calibrate a frozen model and split its rows into folds."""
         dist = self._fit_frozen(data, progress)
         splitter = resolve_cv(self.cv, self.random_state)
         trains, tests = zip(*split_rows(splitter, data.X, data.y, data.groups), strict=True)
         return CrossFit((self.estimator,) * len(tests), tests, tuple(dist[test] for test in tests), trains)
 
     def _calibrate(self, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
-        """Return a recalibrator fitted on predictions for the given rows."""
         recalibrator = StdScalingRecalibrator() if self.recalibrator is None else self.recalibrator
         return fit_recalibrator(recalibrator, dist, data, rows)
 
@@ -248,7 +244,6 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
 
 
 def check_recalibrator(recalibrator: Any) -> None:
-    """Raise unless it is a recalibrator or None."""
     known = all(hasattr(recalibrator, name) for name in ("fit", "transform", "predict"))
     if recalibrator is not None and (isinstance(recalibrator, type) or not known):
         raise TypeError(
@@ -258,7 +253,6 @@ def check_recalibrator(recalibrator: Any) -> None:
 
 
 def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
-    """Return a clone of the recalibrator, fitted on predictions for the given rows."""
     fitted = clone(recalibrator)
     if data.sample_weight is None:
         return fitted.fit(dist, data.y[rows])
@@ -266,5 +260,5 @@ def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, 
 
 
 def _moved_points(recalibrator: Any, points: FloatArray, dist: Distribution) -> FloatArray:
-    """Return the model's own point predictions, moved by as much as the recalibrator moves the mean."""
+    """Return the point predictions plus the recalibrator's change of the mean."""
     return np.asarray(points + (recalibrator.predict(dist) - dist.mean()))

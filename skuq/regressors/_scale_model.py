@@ -1,37 +1,37 @@
-"""A model of how the spread of residuals varies with X, trained on their logarithms."""
+"""Model of the size of residuals as a function of X, fitted to the logarithms of absolute residuals."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression
-from sklearn.pipeline import Pipeline
 
+from skuq._fitting.cross_fit import cross_fit
+from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.metadata import weights_for
+from skuq._fitting.point_predict import point_predict
+from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import count_rows
-from skuq._typing import FloatArray
-from skuq.prediction._failures import located
-from skuq.prediction._point import point_predict
-from skuq.regressors._log_scale_regressor import LogScaleRegressor
+from skuq._typing import FloatArray, IntArray
+from skuq.prediction._failures import note_fold
+from skuq.regressors._log_scale_regressor import LogScaleRegressor, best_linear_share, weighted_mean
+from skuq.regressors._scale_features import ScaleFeatures
 
 __all__ = [
     "SMALLEST_RESIDUAL",
-    "MeanOfModels",
+    "FittedScale",
     "ScaleModel",
+    "fit_scale",
     "log_residuals",
-    "scale_estimator_like",
     "shrunk_scale_model",
 ]
 
 SMALLEST_RESIDUAL = 0.02
-"""Residuals count as at least this share of their mean: one may be small by chance, as is 1 % of normal ones.
-With a much smaller share, residuals of exactly 0, as those of a tree for the zeros of a zero-inflated target,
-would determine the scale model."""
+"""Smallest residual relative to their mean; 1 % of normal residuals are smaller. With a much smaller share,
+residuals of exactly 0, as in a tree on a zero-inflated target, would determine the scale model."""
 
 
 def log_residuals(
@@ -39,98 +39,48 @@ def log_residuals(
     weight: FloatArray | None = None,
     *,
     positive: bool = False,
-    unit: float | None = None,
 ) -> tuple[FloatArray, float]:
-    """Return log(abs(residual) / unit) and the unit, of the size of the mean of abs(residual).
+    """Return log(abs(residual) / unit) and the unit, about the mean of abs(residual).
 
-    The logarithm makes every prediction a positive scale whatever the model, bounds the pull of
-    outliers, and turns units into a constant (Harvey 1976, doi:10.2307/1913974); the unit takes that
-    constant out, so that a regularised model has the same target in every unit. Residuals that are
-    all zero give unit 0.
-
-    Parameters
-    ----------
-    residual : ndarray of shape (n,)
-        In the units of y.
-    weight : ndarray of shape (n,) or None
-        How many observations each row stands for.
-    positive : bool
-        Take a unit so small that all logarithms are at least 1, for models that were chosen for a
-        non-negative y and may take no other (a Poisson or gamma loss).
-    unit : float, default=None
-        The unit that other residuals gave; None takes that of these.
+    The logarithm makes every predicted scale positive and bounds the influence of outliers (Harvey 1976,
+    doi:10.2307/1913974). With ``positive`` all logarithms are at least 1, for a Poisson or gamma loss.
     """
     size = np.abs(residual)
     lowest = math.e if positive else SMALLEST_RESIDUAL
-    if unit is None:
-        unit = float(np.average(size, weights=weight)) * SMALLEST_RESIDUAL / lowest
+    unit = float(np.average(size, weights=weight)) * SMALLEST_RESIDUAL / lowest
     if unit == 0:
         return np.ones_like(size), 0.0
     return np.log(np.maximum(size / unit, lowest)), unit
 
 
-def scale_estimator_like(estimator: Any) -> Any:
-    """Return an unfitted estimator that takes the same X, to model the size of the estimator's residuals.
-
-    The estimator itself, without what is about its own target: a transformation of y, or that it is
-    frozen.
-    """
-    if isinstance(estimator, FrozenEstimator):
-        return scale_estimator_like(estimator.estimator)
-    if isinstance(estimator, TransformedTargetRegressor):
-        return (
-            LinearRegression() if estimator.regressor is None else scale_estimator_like(estimator.regressor)
-        )
-    if isinstance(estimator, Pipeline):
-        like = clone(estimator)
-        name, last = like.steps[-1]
-        like.steps[-1] = (name, scale_estimator_like(last))
-        return like
-    return estimator
-
-
 @dataclass(frozen=True, eq=False)
 class MeanOfModels:
-    """The mean prediction of some fitted models."""
+    """Mean prediction of fitted models."""
 
     models: tuple[Any, ...]
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the mean prediction of each row."""
         return np.asarray(np.mean([model.predict(X) for model in self.models], axis=0))
 
 
 @dataclass(frozen=True, eq=False)
 class ScaleModel:
-    """The scale ``unit * exp(intercept + slope * model(x))``, clipped to the range of the training residuals.
+    """The scale ``unit * exp(intercept + slope * model(x))``, clipped to the training range."""
 
-    Attributes
-    ----------
-    model : estimator or None
-        Fitted to the logarithms of residuals; None for the default model where the slope is 0.
-    intercept, slope : float
-        The shrinkage: a slope of 0 is one scale for all rows.
-    unit : float
-        In the units of y.
-    bounds : tuple of float
-        Range of the logarithms in training.
-    """
-
-    model: Any
+    model: Any  # fitted to the logarithms of residuals; None for the default model with a slope of 0
     intercept: float
-    slope: float
-    unit: float
-    bounds: tuple[float, float]
+    slope: float  # 0 gives one scale for all rows
+    unit: float  # in the units of y
+    bounds: tuple[float, float]  # range of the logarithms in training
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the scale of each row."""
         if self.model is None:
             return self.from_logarithm(np.zeros(count_rows(X)))
-        with located("the model of the scale"):
+        with note_fold("the model of the scale"):
             return self.from_logarithm(point_predict(self.model, X))
 
     def from_logarithm(self, logarithm: FloatArray) -> FloatArray:
-        """Return the scale from what the model predicts."""
+        """Return the scale from predicted logarithms."""
         shrunk = np.clip(self.intercept + self.slope * logarithm, *self.bounds)
         scale: FloatArray = self.unit * np.exp(shrunk)
         return scale
@@ -145,25 +95,7 @@ def shrunk_scale_model(
     *,
     shrink: bool = True,
 ) -> ScaleModel:
-    """Return the scale model with its predictions shrunk to what they were worth out of fold.
-
-    The least-squares line through (out-of-fold prediction, target), its slope held to [0, 1]: a model
-    without skill, such as a fully grown tree on pure noise, becomes one constant scale instead of a
-    random one.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted to all targets.
-    target, out_of_fold : ndarray of shape (n,)
-        Logarithms of residuals, and their predictions by models that are not trained on them.
-    unit : float
-        Of the residuals.
-    weight : ndarray of shape (n,) or None
-        How many observations each row stands for.
-    shrink : bool, default=True
-        False keeps the slope at 1; only the level is learnt.
-    """
+    """Return the scale model with its predictions shrunk to their out-of-fold skill, by a linear map."""
     centre = np.average(out_of_fold, weights=weight)
     level = np.average(target, weights=weight)
     spread = out_of_fold - centre
@@ -175,3 +107,87 @@ def shrunk_scale_model(
     if slope == 0 and isinstance(model, MeanOfModels | LogScaleRegressor):  # others may raise for new rows
         model = None
     return ScaleModel(model, float(level - slope * centre), slope, unit, bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedScale:
+    """Scale model, its features, and its out-of-fold predictions."""
+
+    model: ScaleModel
+    features: ScaleFeatures | None  # None for a scale estimator of the user, which gets X
+    tested: IntArray  # rows with an out-of-fold prediction
+    out_of_fold: FloatArray  # their scales
+
+    def predict(self, X: Any, loc: FloatArray) -> FloatArray:
+        """Return the scale of new rows with these point predictions."""
+        return self.model.predict(X if self.features is None else self.features(X, loc))
+
+
+def fit_scale(
+    rows: TrainingData,
+    loc: FloatArray,
+    estimator: Any,
+    *,
+    name: str,
+    folds: Callable[[bool], Any],
+    pairwise: bool,
+    seed: int,
+    shrink: bool = True,
+    n_jobs: int | None = None,
+    on_fold: Callable[[int], object] | None = None,
+) -> FittedScale:
+    """Fit a scale model to the residuals of rows with these out-of-sample point predictions.
+
+    Parameters
+    ----------
+    rows : TrainingData of n rows
+        Rows, target and weights.
+    loc : ndarray of shape (n,)
+        Point predictions of models that are not trained on the row.
+    estimator : estimator or None
+        Model of the logarithms of absolute residuals. None is `LogScaleRegressor`.
+    name : str
+        Name of the parameter ``estimator`` in errors.
+    folds : callable
+        ``folds(is_default)`` returns a splitter or pairs of rows; ``is_default`` if ``estimator`` is None.
+    pairwise : bool
+        Whether the columns of X belong to training rows.
+    seed : int
+        Seed of the default model.
+    shrink, n_jobs, on_fold : object
+        See `shrunk_scale_model` and `cross_fit`.
+    """
+    target, unit = log_residuals(rows.y - loc, rows.sample_weight, positive=bool(rows.y.min() >= 0))
+    features, model = None, estimator
+    if estimator is None:
+        features, model = (
+            ScaleFeatures.from_columns(rows.X, pairwise=pairwise),
+            LogScaleRegressor(random_state=seed),
+        )
+    inputs = rows.X if features is None else features(rows.X, loc)
+    params = weights_for(model, rows.sample_weight, name)
+    fit = cross_fit(
+        model,
+        inputs,
+        rows.target_of(model, target),
+        cv=folds(features is not None),
+        params=params,
+        n_jobs=n_jobs,
+        predict=point_predict if features is None else LogScaleRegressor.predict_both,
+        on_fold=on_fold,
+        name="the model of the scale, fold",
+    )
+    tested, predicted = fit.tested()
+    weight = None if rows.sample_weight is None else rows.sample_weight[tested]
+    if features is not None:
+        model.set_params(linear_share=best_linear_share(predicted, target[tested], weight))
+        predicted = weighted_mean(predicted, model.linear_share)
+        for one in fit.estimators:
+            one.with_share(model.linear_share)
+    if features is not None and len(tested) == len(rows):
+        fitted: Any = MeanOfModels(fit.estimators)
+    else:
+        with note_fold("the model of the scale"):
+            fitted = fit_wrapped(model, inputs, rows.target_of(model, target), **params)
+    scale_model = shrunk_scale_model(fitted, target[tested], predicted, unit, weight, shrink=shrink)
+    return FittedScale(scale_model, features, tested, scale_model.from_logarithm(predicted))

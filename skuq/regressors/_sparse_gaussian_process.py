@@ -1,4 +1,4 @@
-"""A sparse Gaussian process: collapsed inducing-point regression."""
+"""Sparse Gaussian process: collapsed inducing-point regression."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.column_scale import column_scale
+from skuq._fitting.progress import Progress
+from skuq._fitting.training_data import TrainingData
 from skuq._typing import FloatArray
 from skuq._validation import (
     check_integer,
@@ -20,9 +24,6 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq.distributions import Distribution, Normal
-from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._fit_inputs import TrainingData
-from skuq.regressors._progress import Progress
 from skuq.regressors._sparse_gp.collapsed_bound import (
     as_kernel,
     check_gpytorch,
@@ -34,99 +35,99 @@ from skuq.regressors._sparse_gp.inducing_points import (
     collapsed_posterior,
     distinct_rows,
 )
-from skuq.regressors._standardise import column_scale
 
 __all__ = ["SparseGaussianProcessRegressor"]
 
 _FARTHEST = 1e100
-"""Where a column of a new row is cut off, in standard deviations, so that its square does not overflow."""
+"""Largest value of a column of a new row, in standard deviations, so that its square does not overflow."""
 
 
 class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
-    r"""A Gaussian process that scales to many rows through inducing points.
+    r"""Gaussian process that scales to many rows through inducing points.
 
-    How far off a smooth function of X may be, with epistemic uncertainty apart from the
-    function, `epistemic`, which grows away from the training rows, from Gaussian noise of one
-    variance, `aleatoric`. scikit-learn's exact ``GaussianProcessRegressor`` costs O(n³); this one
-    costs O(n m²) with m inducing points. Prefer `ResidualRegressor` where the noise varies with X or
-    is not Gaussian, trees or networks in `UncertaintyRegressor` where the function has edges or X many
-    columns that do not matter. Needs gpytorch: ``pip install "skuq[gp]"``.
+    Estimates a smooth function of X, its epistemic uncertainty (`epistemic`), which grows away from the
+    training rows, and Gaussian noise of one variance (`aleatoric`). scikit-learn's exact
+    ``GaussianProcessRegressor`` costs O(n³); this one costs O(n m²) with m inducing points. Prefer
+    `ResidualRegressor` if the noise varies with X or is not Gaussian. Prefer trees or networks in
+    `UncertaintyRegressor` if the function has edges or X has many irrelevant columns. Needs gpytorch:
+    ``pip install "skuq[gp]"``.
 
     Parameters
     ----------
     n_inducing_points : int, default=100
-        Number of inducing points, more for a closer approximation. With no more distinct rows than
-        this, each is an inducing point and the process is exact.
+        Number of inducing points. More points give a closer approximation. If X has at most this number of
+        distinct rows, each of them is an inducing point and the process is exact.
     kernel : {"rbf", "matern32", "matern52"} or gpytorch.kernels.Kernel, default="rbf"
-        Covariance of the process on standardised columns, with an amplitude and length scales that
-        are learnt. A kernel of gpytorch is copied and starts from its own hyperparameters; those
-        that require no gradient stay, priors count.
+        Covariance of the process on standardized columns, with fitted amplitude and length scales. A gpytorch
+        kernel is copied, and its hyperparameters are the start values. Hyperparameters without gradient stay
+        fixed; priors are used.
     ard : bool, default=True
-        Whether each column has a length scale of its own. Few rows with many columns are better off
-        with one for all. Makes no difference to a kernel of gpytorch.
+        Whether each column has its own length scale. One common length scale is better for few rows with many
+        columns. Ignored for a gpytorch kernel.
     init : {"k-means++", "random"}, default="k-means++"
-        Rows at which the search for inducing points starts: spread out, or drawn at random.
+        Choice of the rows that start the search for inducing points: spread out, or drawn at random.
     max_iter : int, default=100
-        Most steps of L-BFGS; 0 keeps all hyperparameters as they start.
+        Largest number of L-BFGS steps; 0 keeps the start values of all hyperparameters.
     tol : float, default=1e-6
-        L-BFGS stops where no derivative of the bound an observation is larger.
+        L-BFGS stops when the largest derivative of the bound per observation is at most this.
     jitter : float, default=1e-10
-        Added to the diagonal of the inducing points' covariance, in units of its mean. Increase it
-        for a kernel that is not numerically positive definite.
+        Addition to the diagonal of the inducing points' covariance, in units of its mean. Increase it if the
+        kernel is not numerically positive definite.
     torch_threads : int or None, default=1
-        Threads of torch while it works for this regressor; None leaves torch's own setting. More than
-        one helps with many rows and inducing points, if no other process uses the cores.
+        Number of torch threads during `fit` and prediction; None keeps torch's setting. More than one thread
+        helps with many rows and inducing points if no other process uses the cores.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of `fit_transform`; each row tested once. An int k is ``KFold(k, shuffle=True)``.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible: where the inducing points start, and folds.
+        An integer makes everything reproducible: start of the inducing points, and folds.
     verbose : int, default=0
         Verbosity of joblib. It applies to the folds.
 
     Attributes
     ----------
     kernel_ : gpytorch.kernels.Kernel
-        The fitted kernel, on standardised columns and a standardised target.
+        The fitted kernel, on standardized columns and a standardized target.
     noise_scale_ : float
         Estimated standard deviation of the noise, in the units of y.
     inducing_points_ : ndarray of shape (m, d)
         Inducing points, in the units of X.
     log_marginal_likelihood_ : float
-        Lower bound on the log density of y given X, in nats, for y in its own units; the larger of two
-        kernels' is better. Infinite for a constant y.
+        Lower bound on the log density of y given X, in nats, for y in its own units. Of two kernels, the one
+        with the larger value is better. Infinite for a constant y.
     n_iter_ : int
-        Steps of L-BFGS; ``max_iter`` where it was stopped before it had converged.
+        Number of L-BFGS steps; ``max_iter`` if it did not converge.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
     LeastSquaresRegressor : Exact intervals for a linear function.
-    RecalibratedRegressor : Calibrates where the noise is not what the process takes it for.
+    RecalibratedRegressor : Calibration if the noise is not Gaussian with one variance.
 
     Notes
     -----
-    The hyperparameters, the mean, the noise and the inducing points maximise Titsias' collapsed bound
-    [1]_, so that more inducing points are never worse by that measure. It is gpytorch's inducing-point
-    regression [2]_, in float64, on X and y standardised by their (weighted) mean and standard
-    deviation. A column without variance plays no part. A constant y gives point masses.
+    The hyperparameters, the mean, the noise and the inducing points maximize Titsias' collapsed bound [1]_.
+    More inducing points never decrease the optimal bound. The implementation is gpytorch's inducing-point
+    regression [2]_, in float64, on X and y standardized by their (weighted) mean and standard deviation.
+    Columns without variance are ignored. A constant y gives point masses.
 
-    It is over-confident where its assumptions fail, or where rows are few for the number of length
-    scales: on 80 rows of Boston housing, 90 % intervals covered 79 % of new rows with 13 length scales
-    and 89 % with one. With such rows take ``ard=False`` or `RecalibratedRegressor`, which
-    `UncertaintyRegressor` is around it, as the posterior is approximate.
+    The process is over-confident if its assumptions fail, or if the rows are few for the number of length
+    scales. On 80 rows of Boston housing, 90 % intervals covered 79 % of new rows with 13 length scales and
+    89 % with one. For such data use ``ard=False`` or `RecalibratedRegressor`. `UncertaintyRegressor` uses
+    `RecalibratedRegressor`, since the posterior is approximate.
 
-    `fit_transform` refits on folds. The leave-one-out distributions that the process has in closed
-    form are not out of sample, as hyperparameters and inducing points depend on the row: in the example above
-    they cover 89 %, not 79 %.
+    `fit_transform` refits on folds. The closed-form leave-one-out distributions of the process are not out of
+    sample, since hyperparameters and inducing points depend on the row: in the example above they cover 89 %,
+    not 79 %.
 
-    ``sample_weight`` counts repetitions: the noise variance of a row is divided by its weight, and the
-    bound is that of the repeated rows. Neither this nor the order of the rows changes a digit.
+    ``sample_weight`` counts repetitions: the noise variance of a row is divided by its weight, and the bound
+    equals the bound of the repeated rows. Weights and repeated rows give the same result to the last digit,
+    in any order of the rows.
 
-    Cost: some 100 evaluations of the bound, O(n m²) time and O(n m) memory each; prediction O(m²) a
-    row, in blocks.
+    Cost: about 100 evaluations of the bound, O(n m²) time and O(n m) memory each; prediction O(m²) per row,
+    in blocks.
 
     References
     ----------
@@ -215,7 +216,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
                 y,
                 weight,
                 start,
-                move_inducing=not exact,  # nothing is closer than all rows
+                move_inducing=not exact,  # no points approximate better than all rows
                 jitter=self.jitter,
                 max_iter=self.max_iter if self._y_scale > 0 else 0,
                 tol=self.tol,
@@ -233,7 +234,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         )
 
     def _standardise_training(self, data: TrainingData) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Learn the units of the columns and of the target; return the rows that count, in these units."""
+        """Fit the units of columns and target; return the standardized rows of positive weight."""
         weight = data.repetitions
         counted = weight > 0
         if counted.sum() < 2:
@@ -249,7 +250,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         return self._standardise(X), (y - self._y_mean) / scale, weight
 
     def _fold_estimator(self) -> Any:
-        """Return what is refitted on folds; in one of them weights may sum to less than its rows."""
+        """Return the estimator for a fold, whose weights may sum to less than its number of rows."""
         estimator = clone(_OnFold(**self.get_params(deep=False)))
         return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
 
@@ -266,7 +267,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         )
 
     def _is_calibrated(self) -> bool:
-        return False  # the posterior is approximate, and its hyperparameters are fitted to the training rows
+        return False  # the posterior is approximate, with hyperparameters fitted to the training rows
 
     def _check_new(self, X: Any) -> None:
         check_is_fitted(self)
@@ -278,7 +279,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
 
 class _OnFold(SparseGaussianProcessRegressor):
-    """A refit on some of the rows, whose weights were checked with all of them."""
+    """A refit on some of the rows, without a second check of the weights."""
 
     def _check_total(self, data: TrainingData) -> None:
         pass

@@ -1,65 +1,38 @@
-"""A predictive distribution for any regressor, by the method that suits it."""
+"""A predictive distribution for any regressor, by a suitable method."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, get_args
 
 import numpy as np
 
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.cross_fit import has_random_folds
+from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.point_predict import point_and_dist, point_predict
+from skuq._fitting.progress import Progress
+from skuq._fitting.training_data import TrainingData
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import DEFAULT_COVERAGE, check_option, check_random_state
+from skuq._validation import DEFAULT_COVERAGE, check_option
 from skuq.distributions import Distribution
-from skuq.exceptions import NotProbabilisticError
-from skuq.prediction import predict_dist, supports_dist
-from skuq.prediction._cross_fit import has_random_folds
-from skuq.prediction._point import point_and_dist, point_predict
-from skuq.prediction._random import MAX_SEED, seeded_clone
-from skuq.prediction._wrapped import fit_wrapped
-from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._bootstrap import BootstrapRegressor
-from skuq.regressors._conformal.regressor import ConformalRegressor
-from skuq.regressors._default_recalibrator import DefaultRecalibrator
-from skuq.regressors._few_fits.level_regression import LevelRegressionRecalibrator
-from skuq.regressors._few_fits.two_folds import TwoFoldsRegressor
-from skuq.regressors._fit_inputs import TrainingData
-from skuq.regressors._forest_distribution import ForestDistributionRegressor
+from skuq.prediction import predict_dist
 from skuq.regressors._method_rules import is_calibrated, method_of
-from skuq.regressors._multi_quantile import DEFAULT_LEVELS, MultiQuantileRegressor, fits_each_level
-from skuq.regressors._progress import Progress
-from skuq.regressors._recalibrated import RecalibratedRegressor
-from skuq.regressors._residual import ResidualRegressor
+from skuq.regressors._methods import EFFORTS, METHODS, Effort, MethodName, MethodOptions
 
 __all__ = ["UncertaintyRegressor"]
 
-_METHODS = ("auto", "native", "recalibrated", "quantile", "forest", "bootstrap", "residual", "conformal")
-
-
-class _Effort(NamedTuple):
-    """Number of folds where ``cv`` is None, and number of members of the bootstrap."""
-
-    folds: int
-    resamples: int
-
-
-_EFFORTS = {"low": _Effort(3, 20), "standard": _Effort(5, 50), "high": _Effort(10, 100)}
-_FEW_LEVELS = (0.05, 0.35, 0.65, 0.95)
-"""Levels of which each is a fit: twelve fits with two folds and the final model."""
-
-_FOLDS_OF_LEVELS = {"low": 2, "standard": 2, "high": 5}
-"""Number of folds where each level is a fit."""
-
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
-    """A predictive distribution for any regressor, by a method suited to it.
+    """Predictive distribution for any regressor, by a suitable method.
 
-    How far off may a prediction be? The answer is calibrated on rows that the model was not fitted to, or
-    comes from the model's own posterior. Each method is a class of its own, with more options.
+    The distribution is calibrated on rows that the model was not fitted to, or is the model's own posterior.
+    Each method is also available as a class with more options.
 
     Parameters
     ----------
     estimator : estimator
-        Any regressor, or a Pipeline that ends in one; cloned. Supervised steps, such as a feature
-        selector, belong inside, where each fold fits them anew.
+        Any regressor, or a Pipeline that ends in one; cloned. Put supervised steps, such as a feature
+        selector, inside, so that each fold fits them again.
     method : {"auto", "native", "recalibrated", "quantile", "forest", "bootstrap", "residual", \
             "conformal"}, default="auto"
         Method that gives the distribution.
@@ -67,26 +40,28 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         - "auto": chosen by the estimator, see Notes.
         - "residual": `ResidualRegressor`, a model of the out-of-fold errors.
         - "recalibrated": `RecalibratedRegressor` around the estimator's own distribution or its quantiles.
-        - "native": the estimator's own distribution as it is.
-        - "quantile": `MultiQuantileRegressor`, the quantiles as they are.
+        - "native": the estimator's own distribution, without recalibration.
+        - "quantile": `MultiQuantileRegressor`, the quantiles without recalibration.
         - "forest": `ForestDistributionRegressor`, the out-of-bag rows of a forest.
         - "bootstrap": `BootstrapRegressor`, the spread of refitted models and the noise.
         - "conformal": `ConformalRegressor`, with guaranteed coverage; its ``partial_fit`` is
-          ``estimator_.partial_fit``.
+          ``estimator_.partial_fit``. With ``method_params={"method": "cv+"}``, or another method of it,
+          `CrossConformalRegressor`.
     effort : {"low", "standard", "high"}, default="standard"
-        Amount of computation: with "residual" that of `ResidualRegressor`, with
-        "bootstrap" 20, 50 or 100 resamples, with the other methods that have folds 3, 5 or 10 of them.
-        "native", "forest" and split conformal prediction have one fit at any effort. A quantile loss
-        that takes a fit per level has 4, 4 or 11 levels and 2, 2 or 5 folds: 12, 12 or 66 fits.
+        Amount of computation. "residual" passes it to `ResidualRegressor`. "bootstrap" fits 20, 50 or 100
+        resamples. Other methods with folds use 3, 5 or 10 folds. "native", "forest" and split conformal
+        prediction need one fit at any effort. A quantile loss that needs one fit per level has 4, 4 or 11
+        levels and 2, 2 or 5 folds: 12, 12 or 66 fits.
     method_params : dict or None, default=None
-        More parameters of the method's class, such as ``{"n_estimators": 100}``; none with "native". With
-        "recalibrated" those of `RecalibratedRegressor`, among them another ``recalibrator``, and for a
-        quantile loss ``levels`` and ``quantile_param`` of `MultiQuantileRegressor`. With ``levels``, exactly
-        these are fitted and shifted; each is a fit in each fold and one on all rows.
+        More parameters of the method's class, such as ``{"n_estimators": 100}``. Must be empty with "native".
+        "recalibrated" takes the parameters of `RecalibratedRegressor`, such as another ``recalibrator``, and
+        for a quantile loss also ``levels`` and ``quantile_param`` of `MultiQuantileRegressor`. Given
+        ``levels`` are fitted and shifted without interpolation; each level needs one fit per fold and one fit
+        on all rows.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds of the method; "bootstrap" and "forest" have none and use their out-of-bag rows. An int k is
-        ``KFold(k, shuffle=True)``; None takes the number of folds from ``effort``. With "conformal" an int is
-        for "cv+" alone, since the split methods take a splitter of one split.
+        Folds of the method. "bootstrap" and "forest" ignore them and use out-of-bag rows. An int k is
+        ``KFold(k, shuffle=True)``; None takes the number of folds from ``effort``. With "conformal", an int
+        requires "cv+"; the split methods take a splitter with one split.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. One job is a fit; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -99,7 +74,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     estimator_ : estimator
         The fitted method, or with "native" the fitted clone of ``estimator``.
     method_ : str
-        The method that was used.
+        Method in use.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -110,7 +85,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
 
     Notes
     -----
-    The method that "auto" stands for:
+    "auto" chooses the method by the estimator:
 
     ==============  ===============================================================================
     method          estimator
@@ -123,49 +98,49 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
                     bagging and voting, `SparseGaussianProcessRegressor`, networks with
                     ``calibration=None``)
     "recalibrated"  with a quantile loss, itself or as the last step of a Pipeline
-    "forest"        forests and BaggingRegressor with 50 trees or more on bootstrap rows, if ``cv``
-                    is no splitter, which may keep groups together or time in order
+    "forest"        forests and BaggingRegressor with 50 trees or more on bootstrap rows, unless
+                    ``cv`` is a splitter, which may keep groups together or time in order
     "residual"      all others; a forest in a Pipeline, since steps before it may be fitted to the
-                    target (put `ForestDistributionRegressor` in the Pipeline if none is), or in a
-                    search (better is a search outside:
+                    target (`ForestDistributionRegressor` can be in the Pipeline instead), or in a
+                    search (prefer a search outside:
                     ``GridSearchCV(UncertaintyRegressor(forest), {"estimator__max_features": ...})``);
                     a quantile loss inside a search, BaggingRegressor or
                     TransformedTargetRegressor, for which see `MultiQuantileRegressor`
     ==============  ===============================================================================
 
-    A posterior is exact under the assumptions of its model; the Bayesian ones take their estimated variances
-    as known. Where the assumptions do not hold, such as one variance for all rows, it is miscalibrated: use
-    ``method="recalibrated"`` or "residual".
+    A posterior is exact under the assumptions of its model. The Bayesian linear models and Gaussian processes
+    treat their estimated variances as known. If the assumptions do not hold, such as one variance for all
+    rows, the posterior is miscalibrated: use ``method="recalibrated"`` or "residual".
 
     A distribution fitted to the training rows is too narrow on new ones. "recalibrated" corrects it by
-    out-of-fold predictions. Quantiles are shifted level by level, with tails as far out as the rows reach, by
-    `~skuq.recalibration.QuantileShiftRecalibrator`. The width of another distribution is multiplied by one
-    factor, so that 90 % intervals contain 90 % of these rows, or its levels are mapped by
-    `~skuq.recalibration.IsotonicRecalibrator` where no such factor exists.
+    out-of-fold predictions. `~skuq.recalibration.QuantileShiftRecalibrator` shifts quantiles level by level
+    and fits their tails to these rows. The width of any other distribution is multiplied by one factor, so
+    that 90 % intervals contain 90 % of these rows. If no such factor exists,
+    `~skuq.recalibration.IsotonicRecalibrator` maps its levels.
 
     A quantile loss is fitted at the levels 0.05, 0.35, 0.65 and 0.95, on all rows and without each of two
-    folds, twelve fits in all. Each fold is a quarter of the rows, with fewer than 100 rows a half. Quantiles
-    at eleven levels come from these four by linear quantile regression on the rows of the two folds, and are
-    then shifted. On eleven data sets with up to 1500 training rows, CRPS and 90 % interval score around
-    histogram gradient boosting are 0.993 and 0.94 of those of eleven levels and five folds without the
-    regression. 90 % intervals of LightGBM cover 78 % as fitted at eleven levels and 92 % after these twelve
-    fits; the CRPS is 2 % lower and the interval score 13 %. With 100 training rows, on ten other data sets,
-    the CRPS of LightGBM is 5 % higher than as fitted: use ``effort="high"`` or "residual" for few rows.
-    Models that predict all levels by one fit (CatBoost, XGBoost, quantile-forest) have eleven levels, and 3,
-    5 or 10 folds.
+    folds: twelve fits. Each fold is a quarter of the rows, or half with fewer than 100 rows. Linear quantile
+    regression on the rows of the two folds derives quantiles at eleven levels from these four. The eleven
+    quantiles are then shifted. On eleven data sets with up to 1500 training rows, CRPS and 90 % interval
+    score around histogram gradient boosting are 0.993 and 0.94, relative to eleven fitted levels and five
+    folds without the regression. 90 % intervals of LightGBM cover 78 % with eleven levels without
+    recalibration, and 92 % after these twelve fits; the CRPS is 2 % lower and the interval score 13 %. With
+    100 training rows, on ten other data sets, recalibration increases the CRPS of LightGBM by 5 %: use
+    ``effort="high"`` or "residual" for few rows. Models that predict all levels by one fit (CatBoost,
+    XGBoost, quantile-forest) have eleven levels, and 3, 5 or 10 folds.
 
-    Forests on bootstrap rows, a hundred trees, on eleven of these data sets with up to 1500 training rows:
-    the CRPS of "forest" is 0.94 of that of "residual" (geometric mean), for one fit instead of 6.6.
+    Around forests of 100 trees, on 21 data sets, the CRPS of "forest" is 0.95 relative to "residual"
+    (geometric mean), for one fit instead of 6.6.
 
-    Around a quantile loss, `predict` gives the mean of the distribution with "recalibrated" and "quantile":
-    the level that the loss is set to is not used. ``predict_quantiles(X, 0.9)`` gives the quantile at 90 %.
+    Around a quantile loss with "recalibrated" and "quantile", `predict` returns the mean of the distribution
+    and ignores the level of the loss. ``predict_quantiles(X, 0.9)`` returns the quantile at 90 %.
 
     From 12 rows on, 90 % intervals of "forest" and "residual" cover 88 to 94 % on average over training sets.
     Fewer rows give a `SmallSampleWarning`.
 
-    Cost: that of the method's class; with "recalibrated" the number of folds plus one fit of the model, times
-    the levels of a quantile loss that takes a fit per level. `fit_transform` of such a model has 20 fits
-    instead of 12 from 100 rows on, since each row is then left out once.
+    Cost: see the method's class. "recalibrated" needs one fit per fold and one more, times the number of
+    levels of a quantile loss with one fit per level. `fit_transform` with such a loss needs 20 fits instead
+    of 12 from 100 rows on, since each row is then left out once.
 
     Examples
     --------
@@ -185,11 +160,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     def __init__(
         self,
         estimator: Any,
-        method: Literal[
-            "auto", "native", "recalibrated", "quantile", "forest", "bootstrap", "residual", "conformal"
-        ] = "auto",
+        method: MethodName = "auto",
         *,
-        effort: Literal["low", "standard", "high"] = "standard",
+        effort: Effort = "standard",
         method_params: dict[str, Any] | None = None,
         cv: Any = None,
         n_jobs: int | None = None,
@@ -205,110 +178,72 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _routes_weight(self) -> bool:
-        return self._resolve() == "native" or bool(self._wrapper(self._resolve())._routes_weight())
+    # ------------------------------------------------------------------------------- method
 
     def _resolve(self) -> str:
-        """Return the method that "auto" stands for."""
-        method: str = self.method
-        check_option(method, "method", _METHODS)
-        check_option(self.effort, "effort", tuple(_EFFORTS))
-        if method == "native" and not supports_dist(self.estimator):
-            raise NotProbabilisticError(
-                "`method` 'native' needs an estimator that gives a distribution, and "
-                f"{type(self.estimator).__name__} gives none. Use method='auto'."
-            )
+        method: str = check_option(self.method, "method", get_args(MethodName))
+        check_option(self.effort, "effort", tuple(EFFORTS))
         if method != "auto":
             return method
         return method_of(self.estimator, random_folds=has_random_folds(self.cv))
 
+    def _build(self, method: str) -> Any:
+        options = MethodOptions(
+            self.estimator,
+            self.effort,
+            dict(self.method_params or {}),
+            self.cv,
+            self.n_jobs,
+            self.random_state,
+            self.verbose,
+        )
+        return METHODS[method](options)
+
     def _is_calibrated(self) -> bool:
         method = self._resolve()
-        if method == "native":
-            return is_calibrated(self.estimator)
-        return self._wrapper(method)._is_calibrated()
+        return is_calibrated(self.estimator if method == "native" else self._build(method))
 
     def _is_out_of_bag(self) -> bool:
         method = self._resolve()
-        if method == "native":
-            return isinstance(self.estimator, BaseUncertaintyRegressor) and self.estimator._is_out_of_bag()
-        return self._wrapper(method)._is_out_of_bag()
+        inner = self.estimator if method == "native" else self._build(method)
+        return isinstance(inner, BaseUncertaintyRegressor) and inner._is_out_of_bag()
 
-    def _wrapper(self, method: str) -> BaseUncertaintyRegressor:
-        """Return the unfitted class behind a method."""
-        effort = _EFFORTS[self.effort]
-        cv = effort.folds if self.cv is None else self.cv
-        options: dict[str, Any] = {
-            "n_jobs": self.n_jobs,
-            "random_state": self.random_state,
-            "verbose": self.verbose,
-            **(self.method_params or {}),
-        }
-        if method == "recalibrated":
-            if not supports_dist(self.estimator):
-                return self._recalibrated_quantiles(options, cv)
-            options = {"recalibrator": DefaultRecalibrator(), "cv": cv, **options}
-            return RecalibratedRegressor(self.estimator, **options)
-        if method == "forest":
-            if "verbose" not in (self.method_params or {}):
-                options.pop("verbose")  # the forest has its own
-            return ForestDistributionRegressor(self.estimator, **options)
-        if method == "bootstrap":
-            return BootstrapRegressor(self.estimator, **{"n_estimators": effort.resamples, **options})
-        if method == "quantile":
-            return MultiQuantileRegressor(self.estimator, **{"cv": cv, **options})
-        if method == "conformal":
-            folds = options.get("method") == "cv+" or not has_random_folds(self.cv)
-            return ConformalRegressor(self.estimator, **{"cv": cv if folds else None, **options})
-        return ResidualRegressor(self.estimator, **{"effort": self.effort, "cv": self.cv, **options})
+    # ------------------------------------------------------------------------------- fitting
 
-    def _recalibrated_quantiles(self, options: dict[str, Any], cv: Any) -> BaseUncertaintyRegressor:
-        """Return the unfitted class for a quantile loss; few levels and folds if each level is a fit."""
-        levels, param = options.pop("levels", None), options.pop("quantile_param", None)
-        recalibrator: Any = DefaultRecalibrator()
-        wrapper: type[RecalibratedRegressor] = RecalibratedRegressor
-        if fits_each_level(self.estimator, param):
-            if levels is None:
-                recalibrator = LevelRegressionRecalibrator()
-                levels = DEFAULT_LEVELS if self.effort == "high" else _FEW_LEVELS
-            if self.cv is None:
-                cv = _FOLDS_OF_LEVELS[self.effort]
-                wrapper = TwoFoldsRegressor if cv == 2 else RecalibratedRegressor
-        levels = DEFAULT_LEVELS if levels is None else levels
-        model = MultiQuantileRegressor(self.estimator, levels, quantile_param=param, n_jobs=self.n_jobs)
-        return wrapper(model, **{"recalibrator": recalibrator, "cv": cv, **options})
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
+    ) -> TrainingData:
+        method = self._resolve()
+        self._unfitted = method, self._build(method)
+        return super()._read(X, y, sample_weight, fit_params, caller)
 
-    def _make(self) -> tuple[Any, bool]:
-        """Return the unfitted method, and whether it is a skuq regressor that takes all metadata."""
-        self.method_ = self._resolve()
-        if self.method_ != "native":
-            return self._wrapper(self.method_), True
-        if self.method_params:
-            raise ValueError(
-                f"`method_params` must be empty with method 'native', got {sorted(self.method_params)}."
-            )
-        seed = int(check_random_state(self.random_state).randint(MAX_SEED))
-        estimator = seeded_clone(self.estimator, seed, self.random_state)
-        return estimator, False
+    def _routes_weight(self) -> bool:
+        method, estimator = self._unfitted
+        return method == "native" or estimator._routes_weight()
+
+    def _take_unfitted(self, data: TrainingData) -> tuple[Any, dict[str, Any]]:
+        self.method_, estimator = self._unfitted
+        del self._unfitted
+        return estimator, data.fit_params if self.method_ == "native" else data.metadata
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
-        estimator, own = self._make()
+        estimator, params = self._take_unfitted(data)
         with progress.task("fit", estimator):
-            params = data.metadata if own else data.fit_params
             self.estimator_ = fit_wrapped(estimator, data.X, data.target, **params)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        estimator, own = self._make()
-        if not isinstance(estimator, BaseUncertaintyRegressor):
+        if not isinstance(self._unfitted[1], BaseUncertaintyRegressor):
             return super()._fit_transform(data, progress)
+        estimator, params = self._take_unfitted(data)
         with progress.task("fit", estimator):
-            params = data.metadata if own else data.fit_params
             dist: Distribution = estimator.fit_transform(data.X, data.target, **params)
         self.estimator_ = estimator
         return dist
 
+    # ---------------------------------------------------------------------------- prediction
+
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
-        """Return central prediction intervals: the method's own, with its guarantee if it has one.
+        """Return central prediction intervals, with the coverage guarantee of the method if it has one.
 
         Parameters
         ----------

@@ -1,17 +1,17 @@
-"""Pointwise coverage by simulation, in worlds whose truth is known, estimated or a large data set."""
+"""Pointwise coverage by simulation of a known process, an estimated process or a large data set."""
 
-from skuq.simulation._estimated_world import EstimatedWorld
-from skuq.simulation._known_world import KnownWorld
-from skuq.simulation._make_known_world import make_known_world
+from skuq.simulation._estimated_process import EstimatedProcess
+from skuq.simulation._known_process import KnownProcess
+from skuq.simulation._make_known_process import make_known_process
 from skuq.simulation._pointwise_coverage import PointwiseCoverage
 from skuq.simulation._simulate_coverage import simulate_coverage
-from skuq.simulation._split_world import SplitWorld
+from skuq.simulation._split_data import SplitData
 
 __all__ = [
-    "EstimatedWorld",
-    "KnownWorld",
+    "EstimatedProcess",
+    "KnownProcess",
     "PointwiseCoverage",
-    "SplitWorld",
-    "make_known_world",
+    "SplitData",
+    "make_known_process",
     "simulate_coverage",
 ]

@@ -1,4 +1,4 @@
-"""One task of a study: the fits of one or more simulations, and what they forecast for the test rows."""
+"""Tasks of a study: fits of one or more simulations and their forecasts for the test rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.seeds import seed_everything
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution
 from skuq.exceptions import NoDecompositionError
 from skuq.prediction import predict_dist
-from skuq.prediction._failures import located
-from skuq.prediction._random import seed_everything
-from skuq.prediction._wrapped import fit_wrapped
+from skuq.prediction._failures import note_fold
 
 __all__ = ["Forecast", "Task", "fit_and_forecast", "simulations_per_task", "training_sets"]
 
@@ -25,26 +25,17 @@ TrainingSet = tuple[Any, FloatArray]
 Caught = tuple[type[Warning], str]
 
 _MOST_SIMULATIONS = 20
-"""Simulations trained together: more are no faster, since the engine takes about 100 networks at a time."""
+"""Largest number of simulations trained together; the engine trains about 100 networks at a time."""
 
 _MOST_BYTES = 64e6
-"""Memory of the training data of simulations that are trained together."""
+"""Memory limit of the training data of simulations that are trained together."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Which simulations are fitted in one call, and what is computed of them.
+    """Simulations that are fitted in one call, by number and by ``random_state``.
 
-    Attributes
-    ----------
-    numbers : range
-        Numbers of the simulations.
-    seeds : tuple of int
-        The ``random_state`` of each.
-    levels : ndarray of shape (k,)
-        Nominal coverages.
-    confidence : {"auto"} or bool
-        Whether there are confidence intervals.
+    ``levels`` are the nominal coverages, shape (k,), and ``confidence`` is the option of `simulate_coverage`.
     """
 
     numbers: range
@@ -55,16 +46,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What one fitted estimator forecasts for the test rows.
+    """Forecast of one fitted estimator for the test rows.
 
     Attributes
     ----------
-    prediction : ndarray of shape (n, 2, k)
-        Bounds of the prediction intervals.
+    prediction, confidence : ndarray of shape (n, 2, k)
+        Bounds of the prediction intervals and of the confidence intervals. The latter may be None.
     mean : ndarray of shape (n,)
-        Predicted mean, NaN where a distribution has none.
-    confidence : ndarray of shape (n, 2, k) or None
-        Bounds of the confidence intervals.
+        Predicted mean; NaN for a distribution without a mean.
     epistemic_std : ndarray of shape (n,) or None
         Predicted standard deviation of the mean.
     """
@@ -76,14 +65,9 @@ class Forecast:
 
 
 def simulations_per_task(estimator: Any, X: Any) -> int:
-    """Return how many simulations are trained together; the number does not depend on that of the jobs.
+    """Return the number of simulations that are trained together, independent of the number of jobs.
 
-    Parameters
-    ----------
-    estimator : estimator
-        One without ``_fit_many`` is fitted to one training set at a time.
-    X : array-like of shape (n, n_features)
-        Features of one training set.
+    Estimators without ``_fit_many`` are fitted to one training set at a time. X has the shape of one set.
     """
     if not hasattr(type(estimator), "_fit_many"):
         return 1
@@ -91,24 +75,22 @@ def simulations_per_task(estimator: Any, X: Any) -> int:
     return int(np.clip(_MOST_BYTES // (8 * n * (n_features + 1)), 1, _MOST_SIMULATIONS))
 
 
-def training_sets(world: Any, task: Task) -> list[TrainingSet]:
-    """Draw the training set of each simulation of a task."""
-    with located(_place(task)):
-        return [world.training_set(number) for number in task.numbers]
+def training_sets(process: Any, task: Task) -> list[TrainingSet]:
+    with note_fold(_place(task)):
+        return [process.training_set(number) for number in task.numbers]
 
 
 def fit_and_forecast(
     estimator: Any, task: Task, sets: Sequence[TrainingSet], X_test: Any
 ) -> tuple[list[Forecast], list[Caught]]:
-    """Fit the estimator to each training set of a task; return its forecasts, and the warnings given."""
-    with warnings.catch_warnings(record=True) as caught, located(_place(task)):
+    """Fit the estimator to each training set; return the forecasts and the warnings."""
+    with warnings.catch_warnings(record=True) as caught, note_fold(_place(task)):
         fitted = _fit(estimator, task, sets)
         forecasts = [_forecast(one, X_test, task) for one in fitted]
     return forecasts, [(warning.category, str(warning.message)) for warning in caught]
 
 
 def _place(task: Task) -> str:
-    """Return the simulations of a task in words, with what is needed to repeat one."""
     if len(task.numbers) == 1:
         return f"simulation {task.numbers[0]}, counted from 0, with random_state={task.seeds[0]}"
     return (
@@ -118,10 +100,9 @@ def _place(task: Task) -> str:
 
 
 def _fit(estimator: Any, task: Task, sets: Sequence[TrainingSet]) -> Sequence[Any]:
-    """Return one fitted clone for each training set, each with its own seed."""
     one = clone(estimator)
     if hasattr(one, "set_callbacks"):
-        one.set_callbacks()  # the progress of the study is reported, that of its fits is not
+        one.set_callbacks()  # callbacks report the study, not its fits
     if not hasattr(type(one), "_fit_many"):
         ((X, y),) = sets
         return [fit_wrapped(seed_everything(one, task.seeds[0]), X, y)]
@@ -134,7 +115,6 @@ def _fit(estimator: Any, task: Task, sets: Sequence[TrainingSet]) -> Sequence[An
 
 
 def _stack(parts: Sequence[Any]) -> Any:
-    """Return the rows of all parts below each other."""
     if all(isinstance(part, pd.DataFrame) for part in parts):
         return pd.concat(parts, ignore_index=True)
     return np.concatenate([np.asarray(part) for part in parts])
@@ -150,14 +130,13 @@ def _forecast(fitted: Any, X_test: Any, task: Task) -> Forecast:
     except NoDecompositionError as error:
         if task.confidence == "auto":
             return Forecast(interval, mean)
-        error.add_note(f"With confidence=True, {type(fitted).__name__} must separate them; see `confidence`.")
+        error.add_note(f"{type(fitted).__name__} must separate them for confidence=True; see `confidence`.")
         raise
     return Forecast(interval, mean, epistemic.interval(task.levels), epistemic.std())
 
 
 def _mean(dist: Distribution) -> FloatArray:
-    """Return the mean of each row, NaN where one has none."""
     try:
         return dist.mean()
-    except ValueError:  # tails too heavy, as those of a Cauchy distribution
+    except ValueError:  # heavy tails, as for a Cauchy distribution
         return np.full(len(dist), np.nan)

@@ -1,4 +1,4 @@
-"""The result of a simulation study: coverage at each x, and what it is made of."""
+"""Results of simulation studies: coverage at each x."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ __all__ = ["PointwiseCoverage"]
 Kind = Literal["prediction", "confidence"]
 
 _RESAMPLES_AT_ONCE = 50
-"""Resampled studies whose coverage fractions are held in memory at once."""
+"""Number of resampled studies in memory at a time."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PointwiseCoverage:
     """Coverage of prediction and confidence intervals at each test row, over repeated training sets.
 
-    What `simulate_coverage` returns. With one nominal coverage, as the default of 0.9, arrays have no axis of
-    coverages.
+    `simulate_coverage` returns this object. For one nominal coverage, such as the default of 0.9, arrays have
+    no axis of coverages.
 
     Parameters
     ----------
     coverage : float or ndarray of shape (k,)
         Nominal coverage of the central interval.
     X_test : array-like or DataFrame of n rows
-        Test rows of the world.
+        Test rows of the process.
     truth : Distribution of n rows or None
-        Distribution of y in the test rows; None in a world that has only one target a row.
+        Distribution of y in the test rows; None if the process has only one target per row.
     prediction_coverages : ndarray of shape (S, n) or (S, n, k)
-        Probability that a new target lies in the prediction interval of each of the S simulations, equation 7
-        of [1]_; 0 or 1 where ``truth`` is None.
+        Probability that a new target is in the prediction interval of each of the S simulations, equation 7
+        of [1]_. If ``truth`` is None, the values are 0 or 1.
     confidence_coverages : ndarray of bool of shape (S, n) or (S, n, k), or None
         Whether the confidence interval contains the regression function; None without confidence intervals.
     prediction_width, confidence_width : ndarray of shape (n,) or (n, k)
-        Mean width over simulations, in the units of y. The second is None without confidence intervals.
+        Mean width over simulations, in the units of y. ``confidence_width`` may be None.
     bias : ndarray of shape (n,) or None
         Mean of the predicted mean over simulations, minus the regression function, in the units of y; None
-        where ``truth`` is.
+        if ``truth`` is None.
     spread : ndarray of shape (n,)
         Standard deviation of the predicted mean over simulations, in the units of y.
     claimed_spread : ndarray of shape (n,) or None
-        Mean over simulations of the standard deviation of the epistemic part, what the estimator predicts for
-        ``spread``; None without confidence intervals.
+        Mean over simulations of the epistemic standard deviation, which is the estimate of ``spread`` by the
+        estimator; None without confidence intervals.
 
     See Also
     --------
-    simulate_coverage : What makes it.
-    skuq.displays.PointwiseCoverageDisplay : Its plots.
+    simulate_coverage : Simulation study that returns this object.
+    skuq.displays.PointwiseCoverageDisplay : Plots of this object.
 
     Notes
     -----
-    A confidence interval covers too little where its estimator is biased, or where ``claimed_spread`` is
-    smaller than ``spread``: compare the three before one of them is changed.
+    A confidence interval has low coverage if its estimator is biased, or if ``claimed_spread`` is smaller
+    than ``spread``. Compare ``bias``, ``spread`` and ``claimed_spread`` to find the cause.
 
     References
     ----------
@@ -71,14 +71,14 @@ class PointwiseCoverage:
     Examples
     --------
     >>> from skuq.regressors import LeastSquaresRegressor
-    >>> from skuq.simulation import make_known_world, simulate_coverage
-    >>> world = make_known_world("cubic", n_train=100, n_test=50, random_state=0)
-    >>> result = simulate_coverage(LeastSquaresRegressor(), world, n_simulations=30, random_state=0)
+    >>> from skuq.simulation import make_known_process, simulate_coverage
+    >>> process = make_known_process("cubic", n_train=100, n_test=50, random_state=0)
+    >>> result = simulate_coverage(LeastSquaresRegressor(), process, n_simulations=30, random_state=0)
     >>> result
     PointwiseCoverage(n_simulations=30, n_rows=50, coverage=0.9, confidence=True)
     >>> result.picf.shape, result.picp.shape
     ((50,), (30,))
-    >>> bool(result.cicf.min() < 0.1)  # a line is no cubic function
+    >>> bool(result.cicf.min() < 0.1)  # a linear model has a bias
     True
     """
 
@@ -101,8 +101,6 @@ class PointwiseCoverage:
             "confidence": self.confidence_coverages is not None,
         }
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
-
-    # ------------------------------------------------------------------------------ fractions
 
     @property
     def n_simulations(self) -> int:
@@ -134,47 +132,47 @@ class PointwiseCoverage:
         return share
 
     def _covered(self, kind: Kind) -> FloatArray | BoolArray:
-        """Return the coverage of each interval, or raise where it says nothing about single rows."""
+        """Return the coverage of each interval, or raise if it is undefined for single rows."""
         if kind == "prediction":
             if self.truth is None:
                 raise ValueError(
-                    "coverage at each row needs a known distribution of y, but this world has one target a "
-                    "row: the fraction of simulations that cover it is not a probability of coverage, and "
-                    "its Brier score is large for perfect intervals. Use `picp`, or "
-                    "skuq.metrics.conditional_coverage_error; or an EstimatedWorld."
+                    "coverage at each row needs a known distribution of y, but the process has one target "
+                    "per row. The fraction of simulations that cover a target is not a probability of "
+                    "coverage, and its Brier score is large for perfect intervals. Use `picp`, "
+                    "skuq.metrics.conditional_coverage_error, or an EstimatedProcess."
                 )
             return self.prediction_coverages
         if self.confidence_coverages is None:
             raise ValueError(
-                "there are no confidence intervals in this result: the estimator does not separate epistemic "
-                "from aleatoric uncertainty, the regression function is unknown, or `confidence` was False. "
+                "the result has no confidence intervals: the estimator does not separate epistemic "
+                "from aleatoric uncertainty, the regression function is unknown, or `confidence` is False. "
                 "Pass confidence=True to simulate_coverage for the reason."
             )
         return self.confidence_coverages
 
-    # --------------------------------------------------------------------------------- scores
-
     def brier_score(self, kind: Kind = "prediction", *, corrected: bool = False) -> float | FloatArray:
         """Return the mean squared difference between coverage at each row and nominal coverage, equation 8.
+
+        The smaller the better, minimum is zero unless corrected.
 
         Parameters
         ----------
         kind : {"prediction", "confidence"}, default="prediction"
-            Intervals that are scored, by PICF or CICF.
+            Kind of intervals, with PICF or CICF.
         corrected : bool, default=False
             Whether to subtract the Monte Carlo error, the variance over simulations divided by S. The
-            corrected score is unbiased, and may be negative. Without it, perfect confidence intervals of
-            nominal coverage c score c(1 - c) / S on average.
+            corrected score is unbiased and may be negative. The uncorrected score of perfect confidence
+            intervals with nominal coverage c is c(1 - c) / S on average.
 
         Returns
         -------
         score : float or ndarray of shape (k,)
-            Non-negative unless corrected; lower is better.
+            Brier score of each nominal coverage.
 
         Raises
         ------
         ValueError
-            If the result has no such intervals, or the world no known truth.
+            If the result has no such intervals, or if the process has no known truth.
         """
         covered = self._covered(check_option(kind, "kind", ("prediction", "confidence")))
         score = np.square(covered.mean(axis=0) - self.coverage).mean(axis=0)
@@ -185,24 +183,24 @@ class PointwiseCoverage:
     def summary(
         self, *, n_resamples: int = 1000, random_state: int | np.random.RandomState | None = None
     ) -> pd.DataFrame:
-        """Return one row for each kind of interval and nominal coverage.
+        """Return a table with one row per kind of interval and nominal coverage.
 
         Parameters
         ----------
         n_resamples : int, default=1000
-            Number of bootstrap resamples of simulations for the standard error. Rows of one simulation
-            depend on each other, and are not resampled.
+            Number of bootstrap resamples of simulations for the standard error. Rows of one simulation are
+            dependent and are not resampled.
         random_state : int, RandomState instance or None, default=None
             Seed of the resamples; an integer makes results reproducible.
 
         Returns
         -------
         table : DataFrame
-            Indexed by kind and coverage, with the columns ``brier``, its ``standard_error``,
-            ``perfect_brier``, the expected score of perfect intervals (c(1 - c) / S for confidence intervals
-            and 0 for prediction intervals), ``mean_coverage``, ``min_coverage`` and ``max_coverage`` over the
-            rows, ``width``, and ``true_width``, the width of the central interval of the truth. NaN where
-            it is unknown.
+            Table with the index kind and coverage. The columns are ``brier``, ``standard_error`` of the Brier
+            score, ``perfect_brier``, the expected score of perfect intervals (c(1 - c) / S for confidence
+            intervals and 0 for prediction intervals), ``mean_coverage``, ``min_coverage`` and
+            ``max_coverage`` over the rows, ``width``, and ``true_width``, the width of the central interval
+            of the truth. Unknown values are NaN.
         """
         n_resamples = check_integer(n_resamples, "n_resamples", minimum=2)
         rng = check_random_state(random_state)
@@ -214,7 +212,6 @@ class PointwiseCoverage:
         return pd.DataFrame(list(lines.values()), index=index)
 
     def _intervals(self) -> Iterator[tuple[Kind, float, FloatArray, FloatArray]]:
-        """Yield kind, nominal coverage, coverages (S, n) and widths (n,) of all intervals."""
         levels = np.atleast_1d(self.coverage)
         parts: list[tuple[Kind, Any, Any]] = [
             ("prediction", self.prediction_coverages, self.prediction_width),
@@ -256,15 +253,15 @@ class PointwiseCoverage:
         return line
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each test row.
+        """Return a table with one row per test row.
 
         Returns
         -------
         table : DataFrame of n rows
-            With the index of ``X_test`` where that is a DataFrame. Columns are ``picf``,
-            ``prediction_width``, ``cicf`` and ``confidence_width``, for several coverages each with its
-            coverage, as ``picf_0.8``, then ``bias``, ``spread`` and ``claimed_spread``; without those that
-            the result does not have.
+            Table with the index of ``X_test`` if it is a DataFrame. Columns are ``picf``,
+            ``prediction_width``, ``cicf`` and ``confidence_width``, followed by ``bias``, ``spread`` and
+            ``claimed_spread``. For several coverages, the name of a column contains the coverage, such as
+            ``picf_0.8``. Columns without values are missing.
         """
         columns: dict[str, FloatArray] = {}
         for kind, level, covered, width in self._intervals():
@@ -282,7 +279,6 @@ class PointwiseCoverage:
 def _brier_standard_error(
     covered: FloatArray, level: float, n_resamples: int, rng: np.random.RandomState
 ) -> float:
-    """Return the standard deviation of the Brier score over studies of resampled simulations."""
     n_simulations, values = len(covered), covered.astype(np.float64, copy=False)
     scores = []
     for first in range(0, n_resamples, _RESAMPLES_AT_ONCE):

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skuq.displays import CalibrationDriftDisplay
-from skuq.metrics import MetricAccumulator, calibration_drift
+from skuq.monitoring import MetricAccumulator, calibration_drift
 
 draw = CalibrationDriftDisplay.from_periods
 

@@ -14,7 +14,7 @@ from skuq import displays
 from skuq.displays._display import Display, Fold, folds_of_cv
 from skuq.distributions import concat
 from skuq.exceptions import NotProbabilisticError
-from skuq.metrics import MetricAccumulator
+from skuq.monitoring import MetricAccumulator
 from skuq.prediction import predict_dist
 
 ALL = [getattr(displays, name) for name in displays.__all__ if issubclass(getattr(displays, name), Display)]
@@ -232,9 +232,9 @@ def test_bad_cv_results(display, data, cv_results):
     without = {key: value for key, value in cv_results.items() if key != "indices"}
     with pytest.raises(ValueError, match="return_indices=True"):
         display.from_cv_results(without, X, y)
-    with pytest.raises(TypeError, match="`cv_results` must be the dictionary of cross_validate, got KFold"):
+    with pytest.raises(TypeError, match="`cv_results` must be the dictionary from cross_validate, got KFold"):
         display.from_cv_results(KFold(3), X, y)
-    with pytest.raises(ValueError, match="`X` must be that given to cross_validate, got 1000 rows"):
+    with pytest.raises(ValueError, match="`X` must be the X passed to cross_validate, got 1000 rows"):
         display.from_cv_results(cv_results, X[:1000], y[:1000])
     with pytest.raises(ValueError, match="`y` must have 1200 rows"):
         display.from_cv_results(cv_results, X, y[:1000])

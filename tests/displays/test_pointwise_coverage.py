@@ -114,7 +114,7 @@ def test_one_of_several_coverages():
     display = draw(result, coverage=0.9)
     assert_array_equal(display.values, result.picf[:, 1])
     assert display.coverage == 0.9
-    with pytest.raises(ValueError, match=r"`coverage` must be one of those of the result, \[0.8, 0.9\]"):
+    with pytest.raises(ValueError, match=r"`coverage` must be one of \[0.8, 0.9\], the coverages"):
         draw(result)
     with pytest.raises(ValueError, match="`coverage` must be one of"):
         draw(result, coverage=0.5)
@@ -122,7 +122,7 @@ def test_one_of_several_coverages():
 
 def test_without_a_truth_there_are_simulations_only():
     result = study(truth=False)
-    with pytest.raises(ValueError, match="one target a row"):
+    with pytest.raises(ValueError, match="one target per row"):
         draw(result)
     assert draw(result, over="simulations").hist_ is not None
 
@@ -177,7 +177,7 @@ def test_bad_options(options, error, match):
 
 
 def test_what_is_no_result():
-    with pytest.raises(TypeError, match=r"`result` must be what .*simulate_coverage returns, got list"):
+    with pytest.raises(TypeError, match=r"`result` must be the result of .*simulate_coverage, got list"):
         draw([0.9])
 
 

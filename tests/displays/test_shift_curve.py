@@ -7,7 +7,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import BayesianRidge
 
 from skuq.displays import ShiftCurveDisplay
-from skuq.model_selection import Tilt, shift_curve
+from skuq.evaluation import Tilt, shift_curve
 
 SEVERITIES = [0.0, 1.0, 2.0]
 SCORES = {
@@ -55,7 +55,7 @@ def test_it_draws_what_the_function_returns():
     [
         (SCORES, {}, ValueError, "`scorer` must be one of 'picp', 'mpiw', got None"),
         (SCORES, {"scorer": "r2"}, ValueError, "`scorer` must be one of 'picp', 'mpiw', got 'r2'"),
-        ([1.0], {}, TypeError, "`scores` must be the dictionary of shift_curve, got list"),
+        ([1.0], {}, TypeError, "`scores` must be the dictionary from shift_curve, got list"),
         ({"picp": np.ones(3)}, {}, ValueError, r"`scores` must have shape \(n_severities, n_folds\)"),
         ({"picp": np.ones((2, 3))}, {}, ValueError, "`severities` must have 2 rows"),
         ({"picp": np.ones((3, 3))}, {"ref_line": "a"}, TypeError, "`ref_line` must be a number"),

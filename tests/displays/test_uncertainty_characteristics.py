@@ -48,7 +48,7 @@ def test_models_with_the_same_predictions_share_the_reference(rows):
     other = draw(y, (loc + 1, scale), name="c", ax=first.ax_)
     assert [len(display.ref_line_) for display in (first, same, other)] == [1, 0, 1]
     assert other.ref_line_[0].get_color() == other.line_.get_color()
-    assert legend_texts(other)[3:] == ["The same width for every row", "Bands as they are"]
+    assert legend_texts(other)[3:] == ["Constant width", "Predicted bands"]
     assert other.ax_.get_xlim()[1] >= max(line.get_xdata().max() for line in first.ax_.get_lines())
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
@@ -80,6 +80,7 @@ def test_quantiles_invert_however_extreme_the_map(a, b, c, level, upper):
 
 
 @given(seed=st.integers(0, 2**32 - 1), spread=st.floats(0.01, 4.0), odds=st.floats(-600.0, 600.0))
+@example(seed=884, spread=3.375, odds=3.375)  # Newton steps between a flat and a steep part repeated for ever
 def test_quantiles_of_an_average_invert(seed, spread, odds):
     rng = np.random.default_rng(seed)
     a, b = np.exp(spread * rng.normal(size=(2, 13, 5)))
@@ -231,7 +232,7 @@ def test_draws_follow_the_average_of_the_maps():
         (([1.0, 1.0, 1.0], 1.0, 0.0), ValueError, r"`a` must be a number or have shape \(2,\) or \(2, k\)"),
         ((np.ones((2, 0)), 1.0, 0.0), ValueError, "`a` must be a number or have shape"),
         ((np.ones((2, 1, 1)), 1.0, 0.0), ValueError, "`a` must be a number or have shape"),
-        ((np.ones((2, 3)), np.ones((2, 2)), 0.0), ValueError, "same number of columns, or one"),
+        ((np.ones((2, 3)), np.ones((2, 2)), 0.0), ValueError, "must have one column or equally many"),
         ((["x", "y"], 1.0, 0.0), TypeError, "`a` must hold real numbers"),
         ((1.0, 1.0, 0.0, [1.0, 1.0]), ValueError, "`weights` must have shape"),
         ((np.ones((2, 2)), 1.0, 0.0, [-1.0, 2.0]), ValueError, "`weights` must be non-negative"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skuq._ranks import WeightedRanks, count_reached, rows_needed
 from skuq.distributions import (
     ConformalPredictive,
     LevelMap,
@@ -21,7 +22,6 @@ from skuq.distributions import (
     affine,
     concat,
 )
-from skuq.distributions._numerics.ranks import WeightedRanks, count_reached, rows_needed
 from skuq.exceptions import NoDensityError, SmallSampleWarning
 
 COVERAGES = ["0.05", "0.1", "0.3", "0.5", "0.6", "0.75", "0.8", "0.9", "0.95", "0.99"]
@@ -131,10 +131,10 @@ def test_guarantee_under_covariate_shift_is_exact(symmetric):
             assert covered @ ratio / ratio.sum() >= level - 1e-12
 
 
-def weighted_by_hand(scores, weights, unseen, level):
+def weighted_by_hand(scores, weights, test_weight, level):
     """Quantile of the weighted scores with the new row's weight at infinity (Tibshirani et al., eq. 7)."""
     values = np.append(scores, np.inf)
-    share = np.append(weights, unseen) / (weights.sum() + unseen)
+    share = np.append(weights, test_weight) / (weights.sum() + test_weight)
     order = np.argsort(values)
     reached = np.cumsum(share[order]) >= level - 1e-12
     return values[order][np.argmax(reached)]
@@ -144,17 +144,17 @@ def test_every_row_may_have_its_own_weight():
     rng = np.random.default_rng(5)
     n, k = 12, 30
     loc, scale = rng.normal(size=n), 0.5 + rng.random(n)
-    z, weights, unseen = rng.normal(size=k), rng.random(k), 3 * rng.random(n) + 0.01
-    signed = ConformalPredictive(loc, scale, z, weights, unseen)
-    symmetric = ConformalPredictive(loc, scale, np.abs(z), weights, unseen, symmetric=True)
+    z, weights, test_weight = rng.normal(size=k), rng.random(k), 3 * rng.random(n) + 0.01
+    signed = ConformalPredictive(loc, scale, z, weights, test_weight)
+    symmetric = ConformalPredictive(loc, scale, np.abs(z), weights, test_weight, symmetric=True)
     for coverage in [0.2, 0.5, 0.8, 0.9, 0.97]:
         low, high = quietly(signed.interval, coverage).T
         half = quietly(symmetric.interval, coverage)[:, 1] - loc
         for i in range(n):
             side = (1 + coverage) / 2
-            assert_allclose(high[i], loc[i] + scale[i] * weighted_by_hand(z, weights, unseen[i], side))
-            assert_allclose(low[i], loc[i] - scale[i] * weighted_by_hand(-z, weights, unseen[i], side))
-            expected = scale[i] * weighted_by_hand(np.abs(z), weights, unseen[i], coverage)
+            assert_allclose(high[i], loc[i] + scale[i] * weighted_by_hand(z, weights, test_weight[i], side))
+            assert_allclose(low[i], loc[i] - scale[i] * weighted_by_hand(-z, weights, test_weight[i], side))
+            expected = scale[i] * weighted_by_hand(np.abs(z), weights, test_weight[i], coverage)
             assert_allclose(half[i], expected, rtol=1e-12, atol=1e-12)
 
 
@@ -215,7 +215,7 @@ def test_median_lies_halfway_between_the_sides():
     assert_array_equal(ConformalPredictive(LOC, SCALE, [4.0]).median(), LOC + 4 * SCALE)
     assert_array_equal(ConformalPredictive(LOC, SCALE, [1.0, 2.0, 7.0], symmetric=True).median(), LOC)
     # a new row of so much weight that nothing is known, not even the half
-    unknown = ConformalPredictive(LOC, SCALE, [1.0, 3.0], unseen=50.0)
+    unknown = ConformalPredictive(LOC, SCALE, [1.0, 3.0], test_weight=50.0)
     assert_array_equal(unknown.median(), LOC + 2 * SCALE)
     assert_array_equal(unknown.ppf(0.5), unknown.median())  # no warning: it is finite
 
@@ -251,7 +251,7 @@ def test_reversed_it_is_its_mirror_image(symmetric, size):
 @either_side
 def test_moments_crps_and_samples_leave_the_unknown_part_out(symmetric):
     scores = scores_of(30, symmetric)
-    dist = ConformalPredictive(LOC, SCALE, scores, unseen=5.0, symmetric=symmetric)
+    dist = ConformalPredictive(LOC, SCALE, scores, test_weight=5.0, symmetric=symmetric)
     known = SharedEmpirical(LOC, SCALE, np.concatenate([-scores, scores]) if symmetric else scores)
     assert_allclose(dist.mean(), known.mean(), atol=1e-12)
     assert_array_equal(dist.std(), known.std())
@@ -291,10 +291,11 @@ def test_too_few_rows_give_infinite_bounds_and_one_warning():
     assert "90 % needs at least 19 calibration rows, got 8" in message
     message, _ = only_warning(lambda: signed.ppf(0.9))
     assert "level 0.9 needs at least 9" in message
-    shifted = ConformalPredictive(LOC, SCALE, np.arange(20.0), unseen=[1.0, 2.0, 30.0])
+    shifted = ConformalPredictive(LOC, SCALE, np.arange(20.0), test_weight=[1.0, 2.0, 30.0])
     message, bounds = only_warning(lambda: shifted.interval(0.5))
     assert (
-        "50 % needs at least 90 weight of calibration rows beside a new row of weight 30, got 20" in message
+        "50 % needs calibration rows with a total weight of at least 90 for a new row of weight 30, got 20"
+        in message
     )
     assert_array_equal(np.isinf(bounds).all(axis=1), [False, False, True])
 
@@ -342,8 +343,8 @@ def test_rows_concat_pickle_and_copy(symmetric):
         assert twin.symmetric == symmetric
         assert_array_equal(quietly(twin.quantile, levels), expected)
         assert_array_equal(twin.cdf(0.3), dist.cdf(0.3))
-    assert_array_equal(dist[1:].unseen, [2.0, 3.0])
-    assert dist[[0]].unseen.shape == ()  # one number where there is but one
+    assert_array_equal(dist[1:].test_weight, [2.0, 3.0])
+    assert dist[[0]].test_weight.shape == ()  # one number where there is but one
     assert repr(dist) == "ConformalPredictive(n=3)"
     for other in (
         ConformalPredictive(LOC, SCALE, scores + 1, np.arange(25) + 1.0, symmetric=symmetric),
@@ -413,9 +414,9 @@ def test_a_crowd_of_scores_on_one_number_is_counted():
         ({"weights": [1.0, 2.0]}, "`weights` must have shape"),
         ({"weights": [-1.0]}, "`weights` must be non-negative"),
         ({"weights": [0.0]}, "`weights` must have a positive sum"),
-        ({"unseen": 0.0}, "`unseen` must be positive"),
-        ({"unseen": [1.0, 2.0]}, r"`unseen` must be a number or have shape \(3,\)"),
-        ({"unseen": np.inf}, "`unseen` must be finite"),
+        ({"test_weight": 0.0}, "`test_weight` must be positive"),
+        ({"test_weight": [1.0, 2.0]}, r"`test_weight` must be a number or have shape \(3,\)"),
+        ({"test_weight": np.inf}, "`test_weight` must be finite"),
         ({"scale": -1.0}, "`scale` must be non-negative"),
         ({"loc": [0.0, np.nan, 0.0]}, "`loc` must be finite"),
         ({"symmetric": "yes"}, "`symmetric` must be one of True, False"),

@@ -231,7 +231,7 @@ def test_transformed_moments_of_a_lognormal():
 
 def test_transformed_refuses_what_is_no_monotone_elementwise_map():
     base = Normal([0.0, 1.0], [1.0, 1.0])
-    with pytest.raises(ValueError, match="`func` must be defined wherever"):
+    with pytest.raises(ValueError, match="`func` must be defined at all values"):
         Transformed(Normal([0.0], [1.0]), np.sqrt, np.square).ppf(0.1)
     with pytest.raises(ValueError, match="monotone in one direction"):
         Transformed(Normal([-3.0, 3.0], [1.0, 1.0]), np.square, np.sqrt)
@@ -433,13 +433,13 @@ BAD = [
     (lambda: Quantiles([0.5], [[1.0]]), ValueError, "at least two levels"),
     (lambda: Quantiles([0.9, 0.1], [[1.0, 2.0]]), ValueError, "`levels` must be strictly increasing"),
     (lambda: Quantiles([0.1, 1.0], [[1.0, 2.0]]), ValueError, "strictly between 0 and 1"),
-    (lambda: Quantiles([0.1, 0.9], [[1.0, 2.0, 3.0]]), ValueError, "one column a level"),
+    (lambda: Quantiles([0.1, 0.9], [[1.0, 2.0, 3.0]]), ValueError, "one column per level"),
     (lambda: Mixture([]), ValueError, "at least one distribution"),
     (lambda: Mixture([Normal(0.0, 1.0), Normal([0.0, 1.0], 1.0)]), ValueError, "same number of rows"),
     (lambda: Mixture([Normal(0.0, 1.0), 3]), TypeError, "`components` must hold distributions, got int"),
     (lambda: LevelMap([0.5, 0.5], [0.2, 0.3]), ValueError, "`levels` must be strictly increasing"),
     (lambda: LevelMap([0.4, 0.5], [0.3, 0.3]), ValueError, "`values` must be strictly increasing"),
-    (lambda: LevelMap([0.4, 0.5], [0.3]), ValueError, "equally long"),
+    (lambda: LevelMap([0.4, 0.5], [0.3]), ValueError, "equal length"),
     (lambda: LevelMap([1.4], [0.3]), ValueError, r"`levels` must lie in \[0, 1\]"),
     (lambda: Recalibrated(Normal(0.0, 1.0), np.sqrt), TypeError, "`level_map` must be a LevelMap"),
     (lambda: Recalibrated(3, LevelMap([0.5], [0.5])), TypeError, "`base` must be a Distribution"),
@@ -461,11 +461,11 @@ BAD = [
         "`scale` must hold real numbers",
     ),
     (lambda: affine([0.0], 1.0, 1.0), TypeError, "`dist` must be a Distribution, got list"),
-    (lambda: as_distribution(Normal), TypeError, "got the class Normal itself"),
+    (lambda: as_distribution(Normal), TypeError, "got the class Normal"),
     (
         lambda: ScipyDistribution(stats.rv_discrete(values=([0.1, 0.5], [0.5, 0.5]))()),
         ValueError,
-        "must be integers.*Empirical",
+        "must have integer atoms.*Empirical",
     ),
 ]
 
@@ -484,7 +484,7 @@ def test_sparse_input_is_refused():
 
 
 def test_no_density_error_is_also_a_value_error():
-    with pytest.raises(ValueError, match="Empirical with atoms"):
+    with pytest.raises(ValueError, match="Empirical has no density"):
         Empirical([[1.0]]).pdf(1.0)
     assert issubclass(NoDensityError, ValueError)
 

@@ -27,7 +27,8 @@ from skuq.distributions import (
 )
 from skuq.distributions import _cramer as cramer
 from skuq.distributions import _members as members_module
-from skuq.metrics import crps_loss, get_scorer, uncertainty_report
+from skuq.evaluation import uncertainty_report
+from skuq.metrics import crps_loss, get_scorer
 
 N = 3
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)

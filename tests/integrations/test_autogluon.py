@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 
 from skuq import get_scorer, predict_dist, supports_dist
+from skuq._fitting.point_predict import point_predict
 from skuq.distributions import Normal, Quantiles
+from skuq.evaluation import uncertainty_report
 from skuq.exceptions import NotProbabilisticError
 from skuq.integrations.autogluon import quantile_levels
-from skuq.metrics import crps_loss, pinball_loss, uncertainty_report
-from skuq.prediction._point import point_predict
+from skuq.metrics import crps_loss, pinball_loss
 from tests.integrations.automl import X, Y, installed
 
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(240)]
@@ -70,5 +71,5 @@ def test_other_problems_have_no_distribution(tmp_path):
     tabular = installed("autogluon.tabular")
     made = tabular.TabularPredictor("y", problem_type="regression", path=str(tmp_path), verbosity=0)
     assert not supports_dist(made)
-    with pytest.raises(NotProbabilisticError, match="made for 'regression' problems"):
+    with pytest.raises(NotProbabilisticError, match="got problem type 'regression'"):
         predict_dist(made, FRAME)

@@ -13,7 +13,7 @@ from sklearn.linear_model import BayesianRidge
 
 from skuq.distributions import Normal, Quantiles
 from skuq.integrations.dask import accumulate, predict
-from skuq.metrics import MetricAccumulator
+from skuq.monitoring import MetricAccumulator
 from skuq.prediction import predict_dist
 
 distributed = pytest.importorskip("distributed")
@@ -133,7 +133,7 @@ def test_the_accumulator_of_the_caller_stays_empty(frame):
     total = accumulate(empty, parts_of(frame), "y", ("loc", "scale")).compute(scheduler="threads")
     assert total.n_rows == len(frame)
     assert empty.n_rows == 0
-    with pytest.raises(ValueError, match="`accumulator` must have no rows, got one of 1000"):
+    with pytest.raises(ValueError, match="`accumulator` must have no rows, got 1000 rows"):
         accumulate(total, parts_of(frame), "y", ("loc", "scale"))
 
 

@@ -65,7 +65,7 @@ def test_the_distribution_of_an_automl_is_that_of_its_model(automl):
 def test_an_automl_without_a_model_is_not_fitted():
     automl = flaml.AutoML()
     assert not supports_dist(automl)
-    with pytest.raises(NotFittedError, match="AutoML holds no model"):
+    with pytest.raises(NotFittedError, match="AutoML must have a model"):
         predict_dist(automl, X)
 
 
@@ -101,7 +101,7 @@ def test_the_metric_is_that_of_skuq_on_the_validation_rows():
 @pytest.mark.parametrize(
     ("loss", "also_logged", "error", "message"),
     [
-        ("mpiw", (), ValueError, "`loss` must be a metric that has a direction, got 'mpiw'"),
+        ("mpiw", (), ValueError, "`loss` must be a metric with a direction, got 'mpiw'"),
         ("crps", ("neg_crps",), ValueError, "different names, got crps, crps"),
         ("rmse", (), ValueError, "`metric` must be a metric of skuq, got 'rmse'"),
         (crps_loss, (), TypeError, "`loss` must be a metric of distributions by name"),

@@ -6,8 +6,9 @@ import pytest
 
 from skuq.displays import CalibrationCurveDisplay
 from skuq.distributions import Normal
+from skuq.evaluation import uncertainty_report
 from skuq.integrations.mlflow import log_report
-from skuq.metrics import crps_loss, uncertainty_report
+from skuq.metrics import crps_loss
 from tests.integrations.automl import installed
 
 mlflow = installed("mlflow")
@@ -53,5 +54,5 @@ def test_several_models_are_logged_under_their_names():
 
 
 def test_another_table_is_refused():
-    with pytest.raises(TypeError, match="`report` must be the table of uncertainty_report, got DataFrame"):
+    with pytest.raises(TypeError, match="`report` must be the result of uncertainty_report, got DataFrame"):
         log_report(pd.DataFrame())

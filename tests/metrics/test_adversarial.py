@@ -178,8 +178,7 @@ def test_a_forecast_that_ignores_x_beats_a_useful_one():
 )
 def test_bad_options(forecast, option, value, error):
     y, dist = forecast
-    name = "fractions" if option == "fraction" else option
-    with pytest.raises(error, match=f"`{name}`"):
+    with pytest.raises(error, match=f"`{option}`"):
         agce(y, dist, **{option: value})
 
 

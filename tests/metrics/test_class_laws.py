@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from skuq.metrics import uncertainty_report
+from skuq._weights import weighted_means
+from skuq.evaluation import uncertainty_report
 from skuq.metrics._class_inputs import draw_codes
-from skuq.metrics._kernels import weighted_means
 from skuq.prediction import prediction_set
 from tests.metrics.options import class_specs
 
@@ -130,23 +130,23 @@ def test_single_precision_changes_little(spec, options, forecast):
     )
 
 
-@of(spec for spec in SPECS if spec.rows is not None)
+@of(spec for spec in SPECS if spec.fast.rows is not None)
 def test_the_value_is_computed_from_the_means_of_its_rows(spec, forecast):
     y, proba = forecast
     codes = np.searchsorted(LABELS, y)
     for weight in (None, np.random.default_rng(0).random(y.size) + 0.5):
-        rows = spec.rows(codes, proba)
+        rows = spec.fast.rows(codes, proba)
         assert not sparse.issparse(rows)
         (mean,) = weighted_means((rows,), weight)
-        expected = mean if spec.combine is None else spec.combine(mean)
+        expected = mean if spec.fast.combine is None else spec.fast.combine(mean)
         assert value(spec, y, proba, sample_weight=weight) == pytest.approx(float(expected), rel=1e-12)
 
 
-@of(spec for spec in SPECS if spec.of_weights)
+@of(spec for spec in SPECS if spec.fast.of_weights)
 @pytest.mark.parametrize("options", OPTIONS["ece"], ids=str)
 def test_the_function_of_weights_is_the_metric(spec, options, forecast):
     y, proba = forecast
-    of_weight = spec.of_weights(np.searchsorted(LABELS, y), proba, **options)
+    of_weight = spec.fast.of_weights(np.searchsorted(LABELS, y), proba, **options)
     weight = np.random.default_rng(0).integers(0, 4, size=y.size).astype(float)
     for each in (None, weight):
         expected = value(spec, y, proba, sample_weight=each, **options)
@@ -165,7 +165,7 @@ def test_sets_stand_for_the_probabilities(spec, forecast):
 @of(spec for spec in SPECS if spec.needs == "proba")
 def test_sets_are_refused_where_probabilities_are_needed(spec, forecast):
     y, proba = forecast
-    with pytest.raises(ValueError, match=r"`y_pred` must hold probabilities, .* got sets"):
+    with pytest.raises(ValueError, match=r"`y_pred` must hold probabilities from .*, got sets"):
         value(spec, y, proba > 0.2)
 
 

@@ -20,15 +20,17 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skuq.distributions import Normal
-from skuq.metrics import (
+from skuq.evaluation import (
     bootstrap_interval,
-    conditional_coverage_error,
     conditional_coverage_estimate,
+    paired_permutation_test,
+    uncertainty_report,
+)
+from skuq.metrics import (
+    conditional_coverage_error,
     get_scorer,
     make_scorer,
-    paired_permutation_test,
     scorers,
-    uncertainty_report,
 )
 from tests.metrics.cubic import cubic
 
@@ -212,7 +214,7 @@ WORDS = pd.DataFrame({"shop": ["yes", "no"] * 3})
         (sparse.csr_matrix(COLUMN), TypeError, r"`X` must be a dense array.*toarray"),
         (COLUMN[:, 0], ValueError, r"`X` must have shape \(n, d\).*reshape\(-1, 1\)"),
         (COLUMN[:, :0], ValueError, r"`X` must have shape \(n, d\).*got \(6, 0\)"),
-        (COLUMN[:5], ValueError, "`X` must have 6 rows, one a sample, got 5"),
+        (COLUMN[:5], ValueError, "`X` must have 6 rows, one per sample, got 5"),
         (np.where(COLUMN == 2, np.inf, COLUMN), ValueError, "`X` must be finite, got inf at row 2, column 0"),
         (None, ValueError, r"`X` must have shape \(n, d\)"),
     ],
@@ -236,9 +238,9 @@ def test_bad_features(X, error, message):
         ({"cv": 7}, ValueError, "`y_true` must have a row for each fold, got 6 rows .* for 7 folds"),
         ({"cv": TimeSeriesSplit(2)}, ValueError, "`cv` must test every row exactly once, got 4 of 6 rows"),
         ({"cv": [*FOLDS, FOLDS[0]]}, ValueError, "`cv` must test every row exactly once.* in 9 tests"),
-        ({"classifier": LinearRegression()}, TypeError, "`classifier` must be a classifier"),
-        ({"classifier": LogisticRegression}, TypeError, "`classifier` must be a classifier"),
-        ({"classifier": "logistic"}, TypeError, "`classifier` must be a classifier"),
+        ({"classifier": LinearRegression()}, TypeError, "`classifier` must be a scikit-learn classifier"),
+        ({"classifier": LogisticRegression}, TypeError, "`classifier` must be a scikit-learn classifier"),
+        ({"classifier": "logistic"}, TypeError, "`classifier` must be a scikit-learn classifier"),
         ({"classifier": LinearSVC()}, TypeError, "`classifier` must have `predict_proba`"),
         ({"random_state": "seed"}, ValueError, "`random_state` must be an int"),
         ({"sample_weight": np.ones(5)}, ValueError, "`sample_weight` must have 6 rows"),
@@ -318,7 +320,7 @@ def test_words_that_a_pipeline_encodes_are_no_features_of_a_scorer():
 def test_options_are_checked_when_the_scorer_is_made():
     with pytest.raises(ValueError, match="`norm` must be one of"):
         make_scorer("ert", norm="l3")
-    with pytest.raises(TypeError, match="`classifier` must be a classifier"):
+    with pytest.raises(TypeError, match="`classifier` must be a scikit-learn classifier"):
         make_scorer("ert", classifier=LinearRegression())
     assert repr(make_scorer("ert", cv=7)) == "make_scorer('ert', cv=7, random_state=0)"
 
@@ -327,13 +329,13 @@ def test_options_are_checked_when_the_scorer_is_made():
 def test_what_has_no_X_refuses_it(name):
     _, y, dist = small()
     with pytest.raises(
-        ValueError, match=f"`metric` must be of targets and forecasts alone.*{name!r}, with X"
+        ValueError, match=f"`metric` must depend on targets and forecasts alone.*{name!r}, which needs X"
     ):
         bootstrap_interval(y, dist, name)
-    with pytest.raises(ValueError, match="`metric` must be of targets and forecasts alone"):
+    with pytest.raises(ValueError, match="`metric` must depend on targets and forecasts alone"):
         paired_permutation_test(y, dist, dist, name)
     for options in ({"metrics": ["crps", name]}, {"options": {name: {"coverage": 0.5}}}):
-        with pytest.raises(ValueError, match=f"`metrics` must be of targets .*{name!r}, with X"):
+        with pytest.raises(ValueError, match=f"`metrics` must depend on targets .*{name!r}, which needs X"):
             uncertainty_report(y, dist, **options)
 
 

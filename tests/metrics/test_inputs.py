@@ -45,7 +45,7 @@ def of(specs):
     [
         (np.where(Y == 0, np.nan, Y), ValueError, "`y_true` must be finite, got nan at row 2"),
         (np.where(Y == 0, np.inf, Y), ValueError, "`y_true` must be finite, got inf at row 2"),
-        (Y[:4], ValueError, "`y_true` must have 5 rows, one a sample, got 4"),
+        (Y[:4], ValueError, "`y_true` must have 5 rows, one per sample, got 4"),
         (np.empty(0), ValueError, "`y_true` must have at least one row"),
         (np.column_stack([Y, Y]), ValueError, "`y_true` must have one column"),
         (["a", "b", "c", "d", "e"], TypeError, "`y_true` must hold real numbers"),
@@ -106,8 +106,8 @@ def test_what_is_no_distribution_is_refused_with_the_way_out(metric, y_pred):
         (np.column_stack([Y, np.full(5, np.nan)]), "must not contain NaN"),
         (np.zeros((4, 2)), "`y_true` must have 4 rows"),
         (np.zeros((0, 2)), "`y_pred` must have at least one row"),
-        (np.full((5, 2), np.inf), "`y_pred` must hold intervals with a number in them"),
-        (np.full((5, 2), -np.inf), "`y_pred` must hold intervals with a number in them"),
+        (np.full((5, 2), np.inf), "`y_pred` must hold intervals that contain a number"),
+        (np.full((5, 2), -np.inf), "`y_pred` must hold intervals that contain a number"),
     ],
 )
 def test_bad_bounds(metric, y_pred, message):
@@ -252,7 +252,7 @@ def test_a_distribution_in_the_place_of_the_target_is_named(metric):
 
 
 def test_a_target_that_is_none_is_named():
-    with pytest.raises(ValueError, match="`y_true` must hold observed values, one a row, got None"):
+    with pytest.raises(ValueError, match="`y_true` must hold observed values, one per row, got None"):
         crps_loss(None, DIST)
 
 

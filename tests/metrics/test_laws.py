@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from scipy import sparse, stats
 
+from skuq._weights import weighted_means
 from skuq.distributions import Empirical, Normal, Quantiles, StudentT, affine
-from skuq.metrics._kernels import weighted_means
 from skuq.metrics._spec import all_specs
 from tests.metrics.options import forecast_specs, required
 
@@ -144,17 +144,17 @@ def test_row_of_weight_zero_is_as_if_absent(spec, forecast):
     )
 
 
-@of([spec for spec in SPECS if spec.rows is not None])
+@of([spec for spec in SPECS if spec.fast.rows is not None])
 def test_the_value_is_computed_from_the_means_of_its_rows(spec, forecast):
     y, dist = forecast
     options = required(spec)
     weights = [None, np.random.default_rng(0).random(y.size) + 0.5]
     for member, weight in product(families(spec, dist), weights):
-        rows = spec.rows(y, member, **options)
+        rows = spec.fast.rows(y, member, **options)
         dense = rows.toarray().T if sparse.issparse(rows) else np.atleast_2d(rows)
         means = weighted_means(tuple(dense), weight)
         means = means[0] if means.size == 1 else means
-        expected = means if spec.combine is None else spec.combine(means, **options)
+        expected = means if spec.fast.combine is None else spec.fast.combine(means, **options)
         assert value(spec, y, member, sample_weight=weight) == pytest.approx(float(expected), rel=1e-12)
 
 
@@ -230,8 +230,12 @@ def test_the_record_is_complete_and_documented(spec):
     document = inspect.getdoc(spec.function)
     assert "proper" in document  # that it is, or why it is not
     assert ">>>" in document
-    if spec.direction is not None:
-        assert f"{spec.direction} is better" in document
+    second = document.split("\n\n")[1]
+    assert second.startswith(
+        {"lower": "The smaller the better", "higher": "The larger the better"}.get(
+            spec.direction, ("The smaller", "Neither")
+        )
+    )
     suffix = spec.function.__name__.rsplit("_", 1)[-1]
     assert suffix not in {"loss", "error"} or spec.direction == "lower"
     # The share of labels in their set has the name that MAPIE gives it; sets of all classes have the largest.

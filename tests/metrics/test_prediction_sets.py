@@ -4,15 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skuq.evaluation import bootstrap_interval
 from skuq.metrics import (
-    MetricAccumulator,
-    bootstrap_interval,
     conditional_set_coverage,
     mean_set_size,
     set_coverage_error,
     set_coverage_score,
 )
 from skuq.metrics._class_inputs import draw_codes
+from skuq.monitoring import MetricAccumulator
 from skuq.prediction import prediction_set
 
 QUIET = pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
@@ -76,7 +76,7 @@ def test_the_size_needs_no_target():
     sets = [[True, False], [True, True]]
     assert mean_set_size(None, sets) == mean_set_size(["a", "b"], sets) == 1.5
     assert mean_set_size(None, sets, sample_weight=[3, 1]) == 1.25
-    with pytest.raises(ValueError, match="`y_true` must have 2 rows, one a sample, got 1"):
+    with pytest.raises(ValueError, match="`y_true` must have 2 rows, one per sample, got 1"):
         mean_set_size(["a"], sets)
 
 
@@ -160,10 +160,10 @@ PROBA = np.full((4, 2), 0.5)
         ([0, 1, 0, 1], PROBA * np.nan, {}, "`y_pred` must not contain NaN"),
         ([0, 1, 0, 1], PROBA[:, 0], {}, r"`y_pred` must have shape \(n, K\)"),
         ([0, 1, 0, 1], np.ones((4, 2, 3), dtype=bool), {}, "Pass the sets of one coverage"),
-        ([0, 1, 0], PROBA, {}, "`y_true` must have 4 rows, one a sample, got 3"),
+        ([0, 1, 0], PROBA, {}, "`y_true` must have 4 rows, one per sample, got 3"),
         ([0, 0, 0, 0], PROBA, {}, "`labels` must name the class of each of the 2 columns .*classes_"),
         ([0, 1, 2, 1], PROBA, {}, "got None and 3 classes"),
-        ([0, 1, 0, 1], PROBA, {"labels": [0, 1, 2]}, r"`labels` must have shape \(2,\), one a column"),
+        ([0, 1, 0, 1], PROBA, {"labels": [0, 1, 2]}, r"`labels` must have shape \(2,\), one per column"),
         ([0, 1, 0, 1], PROBA, {"labels": [1, 1]}, r"`labels` must differ, got \[1, 1\]"),
         ([0, 1, None, 1], PROBA, {}, "`y_true` must not have missing values, got 1"),
         ([0.0, 1.0, np.nan, 1.0], PROBA, {}, "`y_true` must not have missing values, got 1"),
@@ -179,30 +179,30 @@ def test_bad_input_is_named(y, y_pred, options, message):
 
 
 def test_sets_of_integers_are_named():
-    with pytest.raises(TypeError, match=r"`y_pred` must be of dtype bool where it holds sets, got int"):
+    with pytest.raises(TypeError, match=r"`y_pred` must have dtype bool for prediction sets, got int"):
         set_coverage_score([0, 1], [[1, 1], [0, 1]])
     assert set_coverage_score([0, 1], [[1, 0], [1, 0]]) == 0.5  # probabilities
 
 
 def test_sets_with_missing_values_allowed_are_named():
     sets = pd.DataFrame([[True, False], [True, True]]).astype("boolean")
-    with pytest.raises(TypeError, match=r"`y_pred` must be of dtype bool where it holds sets, got object"):
+    with pytest.raises(TypeError, match=r"`y_pred` must have dtype bool for prediction sets, got object"):
         set_coverage_score([0, 1], sets)
     assert set_coverage_score([0, 1], sets.astype(bool)) == 1.0
 
 
 def test_probabilities_of_float16_are_to_be_divided_in_float64():
     proba = np.array([[0.3, 0.7], [1 / 3, 2 / 3]], dtype=np.float16)
-    with pytest.raises(ValueError, match="or convert to float64 first and divide each row by its sum"):
+    with pytest.raises(ValueError, match="or convert to float64 and divide each row by its sum"):
         set_coverage_score([0, 1], proba)
     wide = proba.astype(np.float64)
     assert set_coverage_score([0, 1], wide / wide.sum(axis=1, keepdims=True)) == 1.0
 
 
 def test_labels_of_another_kind_are_named():
-    with pytest.raises(TypeError, match="`labels` must be of the kind of `y_true`, got 0 there and 'a' here"):
+    with pytest.raises(TypeError, match="`labels` must have the type of `y_true`, such as 'a', got 0"):
         set_coverage_score(["a", "b", "a", "b"], PROBA, labels=[0, 1])
-    with pytest.raises(TypeError, match="got 0 there and True here"):
+    with pytest.raises(TypeError, match="such as True, got 0"):
         set_coverage_score([True, False, True, False], PROBA, labels=[0, 1])
     with pytest.raises(TypeError, match="`y_true` must hold labels of one kind"):
         set_coverage_score(np.array([1, "a", 1, "a"], dtype=object), PROBA)
@@ -218,9 +218,9 @@ def test_options_of_a_table_are_checked():
 
 
 def test_what_takes_distributions_refuses_metrics_of_classes():
-    refused = "must be of distributions or intervals, got"
-    with pytest.raises(ValueError, match=f"`metric` {refused} 'set_coverage'"):
+    refused = "of distributions or intervals, got"
+    with pytest.raises(ValueError, match=f"`metric` must be a metric {refused} 'set_coverage'"):
         bootstrap_interval([0, 1, 0, 1], PROBA, "set_coverage")
-    with pytest.raises(ValueError, match=f"`metrics` {refused} 'ece'"):
+    with pytest.raises(ValueError, match=f"`metrics` must be metrics {refused} 'ece'"):
         MetricAccumulator("ece")
     assert not {"ece", "set_size"} & set(MetricAccumulator().metrics)

@@ -23,7 +23,7 @@ from skuq import _sklearn_compat
 from skuq.distributions import Normal
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import crps_loss, get_scorer, get_scorer_names, make_scorer, mean_interval_width, scorers
-from skuq.metrics._spec import all_specs
+from skuq.metrics._spec import MetricSpec, all_specs
 from skuq.prediction import predict_dist
 from tests.metrics.options import class_specs, required
 
@@ -128,7 +128,7 @@ def test_scikit_learn_accepts_it(name):
         ("neg_CRPS", "Did you mean 'neg_crps'"),
         ("ence", "Did you mean 'neg_ence'"),
         ("neg_picp", "Did you mean 'picp'"),
-        ("r2", "scikit-learn's"),
+        ("r2", "scorer of scikit-learn"),
         ("zzzzzzzz", "Known: auucc_gain, .*mpiw, .*neg_crps"),
     ],
 )
@@ -185,7 +185,7 @@ def test_options_are_bound():
 def test_metrics_with_a_direction_accept_no_other():
     make_scorer("crps", greater_is_better=False)
     with pytest.raises(
-        ValueError, match="`greater_is_better` must be left out for 'crps', where lower is known"
+        ValueError, match="`greater_is_better` must be left out for 'crps', because lower is known"
     ):
         make_scorer("crps", greater_is_better=True)
     narrow = make_scorer(mean_interval_width, greater_is_better=False)
@@ -300,11 +300,36 @@ def test_scores_without_the_private_base_of_scikit_learn(monkeypatch):
         ("pinball", {"levels": [0.1, 1.5]}, "`levels` must lie strictly between 0 and 1"),
         ("ence", {"n_bins": 0}, "`n_bins` must be at least 1"),
         ("ence", {"strategy": "kmeans"}, "`strategy` must be one of"),
+        ("agce", {"fraction": 3}, r"`fraction` must lie in \[0, 1\], got 3"),
+        ("cals", {"level_weights": [1.0, 2.0]}, "`level_weights` must have 9 rows"),
+        ("auucc", {"x_range": (0, 1), "y_range": (0, 1)}, "`x_range` and `y_range` must not both be given"),
+        ("auucc_gain", {"denominator": "both"}, "`denominator` must be one of"),
+        ("cwc", {"eta": -1}, "`eta` must be non-negative"),
+        ("ert", {"norm": "l3"}, "`norm` must be one of"),
     ],
 )
 def test_values_of_options_are_checked_before_a_search_makes_them_nan(name, options, message):
     with pytest.raises(ValueError, match=message):
         make_scorer(name, **options)
+
+
+@pytest.mark.parametrize("spec", all_specs().values(), ids=lambda spec: spec.abbreviation)
+def test_options_are_checked_without_a_forecast(spec):
+    options = {name: value for name, value in spec.options.items() if name not in spec.one_of}
+    assert (spec.check is not None) == bool(options)
+    for name, value in options.items():
+        spec.check(**{name: value})
+    if spec.check is not None:
+        spec.check(**options)
+
+
+def test_a_scorer_is_made_without_a_call_of_the_metric(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError
+
+    monkeypatch.setattr(MetricSpec, "compute", property(lambda spec: refuse))
+    for name in ("crps", "ence", "auucc", "agce", "ece"):
+        make_scorer(name, **all_specs()[name].options)
 
 
 def test_a_scorer_of_random_groups_leaves_numpys_generator_alone():

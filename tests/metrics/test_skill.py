@@ -132,7 +132,7 @@ def test_scorers_are_made_with_the_reference_and_not_ready(name):
     assert not {name, f"neg_{name}"} & set(get_scorer_names())
     with pytest.raises(
         ValueError,
-        match=rf"no ready-made scorer: use make_scorer\('{name}', y_train=...\) or "
+        match=rf"a ready-made scorer, got .* Use make_scorer\('{name}', y_train=...\) or "
         rf"make_scorer\('{name}', reference=...\)",
     ):
         get_scorer(name)

@@ -11,7 +11,7 @@ import skuq.metrics
 from skuq.distributions import Normal
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import crps_loss, expected_normalized_calibration_error, mean_absolute_calibration_error
-from skuq.metrics._spec import all_specs, find_spec, metric
+from skuq.metrics._spec import ORDER, all_specs, find_spec, metric
 from tests.metrics.options import required
 
 SPECS = all_specs()
@@ -93,7 +93,7 @@ def test_label_has_the_units():
 def test_only_calibration_metrics_warn_and_only_below_500_rows(spec):
     if spec.abbreviation in WARNING:
         with pytest.warns(
-            SmallSampleWarning, match=f"`{spec.function.__name__}` was given 499 rows"
+            SmallSampleWarning, match=f"`{spec.function.__name__}` was computed from 499 rows"
         ) as caught:
             call(spec, 499)
         assert len(caught) == 1
@@ -134,6 +134,17 @@ def registry(monkeypatch):
     monkeypatch.setattr(_spec, "_ABBREVIATIONS", dict(_spec._ABBREVIATIONS))
 
 
+def test_the_order_lists_every_metric():
+    assert list(all_specs()) == list(ORDER)
+
+
+def test_the_order_does_not_depend_on_the_order_of_definition(monkeypatch):
+    from skuq.metrics import _spec
+
+    monkeypatch.setattr(_spec, "_SPECS", dict(reversed(_spec._SPECS.items())))
+    assert list(all_specs()) == list(ORDER)
+
+
 def test_one_decorator_makes_a_metric(registry):
     """The whole of what adding a metric takes: scorer, names and options follow."""
 
@@ -170,7 +181,9 @@ def test_a_metric_with_a_required_option_has_no_ready_made_scorer(registry):
         return float(np.mean(y_train))
 
     assert "skill" not in skuq.metrics.get_scorer_names()
-    with pytest.raises(ValueError, match=r"no ready-made scorer: use make_scorer\('skill', y_train=...\)"):
+    with pytest.raises(
+        ValueError, match=r"a ready-made scorer, got 'skill'. Use make_scorer\('skill', y_train=...\)"
+    ):
         skuq.metrics.get_scorer("skill")
     with pytest.raises(TypeError, match="`options` of 'skill' must include 'y_train'"):
         skuq.metrics.make_scorer("skill")

@@ -22,6 +22,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skuq import get_scorer, predict_dist
+from skuq._fitting.training_data import read_training
 from skuq.distributions import Normal, concat
 from skuq.exceptions import ConstraintWarning
 from skuq.metrics import crps_loss
@@ -34,7 +35,6 @@ from skuq.model_selection._auto.parzen import content_of
 from skuq.model_selection._auto.space import Base, Deferred, Space, Values
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import MixtureRegressor, UncertaintyRegressor
-from skuq.regressors._fit_inputs import read_training
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(160, 3))
@@ -407,7 +407,7 @@ def test_candidates_see_the_rows_of_their_folds_alone():
 @pytest.mark.parametrize("engine", ENGINES)
 def test_candidates_that_fail_are_left_out_with_a_warning(engine):
     space = {"estimators": {"wrong": {"estimator": Ridge(alpha=-1.0)}, **TINY["estimators"]}}
-    with pytest.warns(FitFailedWarning, match=r"1 of 2 candidates failed, the first one 'wrong': .*alpha"):
+    with pytest.warns(FitFailedWarning, match=r"1 of 2 candidates failed, first 'wrong': .*alpha"):
         model = auto(space, engine=engine, n_trials=2).fit(X, Y)
     assert model.leaderboard_["state"].tolist() == ["complete", "failed"]
     with pytest.raises(ValueError, match="alpha"):

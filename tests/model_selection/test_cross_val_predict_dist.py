@@ -166,6 +166,6 @@ def test_empty_one_row_and_constant(data):
     X, y = data
     with pytest.raises(ValueError, match="at least one row"):
         cross_val_predict_dist(BayesianRidge(), X[:0], y[:0])
-    with pytest.raises(ValueError, match="at least one row per fold, got 5 folds of 1 rows"):
+    with pytest.raises(ValueError, match="at least one row per fold, got 1 rows for 5 folds"):
         cross_val_predict_dist(BayesianRidge(), X[:1], y[:1])
     assert np.isfinite(cross_val_predict_dist(BayesianRidge(), X, np.ones(60)).mean()).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import dataclass
 from functools import partial
 
@@ -39,7 +40,7 @@ from skuq.prediction import predict_dist
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors import RecalibratedRegressor, UncertaintyRegressor
 from tests.neural.epochs import keep_the_same
-from tests.neural.estimators import not_among
+from tests.neural.estimators import ESTIMATORS, not_among
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}
 MODELS = {
@@ -52,7 +53,7 @@ MODELS = {
         4, ci_scale="mean", noise_estimation="split", calibration="split", **SMALL
     ),
     "dropout": MCDropoutRegressor(n_draws=20, **SMALL),
-    "dropout, samples": MCDropoutRegressor(n_draws=20, output="samples", keep_best="crps", **SMALL),
+    "dropout, members": MCDropoutRegressor(n_draws=20, output="members", keep_best="crps", **SMALL),
     "concrete dropout": ConcreteDropoutRegressor(n_draws=20, **SMALL),
     "variational": VariationalRegressor(n_draws=20, **SMALL),
     "variational, last layer": VariationalRegressor(last_layer=True, **SMALL),
@@ -68,6 +69,17 @@ WITH_A_BODY = (
     VariationalRegressor,
 )
 WITH_MODULE = [name for name, each in MODELS.items() if "module" in each.get_params()]
+
+FORMS = ["moments", "mixture", "members"]
+
+
+@pytest.mark.parametrize("estimator", [each for each in ESTIMATORS if "output" in each().get_params()])
+def test_the_form_of_a_distribution_has_one_vocabulary(estimator, sine):
+    assert estimator().output == "moments"
+    with pytest.raises(ValueError, match="`output` must be one of") as caught:
+        estimator(output="nonsense", **SMALL).fit(*sine)
+    forms = re.findall(r"'(\w+)'", str(caught.value).split("got")[0])
+    assert forms == [form for form in FORMS if form in forms]
 
 
 @pytest.fixture(params=MODELS)
@@ -274,7 +286,7 @@ def test_rows_of_weight_zero_are_as_if_not_there(model, sine):
 def test_rows_held_out_must_count(sine):
     weight = np.where(np.arange(150) < 30, 0.0, 2.0)
     model = PNNRegressor(validation_size=PredefinedSplit(np.where(weight == 0, 0, -1)), **SMALL)
-    with pytest.raises(ValueError, match="`validation_size` must hold out rows that count"):
+    with pytest.raises(ValueError, match="`validation_size` must hold out rows of positive weight"):
         model.fit(*sine, sample_weight=weight)
 
 
@@ -351,7 +363,7 @@ def test_history_is_skorchs(model, fit_once):
 def test_progress_is_reported_by_epoch(model, sine):
     callbacks = pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
     assert hasattr(callbacks, "ProgressBar")
-    from skuq.regressors._progress import Progress
+    from skuq._fitting.progress import Progress
 
     reported = []
 
@@ -414,7 +426,7 @@ def test_networks_of_ones_own_without_draws_are_the_same_in_any_training(model, 
         same(one.predict_dist(X), clone(model).fit(X[part], y[part]).predict_dist(X), 1e-7)
 
 
-@pytest.mark.parametrize("model", ["dropout", "dropout, samples"], indirect=True)
+@pytest.mark.parametrize("model", ["dropout", "dropout, members"], indirect=True)
 def test_dropout_of_ones_own_is_the_same_each_time(model, sine):
     rows = [np.arange(100), np.arange(50, 150)]
     with_own_network(model, WithDropout)
@@ -682,13 +694,13 @@ def test_bad_parameters_raise_with_the_remedy(model, params, error, message, sin
         ({"module": lambda d, k: nn.Linear(d, k + 1)}, ValueError, r"maps \(n, 2\) to \(n, (1|2|16)\)"),
         ({"module": lambda d, k: None}, TypeError, "returns a torch.nn.Module"),
         ({"module": lambda d, k: nn.Sequential(nn.Linear(d, 1), nn.Flatten(0))}, ValueError, r"shape \(3,\)"),
-        ({"module": nn.LSTM}, ValueError, "for 3 rows it gives tuple"),
-        ({"module": lambda d, k: nn.ReLU()}, ValueError, "with weights to learn"),
+        ({"module": nn.LSTM}, ValueError, "got tuple for 3 rows"),
+        ({"module": lambda d, k: nn.ReLU()}, ValueError, "must build a network with weights"),
     ],
 )
 @pytest.mark.parametrize("model", WITH_MODULE, indirect=True)
 def test_a_bad_network_raises_with_the_remedy(model, params, error, message, sine):
-    if isinstance(model, WITH_A_BODY) and message.endswith("learn"):
+    if isinstance(model, WITH_A_BODY) and message.endswith("weights"):
         message = r"maps \(n, 2\) to \(n, 16\)"  # what has no weights has no 16 features either
     with pytest.raises(error, match=message):
         with_own_network(model, params["module"]).fit(*sine)

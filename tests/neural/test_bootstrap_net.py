@@ -12,12 +12,12 @@ from scipy.stats import t
 from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit
 
+from skuq._fitting.progress import NO_PROGRESS
 from skuq.distributions import StudentT
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import BootstrapNetRegressor
 from skuq.neural._base import fit_together
 from skuq.neural._predictive.ensemble import bagged_mean_and_spread
-from skuq.regressors._progress import NO_PROGRESS
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}
 

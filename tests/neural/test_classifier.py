@@ -22,9 +22,9 @@ pytest.importorskip("skorch")
 from torch import nn
 
 from skuq.classifiers import ConformalClassifier
+from skuq.evaluation import shift_curve
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import get_scorer
-from skuq.model_selection import shift_curve
 from skuq.neural import (
     DeepEnsembleClassifier,
     DeepEnsembleRegressor,
@@ -553,7 +553,7 @@ def test_parameters_that_are_wrong_raise(model, blobs, parameters, error, messag
         (VariationalClassifier(kl_weight=0.0), "`kl_weight` must be positive"),
         (VariationalClassifier(warm_up=2.0), "`warm_up` must lie between 0 and 1"),
         (VariationalClassifier(learning_rate="fast"), "`learning_rate` must be one of 'auto'"),
-        (VariationalClassifier(module=nn.Linear), "only the weights of layers that skuq builds"),
+        (VariationalClassifier(module=nn.Linear), "only layers that skuq builds can be uncertain"),
         (VariationalClassifier(last_layer="no"), "`last_layer` must be one of True, False"),
     ],
     ids=str,

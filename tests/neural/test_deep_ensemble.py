@@ -194,7 +194,7 @@ def test_split_calibrates_by_the_rows_held_out(sine):
     ("params", "message"),
     [
         ({"bootstrap": False}, "no member leaves a row out"),
-        ({"output": "mixture", "loss": "squared_error"}, "members predict no noise to mix"),
+        ({"output": "mixture", "loss": "squared_error"}, "which learns no variance, got .mixture."),
         ({"output": "samples"}, "`output` must be one of"),
         ({"bootstrap": "no"}, "`bootstrap` must be one of True, False, got 'no'"),
         ({"n_estimators": 0}, "`n_estimators` must be at least 1"),

@@ -13,19 +13,26 @@ pytest.importorskip("skorch")
 
 from tests.neural.estimators import CLASSIFIERS, ESTIMATORS
 
-OF_EACH = {"output", "last_layer"}
+OF_EACH = {"last_layer"}
 """Parameters that mean something else in each class."""
 OF_NUMBERS = {"dtype", "keep_best", "validation_size"}
 """Parameters whose words name the target of regressors, their scores or their calibration."""
+DEFAULTS = {"cv": 5, "learning_rate": 0.003, "keep_best": False, "n_draws": 200}
+"""Defaults of siblings; the docstring of an exception says what was measured."""
 EACH_KIND = pytest.mark.parametrize("estimators", [ESTIMATORS, CLASSIFIERS], ids=["numbers", "classes"])
+
+
+def entries(estimator):
+    """Return the text of each parameter and attribute."""
+    doc = inspect.cleandoc(estimator.__doc__)
+    sections = doc[doc.index("Parameters\n") : doc.index("See Also\n")]
+    found = re.findall(r"^(\w+) : .*\n((?:    .*\n)+)", sections, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
 
 
 def descriptions(estimator):
     """Return the first sentence of each parameter and attribute; what is special may follow it."""
-    doc = inspect.cleandoc(estimator.__doc__)
-    sections = doc[doc.index("Parameters\n") : doc.index("See Also\n")]
-    entries = re.findall(r"^(\w+) : .*\n((?:    .*\n)+)", sections, re.MULTILINE)
-    return {name: re.split(r"\.\s", " ".join(text.split()) + " ")[0] for name, text in entries}
+    return {name: re.split(r"\.\s", f"{text} ")[0] for name, text in entries(estimator).items()}
 
 
 def test_all_estimators_are_read():
@@ -61,3 +68,11 @@ def test_a_description_is_no_fragment(estimators):
     for estimator in estimators:
         for name, text in descriptions(estimator).items():
             assert not re.match(r"(Of|What|How|At|Not|By) ", text), (estimator.__name__, name, text)
+
+
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *CLASSIFIERS])
+def test_a_default_of_its_own_is_measured(estimator):
+    texts = entries(estimator)
+    for name, parameter in inspect.signature(estimator).parameters.items():
+        if name in DEFAULTS and parameter.default != DEFAULTS[name]:
+            assert re.search("CRPS|log loss|as measured for", texts[name]), name

@@ -132,7 +132,7 @@ def test_epistemic_and_noise_make_up_the_whole():
     dist = model.predict_dist(X)
     np.testing.assert_allclose(dist.aleatoric().std(), model.noise_std_)
     np.testing.assert_allclose(dist.var(), dist.epistemic().var() + model.noise_std_**2)
-    assert model.predict_members(X).shape == (100, 100)
+    assert model.predict_members(X).shape == (100, 200)
 
 
 def test_without_hidden_layers_it_is_bayesian_ridge():
@@ -159,7 +159,7 @@ def test_the_epoch_of_the_smallest_held_out_error_is_kept():
         ({"validation_size": None}, ValueError, "`validation_size` must be a share"),
         ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
         ({"module": lambda d, k: nn.Linear(d, k + 1)}, ValueError, r"maps \(n, 1\) to \(n, 16\)"),
-        ({"module": nn.Linear, "hidden_layer_sizes": ()}, ValueError, "must end with the number of features"),
+        ({"module": nn.Linear, "hidden_layer_sizes": ()}, ValueError, "must end with the number of outputs"),
     ],
 )
 def test_bad_parameters_raise_with_the_remedy(params, error, message):

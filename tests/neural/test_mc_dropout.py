@@ -76,7 +76,7 @@ def test_the_default_covers(kind):
 def test_kompas_dropout_is_a_setting_and_holds_no_noise():
     X, y = world(400, 1)
     X_new, y_new = world(4000, 2)
-    settings = {"output": "samples", "max_epochs": 100, "random_state": 0}
+    settings = {"output": "members", "max_epochs": 100, "random_state": 0}
     raw = MCDropoutRegressor(calibration=None, **settings).fit(X, y)
     dist = raw.predict_dist(X_new)
     assert isinstance(dist, Empirical)
@@ -140,7 +140,7 @@ def test_settings_that_make_no_sense_raise(sine, params, message):
 
 def test_draws_that_are_all_the_same_cannot_be_spread(sine):
     with pytest.raises(ValueError, match="the draws must differ"):
-        MCDropoutRegressor((2,), dropout=1e-6, output="samples", max_epochs=2, random_state=0).fit(*sine)
+        MCDropoutRegressor((2,), dropout=1e-6, output="members", max_epochs=2, random_state=0).fit(*sine)
 
 
 def test_a_length_scale_must_be_positive(sine):

@@ -85,7 +85,7 @@ def test_a_loss_without_variance_predicts_but_has_no_distribution(sine):
 
 def test_a_network_of_another_shape_raises(sine):
     net = ProbabilisticNet(Network, module__n_outputs=3, max_epochs=2, verbose=0)
-    with pytest.raises(ValueError, match=r"`module` must give 2 outputs a row .* got the shape \(128, 3\)"):
+    with pytest.raises(ValueError, match=r"`module` must give 2 outputs per row .* got the shape \(128, 3\)"):
         net.fit(*sine)
 
 

@@ -15,6 +15,7 @@ from skuq.metrics import prediction_interval_coverage
 from skuq.neural import VariationalRegressor
 from skuq.neural._cross_entropy import CrossEntropyLoss
 from skuq.neural._losses import NLLLoss
+from skuq.neural._modules.noise import has_noise
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.variational import Divergence, VariationalMLP, VariationalModule
 
@@ -48,7 +49,7 @@ def reference_output(module, x, noises):
             variance = (2 * weights[weight_log_scale]).exp() @ x**2 + (2 * weights[bias_log_scale]).exp()
             loc = loc + variance.sqrt() * noises[k - first]
         x = torch.relu(loc) if k < len(module.layers) - 1 else loc
-    return torch.cat([x, weights["raw_noise"].expand_as(x)], dim=1) if module.has_noise else x
+    return torch.cat([x, weights["raw_noise"].expand_as(x)], dim=1) if has_noise(module) else x
 
 
 @pytest.mark.parametrize("last_layer", [False, True])
@@ -67,7 +68,7 @@ def test_gradients_by_hand_are_those_of_autograd(last_layer, epoch, prior, n_cla
         y = y.abs().floor().clamp(max=3)
     units = [8, 5, n_classes or 1][-len(module.uncertain) :]
     noise = torch.randn(2, sum(units), 7, dtype=torch.float64)
-    module.draw_normal = lambda n_units, _: noise
+    module.draws.normal = lambda n_units, _: noise
     output = module.forward_members(x)
     expected = reference_output(module, x, torch.split(noise, units, dim=1))
     torch.testing.assert_close(output, expected)
@@ -145,12 +146,12 @@ def test_logits_drawn_have_the_moments_of_the_posterior(last_layer):
 def test_the_closed_form_is_the_limit_of_samples():
     X, y = world(100, 0)
     exact = VariationalRegressor(last_layer=True, **SMALL).fit(X, y)
-    sampled = VariationalRegressor(last_layer=True, output="sampled", n_draws=20_000, **SMALL).fit(X, y)
+    sampled = VariationalRegressor(last_layer=True, inference="sampled", n_draws=20_000, **SMALL).fit(X, y)
     one, other = exact.predict_dist(X[:10]), sampled.predict_dist(X[:10])
     np.testing.assert_allclose(one.epistemic().std(), other.epistemic().std(), rtol=0.03)
     members = sampled.predict_members(X[:10])
     np.testing.assert_allclose(members.mean(axis=1), other.mean())
-    analytic = VariationalRegressor(last_layer=True, output="analytic", **SMALL).fit(X, y)
+    analytic = VariationalRegressor(last_layer=True, inference="analytic", **SMALL).fit(X, y)
     np.testing.assert_array_equal(np.asarray(analytic.predict_dist(X)), np.asarray(exact.predict_dist(X)))
 
 
@@ -226,8 +227,8 @@ def test_the_epoch_of_the_best_held_out_score_is_kept(score):
         ({"kl_weight": 0.0}, ValueError, "`kl_weight` must be positive"),
         ({"warm_up": 1.5}, ValueError, "`warm_up` must lie between 0 and 1, got 1.5"),
         ({"n_draws": 1}, ValueError, "`n_draws` must be at least 2"),
-        ({"output": "closed"}, ValueError, "`output` must be one of"),
-        ({"output": "analytic"}, ValueError, "there is a closed form only"),
+        ({"inference": "closed"}, ValueError, "`inference` must be one of"),
+        ({"inference": "analytic"}, ValueError, "only an uncertain last layer has a closed form"),
         ({"last_layer": "no"}, ValueError, "`last_layer` must be one of True, False"),
         ({"learning_rate": "fast"}, ValueError, "`learning_rate` must be one of"),
         ({"learning_rate": -1}, ValueError, "`learning_rate` must be positive"),

@@ -94,7 +94,7 @@ def test_networks_are_those_of_the_paper(study, method):
         assert options["n_draws"] == 200
         assert options["last_layer"] == method.startswith("LL")
     if "dropout" in method:
-        assert (options["dropout"], options["output"]) == (0.25, "samples")
+        assert (options["dropout"], options["output"]) == (0.25, "members")
 
 
 def test_all_candidates_train_together_on_all_folds_and_the_chosen_too(study, monkeypatch):

@@ -13,7 +13,7 @@ from scipy import ndimage
 from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 
-from skuq.model_selection import shift_curve
+from skuq.evaluation import shift_curve
 from skuq.prediction import prediction_set
 
 for package in ("torch", "skorch"):

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("skorch")
 from skuq.regressors import LeastSquaresRegressor
-from skuq.simulation import KnownWorld, make_known_world, simulate_coverage
+from skuq.simulation import KnownProcess, make_known_process, simulate_coverage
 
 SCRIPT = "sluijterman_2024_simulation"
 pytestmark = pytest.mark.filterwarnings("ignore:coverage at a row:skuq.exceptions.SmallSampleWarning")
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:coverage at a row:skuq.exception
 )
 def test_the_published_score_of_the_bootstrap_is_that_of_one_noise_for_all_x(study, df, level, brier):
     """0.011 in the paper: the true mean and the root mean variance already give it, by quadrature."""
-    truth = make_known_world("cubic-heteroscedastic", n_train=2, n_test=2).truth
-    world = KnownWorld(truth, study.midpoints, n_train=2, n_test=4000, random_state=0)
-    oracle = study.Homoscedastic(world, df)
-    result = simulate_coverage(oracle, world, n_simulations=2, coverage=level, confidence=False)
+    truth = make_known_process("cubic-heteroscedastic", n_train=2, n_test=2).truth
+    process = KnownProcess(truth, study.midpoints, n_train=2, n_test=4000, random_state=0)
+    oracle = study.Homoscedastic(process, df)
+    result = simulate_coverage(oracle, process, n_simulations=2, coverage=level, confidence=False)
     assert result.brier_score() == pytest.approx(brier, abs=1e-5)
     if (df, level) == (50, 0.9):
         assert result.picp[0] == pytest.approx(0.907, abs=5e-4)
@@ -115,13 +115,15 @@ def folder(shared_data):
     return Path(os.environ["SKUQ_DATA"])
 
 
-def test_the_world_of_boston(study, folder):
-    world = study.boston_world(folder, depth=15, residuals="training")
-    assert len(world.X_test_) == 100
-    assert len(world.train_rows_) == 406
-    width = np.diff(world.truth_.interval(0.8), axis=1).mean()
+def test_the_process_of_boston(study, folder):
+    process = study.boston_process(folder, depth=15, residuals="training")
+    assert len(process.X_test_) == 100
+    assert len(process.train_rows_) == 406
+    width = np.diff(process.truth_.interval(0.8), axis=1).mean()
     assert 1.8 < width < 2.8  # where the paper's bootstrap has 14.2
-    result = simulate_coverage(LeastSquaresRegressor(), world, n_simulations=5, coverage=0.8, random_state=0)
+    result = simulate_coverage(
+        LeastSquaresRegressor(), process, n_simulations=5, coverage=0.8, random_state=0
+    )
     assert np.abs(result.bias).mean() > 3 * result.spread.mean()  # a forest's steps are out of reach
 
 
@@ -129,10 +131,10 @@ def test_the_world_of_boston(study, folder):
 def test_figure_10(study, folder):
     """In every reading of the text confidence intervals cover too little, those of dropout are narrower."""
     few = study.Size(n_simulations=20)
-    for options in study.WORLDS.values():
-        world = study.boston_world(folder, **options)
+    for options in study.PROCESSES.values():
+        process = study.boston_process(folder, **options)
         rows = {
-            name: study.row_of(study.simulate(estimator, world, few, 0.8), 0.8)
+            name: study.row_of(study.simulate(estimator, process, few, 0.8), 0.8)
             for name, estimator in study.both(few, n_validation=40).items()
         }
         bootstrap, dropout, _ = rows.values()

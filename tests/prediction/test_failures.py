@@ -17,15 +17,16 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
+from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq.distributions import Normal
 from skuq.exceptions import NonFinitePredictionError
 from skuq.model_selection import cross_val_predict_dist
 from skuq.prediction import predict_dist
-from skuq.prediction._failures import located
-from skuq.prediction._wrapped import fit_wrapped
+from skuq.prediction._failures import note_fold
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegressor,
+    CrossConformalRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
@@ -66,8 +67,8 @@ WRAPPERS = {
     "uncertainty": (lambda child: UncertaintyRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
     "bootstrap": (lambda child: BootstrapRegressor(child, 4, random_state=0), r"member \d of 4"),
     "bags": (lambda child: BootstrapRegressor(BaggingRegressor(child, 6, random_state=0)), r"member \d of 6"),
-    "cv+": (lambda child: ConformalRegressor(child, "cv+", cv=KFold(4)), r"fold 2 of 4"),
-    "jackknife+": (lambda child: ConformalRegressor(child, "jackknife+"), r"fold 18 of 60"),
+    "cv+": (lambda child: CrossConformalRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
+    "jackknife+": (lambda child: CrossConformalRegressor(child, "jackknife+"), r"fold 18 of 60"),
     "split": (lambda child: ConformalRegressor(child, cv=[(np.r_[0:17, 18:50], np.r_[17, 50:60])]), None),
     "normalized": (
         lambda child: ConformalRegressor(ResidualRegressor(child, cv=KFold(4)), "normalized", random_state=0),
@@ -142,7 +143,7 @@ def test_the_error_travels_between_processes():
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
     with (
         pytest.raises(NonFinitePredictionError, match="in member 3 of 5, in fold 1 of 2"),
-        located("fold 1 of 2"),
+        note_fold("fold 1 of 2"),
     ):
         raise error
 
@@ -223,9 +224,9 @@ class TestConstantTargets:
     @pytest.mark.parametrize("inside", ["bare", "pipeline"])
     def test_the_constant_is_predicted(self, inside):
         child = self.catboost() if inside == "bare" else make_pipeline(StandardScaler(), self.catboost())
-        model = ConformalRegressor(child, "cv+", cv=self.sorted_folds).fit(self.X, self.y)
+        model = CrossConformalRegressor(child, cv=self.sorted_folds).fit(self.X, self.y)
         assert np.isfinite(model.predict_interval(self.X, 0.5)).all()
-        np.testing.assert_array_equal(model._conformal.members[2].predict(self.X), 0.0)
+        np.testing.assert_array_equal(model._conformal.members[2].estimator.predict(self.X), 0.0)
         rare = np.r_[np.zeros(29), 1.0]
         for wrapper in (
             BootstrapRegressor(child, 5, random_state=0),
@@ -320,7 +321,7 @@ ROOT = TransformedTargetRegressor(
     ("model", "advice"),
     [
         (Hole(), "out.$"),
-        (Gappy(), "out. Try a larger radius"),
+        (Gappy(), "out. Use a larger radius"),
         (ROOT, "out. The inverse transformation of the target must be"),
         (make_pipeline(StandardScaler(), ROOT), "out. The inverse transformation of the target must be"),
     ],
@@ -344,5 +345,5 @@ def test_a_pipeline_that_encodes_some_words_needs_to_encode_all(inside):
     with pytest.raises(ValueError, match="to float") as raised:
         UncertaintyRegressor(model, cv=2).fit(X, np.arange(40.0))
     (note,) = (note for note in raised.value.__notes__ if "X holds words" in note)
-    assert "Not all columns of words are encoded" in note
+    assert "Some columns of words are not encoded" in note
     assert "make_pipeline" not in note

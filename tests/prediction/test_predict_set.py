@@ -127,7 +127,7 @@ def test_a_regressor_is_an_error_that_names_predict_dist():
 def test_predict_dist_of_a_classifier_names_predict_set():
     for model in (LOGISTIC.fit(X, Y), make_pipeline(LOGISTIC).fit(X, Y)):
         assert not supports_dist(model)
-        with pytest.raises(NotProbabilisticError, match=r"predict_proba.*prediction\.predict_set"):
+        with pytest.raises(NotProbabilisticError, match=r"class probabilities.*prediction\.predict_set"):
             predict_dist(model, X)
     stacking = CONTAINERS["stacking"](LOGISTIC)
     assert not supports_dist(stacking)
@@ -162,7 +162,7 @@ def test_a_search_without_refit_is_an_error():
 
 def test_several_targets_are_an_error():
     model = MultiOutputClassifier(LOGISTIC).fit(X, np.column_stack([Y, Y]))
-    with pytest.raises(ValueError, match="predicts 2 targets"):
+    with pytest.raises(ValueError, match="must predict one target, but MultiOutputClassifier predicts 2"):
         predict_set(model, X)
 
 
@@ -190,7 +190,9 @@ def test_own_sets_of_a_wrong_shape_or_type_are_an_error():
         def predict_set(self, X, coverage=0.9):
             return np.zeros((len(X), 3))
 
-    with pytest.raises(ValueError, match=r"sets of Shares must be a boolean array of shape \(150, K\), got"):
+    with pytest.raises(
+        ValueError, match=r"`predict_set` of Shares must return a .* array of shape \(150, K\), got"
+    ):
         predict_set(Shares().fit(X, Y), X)
     with pytest.raises(ValueError, match=r"shape \(150, K, 2\)"):
         predict_set(Shares().fit(X, Y), X, [0.5, 0.9])

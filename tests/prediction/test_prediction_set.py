@@ -173,7 +173,7 @@ def test_masked_float32_probabilities_are_an_error():
 def test_check_proba_names_the_argument_and_the_rows():
     assert check_proba(np.array([[0.5, 0.5]], dtype=np.float32)).dtype == np.float32
     assert check_proba([[1, 0]]).dtype == np.float64
-    with pytest.raises(ValueError, match=r"`proba` must have 2 rows, one a sample, got 1"):
+    with pytest.raises(ValueError, match=r"`proba` must have 2 rows, one per sample, got 1"):
         check_proba([[1.0, 0.0]], "proba", n=2)
 
 

@@ -104,8 +104,8 @@ def test_supports():
     ("arguments", "error", "message"),
     [
         ((Parent, constant(1.0)), TypeError, "`qualified_name` must be a string"),
-        (("Parent", constant(1.0)), ValueError, "`qualified_name` must be a module and a class"),
-        (("package.", constant(1.0)), ValueError, "`qualified_name` must be a module and a class"),
+        (("Parent", constant(1.0)), ValueError, "`qualified_name` must contain a module and a class"),
+        (("package.", constant(1.0)), ValueError, "`qualified_name` must contain a module and a class"),
         (("package.Parent", None), TypeError, "`adapter` must be a function"),
     ],
 )
@@ -127,5 +127,5 @@ def test_adapter_that_returns_something_else():
 
 def test_adapter_that_returns_the_wrong_number_of_rows():
     register(name_of(Parent), lambda estimator, X: Normal([0.0], 1.0))
-    with pytest.raises(ValueError, match="one row for each of the 2 rows of X, got 1"):
+    with pytest.raises(ValueError, match="must have 2 rows, one per row of X, got 1"):
         predict_dist(Parent(), X)

@@ -18,14 +18,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq import RecalibratedRegressor, UncertaintyRegressor, get_scorer, predict_dist
+from skuq._conformal.groups import equal_count_edges
 from skuq.distributions import ConformalPredictive, Normal, StudentT, concat
+from skuq.evaluation import uncertainty_report
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import (
     crps_loss,
     interval_score_loss,
     pinball_loss,
     prediction_interval_coverage,
-    uncertainty_report,
     weighted_interval_score_loss,
 )
 from skuq.recalibration import (
@@ -34,7 +35,6 @@ from skuq.recalibration import (
     IdentityRecalibrator,
     IsotonicRecalibrator,
 )
-from skuq.recalibration._mondrian import equal_count_edges
 from tests.laws import hits_as_uniform
 from tests.metrics.options import forecast_specs
 
@@ -225,10 +225,12 @@ def test_groups_too_small_for_the_coverage_warn_once():
         ({"group_by": True}, TypeError, "`group_by` must be an integer"),
         ({"rare_groups": "drop"}, ValueError, "`rare_groups` must be one of 'raise', 'pool'"),
         ({"min_group_size": 0}, ValueError, "`min_group_size` must be at least 1"),
+        ({"min_group_size": 5}, ValueError, "`min_group_size` must be 10 without `group_by`, got 5"),
+        ({"rare_groups": "pool"}, ValueError, "`rare_groups` must be 'raise' without `group_by`"),
         ({"min_group_size": 2.0}, TypeError, "`min_group_size` must be an integer"),
-        ({"group_by": lambda dist: [1, 2]}, ValueError, "must give one label a row"),
+        ({"group_by": lambda dist: [1, 2]}, ValueError, "must give one label per row"),
         ({"group_by": "column"}, TypeError, "an integer number of bins, a callable or None, got 'column'"),
-        ({"group_by": lambda dist: "a"}, ValueError, "must give one label a row"),
+        ({"group_by": lambda dist: "a"}, ValueError, "must give one label per row"),
         ({"group_by": lambda dist: np.full(len(dist), np.nan)}, ValueError, "a label for every row, got nan"),
         ({"group_by": lambda dist: [None] * len(dist)}, ValueError, "label for every row, got None at row 0"),
     ],
@@ -246,11 +248,11 @@ def test_relative_weights_have_no_ranks():
 
 
 def test_rows_without_a_standardised_residual():
-    with pytest.raises(ValueError, match=r"certain \(standard deviation 0\) at row 1, but `y` differs"):
+    with pytest.raises(ValueError, match=r"got 0 at row 1, where `y` differs"):
         ConformalRecalibrator().fit(Normal([0.0, 1.0], [1.0, 0.0]), [0.5, 1.5])
     with pytest.raises(ValueError, match="finite mean and standard deviation in every row, got std inf"):
         ConformalRecalibrator().fit(StudentT([0.0, 1.0], 1.0, 1.5), [0.5, 1.5])
-    with pytest.raises(ValueError, match="within reach of its prediction, but at row 0"):
+    with pytest.raises(ValueError, match=r"finite distance from its prediction .* at row 0"):
         ConformalRecalibrator().fit(Normal([0.0], [1e-300]), [1e200])
     exact = ConformalRecalibrator().fit(Normal([0.0, 1.0, 2.0], [1.0, 0.0, 1.0]), [0.5, 1.0, 1.0])
     assert_allclose(exact.transform(Normal(0.0, 2.0)).interval(0.5), [[-1.0, 1.0]])
@@ -365,7 +367,8 @@ NOISES = {
 
 def assert_follows_the_beta_binomial(symmetric, n_cal, coverage, noise, group_by, repetitions, seed):
     rng = np.random.default_rng(seed)
-    recalibrator = ConformalRecalibrator(symmetric=symmetric, group_by=group_by, min_group_size=1)
+    by_group = {} if group_by is None else {"group_by": group_by, "min_group_size": 1}
+    recalibrator = ConformalRecalibrator(symmetric=symmetric, **by_group)
     pits = []
     for _ in range(repetitions):
         hits, dist = covered(recalibrator, coverage, rng, n_cal, 200, NOISES[noise])

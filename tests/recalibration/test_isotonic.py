@@ -162,7 +162,7 @@ def test_rows_out_of_reach_are_refused_and_the_remedy_works():
     rng = np.random.default_rng(0)
     y, new = 50.0 * rng.normal(size=400), 50.0 * rng.normal(size=400)
     narrow = Empirical(rng.normal(size=(400, 20)))
-    with pytest.raises(ValueError, match=r"9\d\.\d% of the rows beyond all of it.*EmpiricalRecalibrator"):
+    with pytest.raises(ValueError, match=r"9\d\.\d% of the rows outside.*EmpiricalRecalibrator"):
         IsotonicRecalibrator().fit(narrow, y)
     both = make_pipeline(StdScalingRecalibrator(), IsotonicRecalibrator()).fit(narrow, y)
     assert both[-1].outside_share_ < 0.2
@@ -437,7 +437,7 @@ def test_smoothing_of_hardly_any_rows(y):
 
 @pytest.mark.parametrize("n_knots", [None, 5])
 def test_knots_and_smoothing_exclude_each_other(n_knots):
-    with pytest.raises(ValueError, match="`n_knots` must be left at 'auto' with smooth=True"):
+    with pytest.raises(ValueError, match="`n_knots` must be 'auto' with smooth=True"):
         IsotonicRecalibrator(n_knots=n_knots, smooth=True).fit(standard(3), [0.0, 1.0, 2.0])
 
 

@@ -24,11 +24,11 @@ from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import (
     CostOptimum,
     OperatingPoint,
-    interval_bandwidth,
     interval_deficit,
     interval_excess,
     interval_miss_rate,
     interval_score_loss,
+    mean_interval_half_width,
     uncertainty_characteristics_curve,
 )
 from skuq.recalibration import OperatingPointRecalibrator, StdScalingRecalibrator
@@ -78,13 +78,13 @@ def test_the_intervals_are_those_of_the_point(family, setting, weighted):
     weight = np.random.default_rng(1).integers(1, 4, size=N) if weighted else None
     recalibrator = OperatingPointRecalibrator(**setting)
     if family == "with point masses" and setting == SETTINGS[1]:
-        with pytest.raises(ValueError, match="no width on the side of `y`"):
+        with pytest.raises(ValueError, match="width 0 on the side of `y`"):
             recalibrator.fit(dist, y)
         return
     recalibrator.fit(dist, y, sample_weight=weight)
     point, recalibrated = recalibrator.operating_point_, recalibrator.transform(dist)
     options = {"coverage": recalibrator.coverage_, "sample_weight": weight}
-    assert interval_bandwidth(y, recalibrated, **options) == pytest.approx(point.bandwidth, rel=1e-9)
+    assert mean_interval_half_width(y, recalibrated, **options) == pytest.approx(point.bandwidth, rel=1e-9)
     assert interval_miss_rate(y, recalibrated, **options) == pytest.approx(point.miss_rate, abs=1e-12)
     assert interval_excess(y, recalibrated, **options) == pytest.approx(point.excess, rel=1e-8, abs=1e-12)
     assert interval_deficit(y, recalibrated, **options) == pytest.approx(point.deficit, rel=1e-8, abs=1e-12)
@@ -282,9 +282,9 @@ def test_new_rows_need_not_hold_their_mean_when_scaled():
         (
             {},
             ValueError,
-            "`miss_rate` or `cost` must be given, and not both, got miss_rate=None and cost=None",
+            "exactly one of `miss_rate` and `cost` must be given, got miss_rate=None and cost=None",
         ),
-        ({"miss_rate": 0.1, "cost": 0.1}, ValueError, "and not both"),
+        ({"miss_rate": 0.1, "cost": 0.1}, ValueError, "exactly one of"),
         (
             {"miss_rate": 5},
             ValueError,
@@ -294,7 +294,7 @@ def test_new_rows_need_not_hold_their_mean_when_scaled():
         ({"miss_rate": 1.0}, ValueError, "strictly"),
         ({"miss_rate": [0.1, 0.2]}, ValueError, "`miss_rate` must be one number"),
         ({"miss_rate": "few"}, TypeError, "real numbers"),
-        ({"cost": 1.5}, ValueError, r"`cost` must lie in \[0, 1\], or be a pair of costs"),
+        ({"cost": 1.5}, ValueError, r"`cost` must be a number in \[0, 1\] or a pair of costs"),
         ({"cost": (1.0, 2.0, 3.0)}, ValueError, "`cost` must have 2 rows"),
         ({"cost": (1.0, -2.0)}, ValueError, "non-negative"),
         ({"cost": "high"}, TypeError, "`cost` must be a number"),
@@ -311,11 +311,11 @@ def test_bad_options(options, error, match):
 
 def test_a_width_of_nothing_is_refused():
     rows, y = [[0.0, 1.0], [0.0, 2.0]], [1.0, 2.0]
-    with pytest.raises(ValueError, match=r"the cost is least, 1e-06\. Make width cheaper"):
+    with pytest.raises(ValueError, match=r"the cost is least, 1e-06\. Decrease the cost of width"):
         OperatingPointRecalibrator(cost=(1.0, 1e-6)).fit(rows, y)
     with pytest.raises(ValueError, match="the cost is least"):
         OperatingPointRecalibrator(cost=(1.0, 1e-6), vary="bias").fit(rows, y)
-    with pytest.raises(ValueError, match=r"the miss rate is 0 already\. Fit on rows that"):
+    with pytest.raises(ValueError, match=r"the miss rate is only 0\. Fit on held-out"):
         OperatingPointRecalibrator(miss_rate=0.1).fit(rows, [0.0, 0.0])
 
 
@@ -331,7 +331,7 @@ def test_a_failed_fit_does_not_pass_for_a_fitted_one():
 @few_rows
 def test_constant_targets_give_a_number_of_cost_no_unit():
     rows = [[0.0, 1.0], [0.5, 2.0], [1.5, 1.0]]
-    with pytest.raises(ValueError, match="`y` must vary where `cost` is a number"):
+    with pytest.raises(ValueError, match="`y` must vary if `cost` is a number"):
         OperatingPointRecalibrator(cost=0.1).fit(rows, [1.0, 1.0, 1.0])
     assert OperatingPointRecalibrator(cost=(0.1, 1.0)).fit(rows, [1.0, 1.0, 1.0]).optimum_.cost > 0
     assert OperatingPointRecalibrator(miss_rate=0.1).fit(rows, [1.0, 1.0, 1.0]).operating_point_.bandwidth > 0

@@ -201,7 +201,7 @@ def test_levels_are_checked(levels, message):
 def test_quantiles_and_targets_must_be_finite_and_within_reach():
     dist, y = make_rows(20)
     infinite = ConformalRecalibrator().fit(dist[:3], y[:3]).transform(dist)
-    message = r"`dist` must have finite quantiles at the levels from .* in row 0\. IsotonicRecalibrator"
+    message = r"`dist` must have finite quantiles at the levels from .* in row 0\. Use IsotonicRecalibrator"
     with pytest.warns(SmallSampleWarning), pytest.raises(ValueError, match=message):
         QuantileShiftRecalibrator().fit(infinite, y)
     narrow = affine(dist, 0.0, 1e-200)

@@ -16,6 +16,7 @@ from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegressor,
+    CrossConformalRegressor,
     ForestDistributionRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,
@@ -66,8 +67,8 @@ REGRESSORS = {
         TREE, group_by=first_is_positive, calibration_size=0.5, random_state=0
     ),
     "conformal, cqr": ConformalRegressor(QUANTILES, "cqr", random_state=0),
-    "conformal, cv+": ConformalRegressor(TREE, "cv+", random_state=0),
-    "conformal, jackknife+ab": ConformalRegressor(TREE, "jackknife+ab", n_estimators=20, random_state=0),
+    "conformal, cv+": CrossConformalRegressor(TREE, random_state=0),
+    "conformal, jackknife+ab": CrossConformalRegressor(TREE, "jackknife+ab", n_estimators=20, random_state=0),
     "uncertainty": UncertaintyRegressor(LinearRegression(), cv=3, random_state=0),
     "uncertainty, native": UncertaintyRegressor(BayesianRidge(), cv=3, random_state=0),
 }

@@ -11,6 +11,7 @@ from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegressor,
+    CrossConformalRegressor,
     ForestDistributionRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
@@ -83,9 +84,12 @@ CASES = [
         ),
         OUT_OF_SAMPLE | HELD_OUT | OBSERVED,
     ),
-    (ConformalRegressor(LinearRegression(), "cv+", random_state=0), OUT_OF_SAMPLE),
-    (ConformalRegressor(LinearRegression(), "jackknife+", random_state=0), OUT_OF_SAMPLE | HELD_OUT),
-    (ConformalRegressor(LinearRegression(), "jackknife+ab", n_estimators=30, random_state=0), OUT_OF_SAMPLE),
+    (CrossConformalRegressor(LinearRegression(), random_state=0), OUT_OF_SAMPLE),
+    (CrossConformalRegressor(LinearRegression(), "jackknife+", random_state=0), OUT_OF_SAMPLE | HELD_OUT),
+    (
+        CrossConformalRegressor(LinearRegression(), "jackknife+ab", random_state=0),
+        OUT_OF_SAMPLE,
+    ),
     (UncertaintyRegressor(Ridge(), random_state=0), OUT_OF_SAMPLE | COUNTED),
     (UncertaintyRegressor(Ridge(), "conformal", random_state=0), OUT_OF_SAMPLE | HELD_OUT),
     (UncertaintyRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),

@@ -75,7 +75,7 @@ def test_intervals_cover_after_training_on_few_rows(method, n):
 @pytest.mark.parametrize("n", [8, 11])
 def test_few_rows_give_one_warning(method, n):
     X, y = world(n, 0)
-    with pytest.warns(SmallSampleWarning, match=f"at least 12 rows to be calibrated by, got {n}:") as caught:
+    with pytest.warns(SmallSampleWarning, match=f"at least 12 rows for calibration, got {n}:") as caught:
         METHODS[method].fit(X, y)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -93,7 +93,7 @@ def test_twelve_rows_do_not_warn(method):
 def test_groups_are_counted_instead_of_rows(model):
     model = model.__class__(**{**model.get_params(deep=False), "cv": GroupKFold(4)})
     X, y = world(60, 0)
-    with pytest.warns(SmallSampleWarning, match="at least 12 groups of rows to be calibrated by, got 11:"):
+    with pytest.warns(SmallSampleWarning, match="at least 12 groups of rows for calibration, got 11:"):
         model.fit(X, y, groups=np.arange(60) % 11)
     model.fit(X, y, groups=np.arange(60) % 12)
 
@@ -151,7 +151,7 @@ LEARNING = [
 def test_recalibrators_of_few_rows_give_one_warning(recalibrator, n):
     y = np.random.default_rng(0).normal(size=n)
     dist = Normal(np.zeros(n), 1.0)
-    with pytest.warns(SmallSampleWarning, match=f"at least 12 rows to be calibrated by, got {n}:") as caught:
+    with pytest.warns(SmallSampleWarning, match=f"at least 12 rows for calibration, got {n}:") as caught:
         recalibrator.fit(dist, y)
     assert len(caught) == 1
 

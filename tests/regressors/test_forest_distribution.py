@@ -39,9 +39,9 @@ FORESTS = {
 
 
 def out_of_bag_rows(forest, X, y):
-    trees = Trees.of(forest)
+    trees = Trees.from_forest(forest)
     leaves, weight = trees.leaves(X), np.ones(len(y))
-    local = LeafWeights.of(leaves, len(trees.values), weight)
+    local = LeafWeights.from_leaves(leaves, len(trees.values), weight)
     return OutOfBag(leaves, trees.values[leaves], trees.counts(len(y)) == 0, y, weight, local)
 
 
@@ -50,7 +50,7 @@ def small_forest():
     """A small forest with its training rows, and what the private parts make of them."""
     X, y = linear_world(40)
     forest = RandomForestRegressor(30, min_samples_leaf=2, random_state=0).fit(X, y)
-    trees = Trees.of(forest)
+    trees = Trees.from_forest(forest)
     return X, y, forest, trees, trees.counts(len(y)), out_of_bag_rows(forest, X, y)
 
 
@@ -60,7 +60,7 @@ def test_leaves_give_the_predictions_of_the_trees_and_of_the_forest(name):
     model = ForestDistributionRegressor(FORESTS[name], random_state=0).fit(X, y)
     new = linear_world(20, 1)[0]
     assert np.allclose(model.predict(new), model.estimator_.predict(new), rtol=1e-12, atol=1e-12)
-    counts = Trees.of(model.estimator_).counts(80)
+    counts = Trees.from_forest(model.estimator_).counts(80)
     drawn = model.estimator_.estimators_samples_[0]
     assert np.array_equal(counts[:, 0], np.bincount(drawn, minlength=80))
 
@@ -204,7 +204,7 @@ def test_the_jackknife_is_the_variance_over_fresh_training_sets(world):
         X, y = world(200, rng)
         n_trees = 2000 if seed < 200 else 500
         forest = RandomForestRegressor(n_trees, min_samples_leaf=5, random_state=seed).fit(X, y)
-        trees = Trees.of(forest)
+        trees = Trees.from_forest(forest)
         predictions = trees.values[trees.leaves(new)]
         means.append(predictions.mean(axis=1))
         if n_trees == 2000:

@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import LeaveOneOut
 
+from skuq._fitting.cross_fit import cross_fit
 from skuq.distributions import StudentT
-from skuq.prediction._cross_fit import cross_fit
 from skuq.regressors import LeastSquaresRegressor
 from tests.regressors.worlds import linear_world
 
@@ -121,7 +121,7 @@ def test_fewer_than_three_degrees_of_freedom_raise(n):
     X = np.arange(float(n)).reshape(-1, 1)
     y = X[:, 0] ** 2
     if n - 2 < 3:
-        with pytest.raises(ValueError, match=f"3 degrees of freedom, got {n - 2}: {n} observations less 2"):
+        with pytest.raises(ValueError, match=f"3 degrees of freedom, got {n - 2}: {n} observations minus 2"):
             LeastSquaresRegressor().fit(X, y)
     else:
         assert LeastSquaresRegressor().fit(X, y).df_ == n - 2

@@ -14,11 +14,11 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
+from skuq._fitting.cross_fit import cross_fit
 from skuq.distributions import Mixture, Normal, concat
 from skuq.exceptions import NoDecompositionError, NotProbabilisticError
 from skuq.metrics import crps_loss
 from skuq.prediction import predict_dist
-from skuq.prediction._cross_fit import cross_fit
 from skuq.recalibration import IdentityRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
 from skuq.regressors import (
     BaseUncertaintyRegressor,
@@ -45,7 +45,7 @@ def bent_world(n, seed=0):
 def by_hand(X, y, members=TWO):
     """Out-of-fold forecasts of the members, in row order, and the pool of them."""
     forecasts = [cross_fit(member, X, y, cv=FOLDS).in_row_order(len(y)) for _, member in members]
-    return forecasts, LinearPool.of(forecasts, y, np.ones(len(y)))
+    return forecasts, LinearPool.from_members(forecasts, y, np.ones(len(y)))
 
 
 def test_weights_are_those_of_the_least_crps_of_out_of_fold_forecasts():
@@ -362,7 +362,7 @@ BAD = [
     ({"estimators": [("a", "keep")]}, TypeError, "must hold regressors or 'drop', got 'keep'"),
     ({"estimators": [("a", Ridge())]}, NotProbabilisticError, r"'a', a Ridge, gives none. Wrap it: Unc"),
     ({"weights": "best"}, ValueError, "`weights` must be one of 'crps', 'equal'"),
-    ({"weights": [1.0]}, ValueError, r"`weights` must have shape \(2,\), one a member, got \(1,\)"),
+    ({"weights": [1.0]}, ValueError, r"`weights` must have shape \(2,\), one per member, got \(1,\)"),
     ({"weights": [1.0, -1.0]}, ValueError, "`weights` must be non-negative"),
     ({"weights": [0.0, 0.0]}, ValueError, "`weights` must have a positive sum"),
     ({"weights": [np.nan, 1.0]}, ValueError, "`weights` must"),

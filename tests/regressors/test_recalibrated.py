@@ -9,10 +9,10 @@ from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, TimeSeriesSplit
 from sklearn.preprocessing import StandardScaler
 
+from skuq._fitting.cross_fit import cross_fit
 from skuq.distributions import Mixture
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist
-from skuq.prediction._cross_fit import cross_fit
 from skuq.recalibration import IdentityRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
 from skuq.regressors import LeastSquaresRegressor, RecalibratedRegressor
 from tests.regressors.worlds import linear_world

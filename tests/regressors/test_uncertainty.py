@@ -1,6 +1,7 @@
 """UncertaintyRegressor chooses the method and adds nothing of its own."""
 
 import pickle
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -26,11 +27,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
+from skuq._fitting.cross_fit import cross_fit
 from skuq.distributions import Normal, Quantiles, StudentT
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import prediction_interval_coverage
 from skuq.prediction import predict_dist
-from skuq.prediction._cross_fit import cross_fit
 from skuq.recalibration import (
     EmpiricalRecalibrator,
     IdentityRecalibrator,
@@ -41,6 +42,7 @@ from skuq.recalibration import (
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegressor,
+    CrossConformalRegressor,
     ForestDistributionRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,
@@ -49,6 +51,8 @@ from skuq.regressors import (
     UncertaintyRegressor,
 )
 from skuq.regressors._few_fits.level_regression import LevelRegressionRecalibrator
+from skuq.regressors._method_rules import METHOD_RULES
+from skuq.regressors._methods import METHODS, MethodName
 from tests.regressors.worlds import heteroscedastic_world, linear_world
 
 
@@ -106,7 +110,7 @@ def test_auto_chooses_by_what_the_estimator_offers(estimator, method):
 COMPOSED = {
     "bootstrap": lambda child: BootstrapRegressor(child, 10, random_state=3),
     "residual": lambda child: ResidualRegressor(child, cv=3, random_state=3),
-    "conformal": lambda child: ConformalRegressor(child, "cv+", cv=3, random_state=3),
+    "conformal": lambda child: CrossConformalRegressor(child, cv=3, random_state=3),
     "quantile": lambda child: MultiQuantileRegressor(child, [0.1, 0.9], cv=3, random_state=3),
 }
 OPTIONS = {
@@ -209,7 +213,7 @@ def test_inside_other_containers_a_quantile_loss_is_a_point_model():
         model = UncertaintyRegressor(container, random_state=0).fit(X, y)
         assert model.method_ == "residual"
         assert prediction_interval_coverage(y, model.predict_dist(X)) > 0.85
-        with pytest.raises(ValueError, match="quantile loss, and none is known"):
+        with pytest.raises(ValueError, match="quantile loss, but none is known"):
             MultiQuantileRegressor(container).fit(X, y)
 
 
@@ -389,7 +393,7 @@ def test_bad_methods():
     X, y = linear_world(30)
     with pytest.raises(ValueError, match=r"`method` must be one of 'auto'.*got 'magic'"):
         UncertaintyRegressor(LinearRegression(), "magic").fit(X, y)
-    with pytest.raises(NotProbabilisticError, match=r"LinearRegression gives none.*method='auto'"):
+    with pytest.raises(NotProbabilisticError, match=r"LinearRegression has none.*method='auto'"):
         UncertaintyRegressor(LinearRegression(), "native").fit(X, y)
     with pytest.raises(ValueError, match="`method_params` must be empty"):
         UncertaintyRegressor(BayesianRidge(), method_params={"levels": [0.1]}).fit(X, y)
@@ -420,11 +424,16 @@ def test_methods_in_one_grid():
     assert predict_dist(search.fit(X, y), X).interval().shape == (60, 2)
 
 
+def test_every_method_has_a_builder():
+    assert set(get_args(MethodName)) == {"auto", *METHODS}
+    assert {rule.method for rule in METHOD_RULES} < set(METHODS)
+
+
 def test_effort_is_that_of_the_method():
     tree = DecisionTreeRegressor()
     for effort, folds, members in (("low", 3, 20), ("standard", 5, 50), ("high", 10, 100)):
         of = {
-            method: UncertaintyRegressor(tree, method, effort=effort)._wrapper(method)
+            method: UncertaintyRegressor(tree, method, effort=effort)._build(method)
             for method in ("residual", "bootstrap", "recalibrated", "conformal")
         }
         assert (of["residual"].effort, of["residual"].cv) == (effort, None)
@@ -432,8 +441,8 @@ def test_effort_is_that_of_the_method():
         assert of["recalibrated"].cv == folds
         assert of["conformal"].cv is None
         crossed = UncertaintyRegressor(tree, "conformal", effort=effort, method_params={"method": "cv+"})
-        assert crossed._wrapper("conformal").cv == folds
-        assert UncertaintyRegressor(tree, cv=4, effort=effort)._wrapper("recalibrated").cv == 4
+        assert crossed._build("conformal").cv == folds
+        assert UncertaintyRegressor(tree, cv=4, effort=effort)._build("recalibrated").cv == 4
     X, y = linear_world(60)
     folds = {"location": "folds"}
     model = UncertaintyRegressor(tree, effort="high", method_params=folds, random_state=0).fit(X, y)

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skuq.distributions import Normal
 from skuq.regressors import LeastSquaresRegressor
-from skuq.simulation import KnownWorld, PointwiseCoverage, simulate_coverage
-from tests.simulation.worlds import Oracle, line, linear_world
+from skuq.simulation import KnownProcess, PointwiseCoverage, simulate_coverage
+from tests.simulation.processes import Oracle, line, linear_process
 
 pytestmark = pytest.mark.filterwarnings("ignore:coverage at a row:skuq.exceptions.SmallSampleWarning")
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:coverage at a row:skuq.exception
 @pytest.fixture(scope="module")
 def result():
     return simulate_coverage(
-        LeastSquaresRegressor(), linear_world(), n_simulations=30, coverage=[0.5, 0.8], random_state=0
+        LeastSquaresRegressor(), linear_process(), n_simulations=30, coverage=[0.5, 0.8], random_state=0
     )
 
 
@@ -104,14 +104,14 @@ def test_a_row_of_the_frame_is_a_test_row(result):
     assert_array_equal(table["cicf_0.8"], result.cicf[:, 1])
     assert_array_equal(table["confidence_width_0.8"], result.confidence_width[:, 1])
     assert_array_equal(table["claimed_spread"], result.claimed_spread)
-    world = KnownWorld(
+    process = KnownProcess(
         lambda X: line(X.to_numpy()),
         lambda n, rng: pd.DataFrame({"x": rng.uniform(size=n)}, index=[f"row {i}" for i in range(n)]),
         n_train=5,
         n_test=3,
         random_state=0,
     )
-    one = simulate_coverage(Oracle(world.truth), world, n_simulations=2, confidence=False, random_state=0)
+    one = simulate_coverage(Oracle(process.truth), process, n_simulations=2, confidence=False, random_state=0)
     assert list(one.to_frame().index) == ["row 0", "row 1", "row 2"]
     assert list(one.to_frame().columns) == ["picf", "prediction_width", "bias", "spread"]
 
@@ -119,7 +119,7 @@ def test_a_row_of_the_frame_is_a_test_row(result):
 def test_without_confidence_intervals_what_needs_them_raises():
     one = made_up(np.full((3, 4), 0.9), None, 0.9)
     for refused in (lambda: one.cicf, lambda: one.cicp, lambda: one.brier_score("confidence")):
-        with pytest.raises(ValueError, match="there are no confidence intervals in this result"):
+        with pytest.raises(ValueError, match="the result has no confidence intervals"):
             refused()
     assert one.summary().index.to_list() == [("prediction", 0.9)]
 

@@ -12,16 +12,16 @@ from sklearn.preprocessing import StandardScaler
 from skuq.distributions import Empirical, Normal, ScipyDistribution, StudentT
 from skuq.exceptions import NoDecompositionError, NotProbabilisticError, SmallSampleWarning
 from skuq.regressors import BootstrapRegressor, ConformalRegressor, LeastSquaresRegressor
-from skuq.simulation import KnownWorld, _fits, make_known_world, simulate_coverage
-from tests.simulation.worlds import Oracle, Recorder, line, linear_world, uniform
+from skuq.simulation import KnownProcess, _fits, make_known_process, simulate_coverage
+from tests.simulation.processes import Oracle, Recorder, line, linear_process, uniform
 
 pytestmark = pytest.mark.filterwarnings("ignore:coverage at a row:skuq.exceptions.SmallSampleWarning")
 
 
-def study(estimator, world=None, n_simulations=5, **options):
-    world = linear_world() if world is None else world
+def study(estimator, process=None, n_simulations=5, **options):
+    process = linear_process() if process is None else process
     return simulate_coverage(
-        estimator, world, **{"n_simulations": n_simulations, "random_state": 0} | options
+        estimator, process, **{"n_simulations": n_simulations, "random_state": 0} | options
     )
 
 
@@ -37,8 +37,8 @@ TRUTHS = {
 
 @pytest.mark.parametrize("truth", TRUTHS.values(), ids=list(TRUTHS))
 def test_the_truth_covers_exactly(truth):
-    world = KnownWorld(truth, uniform, n_train=5, n_test=30, random_state=0)
-    result = study(Oracle(truth), world, coverage=[0.5, 0.9])
+    process = KnownProcess(truth, uniform, n_train=5, n_test=30, random_state=0)
+    result = study(Oracle(truth), process, coverage=[0.5, 0.9])
     assert_allclose(result.picf, np.broadcast_to([0.5, 0.9], (30, 2)), atol=1e-12)
     assert_allclose(result.brier_score(), 0, atol=1e-20)
     assert_allclose(result.bias, 0, atol=1e-12)
@@ -46,10 +46,10 @@ def test_the_truth_covers_exactly(truth):
 
 @pytest.mark.parametrize("truth", TRUTHS.values(), ids=list(TRUTHS))
 def test_coverage_at_a_row_is_that_of_sampled_targets(truth):
-    world = KnownWorld(truth, uniform, n_train=5, n_test=10, random_state=0)
+    process = KnownProcess(truth, uniform, n_train=5, n_test=10, random_state=0)
     wrong = Oracle(lambda X: Normal(X[:, 0] + 0.2, 0.4))
-    result = study(wrong, world, n_simulations=2, coverage=0.8)
-    y, bounds = world.truth_.sample(10_000, 0), wrong.predict_dist(world.X_test_).interval(0.8)
+    result = study(wrong, process, n_simulations=2, coverage=0.8)
+    y, bounds = process.truth_.sample(10_000, 0), wrong.predict_dist(process.X_test_).interval(0.8)
     sampled = ((bounds[:, :1] <= y) & (y <= bounds[:, 1:])).mean(axis=1)
     assert_allclose(result.picf, sampled, atol=4 * 0.5 / 100)
 
@@ -58,15 +58,17 @@ def test_a_target_on_the_lower_bound_is_covered():
     def truth(X):
         return Empirical(np.column_stack([X[:, 0], X[:, 0] + 1.0, X[:, 0] + 2.0, X[:, 0] + 3.0]))
 
-    world = KnownWorld(truth, lambda n, rng: rng.integers(0, 9, size=(n, 1)), n_train=5, n_test=10)
+    process = KnownProcess(truth, lambda n, rng: rng.integers(0, 9, size=(n, 1)), n_train=5, n_test=10)
     inner = Oracle(lambda X: Empirical(np.column_stack([X[:, 0] + 1.0, X[:, 0] + 2.0])))
-    assert_allclose(study(inner, world).picf, 0.5)
-    assert_allclose(study(Oracle(truth), world).picf, 1.0)
+    assert_allclose(study(inner, process).picf, 0.5)
+    assert_allclose(study(Oracle(truth), process).picf, 1.0)
 
 
 def test_units_change_widths_and_nothing_else():
-    other = KnownWorld(lambda X: Normal(5 + 2 * X[:, 0], 0.2), uniform, n_train=25, n_test=50, random_state=0)
-    before, after = (study(LeastSquaresRegressor(), world) for world in (linear_world(), other))
+    other = KnownProcess(
+        lambda X: Normal(5 + 2 * X[:, 0], 0.2), uniform, n_train=25, n_test=50, random_state=0
+    )
+    before, after = (study(LeastSquaresRegressor(), process) for process in (linear_process(), other))
     assert_allclose(after.prediction_coverages, before.prediction_coverages, atol=1e-9)
     assert_array_equal(after.confidence_coverages, before.confidence_coverages)
     assert_allclose(after.prediction_width, 2 * before.prediction_width)
@@ -97,7 +99,7 @@ def test_the_seed_of_training_leaves_the_data_alone():
     assert one.spread[0] != other.spread[0]
     assert one.spread[2] == other.spread[2]
     assert one.spread[2] == pytest.approx(
-        np.std([linear_world().training_set(s)[1][0] for s in range(3)], ddof=1)
+        np.std([linear_process().training_set(s)[1][0] for s in range(3)], ddof=1)
     )
 
 
@@ -121,12 +123,12 @@ def test_single_coverages_have_no_axis():
 
 
 def test_bias_and_both_spreads_are_those_of_the_fits():
-    world = linear_world()
-    fits = [LeastSquaresRegressor().fit(*world.training_set(s)) for s in range(5)]
-    dists = [fit.predict_dist(world.X_test_) for fit in fits]
-    result = study(LeastSquaresRegressor(), world)
+    process = linear_process()
+    fits = [LeastSquaresRegressor().fit(*process.training_set(s)) for s in range(5)]
+    dists = [fit.predict_dist(process.X_test_) for fit in fits]
+    result = study(LeastSquaresRegressor(), process)
     means = np.array([dist.mean() for dist in dists])
-    assert_allclose(result.bias, means.mean(axis=0) - world.X_test_[:, 0], atol=1e-14)
+    assert_allclose(result.bias, means.mean(axis=0) - process.X_test_[:, 0], atol=1e-14)
     assert_allclose(result.spread, means.std(axis=0, ddof=1))
     assert_allclose(result.claimed_spread, np.mean([dist.epistemic().std() for dist in dists], axis=0))
     assert_allclose(
@@ -136,11 +138,11 @@ def test_bias_and_both_spreads_are_those_of_the_fits():
 
 
 def test_least_squares_covers_at_each_x_and_bayesian_ridge_does_not():
-    world = linear_world(n_test=20)
-    exact = study(LeastSquaresRegressor(), world, n_simulations=200, coverage=0.8)
+    process = linear_process(n_test=20)
+    exact = study(LeastSquaresRegressor(), process, n_simulations=200, coverage=0.8)
     assert abs(exact.picp.mean() - 0.8) < 4 * exact.picp.std() / 200**0.5
     assert abs(exact.cicp.mean() - 0.8) < 4 * exact.cicp.std() / 200**0.5
-    ridge = study(BayesianRidge(), world, n_simulations=200, coverage=0.8)
+    ridge = study(BayesianRidge(), process, n_simulations=200, coverage=0.8)
     assert 0.73 < ridge.picf.mean() < 0.79
     assert 0.4 < ridge.cicf.mean() < 0.6  # its intercept has no uncertainty
     assert ridge.claimed_spread.mean() < 0.7 * ridge.spread.mean()
@@ -151,11 +153,11 @@ def test_least_squares_covers_at_each_x_and_bayesian_ridge_does_not():
 
 def test_without_a_decomposition_there_are_no_confidence_intervals():
     conformal = ConformalRegressor(LinearRegression())
-    result = study(conformal, linear_world(60))
+    result = study(conformal, linear_process(60))
     assert result.confidence_coverages is None
     assert result.claimed_spread is None
     with pytest.raises(NoDecompositionError, match="does not separate") as caught:
-        study(conformal, linear_world(60), confidence=True)
+        study(conformal, linear_process(60), confidence=True)
     notes = " ".join(caught.value.__notes__)
     assert "ConformalRegressor" in notes
     assert "simulation 0, counted from 0, with random_state=" in notes
@@ -202,16 +204,16 @@ def test_an_error_keeps_its_type_and_names_the_simulation():
     assert any("simulation 3, counted from 0, with random_state=" in note for note in caught.value.__notes__)
 
 
-def test_an_error_of_the_world_names_the_simulation_too():
+def test_an_error_of_the_process_names_the_simulation_too():
     draws = []
 
     def draw(n, rng):
         draws.append(n)
         return rng.uniform(size=(n, 1 if len(draws) < 5 else 2))
 
-    world = KnownWorld(line, draw, n_train=25, n_test=50, random_state=0)
+    process = KnownProcess(line, draw, n_train=25, n_test=50, random_state=0)
     with pytest.raises(ValueError, match="`draw_X` must return the same columns") as caught:
-        study(LeastSquaresRegressor(), world)
+        study(LeastSquaresRegressor(), process)
     # test rows, and the first training set, whose size is known before the first fit, come before
     assert any("simulation 2, counted from 0" in note for note in caught.value.__notes__)
 
@@ -238,9 +240,11 @@ def test_few_simulations_give_one_warning():
 
 
 def test_constant_targets_work():
-    world = KnownWorld(lambda X: Normal(np.zeros(len(X)), 0.0), uniform, n_train=20, n_test=5, random_state=0)
+    process = KnownProcess(
+        lambda X: Normal(np.zeros(len(X)), 0.0), uniform, n_train=20, n_test=5, random_state=0
+    )
     for estimator in (LeastSquaresRegressor(), BayesianRidge()):
-        result = study(estimator, world)
+        result = study(estimator, process)
         assert_allclose(result.picf, 1.0)
 
 
@@ -253,8 +257,8 @@ def test_constant_targets_work():
         ({"coverage": [0.5, 1.0]}, ValueError, "`coverage`"),
         ({"confidence": "yes"}, ValueError, "`confidence` must be one of 'auto', True, False"),
         ({"random_state": "seed"}, ValueError, "`random_state`"),
-        ({"world": 3}, TypeError, "`world` must be a world of skuq.simulation"),
-        ({"world": KnownWorld}, TypeError, "`world` must be an instance, got the class KnownWorld"),
+        ({"process": 3}, TypeError, "`process` must be a process of skuq.simulation"),
+        ({"process": KnownProcess}, TypeError, "`process` must be an instance, got the class KnownProcess"),
     ],
 )
 def test_bad_arguments(options, error, match):
@@ -310,12 +314,12 @@ def test_networks_of_many_simulations_are_those_fitted_one_by_one():
     pytest.importorskip("skorch")
     from skuq.neural import BootstrapNetRegressor
 
-    world = make_known_world("cubic", n_train=40, n_test=10, random_state=0)
+    process = make_known_process("cubic", n_train=40, n_test=10, random_state=0)
     net = BootstrapNetRegressor(4, hidden_layer_sizes=(8,), calibration=None, max_epochs=3, random_state=7)
-    stacked = study(net, world, n_simulations=4, random_state=3)
+    stacked = study(net, process, n_simulations=4, random_state=3)
     alone = study(
         make_pipeline(StandardScaler(with_mean=False, with_std=False), net),
-        world,
+        process,
         n_simulations=4,
         random_state=3,
     )
@@ -328,7 +332,7 @@ def test_stacked_simulations_of_data_frames_and_in_several_blocks(monkeypatch):
     pytest.importorskip("skorch")
     from skuq.neural import PNNRegressor
 
-    world = KnownWorld(
+    process = KnownProcess(
         lambda X: line(X.to_numpy()),
         lambda n, rng: pd.DataFrame({"x": rng.uniform(size=n)}),
         n_train=20,
@@ -336,9 +340,9 @@ def test_stacked_simulations_of_data_frames_and_in_several_blocks(monkeypatch):
         random_state=0,
     )
     net = PNNRegressor((4,), calibration=None, keep_best=False, max_epochs=2)
-    at_once = study(net, world, confidence=False)
+    at_once = study(net, process, confidence=False)
     monkeypatch.setattr(_fits, "_MOST_BYTES", 2 * 8 * 20 * 2)  # two simulations a call
-    in_blocks = study(net, world, confidence=False)
-    assert _fits.simulations_per_task(net, world.X_test_) > 2
-    assert _fits.simulations_per_task(net, world.training_set(0)[0]) == 2
+    in_blocks = study(net, process, confidence=False)
+    assert _fits.simulations_per_task(net, process.X_test_) > 2
+    assert _fits.simulations_per_task(net, process.training_set(0)[0]) == 2
     assert_allclose(in_blocks.prediction_coverages, at_once.prediction_coverages, atol=1e-5)

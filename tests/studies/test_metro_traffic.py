@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skuq.metrics import calibration_drift
+from skuq.monitoring import calibration_drift
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "studies" / "metro_traffic.py"
 

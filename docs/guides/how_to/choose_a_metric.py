@@ -3,12 +3,12 @@ Choose a metric
 ===============
 
 The metric depends on the purpose: *model selection*, *checking calibration*, and
-*describing* a forecast require different metrics. This page names the metric for
-each, on one example. :doc:`/explanation/calibrated-and-sharp` explains the
-concepts, :doc:`/reference/metrics` lists all metrics in one table.
+*describing* a forecast require different metrics. This page names a metric for each
+purpose, with one example. :doc:`/explanation/calibrated-and-sharp` explains the
+concepts, and :doc:`/reference/metrics` lists all metrics in one table.
 
-Data for this page: one model, predictions on held-out rows. The noise grows with
-the absolute value of the first feature; the model assumes that it is constant.
+The example is one model with predictions for held-out rows. The noise increases
+with the absolute value of the first feature. The model assumes constant noise.
 """
 
 import numpy as np
@@ -31,7 +31,8 @@ dist
 # 1. Model selection: one proper score
 # ------------------------------------
 #
-# Use one score, the one that evaluates the part of the forecast that is used.
+# Use one score. Choose the score that evaluates the part of the forecast that you
+# use.
 #
 # .. list-table::
 #     :header-rows: 1
@@ -52,7 +53,7 @@ dist
 #     * - a comparison over data sets
 #       - select by ``neg_crps``, report ``crpss`` or ``msll``
 #
-# :func:`~skuq.metrics.get_scorer` returns a scorer for scikit-learn. Those of
+# :func:`~skuq.metrics.get_scorer` returns a scorer for scikit-learn. Scorers of
 # losses have the prefix ``neg_``, so that larger is better:
 
 from sklearn.model_selection import cross_val_score
@@ -70,8 +71,9 @@ scores.round(3)
 
 # %%
 # Metrics with a required argument have no predefined scorer;
-# :func:`~skuq.metrics.make_scorer` creates it. The pinball loss of the 95 %
-# quantile, and the share of the CRPS of climatology that the model saves:
+# :func:`~skuq.metrics.make_scorer` creates one. The examples are the pinball loss
+# of the 95 % quantile, and the CRPS skill score, which is the relative reduction of
+# the CRPS of climatology:
 
 from skuq.metrics import make_scorer
 
@@ -103,7 +105,7 @@ print("crpss", round(skill(model, X_test, y_test), 3))
 #     * - calibration within unknown groups
 #       - :func:`~skuq.metrics.adversarial_group_calibration_error`, within the power of random groups
 #
-# On average the model is calibrated:
+# The model is calibrated on average:
 
 from skuq.metrics import (
     mean_absolute_calibration_error,
@@ -115,8 +117,8 @@ mace = mean_absolute_calibration_error(y_test, dist)
 print(f"coverage of 90 % intervals {overall:.3f}, MACE {mace:.3f}")
 
 # %%
-# It is not over the range of the first feature. In the third of the rows farthest
-# from zero, 90 % intervals cover 83 %:
+# The model is not calibrated over the range of the first feature. In the third of
+# the rows with the largest absolute value, 90 % intervals cover 83 %:
 
 from skuq.metrics import conditional_coverage
 
@@ -125,9 +127,9 @@ by_feature = conditional_coverage(y_test, dist, feature=distance, n_bins=3)
 by_feature[["n", "coverage", "standard_error"]].round(3)
 
 # %%
-# The picture shows the reason. The band has one width, and the observations spread
-# more on both sides than in the middle; too wide and too narrow intervals cancel in
-# marginal coverage.
+# The plot shows the reason. The band has one width, but the observations vary more
+# on both sides than in the middle. Intervals that are too wide and intervals that
+# are too narrow cancel in the marginal coverage.
 
 from skuq.displays import PredictionBandDisplay
 
@@ -139,24 +141,24 @@ display = PredictionBandDisplay.from_estimator(
 # 3. Describing a forecast: width, sharpness, curve
 # -------------------------------------------------
 #
-# * How wide? :func:`~skuq.metrics.mean_interval_width`; for data sets side by side,
-#   ``nmpiw`` with the training standard deviation as unit.
-# * Is the model sharper than one that ignores X? :func:`~skuq.metrics.sharpness`
-#   beside ``y_train.std()``.
-# * Which width for which miss rate?
+# * How wide are the intervals? :func:`~skuq.metrics.mean_interval_width`. To
+#   compare data sets, use ``nmpiw`` with the training standard deviation as unit.
+# * Is the model sharper than a model that ignores X? Compare
+#   :func:`~skuq.metrics.sharpness` with ``y_train.std()``.
+# * Which width is needed for which miss rate?
 #   :func:`~skuq.metrics.uncertainty_characteristics_curve`.
 #
-# Do not select by any of them. To use one as a constraint, see ``refit_best`` in
-# :doc:`/how-to/select_by_crps`.
+# Do not select a model by these metrics. To use one of them as a constraint, see
+# ``refit_best`` in :doc:`/how-to/select_by_crps`.
 #
 # 4. Several metrics at once
 # --------------------------
 #
-# Each row of the report has the value, an interval, the value of a calibrated
-# model with the same predictions, and an interpretation. Without ``metrics`` it
-# has all that skuq provides.
+# Each row of the report has the value, an interval, the value of a calibrated model
+# with the same predictions, and an interpretation. Without ``metrics``, the report
+# has all metrics of skuq.
 
-from skuq.metrics import uncertainty_report
+from skuq.evaluation import uncertainty_report
 
 report = uncertainty_report(
     y_test,
@@ -173,8 +175,8 @@ report
 # * Choose the metric before the results are known. Wibbeke et al. (2025, in
 #   :doc:`/replications/papers`) find that after the same recalibration one metric
 #   often improves while another gets worse.
-# * Use at least 500 rows for a calibration metric; below that skuq issues a
-#   warning. Proper scores have no minimum, but differences should be tested:
-#   :doc:`/how-to/compare_two_models`.
+# * Use at least 500 rows for a calibration metric. With fewer rows, skuq issues a
+#   warning. Proper scores have no minimum, but test differences for significance
+#   (:doc:`/how-to/compare_two_models`).
 # * Report the options with the value: "ENCE, 10 equal-count bins, n = 1500". Values
-#   for other n or numbers of bins are not comparable.
+#   for other n or other numbers of bins are not comparable.

@@ -2,12 +2,12 @@
 Search on a cluster
 ===================
 
-skuq parallelises by joblib, and therefore on its configured backend: local
-processes by default, or a dask cluster (extra ``dask``). An integer
-``random_state`` gives the same results on both. This page distributes a search,
-and shows what to do where workers may be lost.
+skuq uses joblib for parallel computation, and therefore its configured backend:
+local processes by default, or a dask cluster (extra ``dask``). With an integer
+``random_state``, the results of both are identical. This page distributes a search,
+and shows a search that survives the loss of workers.
 
-The search is one like any other:
+The search is an ordinary search of scikit-learn:
 """
 
 import numpy as np
@@ -27,10 +27,10 @@ search = GridSearchCV(
 )
 
 # %%
-# The client connects to the scheduler of a cluster. Here the cluster runs in this
-# process, so that the page runs anywhere. Elsewhere the client is
-# ``Client("scheduler-address:8786")``, in a script below
-# ``if __name__ == "__main__":``, which new processes require.
+# The client connects to the scheduler of a cluster. The cluster of this page runs in
+# the same process, so the page runs on any machine. For another cluster, use
+# ``Client("scheduler-address:8786")``. In a script, put the code below
+# ``if __name__ == "__main__":``, because new processes import the script.
 
 from dask.distributed import Client, LocalCluster
 
@@ -51,28 +51,28 @@ with parallel_config("dask"):
 print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 
 # %%
-# Only the outermost loop is distributed: here one task per candidate and fold.
+# skuq distributes only the outermost loop, here one task per candidate and fold.
 # joblib's dask backend uses all cores of the cluster regardless of ``n_jobs``, also
-# inside tasks, so that every fold of a
-# :class:`~skuq.regressors.UncertaintyRegressor` and every tree of a forest in it
-# would be distributed again. Inside a task, skuq runs them locally. With
-# ``n_jobs=1``, a regressor of skuq fits its folds and members in the calling
-# process.
+# inside tasks. It would distribute every fold of a
+# :class:`~skuq.regressors.UncertaintyRegressor` and every tree of its forest again.
+# Inside a task, skuq therefore runs folds and trees locally. With ``n_jobs=1``, a
+# regressor of skuq fits its folds and members in the calling process.
 #
-# A cluster has overhead: every worker imports skuq and scikit-learn first, which
-# takes some seconds, and every task takes about a millisecond. Below ten seconds of
-# work it is slower than one process. Set ``OMP_NUM_THREADS=1`` for the workers, to
-# avoid oversubscription by gradient boosting.
+# A cluster has overhead: every worker first imports skuq and scikit-learn, which
+# takes some seconds, and every task takes about a millisecond. For less than ten
+# seconds of work, a cluster is slower than one process. Set ``OMP_NUM_THREADS=1`` for
+# the workers, to avoid oversubscription by gradient boosting.
 #
 # If a worker is lost
 # -------------------
 #
-# joblib stores each array of a search on one worker, without replication. When that
+# joblib stores each array of a search on one worker, without replication. If this
 # worker fails, the search ends with ``FutureCancelledError: ... cancelled for
-# reason: already forgotten``, and all of its results are lost;
-# ``parallel_config("dask", scatter=[X, y])`` does not change that (tested with dask
-# 2026.8 and joblib 1.6). dask itself recomputes lost tasks, so submit the
-# candidates directly, one task each. The search then survives a killed worker:
+# reason: already forgotten``, and all results are lost.
+# ``parallel_config("dask", scatter=[X, y])`` does not prevent the loss (tested with
+# dask 2026.8 and joblib 1.6). dask recomputes lost tasks. Submit the candidates to
+# dask directly, with one task per candidate. The search then survives the loss of a
+# worker:
 
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid, cross_val_score
@@ -92,11 +92,11 @@ best = candidates[int(np.argmax(scores))]
 print(best, np.round(scores, 3))
 
 # %%
-# ``model`` has ``n_jobs=1`` here, since every worker already has a task. The data
-# are sent with each task; if they are large, read them in the function from a file
-# accessible to all workers. For a search of hours, Optuna with a storage saves
-# every finished trial. Metrics of rows that lie on the workers:
-# :doc:`/how-to/large_data`.
+# ``model`` has ``n_jobs=1``, because every worker already has a task. The data are
+# sent with each task. If the data are large, read them in the function from a file
+# that all workers can access. For a search of several hours, use Optuna with a
+# storage, which saves every finished trial. :doc:`/how-to/large_data` computes
+# metrics of rows on the workers.
 
 client.close()
 cluster.close()

@@ -2,12 +2,12 @@
 Compare two models
 ==================
 
-Is the difference between two models real, and how large is it? This page has the
-complete procedure, from the split to the reported result.
+Is the difference between two models significant, and how large is it? This page has
+the complete procedure, from the split to the reported result.
 
 The two models are a spline with a Bayesian linear model, and bagged trees. The
-target is a function of the first feature, and the noise grows with the absolute
-value of the second:
+target is a function of the first feature. The noise increases with the absolute
+value of the second feature:
 """
 
 import numpy as np
@@ -29,8 +29,8 @@ y = np.sin(2 * X[:, 0]) + (0.2 + 0.2 * np.abs(X[:, 1])) * rng.standard_normal(20
 # 1. Hold out test rows
 # ---------------------
 #
-# They must not be used for fitting, for model selection or for recalibration. Both
-# models must be evaluated on the *same* rows.
+# Do not use the test rows for fitting, for model selection or for recalibration.
+# Evaluate both models on the *same* rows.
 
 X_train, X_test, y_train, y_test = train_test_split(
     X, y, test_size=0.5, random_state=0
@@ -57,13 +57,14 @@ forecasts
 # 2. Choose the metric in advance
 # -------------------------------
 #
-# Decide by one proper score, the CRPS unless there is a reason for another
-# (:doc:`/how-to/choose_a_metric`). Other metrics are reported only.
+# Decide by one proper score. Use the CRPS unless there is a reason for another
+# score (:doc:`/how-to/choose_a_metric`). Report other metrics, but do not decide by
+# them.
 #
 # 3. Test the paired difference
 # -----------------------------
 
-from skuq.metrics import paired_permutation_test
+from skuq.evaluation import paired_permutation_test
 
 test = paired_permutation_test(
     y_test, forecasts["spline"], forecasts["trees"], "crps", random_state=0
@@ -73,20 +74,20 @@ print("difference", round(test.difference, 3), "p-value", round(test.p_value, 3)
 
 # %%
 # The test swaps the two forecasts of each row at random, so the variation between
-# rows cancels. Do not compare two intervals instead: in the report of step 5
-# those of the CRPS overlap, and the difference is significant
+# rows cancels. Do not compare two intervals instead: in the report of step 5, the
+# intervals of the CRPS overlap, although the difference is significant
 # (:doc:`/explanation/significance`).
 #
 # For a one-sided test choose the direction in advance: ``alternative="less"`` tests
-# whether the first has the smaller value.
+# whether the first model has the smaller value.
 #
 # 4. Report the size of the difference
 # ------------------------------------
 #
-# A p-value is not an effect size. The skill is the share of the CRPS of climatology
-# that a model saves, here with a 95 % interval:
+# A p-value is not an effect size. The skill score is the relative reduction of the
+# CRPS of climatology. The following code computes it with a 95 % interval:
 
-from skuq.metrics import bootstrap_interval
+from skuq.evaluation import bootstrap_interval
 
 skill = {
     name: bootstrap_interval(
@@ -101,7 +102,7 @@ for name, s in skill.items():
 # 5. Check the calibration of both
 # --------------------------------
 
-from skuq.metrics import uncertainty_report
+from skuq.evaluation import uncertainty_report
 
 report = uncertainty_report(
     y_test,
@@ -112,10 +113,10 @@ report = uncertainty_report(
 report
 
 # %%
-# The trees have the better ENCE, and are worse by both proper scores. This does
-# not change the decision of step 2, but indicates a deficiency, which the
-# reliability diagram shows: the spline model predicts almost the same standard
-# deviation for all rows, while the errors of its bins differ widely.
+# The trees have the better ENCE, but worse values of both proper scores. This does
+# not change the decision of step 2, but indicates a deficiency of the spline model.
+# The reliability diagram shows the deficiency: the spline model predicts almost the
+# same standard deviation for all rows, while the errors of its bins differ widely.
 
 from skuq.displays import ReliabilityDisplay
 
@@ -125,13 +126,13 @@ for name, dist in forecasts.items():
     ax = display.ax_
 
 # %%
-# Before concluding that a model is miscalibrated, compare with the values of a
-# calibrated model:
+# Before you conclude that a model is miscalibrated, compare its value with the
+# values of a calibrated model:
 
 report.loc["ence", ["value", "calibrated_low", "calibrated_high"]].round(3)
 
 # %%
-# Before concluding that it is calibrated, check
+# Before you conclude that a model is calibrated, check
 # :func:`~skuq.metrics.conditional_coverage`, here in four bins of the absolute
 # value of the second feature:
 
@@ -145,11 +146,13 @@ for name, dist in forecasts.items():
 by_second
 
 # %%
-# Both overcover where the noise is small, and the spline model undercovers where it
-# is large. Marginal coverage does not show this.
+# The coverage of both models is too high if the noise is small. The coverage of the
+# spline model is too low if the noise is large. Marginal coverage does not show
+# this.
 #
 # A miscalibrated model with the better CRPS can be :doc:`recalibrated
-# </how-to/recalibrate>`. Use training rows, and compare again.
+# </how-to/recalibrate>`. Recalibrate on training rows, and compare the models
+# again.
 #
 # 6. Report the result
 # --------------------
@@ -165,14 +168,14 @@ print(sentence)
 # Common mistakes
 # ---------------
 #
-# * **Choosing the metric after the fact.** Of thirty metrics, some favour any
-#   given model.
+# * **Choosing the metric after the results are known.** Of thirty metrics, some
+#   favor any given model.
 # * **Tuning one model only.** The difference is then due to tuning.
 # * **Recalibrating on the test rows.** All calibration metrics are then optimistic.
 # * **Dependent rows.** In time series and repeated measurements the p-value is far
 #   too small: :doc:`/explanation/significance` quantifies this, and describes the
 #   test by blocks.
-# * **Reporting the best of many.** Test the selected model on rows not used for the
-#   selection.
+# * **Reporting the best of many.** Test the selected model on rows that were not
+#   used for the selection.
 # * **Different rows.** The test checks that two forecasts have the same number of
 #   rows, but cannot check that they are the same rows.

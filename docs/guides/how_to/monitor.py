@@ -2,15 +2,16 @@
 Watch a model over time
 =======================
 
-Intervals are calibrated when a model is fitted, and lose it when the world changes.
-Targets that arrive later show whether it still holds. There are two tools:
-:class:`~skuq.metrics.CoverageMonitor` raises an alarm as targets arrive, at any
-time, and :func:`~skuq.metrics.calibration_drift` compares periods afterwards and
-shows what has changed. Both bound the probability of a false alarm over the whole
-time that the model is watched.
+Intervals are calibrated on the data on which a model was fitted. If the data
+change, the intervals are no longer calibrated. Targets that arrive later show
+whether the intervals are still calibrated. There are two tools:
+:class:`~skuq.monitoring.CoverageMonitor` raises an alarm as targets arrive, at any
+time. :func:`~skuq.monitoring.calibration_drift` compares periods afterwards and
+shows the changes. Both bound the probability of a false alarm over the whole time
+of monitoring.
 
-A model is fitted once and predicts each week of a year, in which the noise grows
-after September:
+In the example, a model is fitted once and predicts each week of a year. The noise
+increases after September:
 """
 
 import numpy as np
@@ -33,12 +34,13 @@ model = BayesianRidge().fit(*make_rows(20_000))
 # An alarm as targets arrive
 # --------------------------
 #
-# The monitor compares each target with its 90 % interval. Its e-value is the evidence
-# against a coverage of 90 % or more; however often one looks, it exceeds 100 with a
-# probability of at most 1 %, the default of ``false_alarm``, if the coverage holds.
-# The accumulator of the month takes the same rows.
+# The monitor compares each target with its 90 % interval. Its e-value is the
+# evidence against a coverage of 90 % or more. If the coverage is at least 90 %, the
+# e-value exceeds 100 at any time with a probability of at most 1 %, for every
+# number of checks. 1 % is the default of ``false_alarm``. The accumulator of the
+# month is updated with the same rows.
 
-from skuq.metrics import CoverageMonitor, MetricAccumulator
+from skuq.monitoring import CoverageMonitor, MetricAccumulator
 
 monitor = CoverageMonitor(0.9, false_alarm=0.01)
 months, alarm = {}, None
@@ -52,35 +54,38 @@ for week in pd.date_range("2026-01-01", "2026-12-31", freq="W"):
 print(f"alarm on {alarm:%d %B}, e-value at the end {monitor.e_value_:.0e}")
 
 # %%
-# Between calls the state is pickled with the model: a monitor and an accumulator are
-# small. ``alternative="two-sided"`` also finds intervals that have become too wide.
+# Pickle the monitor and the accumulator with the model between calls; both are
+# small. ``alternative="two-sided"`` also detects intervals that have become too
+# wide.
 #
-# What has changed, and when
-# --------------------------
+# Changes by period
+# -----------------
 #
-# The table has a row for each month. Its flags come from tests of the coverage and of
-# the uniformity of the PIT, which are adjusted for the number of months, so that a
-# calibrated model has a flag in any month with a probability of at most 1 %.
+# The table has one row per month. Its flags are from tests of the coverage and of
+# the uniformity of the PIT. The tests are adjusted for the number of months: the
+# probability that any month of a calibrated model is flagged is at most 1 %.
 
-from skuq.metrics import calibration_drift
+from skuq.monitoring import calibration_drift
 
 table = calibration_drift(months)
 table[["coverage", "low", "high", "crps", "width", "rmse_to_rmv", "flag"]].round(2)
 
 # %%
-# From October the errors are larger than predicted, ``rmse_to_rmv`` is above 1, while
-# the width has not changed: the noise grew and the model does not show it.
+# From October on, the errors are larger than predicted: ``rmse_to_rmv`` is above 1,
+# but the width has not changed. The noise has increased, and the model does not
+# predict the increase.
 #
-# No model is calibrated exactly, and with enough rows the tests find any deviation.
-# Whether it matters is in the columns: the interval from ``low`` to ``high``, and
-# ``pit_distance``, the largest error of a stated probability.
+# No model is calibrated exactly, and with enough rows the tests detect any
+# deviation. Two results show whether the deviation is relevant: the interval from
+# ``low`` to ``high``, and ``pit_distance``, the largest error of a predicted
+# probability.
 
 from skuq.displays import CalibrationDriftDisplay
 
 display = CalibrationDriftDisplay.from_periods(months)
 
 # %%
-# Months add up to quarters without their rows:
+# Accumulators of months can be added to quarters, without the rows:
 
 quarters = {}
 for month, accumulator in months.items():
@@ -91,33 +96,35 @@ by_quarter = calibration_drift(quarters)
 by_quarter[["n", "coverage", "flag"]].round(2)
 
 # %%
-# Fit a new model to recent rows, or recalibrate the old one on them
-# (:doc:`/how-to/recalibrate`); ``partial_fit`` of
-# :class:`~skuq.regressors.ConformalRegressor` adapts the intervals all the time. After
-# a new fit a new monitor begins.
+# Fit a new model to recent rows, or recalibrate the old model on them
+# (:doc:`/how-to/recalibrate`). ``partial_fit`` of
+# :class:`~skuq.regressors.ConformalRegressor` adapts the intervals continuously.
+# Start a new monitor after each new fit.
 #
-# Rows that depend on each other
-# ------------------------------
+# Dependent rows
+# --------------
 #
-# The rates hold for independent rows. Errors of neighbouring hours are alike, so that
-# a hundred hours hold less evidence than the tests assume, and false alarms are more
-# frequent. Test one row in k, so far apart that errors are hardly correlated, and
-# keep the scores of all rows.
+# The false alarm rates are valid for independent rows. Errors of neighboring hours
+# are correlated, so a hundred hours have less evidence than the tests assume, and
+# false alarms are more frequent. Test only one row in k, with k so large that
+# errors are hardly correlated. Compute the scores from all rows.
 #
 # On real data
 # ------------
 #
 # ``examples/studies/metro_traffic.py`` predicts the hourly traffic of a motorway
 # (Hogue 2019, UCI, 41 000 hours) by gradient boosting on hour, date and weather,
-# fitted to four weeks in five of 2013. Its intervals are calibrated on weeks, since
-# hours of one day on both sides of a fold are alike. One hour in 25 is tested:
+# fitted to four weeks in five of 2013. Its intervals are calibrated on whole weeks,
+# because hours of one day are similar and must not be in two folds. One hour in 25
+# is tested:
 #
 # .. image:: /_static/metro-drift.svg
 #     :alt: Coverage of 90 % intervals by quarter from 2013 to 2018, with four
 #         flagged quarters: the third ones of 2015, 2016 and 2018, and the fourth of 2016.
 #
-# In the held-out weeks of 2013 and until 2014 no quarter is flagged: coverage is 89 to
-# 94 % over all hours. The third quarters of 2015, 2016 and 2018 are flagged, with 77,
-# 49 and 78 %, and the fourth quarter of 2016, with 69 %. The CRPS of the third quarter
-# of 2016 is 1.8 times the largest of other summers, while the width is the same. The
-# monitor of the coverage alarms on 29 July 2015.
+# In the held-out weeks of 2013 and in 2014, no quarter is flagged. Coverage is 89
+# to 94 % over all hours. The third quarters of 2015, 2016 and 2018 are flagged,
+# with a coverage of 77, 49 and 78 %, and the fourth quarter of 2016, with 69 %. The
+# CRPS of the third quarter of 2016 is 1.8 times the largest CRPS of other summers,
+# although the width is the same. The monitor of the coverage raises an alarm on 29
+# July 2015.

@@ -2,14 +2,14 @@
 Train networks
 ==============
 
-This page trains networks that predict distributions, from the default ensemble to
-custom modules, joint training and search. The estimators of :mod:`skuq.neural`
-need the extra ``torch``: ``pip install "skuq[torch]"``. They standardise X and y
-internally, keep the weights of the best epoch, and are calibrated on held-out
-rows; for the methods and their limitations see :doc:`/explanation/networks`.
+This page trains networks that predict distributions: the default ensemble, custom
+modules, joint training and search. The estimators of :mod:`skuq.neural` require the
+extra ``torch``: ``pip install "skuq[torch]"``. They standardize X and y internally,
+keep the weights of the best epoch, and calibrate on held-out rows.
+:doc:`/explanation/networks` explains the methods and their limitations.
 
-Data for this page: y depends on the first of four features, and its noise is three
-times as large where the second is positive.
+In the data of this page, y depends on the first of four features. The noise is
+three times as large for rows with a positive second feature.
 """
 
 import numpy as np
@@ -33,8 +33,8 @@ X.shape, X_new.shape
 #       - use it for
 #       - limitations
 #     * - :class:`~skuq.neural.DeepEnsembleRegressor`
-#       - the default: heteroscedastic noise, epistemic apart from aleatoric uncertainty, no held-out rows
-#       - 20 networks to train and to evaluate
+#       - the default: heteroscedastic noise, separate epistemic and aleatoric uncertainty, no held-out rows
+#       - 20 networks have to be trained and evaluated
 #     * - :class:`~skuq.neural.PNNRegressor`
 #       - a single network
 #       - no epistemic part; a fifth of the rows is held out
@@ -43,13 +43,13 @@ X.shape, X_new.shape
 #       - 50 networks; on 100 rows these intervals are too narrow
 #     * - :class:`~skuq.neural.MCDropoutRegressor`
 #       - a single network with an epistemic part, homoscedastic noise
-#       - the epistemic part depends on the rate more than on the rows
+#       - the epistemic part depends more on the rate than on the rows
 #     * - :class:`~skuq.neural.ConcreteDropoutRegressor`
-#       - the same with heteroscedastic noise
+#       - a single network with an epistemic part, heteroscedastic noise
 #       - the epistemic part is too small, and decreases with the number of epochs
 #     * - :class:`~skuq.neural.VariationalRegressor`
 #       - a few hundred rows, homoscedastic noise, conservative intervals
-#       - wider than others on many rows; below about 200 the prior may dominate, and the mean is a constant
+#       - wide intervals on many rows; below about 200 rows the prior may dominate, and the mean is then constant
 #     * - :class:`~skuq.neural.LastLayerLaplaceRegressor`
 #       - an epistemic part in closed form, homoscedastic noise
 #       - the uncertainty of the last layer only
@@ -58,22 +58,22 @@ X.shape, X_new.shape
 #       - the spread of its members is too small
 #     * - :class:`~skuq.neural.ProbabilisticNet`
 #       - existing skorch code
-#       - no standardisation, selection of the epoch or calibration
+#       - no standardization, no selection of the epoch, no calibration
 #
-# For classes there are :class:`~skuq.neural.DeepEnsembleClassifier`,
-# :class:`~skuq.neural.MCDropoutClassifier` and
-# :class:`~skuq.neural.VariationalClassifier`: :doc:`/explanation/networks`.
+# For classification, use :class:`~skuq.neural.DeepEnsembleClassifier`,
+# :class:`~skuq.neural.MCDropoutClassifier` or
+# :class:`~skuq.neural.VariationalClassifier`; see :doc:`/explanation/networks`.
 #
-# Compare regressors on your data by :func:`~skuq.metrics.crps_loss`. For few
-# features and a smooth function also try
-# :class:`~skuq.regressors.SparseGaussianProcessRegressor`, and for mixed tabular
-# data tree ensembles in :class:`~skuq.regressors.UncertaintyRegressor`: networks
-# are not always the better model.
+# Compare regressors on your data by :func:`~skuq.metrics.crps_loss`. Networks are
+# not always the best model. For few features and a smooth function, also try
+# :class:`~skuq.regressors.SparseGaussianProcessRegressor`. For mixed tabular data,
+# also try tree ensembles in :class:`~skuq.regressors.UncertaintyRegressor`.
 #
 # Train
 # -----
 #
-# An ensemble of ten networks, and its distributions for new rows:
+# This code trains an ensemble of ten networks, and predicts distributions for new
+# rows:
 
 from skuq.neural import DeepEnsembleRegressor
 
@@ -82,7 +82,7 @@ dist = model.predict_dist(X_new)
 dist.interval(0.9)[:3].round(2)
 
 # %%
-# The share of new observations inside:
+# The intervals contain this share of the new observations:
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -91,8 +91,8 @@ round(coverage, 2)
 
 # %%
 # The uncertainty has two parts. ``dist.epistemic()`` is the distribution of the
-# mean, from the disagreement of the networks; its intervals are confidence
-# intervals. ``dist.aleatoric()`` is the noise.
+# mean, which is estimated from the disagreement of the networks; its intervals are
+# confidence intervals. ``dist.aleatoric()`` is the distribution of the noise.
 
 import pandas as pd
 
@@ -105,10 +105,10 @@ parts = {
 pd.DataFrame(parts).head().round(2)
 
 # %%
-# Along the first feature, with the second at -0.5 and at 0.5: the prediction
-# interval is wider on the right, where the noise is larger. The confidence
-# interval contains the mean rather than the observations, and shrinks with more
-# rows.
+# The plots vary the first feature. The second feature is -0.5 in the left plot and
+# 0.5 in the right plot. The prediction interval is wider in the right plot, where
+# the noise is larger. The confidence interval is an interval for the mean, and
+# shrinks with more rows.
 
 import matplotlib.pyplot as plt
 
@@ -134,35 +134,35 @@ legend = axes[0].legend(title="90 % interval", frameon=False)
 model.predict_members(X_new)[:2].round(1)
 
 # %%
-# The fitted attributes: the epoch whose weights were kept, the factor of the
-# standard deviations, and the degrees of freedom of the Student t distribution.
-# ``history_`` is that of skorch.
+# Fitted attributes are the epoch whose weights were kept, the factor of the standard
+# deviations, and the degrees of freedom of the Student t distribution. ``history_``
+# is the history of skorch.
 
 print("best epoch", model.best_epoch_)
 print(f"factor {model.factor_:.2f}, degrees of freedom {model.df_:.1f}")
 print(f"last training loss {model.history_[-1, 'train_loss']:.2f}")
 
 # %%
-# ``factor_`` far above 1 means that the uncalibrated networks were overconfident,
-# which is usual on few rows. ``best_epoch_`` equal to the last epoch means that
-# more epochs may help; it increases with a smaller ``learning_rate``. Missing
-# values and categories have to be handled by earlier steps: networks require
-# numeric input, including integers and booleans.
+# If ``factor_`` is far above 1, the uncalibrated networks were overconfident, which
+# is usual on few rows. If ``best_epoch_`` is the last epoch, try more epochs;
+# ``best_epoch_`` increases with a smaller ``learning_rate``. Networks require
+# numeric input, including integers and booleans. Handle missing values and
+# categories in earlier steps.
 #
-# If only intervals of one coverage are used, calibrate at that one:
-# ``calibration_coverage=0.8``. At other levels the interval follows from the
+# If you use intervals of one coverage only, calibrate at this coverage:
+# ``calibration_coverage=0.8``. Intervals of other coverages follow from the
 # Student t distribution.
 #
 # Custom modules
 # --------------
 #
-# ``module`` is a class or function that builds a network when it is called with the
-# number of columns and of outputs. The outputs are mean and raw variance of the
-# standardised target; estimators with homoscedastic noise require the mean only.
-# Concrete dropout, Laplace and variational inference of the last layer append that
-# layer to the module: it returns as many features as the last of
-# ``hidden_layer_sizes``. MC dropout keeps dropout layers of the module active at
-# prediction time.
+# ``module`` is a class or function that builds a network. It is called with the
+# number of columns and the number of outputs. The outputs are the mean and the raw
+# variance of the standardized target; estimators with homoscedastic noise require
+# only the mean. Concrete dropout, Laplace and variational inference of the last
+# layer append this layer to the module. For these methods, the module returns
+# ``hidden_layer_sizes[-1]`` features. MC dropout keeps dropout layers of the module
+# active at prediction time.
 
 
 import torch
@@ -191,11 +191,12 @@ custom.fit(X, y)
 custom.predict_dist(X_new).interval(0.9)[:3].round(2)
 
 # %%
-# A new module is built for each member, so that weights differ. Members are trained
-# in one pass if ``torch.func`` can vectorise them, and one after another otherwise,
-# if ``if`` or ``while`` depends on values.
+# A new module is built for each member, so the initial weights differ. Members are
+# trained in one pass if ``torch.func`` can vectorize the module. Otherwise they are
+# trained one after another, for example if an ``if`` or ``while`` of the module
+# depends on values.
 #
-# Optimiser and callbacks are those of skorch. The net contains all members;
+# Optimizers and callbacks work as in skorch. The net contains all members, and
 # ``train_loss`` is their mean loss.
 
 from skorch.callbacks import Callback
@@ -216,18 +217,17 @@ with_callback.fit(X, y)
 np.round(losses, 2)
 
 # %%
-# A callback can also copy ``net.module_.state_dict()`` of an epoch. Loaded into
-# ``net_.module_`` of the fitted model, the weights give the forecast of that epoch,
-# which any metric evaluates on any rows: ``examples/neural/plot_training_curve.py``
-# plots calibration and sharpness by epoch.
+# A callback can also copy ``net.module_.state_dict()`` of an epoch. Load these
+# weights into ``net_.module_`` of the fitted model to predict with the model of this
+# epoch: ``examples/neural/plot_training_curve.py`` plots calibration and sharpness
+# by epoch.
 #
 # skorch nets
 # -----------
 #
-# With two outputs, mean and raw variance, :class:`~skuq.neural.ProbabilisticNet`
-# makes any module a probabilistic regressor. It supports all losses of skuq
-# (``criterion__loss="crps"``), float64 and one-dimensional y; all else is as in
-# skorch:
+# :class:`~skuq.neural.ProbabilisticNet` is a skorch net for any module with two
+# outputs, mean and raw variance. It also supports all losses of skuq
+# (``criterion__loss="crps"``), float64 and one-dimensional y:
 
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import make_pipeline
@@ -251,9 +251,9 @@ calibrated = RecalibratedRegressor(chain, cv=3, random_state=0).fit(X, y)
 calibrated.predict_dist(X_new).interval(0.9)[:3].round(2)
 
 # %%
-# A net that predicts a mean can be used wherever skuq accepts a regressor. Its
-# target is passed unchanged: for a module that returns a column it is a column, of
-# the dtype that skorch requires.
+# skuq accepts a skorch net that predicts a mean as a regressor. The target is passed
+# to the net unchanged. For a module that returns a column, pass the target as a
+# column, with the dtype that skorch requires.
 
 from skorch import NeuralNetRegressor
 
@@ -272,14 +272,14 @@ wrapped.fit(X.astype(np.float32), y[:, np.newaxis].astype(np.float32))
 wrapped.predict_interval(X_new[:3].astype(np.float32)).round(2)
 
 # %%
-# A one-dimensional y for such a module raises an error: torch would broadcast each
-# output against all targets, and the net would learn their mean. skorch's nets have
-# no ``random_state``; call ``torch.manual_seed`` before ``fit``.
+# A one-dimensional y for such a module raises an error, because torch would broadcast
+# each output against all targets, and the net would predict their mean. skorch's nets
+# have no ``random_state``; call ``torch.manual_seed`` before ``fit``.
 #
 # Train many estimators at once
 # -----------------------------
 #
-# Folds of one estimator are automatically trained together, in ``fit_transform``,
+# The folds of one estimator are automatically trained together in ``fit_transform``,
 # :func:`~skuq.model_selection.cross_val_predict_dist`,
 # :class:`~skuq.regressors.RecalibratedRegressor` and CV+:
 
@@ -291,9 +291,9 @@ out_of_fold = cross_val_predict_dist(network, X, y, cv=5)
 round(prediction_interval_coverage(y, out_of_fold), 2)
 
 # %%
-# For a study, :func:`~skuq.neural.fit_many` accepts any pairs of estimators and
-# rows. Estimators that differ in loss, seed or learning rate are trained together;
-# different layers, epochs or batch sizes require separate training.
+# :func:`~skuq.neural.fit_many` fits several estimators, each to its own rows.
+# Estimators that differ in loss, seed or learning rate are trained together.
+# Estimators with different layers, epochs or batch sizes are trained separately.
 
 from skuq.metrics import crps_loss
 
@@ -314,8 +314,8 @@ pd.DataFrame(
 # Hyperparameter search
 # ---------------------
 #
-# Networks are searched like any estimator, by a proper score. Candidates are
-# trained one after another, the members of each in one pass:
+# Search over networks as over any estimator, by a proper score. Candidates are
+# trained one after another; the members of each candidate are trained in one pass:
 
 from sklearn.model_selection import GridSearchCV, KFold
 
@@ -332,8 +332,8 @@ search.fit(X, y)
 print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 
 # %%
-# Candidates that can be trained together are faster with ``fit_many``, all folds of
-# all candidates in one call:
+# For candidates that can be trained together, ``fit_many`` is faster. It fits all
+# folds of all candidates in one call:
 
 rates = [0.001, 0.003, 0.01]
 folds = list(KFold(3, shuffle=True, random_state=0).split(X))
@@ -357,45 +357,48 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 #
 # ``device="auto"`` trains on a GPU if one is available and at least 32 networks are
 # trained together; a single small network is faster on the CPU. ``device="cuda"``
-# raises an error where there is none. Fitted attributes are stored on the CPU, so
-# that a model can be pickled on one machine and loaded on another without a GPU.
+# raises an error if no GPU is available. Fitted attributes are stored on the CPU, so
+# you can pickle a model and load it on a machine without a GPU.
 #
 # Reproducibility
 # ---------------
 #
-# With an integer ``random_state`` results are bitwise reproducible on the same
-# machine and versions. Member k depends neither on the number of members nor on
-# ``n_jobs`` nor on other estimators trained with it, up to rounding. The state of
-# torch's global generator is unchanged, also by custom layers that draw from it.
-# CPU and GPU, and different processors, round differently, and training amplifies
-# that: the forecasts are of equal quality, not identical. ``dtype="float64"``
-# reduces the effect.
+# With an integer ``random_state``, results are bitwise reproducible on the same
+# machine with the same versions. Up to rounding, member k does not depend on the
+# number of members, on ``n_jobs``, or on other estimators trained with it. Training
+# restores the state of torch's global generator, also if custom layers draw from it.
 #
-# Training uses one thread, regardless of ``torch.get_num_threads()``, and restores
-# the setting: for small networks several threads are slower, on a busy machine by a
-# factor of four.
+# CPU and GPU, and different processors, round differently, and training amplifies
+# the differences. The forecasts are then not identical, but of equal quality.
+# ``dtype="float64"`` reduces the differences.
+#
+# Training uses one thread, regardless of ``torch.get_num_threads()``, and then
+# restores the setting. For small networks, several threads are slower, by a factor
+# of four on a busy machine.
 #
 # Speed
 # -----
 #
-# * Fewer epochs. All epochs are trained, and the weights of the best one are kept.
-#   "auto" means 8000 steps, on few rows at most 200 epochs; for dropout,
-#   variational inference, Laplace and SWA 6000 steps and at most 1000 epochs. For
-#   an ensemble ``best_epoch_`` is often below half of them.
-# * Larger batches: ``batch_size=128, learning_rate=0.016``, twice the defaults of
-#   the deep ensemble, take 0.76 of their time with 5 members, at 0.97 of the CRPS,
-#   and 0.85 with 20, at 1.01 (airfoil_self_noise, gal_kin8nm and concrete_strength,
-#   721 to 1500 training rows, one split each, CPU seconds).
-# * Fewer members: 10 instead of 20 take 0.60 of the time, with 1.09 times the CRPS
-#   (1.03 to 1.19; the same sets, three splits each). With 5, one row in ten is out
-#   of bag for none of them; use ``keep_best="crps"``, since the likelihood of so few
-#   members selects too early an epoch.
-# * Joint instead of separate training: ``fit_many``; ten networks of 2000 rows take
-#   about twice the time of one.
-# * ``n_jobs``: more than about 40 members are trained in chunks, which are
+# * Train fewer epochs. Training runs all epochs and keeps the weights of the best
+#   epoch. "auto" means 8000 steps, but at most 200 epochs. For dropout, variational
+#   inference, Laplace and SWA, it means 6000 steps, but at most 1000 epochs. For an
+#   ensemble, ``best_epoch_`` is often below half of the epochs.
+# * Use larger batches: ``batch_size=128, learning_rate=0.016``, twice the defaults
+#   of the deep ensemble. With 5 members, they take 0.76 of the time, with 0.97 times
+#   the CRPS. With 20 members, they take 0.85 of the time, with 1.01 times the CRPS
+#   (airfoil_self_noise, gal_kin8nm and concrete_strength, 721 to 1500 training rows,
+#   one split each, CPU seconds).
+# * Use fewer members: 10 instead of 20 take 0.60 of the time, with 1.09 times the
+#   CRPS (1.03 to 1.19; the same sets, three splits each). With 5 members, one row in
+#   ten has no out-of-bag member. Use ``keep_best="crps"`` with 5 members, because
+#   their likelihood selects too early an epoch.
+# * Train jointly with ``fit_many``: ten networks of 2000 rows take about twice the
+#   time of one network.
+# * Set ``n_jobs``: more than about 40 members are trained in chunks, which are
 #   distributed over processes.
-# * A custom module costs 1.6 times as much as plain built-in layers with 20 members
-#   or more, three times with one; one that cannot be vectorised, as much as a loop.
-# * ``dtype="float32"``, the default: float64 is 1.3 to 2.7 times slower.
-# * Predictions by dropout and variational inference draw 200 networks; with
-#   ``n_draws=50`` the epistemic part is accurate to 10 %, with 200 to 5 %.
+# * Use built-in layers. A custom module costs 1.6 times as much with 20 members or
+#   more, and three times as much with one member. Members of a module that cannot be
+#   vectorized are trained in a loop.
+# * Keep the default ``dtype="float32"``: float64 is 1.3 to 2.7 times slower.
+# * Predictions by dropout and variational inference draw 200 networks. The epistemic
+#   part is accurate to 5 % with 200 networks, and to 10 % with ``n_draws=50``.

@@ -2,11 +2,11 @@
 Prediction sets of classifiers
 ==============================
 
-A prediction set is what an interval is for a number: the classes among which the
-label is, with a nominal coverage of, say, 95 %. Sets are boolean arrays of shape
-(rows, classes), whose columns are those of ``predict_proba`` and ``classes_``.
+A prediction set is the analogue of a prediction interval for classes. It contains
+the label with a nominal coverage, for example 95 %. Sets are boolean arrays of shape
+(rows, classes), with the same columns as ``predict_proba`` and ``classes_``.
 
-Data for this page: images of handwritten digits, ten classes.
+The data of this page are images of handwritten digits, with ten classes.
 """
 
 import numpy as np
@@ -28,9 +28,9 @@ def share_covered(sets):
 # ------------------
 #
 # :func:`~skuq.prediction.predict_set` takes any fitted classifier, also inside a
-# Pipeline or a search, and returns the smallest sets whose probabilities sum to the
-# coverage; :func:`~skuq.prediction.prediction_set` does so for probabilities that
-# were predicted already.
+# Pipeline or a search. It returns the smallest sets whose probabilities sum to the
+# coverage. :func:`~skuq.prediction.prediction_set` takes predicted probabilities
+# instead of a classifier.
 
 from skuq.prediction import predict_set
 
@@ -40,24 +40,25 @@ plain = share_covered(sets)
 sets.shape, plain
 
 # %%
-# Such sets are as good as the probabilities. Those of naive Bayes are too close to 0
-# and 1, and the sets miss more often than in 5 % of cases. Probabilities are
-# calibrated by scikit-learn: from version 1.8 on
-# ``CalibratedClassifierCV(method="temperature")`` changes how sharp they are and
-# not their order; before, ``method="sigmoid"`` or ``"isotonic"`` calibrate each
-# class against all others.
+# The coverage of these sets depends on the calibration of the probabilities. The
+# probabilities of naive Bayes are too close to 0 and 1, so the sets miss the label in
+# more than 5 % of the cases. scikit-learn calibrates probabilities. From version 1.8
+# on, ``CalibratedClassifierCV(method="temperature")`` changes their sharpness and
+# keeps their order. In older versions, ``method="sigmoid"`` or ``"isotonic"``
+# calibrate each class against all others.
 #
-# Of calibrated probabilities, the sets cover *more* than is nominal, since the last
-# class overshoots: with accurate models by far. The mass of the sets, the sum of
-# their probabilities, is the coverage to compare with.
+# If the probabilities are calibrated, the sets cover *more* than nominal, because the
+# last class overshoots the coverage. For accurate models, the difference is large.
+# Compare the observed coverage with the mass of the sets, the sum of their
+# probabilities.
 #
 # With a guarantee
 # ----------------
 #
 # :class:`~skuq.classifiers.ConformalClassifier` holds out a quarter of the rows
-# (``calibration_size``), stratified by class, and chooses the sets by the ranks of
-# their scores. For exchangeable rows they contain the label with at least the nominal
-# probability, on average over calibration sets, whatever the classifier.
+# (``calibration_size``), stratified by class, and selects the sets by the ranks of
+# their scores. For exchangeable rows and any classifier, the sets contain the label
+# with at least the nominal probability, on average over calibration sets.
 
 from skuq.classifiers import ConformalClassifier
 
@@ -67,15 +68,15 @@ covered = share_covered(sets)
 covered, round(float(sets.sum(axis=1).mean()), 2)
 
 # %%
-# The labels of one set:
+# This code shows the labels of the largest set, and the true label:
 
 unclear = int(np.argmax(sets.sum(axis=1)))
 conformal.classes_[sets[unclear]], y_new[unclear]
 
 # %%
-# Coverage is chosen at prediction time. With several, the result has the shape
-# (rows, classes, coverages). ``predict`` and ``predict_proba`` are those of the wrapped
-# classifier.
+# The coverage is chosen at prediction time. With several coverages, the result has
+# the shape (rows, classes, coverages). ``predict`` and ``predict_proba`` return the
+# predictions of the wrapped classifier.
 
 conformal.predict_set(X_new, [0.5, 0.9, 0.95]).shape
 
@@ -83,12 +84,16 @@ conformal.predict_set(X_new, [0.5, 0.9, 0.95]).shape
 # Two scores
 # ----------
 #
-# ``"lac"``, the default, has the smallest sets on average. It leaves out classes
-# below one threshold of probability, so that images that are hard to read are covered
-# less often than others. ``"aps"`` adds classes until their sum exceeds a threshold,
-# which balances this at the cost of larger sets; ``randomized=True`` makes its
-# coverage exact, and ``penalty`` (RAPS) avoids very large sets. A forest of shallow
-# trees, at 90 %, for the half of the images of which it is less sure, and the others:
+# ``"lac"``, the default, gives the smallest sets on average. Its sets contain all
+# classes above one threshold of probability, so images that are difficult to classify
+# have a lower coverage than others. ``"aps"`` adds classes until the sum of their
+# probabilities exceeds a threshold. Its coverage differs less between images, but its
+# sets are larger. ``randomized=True`` makes the coverage of ``"aps"`` exact, and
+# ``penalty`` (RAPS) avoids very large sets.
+#
+# The following code fits a forest of shallow trees. It computes the coverage at 90 %
+# for the half of the images with the less certain predictions, the coverage for the
+# other half, and the mean size of the sets:
 
 from sklearn.ensemble import RandomForestClassifier
 
@@ -107,16 +112,16 @@ for method, randomized in [("lac", False), ("aps", True)]:
 by_score
 
 # %%
-# A set may be empty where the classifier does better than the nominal coverage. By
-# default it is then the most probable class, which only adds coverage;
-# ``allow_empty=True`` leaves it empty, so that coverage is exact.
+# If the accuracy of the classifier is above the nominal coverage, a set may be empty.
+# By default, the most probable class replaces an empty set, which increases the
+# coverage. ``allow_empty=True`` returns empty sets, so that the coverage is exact.
 #
 # A guarantee for each class
 # --------------------------
 #
-# On average over all images, one digit may be covered less than another. With
-# ``group_by="class"`` each class has the guarantee, if it has enough calibration rows;
-# a name of a column or a function of X make any other groups.
+# The guarantee is an average over all images, so the coverage may differ between
+# digits. With ``group_by="class"``, the guarantee holds for each class that has enough
+# calibration rows. For other groups, pass the name of a column or a function of X.
 
 import pandas as pd
 
@@ -133,10 +138,11 @@ pd.DataFrame(digit).T
 # Few rows, dependent rows, fitted models
 # ---------------------------------------
 #
-# ``cv=5`` holds nothing out: each row is calibrated by the model of its fold (CV+),
-# with a weaker guarantee. ``cv=GroupShuffleSplit(1)`` holds out whole patients or
-# machines, given as ``groups`` to ``fit``. A fitted model is wrapped in
-# ``FrozenEstimator``, and all rows passed to ``fit`` calibrate it.
+# With ``cv=5``, all rows are used for fitting and for calibration: the score of each
+# row comes from the model of its fold (CV+). The guarantee is weaker.
+# ``cv=GroupShuffleSplit(1)`` holds out whole groups, such as patients or machines;
+# pass them to ``fit`` as ``groups``. Wrap a fitted model in ``FrozenEstimator``; all
+# rows passed to ``fit`` are then calibration rows.
 
 from sklearn.frozen import FrozenEstimator
 
@@ -153,12 +159,13 @@ print(share_covered(calibrated.predict_set(X_new, 0.95)))
 # New rows that differ
 # --------------------
 #
-# In general no set, conformal or not, keeps its coverage under a shift. There is one
+# In general, sets do not keep their coverage under a distribution shift. There is one
 # exception: if only the distribution of X changes, and its density ratio is known or
-# can be estimated, ``density_ratio`` restores coverage. Here the images that the forest
-# finds hard become four times as frequent, so that sets calibrated on the old images
-# cover too few of the new ones. Instead of drawing new images, each counts by its
-# ratio. Coverage and mean size without and with the ratio:
+# can be estimated, ``density_ratio`` restores the coverage. In this example, images
+# with uncertain predictions become four times as frequent. Sets calibrated on the old
+# images therefore cover too few new images. The example simulates the shift by weights:
+# the weight of each image is its density ratio. It prints coverage and mean size
+# without and with the ratio:
 
 middle = np.median(largest)
 

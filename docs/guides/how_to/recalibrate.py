@@ -2,14 +2,14 @@
 Recalibrate a model
 ===================
 
-A recalibrator is fitted to pairs of predictive distribution and observation, and
-corrects new distributions. The pairs must come from rows that the model was not
-fitted to. This page shows four ways to ensure this, and how to choose the
-recalibrator. To diagnose the miscalibration first, see
+A recalibrator is fitted to predictive distributions and their observations, and
+corrects new distributions. The distributions must be predicted for rows that the
+model was not fitted to. This page shows four ways to ensure this condition, and how
+to choose the recalibrator. To diagnose the miscalibration first, see
 :doc:`/how-to/intervals_too_narrow`.
 
-The example is a random forest with the spread of its trees as uncertainty. Its 90 %
-intervals are too narrow:
+The model of this page is a random forest. Its predictive distribution is the spread
+of its trees, and its 90 % intervals are too narrow:
 """
 
 import numpy as np
@@ -37,9 +37,9 @@ round(prediction_interval_coverage(y_test, before), 3)
 # In a pipeline
 # -------------
 #
-# Use it to search over both steps. The wrapped regressor passes out-of-fold
-# distributions to the next step during ``fit``, and those of the model fitted to
-# all rows afterwards.
+# Use a pipeline to search over the parameters of both steps. During ``fit``, the
+# regressor passes out-of-fold distributions to the recalibrator. After ``fit``, it
+# passes distributions of the model fitted to all rows.
 
 from sklearn.pipeline import make_pipeline
 
@@ -52,9 +52,10 @@ after = predict_dist(pipeline, X_test)
 round(prediction_interval_coverage(y_test, after), 3)
 
 # %%
-# The calibration curve of a calibrated model follows the diagonal. Before, too
-# many observations are below the lowest quantiles and above the highest; after,
-# the curve stays inside the band of sampling variation.
+# The calibration curve of a calibrated model follows the diagonal. Before
+# recalibration, too many observations are below the lowest quantiles and above the
+# highest quantiles. After recalibration, the curve is inside the band of sampling
+# variation.
 
 from skuq.displays import CalibrationCurveDisplay
 
@@ -64,14 +65,14 @@ display = CalibrationCurveDisplay.from_predictions(
 )
 
 # %%
-# With ``memory=`` the pipeline caches the first step, so that a grid over
-# recalibrators does not fit the forest again.
+# With ``memory=``, the pipeline caches the first step. A search over recalibrators
+# then fits the forest only once per fold.
 #
 # As one estimator
 # ----------------
 #
-# Use it for a custom splitter (groups, time series), or a base model that is itself
-# a pipeline.
+# Use :class:`~skuq.regressors.RecalibratedRegressor` if you need a custom splitter
+# (groups, time series), or if the base model is a pipeline.
 
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors import RecalibratedRegressor
@@ -85,8 +86,8 @@ round(prediction_interval_coverage(y_test, after), 3)
 # A fitted model
 # --------------
 #
-# Freeze it, and fit the recalibrator to held-out rows. The model itself is not
-# changed.
+# Freeze the fitted model, and fit the recalibrator to held-out rows. The fitted model
+# does not change.
 
 from sklearn.frozen import FrozenEstimator
 
@@ -104,9 +105,10 @@ round(prediction_interval_coverage(y_test, after), 3)
 # Distributions without a model
 # -----------------------------
 #
-# Use it for predictions from other sources. Mean and standard deviation become a
-# distribution with :class:`~skuq.distributions.Normal`. Here the predictions have
-# errors of standard deviation 0.1, twice the predicted one:
+# Use a recalibrator alone for predictions from other sources.
+# :class:`~skuq.distributions.Normal` makes distributions from means and standard
+# deviations. In this example, the standard deviation of the errors is 0.1, twice the
+# predicted standard deviation:
 
 from skuq.distributions import Normal
 
@@ -122,26 +124,27 @@ corrected.std().round(3)
 # --------------------------
 #
 # :class:`~skuq.recalibration.StdScalingRecalibrator` multiplies every standard
-# deviation by one factor. It has one parameter, so fifty rows are sufficient, and
-# it corrects neither shape nor bias.
+# deviation by one factor. It has one parameter, so fifty rows are sufficient. It
+# corrects neither shape nor bias.
 #
 # :class:`~skuq.recalibration.IsotonicRecalibrator` estimates a monotone map of
-# probabilities. It corrects bias and shape on average over all rows, and needs
-# several hundred of them.
+# probabilities. It corrects bias and shape on average over all rows, and requires
+# several hundred rows.
 #
-# For quantile models (``MultiQuantileRegressor``, quantile forests) use
+# For quantile models (``MultiQuantileRegressor``, quantile forests), use
 # :class:`~skuq.recalibration.QuantileShiftRecalibrator`, as ``UncertaintyRegressor``
-# does; the default of ``RecalibratedRegressor`` is another. The standard deviation
-# of a quantile model depends on its assumed tails, so that scaling it to the errors
-# may make the intervals worse: gradient-boosted quantiles that covered 86 % at 90 %
-# nominal (900 rows of the power plant data) covered 82 % after
-# ``StdScalingRecalibrator``. Where intervals are much too short, a map of
-# probabilities depends on those tails as well, and intervals become too wide. Shifts
-# do not: on eleven data sets the 90 % intervals of quantile boosting are 1.2 times
-# as wide as before with shifts and 1.9 times with ``IsotonicRecalibrator``, and both
-# cover 90 %.
+# does. It is not the default of ``RecalibratedRegressor``. Other recalibrators depend
+# on the assumed tails of a quantile model:
 #
-# The others:
+# * The standard deviation depends on the tails, so a factor may make the intervals
+#   worse. The 90 % intervals of gradient-boosted quantiles covered 86 %, and 82 %
+#   after ``StdScalingRecalibrator`` (900 rows of the power plant data).
+# * If intervals are much too narrow, a map of probabilities also depends on the
+#   tails, and makes the intervals too wide. On eleven data sets, 90 % intervals of
+#   quantile boosting became 1.2 times as wide with shifts and 1.9 times as wide with
+#   ``IsotonicRecalibrator``. Both cover 90 %.
+#
+# Use another recalibrator in the following cases:
 #
 # .. list-table::
 #     :header-rows: 1
@@ -150,33 +153,33 @@ corrected.std().round(3)
 #     * - recalibrator
 #       - use it when
 #     * - :class:`~skuq.recalibration.VarianceIsotonicRecalibrator`
-#       - small predicted widths need a different factor than large ones
+#       - small predicted widths require a different factor than large widths
 #     * - :class:`~skuq.recalibration.BinnedScalingRecalibrator`
-#       - the same, and the order of the widths may be wrong too
+#       - as above, and the order of the widths may also be wrong
 #     * - :class:`~skuq.recalibration.EmpiricalRecalibrator`
 #       - bias or skew grow with the predicted width, or targets lie outside the predicted ensemble
 #     * - :class:`~skuq.recalibration.ConformalRecalibrator`
 #       - a guarantee is required (:doc:`/how-to/conformal`)
 #     * - :class:`~skuq.recalibration.OperatingPointRecalibrator`
-#       - only one interval is used, with a given miss rate, or width and misses have a cost
+#       - you need only one interval with a given miss rate, or width and misses have a cost
 #     * - :class:`~skuq.recalibration.GPNormalRecalibrator`
 #       - the factor depends on the prediction, not only on its width
 #     * - :class:`~skuq.recalibration.GPBetaRecalibrator`
-#       - bias, scale and shape depend on the prediction, and there are five hundred rows
+#       - bias, scale and shape depend on the prediction, and you have five hundred rows
 #     * - :class:`~skuq.recalibration.GPCauchyRecalibrator`
 #       - the error distribution has infinite variance
 #
-# :doc:`/explanation/recalibration` shows for each which miscalibration it corrects.
-# The example :doc:`/auto_examples/recalibration/plot_comparison` compares all of them on
-# one data set.
+# :doc:`/explanation/recalibration` shows the miscalibration that each recalibrator
+# corrects. :doc:`/auto_examples/recalibration/plot_comparison` compares all
+# recalibrators on one data set.
 #
-# None of them makes a model of constant width heteroscedastic. That requires a
-# model of the noise: see :doc:`/how-to/choose_a_method`.
+# A recalibrator does not make a model of constant width heteroscedastic. Use a model
+# of the noise: see :doc:`/how-to/choose_a_method`.
 #
 # The point prediction
 # --------------------
 #
 # ``predict`` of a pipeline that ends in a recalibrator returns the mean of the
-# distributions. ``RecalibratedRegressor`` returns the point prediction of the
-# model, shifted by the change of the mean due to recalibration. For skewed errors
-# the two differ slightly, even with ``IdentityRecalibrator``.
+# distributions. ``predict`` of ``RecalibratedRegressor`` returns the point prediction
+# of the model, shifted by the change of the mean due to recalibration. For skewed
+# errors, the two predictions differ slightly, even with ``IdentityRecalibrator``.

@@ -2,9 +2,9 @@
 Save and load a fitted model
 ============================
 
-Every fitted estimator can be pickled and predicts the same bits after loading.
-The options are those of scikit-learn: joblib for files of your own, skops for
-files from others.
+Every fitted estimator can be pickled, and the loaded model returns bitwise identical
+predictions. As in scikit-learn, use joblib for your own files, and skops for files
+that you received.
 """
 
 import tempfile
@@ -24,13 +24,13 @@ joblib.dump(model, folder / "model.joblib")
 model.predict_interval(X[300:303]).round(1)
 
 # %%
-# The loaded model gives the same distributions:
+# The loaded model predicts the same distributions:
 
 loaded = joblib.load(folder / "model.joblib")
 loaded.predict_interval(X[300:303]).round(1)
 
 # %%
-# To the last bit:
+# All intervals are bitwise identical:
 
 same = (loaded.predict_interval(X[300:]) == model.predict_interval(X[300:])).all()
 print("the same intervals:", same)
@@ -39,11 +39,10 @@ print("the same intervals:", same)
 # Versions
 # --------
 #
-# A file carries the version of skuq that wrote it. Loading it with another
-# version issues :class:`~skuq.exceptions.InconsistentVersionWarning`, as
-# scikit-learn does for its own: the model may fail or predict other numbers. In
-# production make that an error, and keep the versions of all packages next to the
-# file:
+# A file contains the version of skuq that wrote it. Loading the file with another
+# version issues :class:`~skuq.exceptions.InconsistentVersionWarning`, as in
+# scikit-learn: the model may fail or predict other numbers. In production, turn this
+# warning into an error, and store the versions of all packages with the file:
 
 import warnings
 
@@ -55,13 +54,12 @@ with warnings.catch_warnings():
 type(loaded).__name__
 
 # %%
-# Files from others
-# -----------------
+# Files that you received
+# -----------------------
 #
-# Loading a pickle, and therefore a joblib file, can execute any code: load only
-# files that you trust. ``skops.io`` (``pip install skops``) stores the attributes
-# without code and lists the types that it does not know, to be checked before
-# loading:
+# Loading a pickle or a joblib file can execute any code. Load only files that you
+# trust. ``skops.io`` (``pip install skops``) stores the attributes without code. It
+# lists all types that it does not trust, so that you can check them before loading:
 
 import skops.io
 
@@ -79,6 +77,6 @@ print("the same intervals:", same)
 # Networks
 # --------
 #
-# A network trained on a GPU is stored with its weights on the CPU, so that it can
-# be loaded on a machine without one. joblib and pickle store networks; skops does
-# not support the tensors of torch.
+# A network that was trained on a GPU is stored with its weights on the CPU, so you can
+# load it on a machine without a GPU. Use joblib or pickle for networks; skops does not
+# support the tensors of torch.

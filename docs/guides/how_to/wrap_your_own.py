@@ -2,17 +2,17 @@
 Add predictive distributions to a custom model
 ==============================================
 
-This page connects models that skuq does not support by itself: classes of your
-own, classes of other packages, and predictions that are quantiles or samples. A
-regressor without any distribution needs none of this; wrap it in
-:class:`~skuq.regressors.UncertaintyRegressor`.
+This page connects skuq to models with their own predictive distributions: your own
+classes, classes of other packages, and predicted quantiles or samples. If a
+regressor does not predict distributions, wrap it in
+:class:`~skuq.regressors.UncertaintyRegressor` instead.
 
 Custom classes
 --------------
 
 Implement a method ``predict_dist(X)`` that returns a
-:class:`~skuq.distributions.Distribution` with as many rows as X. Registration or
-inheritance are not needed, and all meta-estimators support it.
+:class:`~skuq.distributions.Distribution` with as many rows as X. All meta-estimators
+support this method. Registration and inheritance are not required.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ from skuq.distributions import Normal
 
 
 class Climatology(RegressorMixin, BaseEstimator):
-    """Mean and spread of all targets, whatever X is."""
+    """Mean and spread of all targets, independent of X."""
 
     def fit(self, X, y):
         self.loc_, self.scale_ = np.mean(y), np.std(y)
@@ -40,7 +40,7 @@ X = rng.standard_normal((100, 2))
 y = X[:, 0] + 0.5 * rng.standard_normal(100)
 
 # %%
-# The class now works in pipelines, searches and all of skuq:
+# The class works in pipelines, in searches, and with all functions of skuq:
 
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -52,7 +52,7 @@ dist = predict_dist(model, X)
 dist.interval(0.9)[:2].round(2)
 
 # %%
-# The scorers support it as well:
+# The scorers also support the class:
 
 from sklearn.model_selection import cross_val_score
 
@@ -64,9 +64,9 @@ cross_val_score(model, X, y, scoring=get_scorer("neg_crps"), cv=3).round(3)
 # Third-party classes
 # -------------------
 #
-# Register a function of the fitted estimator and X under the qualified name of its
-# class. The name is a string, so the package need not be installed to register it;
-# subclasses are supported too.
+# Register a function of the fitted estimator and X under the qualified name of the
+# estimator's class. The name is a string, so you can register the function without
+# installing the package. Subclasses are also supported.
 
 from sklearn.neighbors import KNeighborsRegressor
 
@@ -74,7 +74,7 @@ from skuq import register
 
 
 def neighbours_spread(estimator, X):
-    """Return the mean and standard deviation of the neighbours' targets."""
+    """Return the mean and standard deviation of the neighbors' targets."""
     targets = estimator._y[estimator.kneighbors(X, return_distance=False)]
     return Normal(targets.mean(axis=1), targets.std(axis=1, ddof=1))
 
@@ -89,8 +89,9 @@ dist.interval(0.9)[:2].round(2)
 # Quantiles, samples and scipy distributions
 # ------------------------------------------
 #
-# ``predict_dist`` may return any distribution of skuq. Quantiles are represented by
-# :class:`~skuq.distributions.Quantiles`, one row of values per row of X:
+# ``predict_dist`` may return any distribution of skuq.
+# :class:`~skuq.distributions.Quantiles` represents predicted quantiles, with one row
+# of values per row of X:
 
 from skuq.distributions import Quantiles
 
@@ -99,7 +100,7 @@ quantiles = Quantiles(levels, np.array([[1.0, 2.0, 4.0], [0.0, 1.0, 1.5]]))
 quantiles.interval(0.5).round(2)
 
 # %%
-# Samples by :class:`~skuq.distributions.Empirical`:
+# :class:`~skuq.distributions.Empirical` represents samples:
 
 from skuq.distributions import Empirical
 
@@ -107,7 +108,8 @@ draws = Empirical(rng.standard_normal((2, 500)))
 draws.interval(0.5).round(2)
 
 # %%
-# A frozen scipy distribution by :class:`~skuq.distributions.ScipyDistribution`:
+# :class:`~skuq.distributions.ScipyDistribution` represents a frozen scipy
+# distribution:
 
 from scipy import stats
 

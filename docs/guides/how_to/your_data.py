@@ -2,12 +2,12 @@
 Groups, time, weights, missing values
 =====================================
 
-Data are rarely a table of independent, complete, numeric rows. This page shows
-where to pass what is special about yours.
+Many data sets are not a table of independent, complete, numeric rows. This page
+shows how to use data with missing values, categories, groups, time order or weights.
 
-The data are 8 rows of each of 60 patients: a size, with missing values, a
-category, and the age. The target has an effect of the patient that the features
-do not explain, as in repeated measurements:
+The data have 60 patients and 8 rows per patient. The features are a size with
+missing values, a category, and the age of the patient. The target contains an effect
+of the patient that the features do not explain, as in repeated measurements:
 """
 
 import numpy as np
@@ -40,9 +40,10 @@ X.head().round(2)
 # Missing values and categories
 # -----------------------------
 #
-# X is passed unchanged to the wrapped estimator, so its input types are supported.
-# Preprocessing of X, such as a ``ColumnTransformer``, may be inside the wrapper or
-# in front of it; steps that use y belong inside.
+# The wrapper passes X unchanged to the wrapped estimator, so it supports all input
+# types that the estimator supports. Preprocessing of X, such as a
+# ``ColumnTransformer``, may be inside the wrapper or before it. Steps that use y
+# belong inside the wrapper.
 
 from sklearn.ensemble import HistGradientBoostingRegressor
 
@@ -56,23 +57,23 @@ by_row.predict_interval(X[:3], 0.9).round(2)
 
 # %%
 # An estimator that requires numeric input raises its own error for categorical
-# columns. Add an encoder,
+# columns. Add an encoder:
 # ``make_pipeline(make_column_transformer((OrdinalEncoder(), ["kind"]),
 # remainder="passthrough"), estimator)``.
 #
-# If a model predicts NaN or infinity, as ``RadiusNeighborsRegressor`` does far from
-# all training rows, a ``NonFinitePredictionError`` is raised, which names the
-# model, the fold or member, and the number of rows.
+# If a model predicts NaN or infinity, skuq raises a ``NonFinitePredictionError``. Its
+# message contains the model, the fold or member, and the number of rows.
+# ``RadiusNeighborsRegressor``, for example, predicts NaN far from all training rows.
 #
-# CatBoost's ``cat_features`` must be a tuple,
-# ``CatBoostRegressor(cat_features=("kind",))``: scikit-learn cannot clone it with a
-# list.
+# Pass CatBoost's ``cat_features`` as a tuple,
+# ``CatBoostRegressor(cat_features=("kind",))``: scikit-learn cannot clone a
+# ``CatBoostRegressor`` with a list.
 #
 # Groups
 # ------
 #
-# Rows of one patient, machine or house are dependent. If new rows come from new
-# groups, folds must not split groups, or the intervals are too narrow. Pass
+# Rows of one patient, machine or house are dependent. If new rows belong to new
+# groups, each group must be in one fold; otherwise, the intervals are too narrow. Pass
 # ``groups`` to every wrapper that uses cross-fitting.
 
 from sklearn.model_selection import GroupKFold
@@ -82,9 +83,9 @@ by_patient.fit(X, y, groups=patient)
 by_patient.predict_interval(X[:3], 0.9).round(2)
 
 # %%
-# The age identifies a patient of the training rows, so that boosting learns the
-# effects of these patients. Folds that split patients therefore show smaller errors
-# than new patients have:
+# The age identifies the patients of the training rows, so boosting fits the effects of
+# these patients. If folds split patients, out-of-fold errors are therefore smaller
+# than errors on new patients:
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -97,11 +98,11 @@ for name, share in covered.items():
     print(f"folds of {name}: 90 % intervals cover {share:.2f} of the new rows")
 
 # %%
-# With folds of rows the calibration curve of new patients shows too narrow
-# distributions: too many observations are below the low quantiles and above the
-# high ones. With folds of patients it is close to the diagonal at both ends; the
-# deviation in between is the mean effect of the 60 patients. The sampling band is
-# for independent rows.
+# With folds of rows, the calibration curve of new patients shows that the
+# distributions are too narrow: too many observations are below the low quantiles and
+# above the high quantiles. With folds of patients, the curve is close to the diagonal
+# at both ends. The deviation in the middle is the mean effect of the 60 patients. The
+# sampling band is valid for independent rows.
 
 from skuq.displays import CalibrationCurveDisplay
 
@@ -116,8 +117,8 @@ for name, model in {
     ax = display.ax_
 
 # %%
-# Through a pipeline, a search or nested wrappers, groups are passed by
-# scikit-learn's metadata routing:
+# scikit-learn's metadata routing passes groups through pipelines, searches and nested
+# wrappers:
 
 import sklearn
 from sklearn.model_selection import cross_validate
@@ -141,7 +142,7 @@ print("coverage", result["test_picp"].round(2))
 # ----
 #
 # Time series require a splitter whose test rows come after the training rows. The
-# first rows are then in no test fold, which a pipeline does not support;
+# first rows are then in no test fold. A pipeline does not support such a splitter;
 # ``RecalibratedRegressor`` and ``ResidualRegressor`` do.
 
 from sklearn.model_selection import TimeSeriesSplit
@@ -157,14 +158,14 @@ model.fit(X, y)
 model.predict_dist(X[-3:]).interval(0.9).round(2)
 
 # %%
-# For drifting data, ``ConformalRegressor`` can be updated with each observed row:
-# see :doc:`/how-to/conformal`.
+# For drifting data, update a ``ConformalRegressor`` with each observed row: see
+# :doc:`/how-to/conformal`.
 #
 # Weights
 # -------
 #
-# ``sample_weight`` contains frequency weights. It is passed to the wrapped
-# estimator and the recalibrator, and in scoring to the metrics:
+# ``sample_weight`` contains frequency weights. ``fit`` passes them to the wrapped
+# estimator and to the recalibrator, and a scorer passes them to its metric:
 
 from skuq import get_scorer
 

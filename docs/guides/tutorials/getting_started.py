@@ -7,25 +7,26 @@ to a random forest, reads prediction intervals from it, evaluates and recalibrat
 them, and selects a model by the quality of its distributions. It takes about ten
 minutes. Install skuq with matplotlib first: :doc:`/install`.
 
-scikit-learn in five lines, for those who have not used it:
+If you have not used scikit-learn, these are its main terms:
 
 * A model is an *estimator*: ``fit(X, y)`` fits it, ``predict(X)`` predicts, and
   attributes whose names end in ``_``, such as ``coef_``, exist after ``fit``.
-* A *pipeline* is several estimators in a row that are fitted as one.
+* A *pipeline* is a sequence of estimators that are fitted as one estimator.
 * A *scorer* is a metric for searches and cross-validation; larger is better.
-* Two underscores lead to a parameter of an inner estimator:
+* A name with two underscores is a parameter of an inner estimator:
   ``estimator__max_depth``.
 * ``random_state=0`` makes random steps reproducible.
 
-Its own `introduction <https://scikit-learn.org/stable/getting_started.html>`__ has
-more. Terms of statistics are in the :doc:`/explanation/glossary`.
+For more, read the `introduction to scikit-learn
+<https://scikit-learn.org/stable/getting_started.html>`__. The
+:doc:`/explanation/glossary` defines statistical terms.
 
 Wrap a regressor
 ----------------
 
 :class:`~skuq.regressors.UncertaintyRegressor` adds a predictive distribution to any
-scikit-learn regressor. The box shows the wrapper and the estimator inside; a click
-on a name shows its parameters.
+scikit-learn regressor. The box shows the wrapper and its inner estimator. Click on
+a name to show its parameters.
 """
 
 from sklearn.ensemble import RandomForestRegressor
@@ -37,7 +38,7 @@ model = UncertaintyRegressor(forest, random_state=0)
 model
 
 # %%
-# The data of this page have one feature, and noise that grows with it, so that the
+# The data of this page have one feature. The noise grows with the feature, so the
 # uncertainty differs between rows:
 
 import numpy as np
@@ -54,8 +55,8 @@ X_train, X_test, y_train, y_test = train_test_split(
 print(X_train.shape, X_test.shape)
 
 # %%
-# ``fit`` and ``predict`` are those of scikit-learn: the prediction is that of the
-# forest.
+# ``fit`` and ``predict`` work as in scikit-learn. ``predict`` returns the prediction
+# of the forest.
 
 model.fit(X_train, y_train)
 model.predict(X_test[:3]).round(2)
@@ -65,14 +66,13 @@ model.predict(X_test[:3]).round(2)
 # -----------------
 #
 # :meth:`~skuq.regressors.UncertaintyRegressor.predict_interval` returns a lower and
-# an upper bound per row. An interval for 90 % should contain 90 % of new
-# observations.
+# an upper bound per row. 90 % intervals should contain 90 % of new observations.
 
 bounds = model.predict_interval(X_test, coverage=0.9)
 bounds[:3].round(2)
 
 # %%
-# As columns of a DataFrame:
+# Write the bounds to columns of a DataFrame:
 
 import pandas as pd
 
@@ -85,31 +85,31 @@ table.head(3).round(2)
 # ---------------------
 #
 # The intervals come from a predictive distribution for each row.
-# :meth:`~skuq.regressors.UncertaintyRegressor.predict_dist` returns all of them in
-# one object, which has the standard deviations, in the units of y:
+# :meth:`~skuq.regressors.UncertaintyRegressor.predict_dist` returns the
+# distributions of all rows in one object. Its method ``std`` returns the standard
+# deviations, in the units of y:
 
 dist = model.predict_dist(X_test)
 dist.std()[:3].round(2)
 
 # %%
-# Quantiles at any levels:
+# ``quantile`` returns quantiles at any levels:
 
 dist.quantile([0.1, 0.5, 0.9])[:3].round(2)
 
 # %%
-# The probability that y is at most 1:
+# ``cdf(1.0)`` returns the probability that y is at most 1:
 
 dist.cdf(1.0)[:3].round(2)
 
 # %%
-# ``dist.interval(0.9)`` gives the same bounds as above. Only for conformal methods
-# the two may differ: their guarantee belongs to ``predict_interval``.
+# ``dist.interval(0.9)`` returns the same bounds as above. Only conformal methods may
+# return different bounds: their guarantee is valid for ``predict_interval``.
 #
-# Where do the distributions come from? ``UncertaintyRegressor`` picks a method
-# suited to the estimator. A forest has no distribution of its own, so a second
-# model is fitted to the size of its errors. The errors are *out of fold*: each row
-# is predicted by a forest that was fitted without it, since errors on training
-# rows are too small.
+# ``UncertaintyRegressor`` selects a method for the estimator. A forest does not
+# predict distributions, so a second model is fitted to the size of the forest's
+# errors. Errors on training rows are too small. The errors are therefore *out of
+# fold*: the forest that predicts a row was fitted without this row.
 
 model.method_
 
@@ -117,8 +117,8 @@ model.method_
 # Plot the intervals
 # ------------------
 #
-# The band follows the noise. It is narrow on the left, where observations are close
-# to the prediction, and wide on the right.
+# The width of the band follows the noise: the band is narrow on the left, where the
+# noise is small, and wide on the right.
 
 from skuq.displays import PredictionBandDisplay
 
@@ -131,8 +131,8 @@ display = PredictionBandDisplay.from_predictions(
 # ----------------------
 #
 # Evaluate on held-out rows. :func:`~skuq.metrics.prediction_interval_coverage` is
-# the share of observations inside the 90 % interval, and should be close to 0.9;
-# with 300 rows its standard error is 0.02.
+# the share of observations inside the 90 % interval, and should be close to 0.9.
+# With 300 rows, its standard error is 0.02.
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -140,10 +140,10 @@ coverage = prediction_interval_coverage(y_test, dist, coverage=0.9)
 round(coverage, 3)
 
 # %%
-# Coverage alone is not sufficient: intervals of one width for all rows can have
-# it too. :func:`~skuq.metrics.crps_loss`, the continuous ranked probability score
-# (CRPS), scores the whole distribution, in the units of y; smaller is better. It is
-# the metric to compare models by.
+# Coverage alone is not sufficient: intervals with the same width for all rows can
+# also cover 90 %. Compare models by :func:`~skuq.metrics.crps_loss`, the continuous
+# ranked probability score (CRPS). It evaluates the whole distribution, in the units
+# of y; smaller is better.
 
 from skuq.metrics import crps_loss
 
@@ -151,9 +151,8 @@ crps = crps_loss(y_test, dist)
 round(crps, 3)
 
 # %%
-# The CRPS extends the absolute error to distributions: for a prediction of one
-# number the two are equal. That gives a value to compare with, the mean absolute
-# error of the forest:
+# The CRPS of a point prediction is its absolute error. You can therefore compare the
+# CRPS with the mean absolute error of the forest:
 
 from sklearn.metrics import mean_absolute_error
 
@@ -161,8 +160,8 @@ absolute_error = mean_absolute_error(y_test, model.predict(X_test))
 round(absolute_error, 3)
 
 # %%
-# Here the best possible value is known too, as the data are simulated. The true
-# distributions have a CRPS of:
+# The data are simulated, so the best possible CRPS is also known. It is the CRPS of
+# the true distributions:
 
 from skuq.distributions import Normal
 
@@ -174,11 +173,11 @@ round(best_crps, 3)
 # Recalibrate a model
 # -------------------
 #
-# Not every distribution is calibrated. Another one for the same forest is the
-# spread of its trees, :class:`~skuq.regressors.BootstrapRegressor` with
-# ``noise=None``. The trees differ as far as the function is uncertain; the
-# noise of the observations is not in their spread, and 90 % intervals are far too
-# narrow:
+# Not every model is calibrated. :class:`~skuq.regressors.BootstrapRegressor` with
+# ``noise=None`` uses the spread of the trees of the forest as the predictive
+# distribution. The spread of the trees measures the uncertainty about the regression
+# function, and does not include the noise of the observations. The 90 % intervals
+# are therefore far too narrow:
 
 from skuq.regressors import BootstrapRegressor
 
@@ -187,9 +186,9 @@ before = trees.fit(X_train, y_train).predict_dist(X_test)
 round(prediction_interval_coverage(y_test, before), 3)
 
 # %%
-# :class:`~skuq.regressors.RecalibratedRegressor` estimates from out-of-fold
-# predictions how observations are distributed relative to the prediction, and
-# corrects new predictions. The coverage is then within two standard errors of 0.9:
+# :class:`~skuq.regressors.RecalibratedRegressor` estimates the distribution of the
+# errors from out-of-fold predictions, and corrects new predictions. The coverage is
+# then within two standard errors of 0.9:
 
 from skuq import RecalibratedRegressor
 from skuq.recalibration import EmpiricalRecalibrator
@@ -201,11 +200,11 @@ after = recalibrated.fit(X_train, y_train).predict_dist(X_test)
 round(prediction_interval_coverage(y_test, after), 3)
 
 # %%
-# The calibration curve shows all probabilities at once. That of a calibrated
-# model follows the diagonal, up to sampling variation, the grey band. Of the trees
-# alone it does not: more than a fifth of the observations are below all trees and
-# more than a quarter above all of them. After recalibration the curve is close to
-# the diagonal, in parts at the edge of the band.
+# The calibration curve shows all probabilities at once. The curve of a calibrated
+# model follows the diagonal, up to sampling variation (the gray band). The curve of
+# the trees does not: more than a fifth of the observations are below all trees, and
+# more than a quarter are above all trees. After recalibration, the curve is close to
+# the diagonal, and in parts at the edge of the band.
 
 from skuq.displays import CalibrationCurveDisplay
 
@@ -217,24 +216,25 @@ display = CalibrationCurveDisplay.from_predictions(
 )
 
 # %%
-# The CRPS decreases as well, to about that of the first model:
+# The CRPS also decreases. It is then close to the CRPS of the first model:
 
 print("before", round(crps_loss(y_test, before), 3))
 print("after ", round(crps_loss(y_test, after), 3))
 
 # %%
-# The first model needs no such step: ``UncertaintyRegressor`` calibrates by
-# out-of-fold errors already. Recalibration gains nothing for a calibrated model, and
-# on few rows a flexible recalibrator may increase the CRPS slightly.
+# The first model does not need recalibration, because ``UncertaintyRegressor``
+# already uses out-of-fold errors. Recalibration does not improve a calibrated model.
+# On few rows, a flexible recalibrator may increase the CRPS slightly.
 #
 # Select a model
 # --------------
 #
-# The models are scikit-learn estimators and the metrics scikit-learn scorers, so
-# cross-validation and searches work as for any other regressor.
-# :func:`~skuq.metrics.get_scorer` returns the scorer of a metric by its name. The
-# name alone, ``scoring="neg_crps"``, is an error: scikit-learn has the names of
-# its own metrics only. Scorers are maximised, hence the negative CRPS.
+# The models are scikit-learn estimators, and the metrics have scikit-learn scorers.
+# Cross-validation and searches therefore work as for any other regressor.
+# :func:`~skuq.metrics.get_scorer` returns the scorer of a metric by its name. Do not
+# pass the name alone: ``scoring="neg_crps"`` raises an error, because scikit-learn
+# accepts only the names of its own metrics. Searches maximize scores, so the scorer
+# returns the negative CRPS.
 
 from sklearn.model_selection import cross_val_score
 
@@ -246,8 +246,8 @@ scores = cross_val_score(
 -scores.round(3)
 
 # %%
-# A grid over a parameter of the forest inside. Set ``error_score="raise"``:
-# otherwise a candidate without a predictive distribution scores NaN and the search
+# Search over a parameter of the inner forest. Set ``error_score="raise"``: otherwise
+# the score of a candidate without a predictive distribution is NaN, and the search
 # continues with a warning.
 
 from sklearn.model_selection import GridSearchCV
@@ -263,11 +263,11 @@ search.fit(X_train, y_train)
 print("CRPS with 1, 10, 100:", -search.cv_results_["mean_test_score"].round(3))
 
 # %%
-# The regressor itself can be searched the same way, with
+# You can also search over regressors, with
 # ``{"estimator": [BayesianRidge(), forest]}``. Searches and pipelines of
-# scikit-learn have no method ``predict_dist``; the function
-# :func:`~skuq.prediction.predict_dist` returns the distributions of the model
-# inside, for these and every other fitted estimator:
+# scikit-learn have no method ``predict_dist``. For these and all other fitted
+# estimators, use the function :func:`~skuq.prediction.predict_dist`, which returns
+# the distributions of the inner model:
 
 from skuq import predict_dist
 

@@ -1,1 +1,1 @@
-"""Numerical ground of the families: quadrature, tables, differences, levels and ranks of weighted values."""
+"""Numerical methods of the families: quadrature, tables, differences, levels and weighted ranks."""

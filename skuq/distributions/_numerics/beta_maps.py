@@ -1,8 +1,8 @@
-"""Beta calibration maps of probability levels, an average of k in each row, and their inverse.
+"""Beta calibration maps of probability levels, averaged over k maps per row, and their inverse.
 
-In log odds t of the level a map is a log F - b log(1 - F) + c with log F = -log(1 + exp(-t)) and
-log(1 - F) = -log(1 + exp(t)): increasing, of slope a far below and b far above, and within
-max(a, b) log 2 of these two lines in between.
+In log odds t of the level, a map is a log F - b log(1 - F) + c with log F = -log(1 + exp(-t)) and
+log(1 - F) = -log(1 + exp(t)). The map increases with slope a far below 0 and slope b far above 0. Between
+these two lines it differs from them by at most max(a, b) log 2.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LOG_2 = math.log(2.0)
 _MOST_STEPS = 200
 _PRECISION = 8 * np.finfo(float).eps
 _BLOCK = 2**16
-"""Numbers of each array that are worked on at once."""
+"""Block size of the arrays."""
 
 
 @dataclass(frozen=True)
 class BetaMaps:
-    """The parameters of k maps for each of n rows, all of shape (k, n), with weights that sum to one."""
+    """Parameters of k maps for each of n rows, all of shape (k, n), with weights that sum to one."""
 
     a: FloatArray
     b: FloatArray
@@ -33,33 +33,28 @@ class BetaMaps:
     weights: FloatArray
 
     def rows(self, chosen: slice) -> BetaMaps:
-        """Return the maps of some rows."""
         return BetaMaps(self.a[:, chosen], self.b[:, chosen], self.c[:, chosen], self.weights[:, chosen])
 
     def pick(self, maps: IntArray, rows: IntArray) -> BetaMaps:
-        """Return one map for each of these rows."""
         a, b, c = (table[maps, rows][np.newaxis] for table in (self.a, self.b, self.c))
         return BetaMaps(a, b, c, np.ones_like(a))
 
     def middle(self) -> BetaMaps:
-        """Return one map a row, of the averaged parameters."""
+        """Return one map per row with the averaged parameters."""
         a, b, c = ((self.weights * table).sum(axis=0)[np.newaxis] for table in (self.a, self.b, self.c))
         return BetaMaps(a, b, c, np.ones_like(a))
 
     def lower(self, log_lower: FloatArray, log_upper: FloatArray) -> FloatArray:
-        """Return the mapped level G, given log F and log(1 - F)."""
         return self._in_blocks(BetaMaps._lower, log_lower, log_upper)
 
     def upper(self, log_lower: FloatArray, log_upper: FloatArray) -> FloatArray:
-        """Return 1 - G without cancellation."""
         return self._in_blocks(BetaMaps._upper, log_lower, log_upper)
 
     def log_density(self, log_lower: FloatArray, log_upper: FloatArray) -> FloatArray:
-        """Return the logarithm of dG / dF."""
         return self._in_blocks(BetaMaps._log_density, log_lower, log_upper)
 
     def invert(self, target: FloatArray) -> FloatArray:
-        """Return the log odds of F at which those of G are ``target``, shape (n,); infinities pass."""
+        """Return the log odds of F at which G has the log odds ``target``, shape (n,), or infinity."""
         return self._in_blocks(BetaMaps._invert, target)
 
     def _in_blocks(self, function: Callable[..., FloatArray], *values: FloatArray) -> FloatArray:
@@ -76,7 +71,6 @@ class BetaMaps:
         return np.asarray((self.weights * values).sum(axis=0))
 
     def _odds(self, log_lower: FloatArray, log_upper: FloatArray) -> FloatArray:
-        """Log odds of each map, shape (k, n)."""
         return self.a * log_lower - self.b * log_upper + self.c
 
     def _lower(self, log_lower: FloatArray, log_upper: FloatArray) -> FloatArray:
@@ -102,35 +96,42 @@ class BetaMaps:
         return np.where(finite, self._newton(inside, low, high, guess), target)
 
     def _bracket(self, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Log odds between which the root lies: those where the lines of the maps reach the target."""
+        """Return an interval of log odds that contains the root, from the lines that bound the maps."""
         a, b, gap = self.a, self.b, target - self.c
-        upper = gap >= (b - a) * _LOG_2  # the root lies above even odds
+        upper = gap >= (b - a) * _LOG_2  # the root is above even odds
         low = np.where(upper, np.maximum(gap / b - _LOG_2, 0.0), (gap - b * _LOG_2) / a).min(axis=0)
         high = np.where(upper, (gap + a * _LOG_2) / b, np.minimum(gap / a + _LOG_2, 0.0)).max(axis=0)
         return low, np.maximum(low, high)
 
     def _newton(self, target: FloatArray, low: FloatArray, high: FloatArray, t: FloatArray) -> FloatArray:
-        """Newton's method on the log odds of G, nearly straight in t; bisection where it fails."""
+        """Find the root by Newton's method on the log odds of G, which are nearly linear in t.
+
+        Newton steps between a flat and a steep part can cycle. A step longer than half of the step before is
+        therefore replaced by bisection (as in rtsafe).
+        """
         done = np.zeros(t.shape, dtype=bool)
+        last = high - low
         for _ in range(_MOST_STEPS):
             value, slope = self._mapped_odds(t)
             gap = value - target
             low, high = np.where(gap < 0, t, low), np.where(gap > 0, t, high)
             with np.errstate(all="ignore"):
                 step = t - gap / slope
-            step = np.where((step >= low) & (step <= high), step, (low + high) / 2)
-            settled = (gap == 0) | (np.abs(step - t) <= _PRECISION * np.maximum(np.abs(t), 1.0))
+                tolerance = _PRECISION * np.maximum(np.abs(t), 1.0)
+                shrinks = np.abs(step - t) <= np.maximum(last / 2, tolerance)
+            step = np.where((step >= low) & (step <= high) & shrinks, step, (low + high) / 2)
+            last = np.abs(step - t)
+            settled = (gap == 0) | (last <= tolerance)
             t = np.where(done | (gap == 0), t, step)
-            done |= settled  # what has arrived stays, so that a row does not depend on the others
+            done |= settled  # converged rows stop, so that a row does not depend on the others
             if done.all():
                 break
         return t
 
     def _mapped_odds(self, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Log odds of G and their derivative at log odds t of F."""
         odds = self._odds(-np.logaddexp(0.0, -t), -np.logaddexp(0.0, t))
         under, over = expit(odds), expit(-odds)
         below, above = self._mean(under), self._mean(over)
         slope = self._mean(under * over * (self.a * expit(-t) + self.b * expit(t)))
-        with np.errstate(all="ignore"):  # beyond the smallest number: bisection
+        with np.errstate(all="ignore"):  # an underflow leads to bisection
             return np.log(below) - np.log(above), slope / below + slope / above

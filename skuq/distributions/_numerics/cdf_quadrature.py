@@ -1,14 +1,13 @@
-"""Integrals over the values of y, for distributions whose cdf is cheap and whose quantiles are a search.
+"""Integrals over the values of y, for distributions with a cheap cdf and expensive quantiles.
 
-With G the cdf and c any point,
+With the cdf G and any point c, the moments and the CRPS are
 
     E (Y - c)     = int_c^inf (1 - G(x)) dx - int_-inf^c G(x) dx,
     E (Y - c)^2   = 2 int_c^inf (x - c) (1 - G(x)) dx + 2 int_-inf^c (c - x) G(x) dx,
-    CRPS(y)       = int_-inf^y G(x)^2 dx + int_y^inf (1 - G(x))^2 dx,
+    CRPS(y)       = int_-inf^y G(x)^2 dx + int_y^inf (1 - G(x))^2 dx.
 
-and the squared distance int (G(x) - H(x))^2 dx of two cdfs,
-
-by Gauss-Legendre between landmarks of each row, points between which its cdf is smooth.
+The squared distance of two cdfs is int (G(x) - H(x))^2 dx. All integrals use Gauss-Legendre panels between
+landmarks, which are points per row between which the cdf is smooth.
 """
 
 from __future__ import annotations
@@ -26,12 +25,10 @@ NODES, WEIGHTS = leggauss(5)
 LANDMARK_TAIL = np.array([1e-13, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.15])
 LANDMARK_MIDDLE = np.array([0.3, 0.5, 0.7])
 MOST_BREAKS = 64
-"""Of more breaks, so many evenly spaced ones: each costs five evaluations of the cdf of all rows."""
+"""Largest number of breaks; each break costs five evaluations of the cdf of all rows."""
 
 
 class Cumulative(Protocol):
-    """The part of a distribution that these integrals use."""
-
     def __len__(self) -> int: ...
     def _cdf(self, y: FloatArray) -> FloatArray: ...
     def _sf(self, y: FloatArray) -> FloatArray: ...
@@ -39,14 +36,12 @@ class Cumulative(Protocol):
 
 
 class Quantile(Protocol):
-    """The part of a distribution by which landmarks are placed."""
-
     def _ppf(self, p: FloatArray) -> FloatArray: ...
     def _isf(self, q: FloatArray) -> FloatArray: ...
 
 
 def quantile_landmarks(dist: Quantile, breaks: FloatArray) -> FloatArray:
-    """Quantiles from the far lower to the far upper tail and at breaks, shape (n, k)."""
+    """Return quantiles from the far lower to the far upper tail and at breaks, shape (n, k)."""
     breaks = breaks[(breaks > 0) & (breaks < 1)]
     if breaks.size > MOST_BREAKS:
         breaks = breaks[np.linspace(0, breaks.size - 1, MOST_BREAKS).astype(int)]
@@ -57,7 +52,6 @@ def quantile_landmarks(dist: Quantile, breaks: FloatArray) -> FloatArray:
 def _panels(
     edges: FloatArray, rule: tuple[FloatArray, FloatArray] = (NODES, WEIGHTS)
 ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    """Number of the panel, node and weight of each quadrature point, all rows at once."""
     for k in range(edges.shape[1] - 1):
         half = (edges[:, k + 1] - edges[:, k]) / 2
         for node, weight in zip(*rule, strict=True):
@@ -65,12 +59,11 @@ def _panels(
 
 
 def value_moments(dist: Cumulative) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation, each of shape (n,)."""
     edges = np.sort(dist._landmarks(), axis=1)
-    # c is a landmark, so that no panel has it inside: panels above it take 1 - G, those below G
+    # c is a landmark, so that a panel above c uses 1 - G and a panel below c uses G
     middle = edges.shape[1] // 2
     centre, unit = edges[:, middle], edges[:, -1] - edges[:, 0]
-    unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)  # keeps squares within a float's range
+    unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)  # prevents overflow of the squares
     first, second = np.zeros(len(dist)), np.zeros(len(dist))
     for k, x, weight in _panels(edges):
         mass = weight / unit * (dist._sf(x) if k >= middle else -dist._cdf(x))
@@ -80,8 +73,7 @@ def value_moments(dist: Cumulative) -> tuple[FloatArray, FloatArray]:
 
 
 def value_crps(dist: Cumulative, y: FloatArray) -> FloatArray:
-    """CRPS, shape (n,)."""
-    # y is an edge, as the integrand jumps there
+    # y is an edge, because the integrand jumps at y
     edges = np.sort(np.column_stack([dist._landmarks(), y]), axis=1)
     score = np.zeros(len(dist))
     for _, x, weight in _panels(edges):
@@ -90,10 +82,9 @@ def value_crps(dist: Cumulative, y: FloatArray) -> FloatArray:
 
 
 def value_distances(dists: Sequence[Cumulative]) -> FloatArray:
-    """Integral of the squared difference of each two of m cdfs, shape (n, m, m).
+    """Return the integral of the squared difference of each pair of m cdfs, shape (n, m, m).
 
-    On one grid for all, and with three nodes a panel, as each node costs m cdfs and averages over rows are
-    never worth more than five digits.
+    All cdfs share one grid with three nodes per panel, which gives about five digits.
     """
     n, m = len(dists[0]), len(dists)
     edges = np.sort(np.concatenate([dist._landmarks() for dist in dists], axis=1), axis=1)

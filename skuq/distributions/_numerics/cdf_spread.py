@@ -1,10 +1,10 @@
-"""The integral of the variance of several cdfs, for mixtures of many members.
+"""Integral of the variance of several cdfs, for mixtures of many members.
 
 With weights w_i,
 
-    1/2 sum_ij w_i w_j int (F_i - F_j)^2 dx = int Var F_i(x) dx,
+    1/2 sum_ij w_i w_j int (F_i - F_j)^2 dx = int Var F_i(x) dx.
 
-whose cost is linear in the number of members. The trapezoidal rule in u with
+The cost of the right side is linear in the number of members. The trapezoidal rule in u with
 x = center + unit sinh(u) converges exponentially for smooth cdfs.
 """
 
@@ -21,12 +21,12 @@ from skuq.distributions._numerics.hermite_table import EDGES
 __all__ = ["cdf_spread", "relative_spacing"]
 
 _CHUNK, _LAST = 16, 64.0
-"""Nodes that are computed together, and u up to which tails are followed."""
+"""Number of nodes per block, and the largest u."""
 _NEGLIGIBLE = 1e-13
 
 
 class Slope(Protocol):
-    """The part of a tabulated CRPS that gives the cdf."""
+    """A tabulated CRPS, whose slope gives the cdf."""
 
     def slope(self, t: FloatArray) -> FloatArray: ...
 
@@ -34,16 +34,10 @@ class Slope(Protocol):
 def cdf_spread(
     crps: Sequence[Slope], loc: FloatArray, scale: FloatArray, weights: FloatArray, step: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the integral of the variance of m cdfs and an estimate of its error, both of shape (n,).
+    """Return the integral of the variance of m cdfs and an error estimate, both of shape (n,).
 
-    Parameters
-    ----------
-    crps : sequence of m tables
-        CRPS of each member in units of its scale, whose slope is 2 F - 1.
-    loc, scale, weights : ndarray of shape (n, m)
-        Scales are positive, weights sum to 1 in each row.
-    step : float
-        Step of u.
+    ``crps`` are tables in units of each scale, with the slope 2 F - 1. ``loc``, positive ``scale`` and
+    ``weights`` have shape (n, m), and weights sum to 1. ``step`` is the step of u.
     """
     center, unit = _grid(loc, scale, weights)
     fine, coarse = np.zeros(len(loc)), np.zeros(len(loc))
@@ -61,13 +55,12 @@ def cdf_spread(
 
 
 def relative_spacing(loc: FloatArray, scale: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the largest distance of nodes at a member, in units of its scale and of the step, shape (n,)."""
+    """Return the largest node distance at a member, in units of its scale and of the step, shape (n,)."""
     center, unit = _grid(loc, scale, weights)
     return np.asarray((np.hypot(loc - center[:, np.newaxis], unit[:, np.newaxis]) / scale).max(axis=1))
 
 
 def _grid(loc: FloatArray, scale: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return center and unit of the nodes of each row, both of shape (n,)."""
     center, unit = (np.einsum("ij,ij->i", weights, values) for values in (loc, scale))
     return center, unit
 
@@ -75,7 +68,7 @@ def _grid(loc: FloatArray, scale: FloatArray, weights: FloatArray) -> tuple[Floa
 def _variance(
     crps: Sequence[Slope], loc: FloatArray, scale: FloatArray, weights: FloatArray, x: FloatArray, side: int
 ) -> FloatArray:
-    """Return the variance of the probabilities beyond x, shape (n, nodes), with x all on one side."""
+    """Return the variance of the probabilities beyond x, shape (n, nodes), with x on one side."""
     first, second = np.zeros_like(x), np.zeros_like(x)
     for table, *columns in zip(crps, loc.T, scale.T, weights.T, strict=True):
         center, unit, weight = (column[:, np.newaxis] for column in columns)

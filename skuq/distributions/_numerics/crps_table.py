@@ -1,9 +1,9 @@
-"""The CRPS of one smooth distribution at many values, as a piecewise polynomial.
+"""CRPS of one smooth distribution at many values, as a piecewise polynomial.
 
-The slope of the CRPS in y is 2 G(y) - 1, with G the cdf. Between two edges that enclose no break of G, this
-is interpolated at Gauss-Legendre nodes and integrated, which costs a few thousand cdf evaluations whatever
-the number of values. Edges lie closely on the scale of normal scores, where recalibrated cdfs are alike, and
-on that of asinh(y), where heavy tails are straight.
+The slope of the CRPS in y is 2 G(y) - 1 with the cdf G. The slope is interpolated at Gauss-Legendre nodes
+between edges and integrated. The table costs a few thousand evaluations of the cdf for any number of values.
+Edges are equally spaced on the scale of normal scores, for recalibrated cdfs, and on the scale of asinh(y),
+for heavy tails. No break of G lies between two edges.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from skuq._typing import FloatArray, IntArray
 
 _LEVELS = ndtr(np.arange(-8.0, 8.0 + 1 / 16, 1 / 16))
 _SIDE = np.sinh(np.concatenate([np.arange(0.0, 5.0, 1 / 16), np.arange(5.0, 70.0, 1 / 4)]))
-"""Up to 1e30; what lies beyond is a power of y, or nothing."""
+"""Edges up to 1e30, beyond which a tail is a power of y or zero."""
 
 _ENDS = _SIDE[[-5, -1]]
 _EXACT = 1e-9
 
 _NODES, _WEIGHTS = leggauss(6)
 _BLOCK = 2**13
-"""Values evaluated at a time, with all that is computed on the way in the cache."""
+"""Block size of the evaluation, limited by the size of the cache."""
 
 
 def _integrals() -> FloatArray:
     """Return the matrix from values at the nodes to the powers of the integral from -1, shape (7, 6)."""
     degrees = np.arange(_NODES.size)
-    # discrete orthogonality: coefficient k of the interpolant is its projection on the polynomial of degree k
+    # by discrete orthogonality, coefficient k is the projection on the polynomial of degree k
     weighted = legvander(_NODES, _NODES.size - 1) * _WEIGHTS[:, np.newaxis]
     projection = (degrees[:, np.newaxis] + 0.5) * weighted.T
     powers = np.zeros((_NODES.size + 1, _NODES.size))
@@ -47,17 +47,15 @@ _INTEGRALS = _integrals()
 
 
 class SmoothCdf(Protocol):
-    """What the table needs of a one-row distribution."""
-
     def _cdf(self, y: FloatArray) -> FloatArray: ...
     def _sf(self, y: FloatArray) -> FloatArray: ...
     def _ppf(self, p: FloatArray) -> FloatArray: ...
 
 
 def _beyond(tail: FloatArray) -> float:
-    """Return the integral of the squared tail probability beyond the table, given it at the two `_ENDS`.
+    """Return the integral of the squared tail beyond the table, from the tail at the two `_ENDS`.
 
-    A tail c y^-a contributes y times its square over 2 a - 1 at the end, and has no CRPS up to a = 1/2.
+    A tail c y^-a contributes y times its square, divided by 2 a - 1. The CRPS is infinite for a <= 1/2.
     """
     if tail[1] == 0:
         return 0.0
@@ -66,19 +64,10 @@ def _beyond(tail: FloatArray) -> float:
 
 
 class CrpsTable:
-    """CRPS of a one-row distribution, called with many finite values.
+    """CRPS of a one-row distribution at many finite values.
 
-    Parameters
-    ----------
-    dist : one-row distribution, centred near 0 with a scale of order 1
-        With a cdf that is smooth but at the breaks, where its density may jump.
-    breaks : ndarray of shape (k,)
-        Values.
-
-    Attributes
-    ----------
-    mean_difference : float
-        E|X - X'| of two independent draws, for distributions with a finite standard deviation.
+    The distribution is centered near 0 with a scale of order 1, and its density may jump at ``breaks``. The
+    attribute ``mean_difference`` is E|X - X'| of two independent draws, if the standard deviation is finite.
     """
 
     def __init__(self, dist: SmoothCdf, breaks: FloatArray) -> None:
@@ -88,7 +77,7 @@ class CrpsTable:
         nodes = (middle[:, np.newaxis] + half[:, np.newaxis] * _NODES).ravel()
         below, above = (side.reshape(-1, _NODES.size) for side in (dist._cdf(nodes), dist._sf(nodes)))
         pieces = half[:, np.newaxis] * ((below - above) @ _INTEGRALS.T)
-        # at the median, which is an edge, by the definition of the CRPS, and from there outwards
+        # the definition of the CRPS gives its value at the median, and the slopes give all other values
         median = int(np.searchsorted(edges, dist._ppf(np.asarray(0.5))[0]))
         tail = np.where(np.arange(half.size)[:, np.newaxis] < median, below, above)
         lowest = float(half @ (np.square(tail) @ _WEIGHTS))
@@ -102,7 +91,7 @@ class CrpsTable:
         self.mean_difference = 2 * float(half @ ((below * above) @ _WEIGHTS))
 
     def __call__(self, y: FloatArray) -> FloatArray:
-        """Return the polynomial of each value's piece there; beyond all pieces the slope is 1 or -1."""
+        """Return the CRPS at y; beyond all pieces the slope is 1 or -1."""
         crps = np.empty(y.shape)
         for start in range(0, y.size, _BLOCK):
             block = slice(start, start + _BLOCK)
@@ -110,7 +99,6 @@ class CrpsTable:
         return crps
 
     def slope(self, y: FloatArray) -> FloatArray:
-        """Return the slope at values within the pieces."""
         piece, place = self._find(y)
         slope: FloatArray = np.zeros(y.shape)
         for degree in range(len(self._powers) - 1, 0, -1):
@@ -125,7 +113,7 @@ class CrpsTable:
 
     @cached_property
     def _whole(self) -> FloatArray:
-        """Integral from the piece that holds 0 to the middle of each piece."""
+        """Integral from the piece that contains 0 to the middle of each piece."""
         pieces, one = np.arange(self._half.size), np.ones(self._half.size)
         right, left = (self._half * self._antiderivative(pieces, place) for place in (one, -one))
         steps = right[:-1] - left[1:]
@@ -142,7 +130,7 @@ class CrpsTable:
         return total
 
     def _find(self, y: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the piece of each value, and its place in the piece, from -1 to 1."""
+        """Return the piece of each value, and its position in the piece, from -1 to 1."""
         piece = np.searchsorted(self._edges[1:-1], y, side="right")
         return piece, (y - self._middle[piece]) * self._per_half[piece]
 

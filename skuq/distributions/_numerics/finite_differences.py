@@ -1,4 +1,4 @@
-"""Derivatives of functions that are known only by calling them."""
+"""Finite differences of functions without a known derivative."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 from skuq._typing import FloatArray
 
 _STENCIL = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
-"""Central differences of order eight."""
+"""Coefficients of central differences of order eight."""
 
 _SHORTER = (1.0, 1e-2, 1e-4, 1e-6)
-"""Factors of the step, for where the function ends close by."""
+"""Factors of the step near the end of the domain."""
 
 
 def derivative(function: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray) -> FloatArray:
-    """Return the derivative at finite x, by ever shorter differences where the function is not defined.
+    """Return the derivative at finite x by central differences, with shorter steps near the domain's end.
 
-    At the very end of its domain the difference is taken to the side where it is.
+    At the end of the domain, the difference is one-sided.
     """
     slope = np.full(x.shape, np.nan)
     with np.errstate(all="ignore"):
         for factor in _SHORTER:
             if not np.isnan(slope).any():
                 return slope
-            exact = (x + factor * step) - x  # a step that is exact in floating point
+            exact = (x + factor * step) - x  # the step after rounding
             total = np.zeros_like(x)
             for k, coefficient in enumerate(_STENCIL, start=1):
                 total += coefficient * (function(x + k * exact) - function(x - k * exact))

@@ -1,8 +1,8 @@
-"""Gauss rules of a probability measure that has been divided into cells.
+"""Gauss rules of a probability measure that is divided into cells.
 
-A rule integrates polynomials of a given degree over each cell exactly, so that breaks of the density cost no
-nodes. Breaks of the integrand remain. For a jump of its second derivative at b, the error of the rule is that
-of max(z - b, 0)^2, a function of b alone.
+A rule is exact for polynomials of a given degree in each cell, so that breaks of the density cost no nodes.
+Breaks of the integrand cause an error: a jump of the second derivative at b has the error of the function
+max(z - b, 0)^2, which depends on b alone.
 """
 
 from __future__ import annotations
@@ -22,38 +22,31 @@ __all__ = ["LAST_SCORE", "Rule", "cell_rule", "exponential_rule", "score_edges",
 _SIZE = 4
 _FINE, _FINE_WEIGHTS = leggauss(10)
 LAST_SCORE = 8.3
-"""Normal score beyond which no probability is left."""
+"""Normal score beyond which the probability is negligible."""
 _CELLS = 28
 _SCORE_EDGES = LAST_SCORE * np.sinh(2 * np.linspace(-1, 1, _CELLS + 1)) / np.sinh(2)
 """Normal scores of the edges of cells."""
 _EXPONENTIAL_EDGES = np.array([0, 0.15, 0.35, 0.6, 0.9, 1.3, 1.8, 2.4, 3.2, 4.4, 6.5, 10, 40])
 _NEGLIGIBLE = 1e-6
-"""Probability beyond a cell, times its value, below which the cell is not divided."""
+"""Least product of value and probability beyond a cell for which the cell is divided."""
 _CENTRAL = 4.0
 _LOG_VALUES = 1 + np.array([-1, 0, np.log(8), 100.0])
 _PLACES = np.cumsum([0, _CENTRAL / 0.5, 4 * np.log(8), 100.0 - np.log(8)])
-"""Cells have a width of 0.5 for values up to 4, a quarter of the value up to 32, and the value beyond."""
+"""Cell widths: 0.5 for values up to 4, a quarter of the value up to 32, and the value beyond."""
 
 
 Map: TypeAlias = Callable[[FloatArray], FloatArray]
 
 
 class Rule(NamedTuple):
-    """Nodes and weights, both of shape (k,)."""
-
     nodes: FloatArray
     weights: FloatArray
 
 
 def cell_rule(values: FloatArray, weights: FloatArray, cell: IntArray) -> Rule:
-    """Return the Gauss rule of each cell of a discrete measure, one after the other.
+    """Return the Gauss rules of the cells of a discrete measure with positive weights, concatenated.
 
-    Parameters
-    ----------
-    values, weights : ndarray of shape (k,)
-        The measure, with positive weights.
-    cell : ndarray of shape (k,)
-        Ascending number of the cell of each value.
+    ``cell`` is the ascending number of the cell of each value.
     """
     starts = np.flatnonzero(np.diff(cell, prepend=cell[0] - 1))
     rules = [
@@ -64,7 +57,6 @@ def cell_rule(values: FloatArray, weights: FloatArray, cell: IntArray) -> Rule:
 
 
 def _gauss(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the Gauss rule of a discrete measure by the recurrence of its orthogonal polynomials."""
     distinct = np.unique(values)
     if distinct.size <= _SIZE:
         return distinct, np.asarray(np.bincount(np.searchsorted(distinct, values), weights), dtype=np.float64)
@@ -84,7 +76,6 @@ def _gauss(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def _panels(cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights between each two cuts, both of shape (panels, nodes)."""
     middle, half = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts)[:, np.newaxis] / 2
     return middle[:, np.newaxis] + half * _FINE, half * _FINE_WEIGHTS
 
@@ -92,17 +83,13 @@ def _panels(cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
 def score_edges(refined: int, values: Map, scores: Map) -> FloatArray:
     """Return the normal scores of the edges of cells that are narrow in scores and in values.
 
-    Parameters
-    ----------
-    refined : int
-        Number of parts that each cell is divided into.
-    values, scores : callable
-        Increasing map of normal scores to values, and its inverse.
+    ``refined`` is the number of parts per cell. ``values`` maps normal scores to values, and ``scores`` is
+    its inverse.
     """
     edges = _divided(_SCORE_EDGES, refined)
     at = values(edges)
     place, mass = refined * _to_place(at), ndtr(-np.abs(edges)) * np.abs(at)
-    # cells that contribute next to nothing may be wide
+    # cells with a negligible contribution may be wide
     parts = np.where(np.maximum(mass[1:], mass[:-1]) > _NEGLIGIBLE, np.maximum(np.ceil(np.diff(place)), 1), 1)
     more = [
         np.linspace(start, stop, int(count) + 1)[1:-1]
@@ -115,7 +102,7 @@ def score_edges(refined: int, values: Map, scores: Map) -> FloatArray:
 
 
 def _to_place(values: FloatArray) -> FloatArray:
-    """Return places; two places that differ by 1 lie in neighboring cells."""
+    """Return positions; positions that differ by 1 belong to neighboring cells."""
     return np.asarray(np.copysign(np.interp(_log(np.abs(values)), _LOG_VALUES, _PLACES), values))
 
 
@@ -125,7 +112,7 @@ def _from_place(place: FloatArray) -> FloatArray:
 
 
 def _log(size: FloatArray) -> FloatArray:
-    """Return a number proportional to the size up to `_CENTRAL`, which grows with its logarithm beyond."""
+    """Return a number that is linear in the size up to `_CENTRAL` and logarithmic beyond."""
     share = size / _CENTRAL
     return np.where(share < 1, share, 1 + np.log(np.maximum(share, 1)))
 
@@ -146,7 +133,7 @@ def score_rule(edges: FloatArray, breaks: FloatArray) -> tuple[FloatArray, Float
 
 @lru_cache(maxsize=4)
 def exponential_rule(refined: int = 1) -> Rule:
-    """Return a rule of the standard exponential distribution, with each cell divided into equal ones."""
+    """Return a rule of the standard exponential distribution, with cells divided into equal parts."""
     edges = _divided(_EXPONENTIAL_EDGES, refined)
     values, weights = _panels(edges)
     cell = np.repeat(np.arange(len(values)), _FINE.size)

@@ -1,7 +1,7 @@
-"""Functions of one variable, tabulated on a common grid of the whole line.
+"""Functions of one variable, tabulated on a common grid of the real line.
 
-The edges are equally spaced in asinh(t), so that a look-up needs no search. Between two edges a function is
-the cubic that has its values and slopes there.
+The edges are equally spaced in asinh(t), so that a look-up needs no search. Between two edges, a function is
+the cubic with the given values and slopes.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ __all__ = ["EDGES", "HermiteTable"]
 
 _PER_UNIT, _HALF = 64, 70 * 64
 EDGES: FloatArray = np.sinh(np.arange(-_HALF, _HALF + 1) / _PER_UNIT)
-"""Up to 1e30 in absolute value."""
+"""Edges from -1e30 to 1e30."""
 _STARTS, _WIDTHS = EDGES[:-1].copy(), np.diff(EDGES)
 
 
 class HermiteTable:
     """A function given by its values and slopes at `EDGES`, both of shape (k,).
 
-    Attributes
-    ----------
-    narrow : float
-        Width below which the mean between two points follows from values and slopes, without the integral.
+    Below the width ``narrow``, the mean between two points follows from values and slopes.
     """
 
     narrow = 1 / 32
@@ -39,31 +36,28 @@ class HermiteTable:
         self._slopes = [start.copy(), 2 * second, 3 * third]
         whole = _WIDTHS * (values[:-1] + _WIDTHS * (start / 2 + _WIDTHS * (second / 3 + _WIDTHS * third / 4)))
         self._integrated = [power / (degree + 1) for degree, power in enumerate(self._powers)]
-        # summed from 0 outwards, where values are smallest
+        # summed outwards from 0, where values are smallest
         below, above = whole[:_HALF], whole[_HALF:]
         self._integrals = np.concatenate([-np.cumsum(below[::-1])[::-1], np.cumsum(above) - above])
 
     def __call__(self, t: FloatArray) -> FloatArray:
-        """Return the function at t; beyond the edges it is a straight line."""
+        """Return the function at t, linear beyond the edges."""
         held = _hold(t)
         cell = _find(held)
         result = _horner(self._powers, cell, held - _STARTS.take(cell))
         return result if held is t else result + (t - held) * np.where(t < 0, *self._ends)
 
     def slope(self, t: FloatArray) -> FloatArray:
-        """Return the slope at t, with t between the edges."""
         cell = _find(t)
         return _horner(self._slopes, cell, t - _STARTS.take(cell))
 
     def integral(self, t: FloatArray) -> FloatArray:
-        """Return the integral from 0 to t, with t between the edges."""
         cell = _find(t)
         place = t - _STARTS.take(cell)
         return _horner([self._integrals, *self._integrated], cell, place)
 
 
 def _horner(powers: list[FloatArray], cell: IntArray, place: FloatArray) -> FloatArray:
-    """Return the polynomial of each cell at the place within it."""
     result: FloatArray = powers[-1].take(cell)
     for power in powers[-2::-1]:
         result *= place
@@ -72,7 +66,6 @@ def _horner(powers: list[FloatArray], cell: IntArray, place: FloatArray) -> Floa
 
 
 def _hold(t: FloatArray) -> FloatArray:
-    """Return t, cut at the outermost edges where it lies beyond them."""
     beyond = t.size > 0 and max(t.max(), -t.min()) > EDGES[-1]
     return np.clip(t, EDGES[0], EDGES[-1]) if beyond else t
 

@@ -1,13 +1,12 @@
 """Integrals over the levels of a quantile function, for distributions without closed forms.
 
-With Q the quantile function and F the distribution function,
+With the quantile function Q and the cdf F,
 
     E g(Y)  = int_0^1 g(Q(u)) du,
-    CRPS(y) = 2 int_0^{F(y)} u (y - Q(u)) du + 2 int_{F(y)}^1 (1 - u) (Q(u) - y) du,
+    CRPS(y) = 2 int_0^{F(y)} u (y - Q(u)) du + 2 int_{F(y)}^1 (1 - u) (Q(u) - y) du.
 
-so only Q is needed, and at levels that are the same for all rows. Gauss-Legendre panels end at the
-breaks of Q. The two tails use panels that grow geometrically in -log of the tail probability, which
-serves light and heavy tails alike.
+These integrals need only Q, at levels that all rows share. Gauss-Legendre panels end at the breaks of Q. In
+the tails, the panels grow geometrically in -log of the tail probability, which suits light and heavy tails.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 
 
 class LevelQuantiles(Protocol):
-    """The part of a distribution that these integrals use."""
-
     def __len__(self) -> int: ...
     def _cdf(self, y: FloatArray) -> FloatArray: ...
     def _sf(self, y: FloatArray) -> FloatArray: ...
@@ -33,33 +30,32 @@ class LevelQuantiles(Protocol):
 
 
 def _unit_rule(size: int) -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre nodes and weights on [0, 1]."""
     nodes, weights = leggauss(size)
     return (nodes + 1) / 2, weights / 2
 
 
 FINE, COARSE = _unit_rule(8), _unit_rule(3)
-"""Nodes of wide and of narrow panels."""
+"""Rules of wide and of narrow panels."""
 
 TAIL_EDGES = np.exp(-np.array([690.0, 256, 128, 64, 32, 16, 8, 4, 2, 1, 0.5, 0]))
-"""Shares of a tail's probability, of which -log doubles from edge to edge, down to 1e-300."""
+"""Edges as shares of a tail's probability, down to 1e-300; -log of the share doubles per edge."""
 
 LADDER = 0.05 * 3.0 ** -np.arange(1, 30)
 """Edges of the panels between the middle and a break in a tail, down to 1e-15."""
 
 OUTERMOST = 2.0**-50
-"""Tail probability below which breaks are left to the panels of the tails, which shrink geometrically."""
+"""Tail probability below which breaks are ignored, because the panels of the tails are short there."""
 INNER_EDGES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95])
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Panels over (0, 1) in ascending order and the quadrature nodes inside them.
+    """Panels over (0, 1) in ascending order, with their quadrature nodes.
 
-    Positions are levels u in the lower tail and the middle, q = 1 - u in the upper tail.
+    Positions are levels u in the lower tail and the middle, and q = 1 - u in the upper tail.
     """
 
-    low: FloatArray  # (panels,) lower level of each panel, a larger number than `high` where it is q
+    low: FloatArray  # (panels,) lower level of each panel; larger than `high` if the position is q
     high: FloatArray
     tail: BoolArray  # (panels,) in one of the tails
     upper: BoolArray  # (panels,) in the upper tail
@@ -68,8 +64,8 @@ class Grid:
     panel: IntArray  # (nodes,) the panel each node lies in
 
     def find(self, u: FloatArray, q: FloatArray) -> IntArray:
-        """Index of the panel that holds each level u, given as q = 1 - u too."""
-        # each half in its own positions: levels near 1 are equal numbers where their complements differ
+        """Return the panel that contains each level u = 1 - q."""
+        # each half uses its own positions, because levels near 1 are equal after rounding
         below = np.searchsorted(self.high[~self.upper], u, side="left")
         above = np.searchsorted(self.low[self.upper][::-1], q, side="left")
         last = self.low.size - 1
@@ -79,18 +75,19 @@ class Grid:
 def make_grid(breaks: FloatArray) -> Grid:
     """Lay panels over (0, 1) so that no panel contains a break."""
     inner = np.concatenate([breaks[(breaks > OUTERMOST) & (breaks < 1 - OUTERMOST)], INNER_EDGES])
-    # towards an extreme break, panels shrink in proportion to the tail probability
+    # towards an extreme break, widths are proportional to the tail probability
     lowest, highest = inner.min(), 1 - inner.max()
     rungs = [LADDER[lowest < LADDER], 1 - LADDER[highest < LADDER]]
     inner = np.unique(np.concatenate([inner, *rungs]))
-    # geometric in -log of the tail probability: quantiles with power or exponential tails are smooth in each
+    # geometric in -log of the tail probability, because quantiles of exponential and power tails are smooth
+    # in it
     lower_tail, upper_tail = inner[0] * TAIL_EDGES, (1 - inner[-1]) * TAIL_EDGES[::-1]
     low = np.concatenate([lower_tail[:-1], inner[:-1], upper_tail[:-1]])
     high = np.concatenate([lower_tail[1:], inner[1:], upper_tail[1:]])
     position = np.arange(low.size)
     upper = position >= low.size - TAIL_EDGES.size + 1
     tail = upper | (position < TAIL_EDGES.size - 1)
-    # where the ends of an inner panel are close in both u and 1 - u, as between many breaks, 3 nodes suffice
+    # 3 nodes suffice for an inner panel that is narrow in both u and 1 - u
     narrow = ~tail & (high < 1.2 * low) & (1 - low < 1.2 * (1 - high))
     parts = []
     for chosen, (nodes, weights) in ((narrow, COARSE), (~narrow, FINE)):
@@ -105,7 +102,7 @@ def make_grid(breaks: FloatArray) -> Grid:
 def _place(
     start: FloatArray, stop: FloatArray, tail: BoolArray, node: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
-    """Position of unit nodes between start and stop, and d position / d node: geometric in the tails."""
+    """Return the positions of unit nodes and d position / d node, geometric in the tails."""
     geometric = start * (stop / start) ** node
     at = np.where(tail, geometric, start + (stop - start) * node)
     return at, np.where(tail, geometric * np.log(stop / start), stop - start)
@@ -117,11 +114,11 @@ def _node_quantile(dist: LevelQuantiles, at: float, upper: bool) -> FloatArray:
 
 
 def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation, each (n,); a mean is NaN where both tails are endless."""
+    """Return the mean and the standard deviation, each (n,); the mean is NaN if both tails are infinite."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
-    centre = np.array(dist._ppf(np.asarray(0.5)))  # deviations from it, so that a large mean costs no digits
-    unit = dist._isf(np.asarray(0.05)) - dist._ppf(np.asarray(0.05))  # keeps squares within a float's range
+    centre = np.array(dist._ppf(np.asarray(0.5)))  # deviations from the median keep precision
+    unit = dist._isf(np.asarray(0.05)) - dist._ppf(np.asarray(0.05))  # prevents overflow of squares
     unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
     first, second = np.zeros_like(centre), np.zeros_like(centre)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -129,19 +126,19 @@ def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
             deviation = (_node_quantile(dist, at, is_upper) - centre) / unit
             first += weight * deviation
             second += weight * deviation**2
-        # about the median and not the mean, but in units of the spread: little is cancelled
+        # moments about the median, in units of the spread, cancel little
         variance = second - first**2
     variance[~np.isfinite(second)] = np.inf
     return centre + unit * first, unit * np.sqrt(np.maximum(variance, 0.0))
 
 
 def level_crps(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
-    """CRPS, shape (n,); a one-row ``dist`` may be compared with many y."""
+    """Return the CRPS, shape (n,); a one-row ``dist`` may be compared with many y."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
     level, complement = _level_pair(grid.nodes, upper)
     u, q = dist._cdf(y), dist._sf(y)
-    # panels below and above that of y have one integrand each; only the panel of y is split, at its level
+    # only the panel of y is split; panels below and above have one integrand each
     row_panel = grid.find(u, q)
     below, above = grid.weights * level, grid.weights * complement
     sum_panels = _sum_shared if len(dist) == 1 else _sum_rows
@@ -151,7 +148,6 @@ def level_crps(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
 
 
 def _level_pair(at: FloatArray, upper: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """u and 1 - u of positions, neither by cancellation."""
     return np.where(upper, 1 - at, at), np.where(upper, at, 1 - at)
 
 
@@ -164,7 +160,7 @@ def _sum_shared(
     below: FloatArray,
     above: FloatArray,
 ) -> FloatArray:
-    """Whole panels on either side of y where all rows share their quantiles: two prefix sums."""
+    """Sum whole panels on both sides of y by prefix sums, if all rows share their quantiles."""
     quantile = np.array(
         [_node_quantile(dist, at, is_upper)[0] for at, is_upper in zip(grid.nodes, upper, strict=True)]
     )
@@ -172,7 +168,7 @@ def _sum_shared(
     def prefix(values: FloatArray) -> FloatArray:
         return np.concatenate([[0.0], np.cumsum(values)])
 
-    # nodes before the panel of y and after it; the upper sums are taken from above, where they are small
+    # nodes before and after the panel of y; upper sums start from above, where they are small
     start = np.searchsorted(grid.panel, row_panel, side="left")
     stop = np.searchsorted(grid.panel, row_panel, side="right")
     left = y * prefix(below)[start] - prefix(_times(below, quantile))[start]
@@ -189,7 +185,7 @@ def _sum_rows(
     below: FloatArray,
     above: FloatArray,
 ) -> FloatArray:
-    """Whole panels on either side of y, each row with its own quantiles."""
+    """Sum whole panels on both sides of y, with quantiles per row."""
     total = np.zeros_like(y)
     columns = zip(grid.nodes, upper, grid.panel, below, above, strict=True)
     for at, is_upper, panel, weight_below, weight_above in columns:
@@ -200,7 +196,7 @@ def _sum_rows(
 
 
 def _times(weight: FloatArray, value: FloatArray) -> FloatArray:
-    """Weight times value, and 0 where the weight is 0 though the value be infinite."""
+    """Return weight times value, and 0 for weight 0 and an infinite value."""
     return np.multiply(weight, value, out=np.zeros_like(weight), where=weight != 0)
 
 
@@ -212,10 +208,10 @@ def _split_panel(
     u: FloatArray,
     q: FloatArray,
 ) -> FloatArray:
-    """Both sides of y in the panel that holds it; each row has its own nodes."""
+    """Integrate both sides of y in the panel that contains it, with nodes per row."""
     low, high = grid.low[row_panel], grid.high[row_panel]
     tail, upper = grid.tail[row_panel], grid.upper[row_panel]
-    # the level of y by cdf and by panels may differ in rounding
+    # rounding may move the level of y out of its panel
     level = np.clip(np.where(upper, q, u), np.minimum(low, high), np.maximum(low, high))
 
     def integral(start: FloatArray, stop: FloatArray, below: bool) -> FloatArray:
@@ -223,7 +219,7 @@ def _split_panel(
         for node, weight in zip(*FINE, strict=True):
             at, step = _place(start, stop, tail, node)
             below_at, above_at = _level_pair(at, upper)
-            # rows of the other tail get a level of 1/2, which is discarded
+            # rows of the other tail get the level 1/2, which is discarded
             quantile = dist._ppf(np.where(upper, 0.5, at))
             if upper.any():
                 quantile = np.where(upper, dist._isf(np.where(upper, at, 0.5)), quantile)
@@ -235,8 +231,6 @@ def _split_panel(
 
 
 class Winsorised:
-    """A distribution whose values beyond two extreme levels are held at the quantiles there."""
-
     def __init__(self, dist: LevelQuantiles, tail: float) -> None:
         self.dist, self.tail = dist, tail
 

@@ -1,10 +1,10 @@
-"""Cdfs that are linear between knots, with exponential tails, and the squared distance of two of them.
+"""Piecewise linear cdfs with exponential tails, and the squared distance of two of them.
 
-The knots of both are sorted once. On each cell between two of them, and beyond the outermost,
+The knots of both cdfs are sorted once. On each cell between neighboring knots and beyond the outermost knots,
 
-    F(x) - G(x) = linear function + exponential tail of F - exponential tail of G,
+    F(x) - G(x) = linear function + exponential tail of F - exponential tail of G.
 
-whose square is integrated term by term. Steps are pieces of slope 0 with tails of length 0.
+The square is integrated term by term. Steps are pieces of slope 0 with tails of length 0.
 """
 
 from __future__ import annotations
@@ -20,23 +20,16 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 __all__ = ["PiecewiseCdf", "piecewise_distance"]
 
 _SMALL = 1e-2
-"""Rate below which a difference of nearly equal exponentials is taken from its series."""
+"""Rate below which a difference of nearly equal exponentials is computed by its series."""
 
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseCdf:
-    """n cdfs of k knots each; piece j lies between the knots j - 1 and j, pieces 0 and k are the tails.
+    """n cdfs with k knots each; piece j is between the knots j - 1 and j, and pieces 0 and k are the tails.
 
-    Attributes
-    ----------
-    knots : ndarray of shape (n, k)
-        Sorted in each row.
-    starts, slopes : ndarray of shape (n, k + 1)
-        Linear part of each piece: its value at the knot before it, and its slope; 0 below and 1 above all.
-    masses : tuple of two ndarray of shape (n,)
-        Probability in the exponential tails below and above the knots.
-    lengths : tuple of two ndarray of shape (n,)
-        Their decay lengths; 0 where there is no tail.
+    ``knots`` of shape (n, k) are sorted. ``starts`` and ``slopes`` of shape (n, k + 1) are the linear part of
+    each piece, from its left knot. The tails have starts 0 and 1, and the probabilities ``masses`` and decay
+    lengths ``lengths`` of the lower and the upper tail. A length of 0 means no tail.
     """
 
     knots: FloatArray
@@ -49,7 +42,6 @@ class PiecewiseCdf:
     def linear(
         cls, knots: FloatArray, levels: FloatArray, lower: FloatArray, upper: FloatArray
     ) -> PiecewiseCdf:
-        """Return cdfs through ``levels``, shape (k,), with tails of the lengths ``lower`` and ``upper``."""
         n, k = knots.shape
         gaps = np.diff(knots, axis=1)
         slopes = np.zeros((n, k + 1))
@@ -60,14 +52,12 @@ class PiecewiseCdf:
 
     @classmethod
     def steps(cls, knots: FloatArray, cumulative: FloatArray) -> PiecewiseCdf:
-        """Return step functions that reach ``cumulative``, shape (n, k), at the knots."""
         n = len(knots)
         starts = np.concatenate([np.zeros((n, 1)), cumulative], axis=1)
         none = np.zeros(n), np.zeros(n)
         return cls(knots, starts, np.zeros_like(starts), none, none)
 
     def take(self, rows: slice) -> PiecewiseCdf:
-        """Return the given rows."""
         masses = self.masses[0][rows], self.masses[1][rows]
         lengths = self.lengths[0][rows], self.lengths[1][rows]
         return PiecewiseCdf(self.knots[rows], self.starts[rows], self.slopes[rows], masses, lengths)
@@ -75,13 +65,13 @@ class PiecewiseCdf:
     def linear_part(
         self, piece: IntArray, start: FloatArray, stop: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the linear part of a piece at the two ends of a cell, all of shape (n, cells)."""
+        """Return the linear part of a piece at both ends of a cell, all of shape (n, cells)."""
         anchor = np.take_along_axis(self.knots, np.maximum(piece - 1, 0), axis=1)
         level, slope = (np.take_along_axis(part, piece, axis=1) for part in (self.starts, self.slopes))
         return level + slope * (start - anchor), level + slope * (stop - anchor)
 
     def tail(self, upper: BoolArray, row: IntArray, near: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return value at ``near`` and decay length of tails; with those of length 0 nothing is left."""
+        """Return the value at ``near`` and the decay length of tails; a tail of length 0 has the value 0."""
         mass, length, end = (
             np.where(upper, above[row], below[row])
             for below, above in (self.masses, self.lengths, (self.knots[:, 0], self.knots[:, -1]))
@@ -92,10 +82,7 @@ class PiecewiseCdf:
 
 
 class _Tail(NamedTuple):
-    """Exponentials on cells: the value at the end where each is largest, the rate, and which end it is.
-
-    The rate is the width of the cell in decay lengths.
-    """
+    """Exponentials on cells: the larger end value, the width in decay lengths, and the larger end."""
 
     value: FloatArray
     rate: FloatArray
@@ -103,7 +90,6 @@ class _Tail(NamedTuple):
 
 
 def piecewise_distance(first: PiecewiseCdf, second: PiecewiseCdf) -> FloatArray:
-    """Return the integral of the squared difference of two cdfs, shape (n,)."""
     knots = np.concatenate([first.knots, second.knots], axis=1)
     order = np.argsort(knots, axis=1, kind="stable")
     x = np.take_along_axis(knots, order, axis=1)
@@ -141,7 +127,7 @@ def _tail_terms(left: FloatArray, right: FloatArray, one: _Tail, other: _Tail) -
         total += tail.value**2 * exprel(-2 * tail.rate)
         total += 2 * tail.value * (near * exprel(-tail.rate) + (far - near) * _ramp(tail.rate))
     same = exprel(-(one.rate + other.rate))
-    # of opposite ones, the product at the slower one's end, where neither exponent overflows
+    # for opposite directions, take the product at the end of the slower one, without overflow
     opposite = np.exp(-np.minimum(one.rate, other.rate)) * exprel(-np.abs(one.rate - other.rate))
     return total + 2 * one.value * other.value * np.where(one.falls == other.falls, same, opposite)
 
@@ -155,11 +141,11 @@ def _ramp(rate: FloatArray) -> FloatArray:
 
 
 def _beyond(first: PiecewiseCdf, second: PiecewiseCdf, end: FloatArray, upper: bool) -> FloatArray:
-    """Return the integral beyond the outermost knot of both, where only tails are left."""
+    """Return the integral beyond the outermost knots, where both cdfs are tails."""
     row = np.arange(len(end))
     side = np.full(len(end), upper)
     (a, s), (b, t) = (cdf.tail(side, row, end) for cdf in (first, second))
     total = s + t
-    # not 2 s t / (s + t), whose product may be beyond a float's range
+    # the product in 2 s t / (s + t) may overflow
     cross = 2 * s * np.divide(t, total, out=np.zeros_like(total), where=total > 0)
     return np.asarray((a**2 * s + b**2 * t) / 2 - a * b * cross)

@@ -1,4 +1,4 @@
-"""The levels that AutoGluon is fitted at."""
+"""Quantile levels for AutoGluon."""
 
 from __future__ import annotations
 
@@ -10,33 +10,32 @@ _OUTERMOST = (0.01, 0.99)
 def quantile_levels(n_levels: int = 19) -> list[float]:
     """Return levels for AutoGluon's ``TabularPredictor(problem_type="quantile", quantile_levels=...)``.
 
-    A fitted predictor then has a distribution through these quantiles: ``predict_dist(predictor, X)``.
+    ``predict_dist(predictor, X)`` then returns a distribution through the predicted quantiles.
 
     Parameters
     ----------
     n_levels : int, default=19
-        Number of evenly spaced levels, at least 3: 19 are 0.05, 0.1, ..., 0.95. The levels 0.01 and 0.99 are
-        added, since tails outside of the outermost levels are assumed.
+        Number of evenly spaced levels, at least 3: 19 gives 0.05, 0.1, ..., 0.95. The levels 0.01 and 0.99
+        are added, since tails beyond the outermost levels are extrapolated.
 
     Returns
     -------
     levels : list of float
-        Increasing, in (0, 1).
+        Increasing levels in (0, 1).
 
     See Also
     --------
     skuq.prediction.predict_dist : The distribution of a fitted ``TabularPredictor``.
-    skuq.regressors.MultiQuantileRegressor : Quantile regression with any regressor that has such a loss.
+    skuq.regressors.MultiQuantileRegressor : Quantile regression with any regressor with a quantile loss.
 
     Notes
     -----
-    AutoGluon selects by the mean pinball loss over the levels, its default for these problems. Over evenly
-    spaced levels that is about half the CRPS, so that it selects by CRPS already, and no metric of skuq has
-    to be handed to it. It could not be in any case: AutoGluon passes no estimator to a metric, and with any
-    other metric than ``pinball_loss`` version 1.6 drops LightGBM without an error, unless
-    ``hyperparameters={"GBM": {"ag.stopping_metric": "pinball_loss"}}``.
+    AutoGluon selects models by the mean pinball loss over the levels. Over evenly spaced levels this is about
+    half the CRPS, so no skuq metric is needed. Skuq metrics cannot be used in AutoGluon, which does not pass
+    the estimator to a metric. With metrics other than ``pinball_loss``, version 1.6 drops LightGBM without an
+    error, unless ``hyperparameters={"GBM": {"ag.stopping_metric": "pinball_loss"}}``.
 
-    Each level is a model of its own in LightGBM, so that the time grows with the number of levels.
+    LightGBM fits a separate model for each level, so the time grows with the number of levels.
 
     Examples
     --------

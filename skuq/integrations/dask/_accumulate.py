@@ -1,4 +1,4 @@
-"""Metrics of a dask collection: one accumulator a partition, merged in a tree."""
+"""Metrics of a dask collection: one accumulator per partition, merged in a tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skuq._typing import FloatArray
 from skuq._validation import check_integer
 from skuq.distributions import Quantiles
 from skuq.integrations.dask._partitions import check_dask, partitions_of
-from skuq.metrics import MetricAccumulator
+from skuq.monitoring import MetricAccumulator
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -32,28 +32,28 @@ def accumulate(
     sample_weight: Column | None = None,
     split_every: int = 8,
 ) -> Delayed:
-    """Accumulate the metrics of the rows of a dask collection, where the rows are.
+    """Accumulate the metrics of the rows of a dask collection, partition by partition.
 
-    How good are forecasts that lie on several machines, or in more files than memory holds? Each partition is
-    read and accumulated by one task, and the accumulators, of about a megabyte or less, are merged in a tree.
-    Metrics, curves and the report of all rows are those of the result.
+    Evaluates forecasts that are distributed over several machines or exceed the memory. One task reads and
+    accumulates each partition. The accumulators, of about a megabyte or less, are merged in a tree. The
+    result gives metrics, curves and the report of all rows.
 
     Parameters
     ----------
     accumulator : MetricAccumulator
-        One without rows, whose arguments are those of the result. It is not changed.
+        Accumulator without rows, with the arguments of the result. It is not changed.
     data : dask DataFrame, dask array of shape (n, p), or list of Delayed
-        Rows in partitions. In a list each is a DataFrame or an array of two dimensions.
+        Rows in partitions. Each element of a list is a DataFrame or an array of two dimensions.
     y : str or int
-        Column of the observed targets: a name, or a number in an array.
+        Column of the observed targets: a name, or a position in an array.
     y_pred : pair of columns, mapping of level to column, or callable
-        Forecast of every target. A pair holds mean and standard deviation of normal forecasts, a mapping the
-        column of the quantile of each level; a callable takes a partition and returns its forecasts, as
-        ``lambda part: predict_dist(model, part[features])`` does.
+        Forecast of every target. A pair holds the columns of mean and standard deviation of normal forecasts.
+        A mapping holds the column of the quantile of each level. A callable takes a partition and returns its
+        forecasts, such as ``lambda part: predict_dist(model, part[features])``.
     sample_weight : str or int, default=None
-        Number of repetitions of each row. A column.
+        Number of repetitions of each row. Name or position of a column.
     split_every : int, default=8
-        Number of accumulators that one task merges, at least 2.
+        Number of accumulators per merging task, at least 2.
 
     Returns
     -------
@@ -62,20 +62,20 @@ def accumulate(
 
     See Also
     --------
-    skuq.metrics.MetricAccumulator : What is accumulated, and what merges.
+    skuq.monitoring.MetricAccumulator : The accumulated metrics and their merging.
     predict : Columns of forecasts.
 
     Notes
     -----
-    A partition is a block of rows: 100 000 rows or more, since each takes some milliseconds beside the time
-    for its rows. A partition that is lost with a worker is read again.
+    Use partitions of at least 100 000 rows, since each partition adds a few milliseconds. A partition that is
+    lost with a worker is read again.
 
     Examples
     --------
     >>> import numpy as np, pandas as pd
     >>> from dask import delayed
     >>> from skuq.integrations.dask import accumulate
-    >>> from skuq.metrics import MetricAccumulator
+    >>> from skuq.monitoring import MetricAccumulator
     >>> @delayed
     ... def part(seed):  # reads a file, say
     ...     rng = np.random.default_rng(seed)
@@ -94,7 +94,7 @@ def accumulate(
     partitions = partitions_of(data)
     _check_columns(data, [y, *_columns_of(y_pred), *([] if sample_weight is None else [sample_weight])])
     size = check_integer(split_every, "split_every", 2)
-    # One node of the graph each, rather than a copy in every task: a callable may hold a model.
+    # One node of the graph each, since a callable may hold a model, which every task would copy.
     empty, forecast = (delayed(each, pure=False, traverse=False) for each in (accumulator, y_pred))
     update, merge = delayed(_updated), delayed(_merged)
     parts: list[Delayed] = [update(empty, part, y, forecast, sample_weight) for part in partitions]
@@ -108,13 +108,13 @@ def _check_empty(accumulator: MetricAccumulator) -> None:
         raise TypeError(f"`accumulator` must be a MetricAccumulator, got {type(accumulator).__name__}.")
     if accumulator.n_rows:
         raise ValueError(
-            f"`accumulator` must have no rows, got one of {accumulator.n_rows}, which every partition would "
-            "add again. Pass a new one, and add its rows to the result by `merge`."
+            f"`accumulator` must have no rows, got {accumulator.n_rows} rows, which every partition would "
+            "add again. Pass a new accumulator, and add the rows to the result by `merge`."
         )
 
 
 def _columns_of(y_pred: Any) -> list[Column]:
-    """Return the columns of the forecasts; those of a callable are its own."""
+    """Return the columns of the forecasts; an empty list for a callable."""
     if callable(y_pred):
         return []
     if isinstance(y_pred, Mapping):
@@ -128,7 +128,6 @@ def _columns_of(y_pred: Any) -> list[Column]:
 
 
 def _check_columns(data: Any, names: Sequence[Column]) -> None:
-    """Raise for a column that a DataFrame does not have."""
     missing = [name for name in names if hasattr(data, "columns") and name not in data.columns]
     if missing:
         raise ValueError(f"`data` must have the column {missing[0]!r}, got {list(data.columns)}.")
@@ -154,10 +153,9 @@ def _forecast(part: Any, y_pred: Forecast) -> Any:
 
 
 def _column(part: Any, name: Column) -> FloatArray:
-    """Return a column of a partition by its name or number."""
     return np.asarray(part[name] if isinstance(part, pd.DataFrame) else part[:, name], dtype=np.float64)
 
 
 def _merged(parts: Sequence[MetricAccumulator]) -> MetricAccumulator:
-    """Return the sum of accumulators; dask may use them again, so that they are not changed."""
+    """Return the sum of accumulators without changing them, since dask may use them again."""
     return functools.reduce(MetricAccumulator.merge, parts[1:], copy.copy(parts[0]))

@@ -1,4 +1,4 @@
-"""The partitions of a dask collection, and what dask is needed for."""
+"""Partitions of a dask collection, and checks for dask."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 
 def check_dask(caller: str) -> None:
-    """Raise an ImportError with the command to install if dask is missing."""
     try:
         import dask  # noqa: F401 - only its presence is checked
     except ImportError as error:
@@ -19,7 +18,7 @@ def check_dask(caller: str) -> None:
 
 
 def check_one_block_of_columns(n_blocks: int, name: str) -> None:
-    """Raise for an array whose rows are divided among several blocks."""
+    """Raise for an array whose columns are divided into several blocks."""
     if n_blocks != 1:
         raise ValueError(
             f"`{name}` must hold all columns of a row in one block, got {n_blocks} blocks of columns. Call "
@@ -28,7 +27,6 @@ def check_one_block_of_columns(n_blocks: int, name: str) -> None:
 
 
 def partitions_of(data: Any) -> list[Delayed]:
-    """Return the partitions of a DataFrame, of an array of two dimensions, or of a list, delayed."""
     if isinstance(data, list | tuple):
         parts = list(data)
     elif hasattr(data, "to_delayed"):
@@ -41,7 +39,7 @@ def partitions_of(data: Any) -> list[Delayed]:
     else:
         raise TypeError(
             "`data` must be a dask DataFrame, a dask array or a list of delayed partitions, got "
-            f"{type(data).__name__}. Rows in memory need no dask: call `accumulator.update`."
+            f"{type(data).__name__}. For rows in memory call `accumulator.update`."
         )
     if not parts:
         raise ValueError("`data` must have at least one partition, got none.")

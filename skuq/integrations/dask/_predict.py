@@ -17,27 +17,28 @@ from skuq.prediction import predict_dist
 def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
     """Predict the rows of a dask collection, as columns of mean and standard deviation or of quantiles.
 
-    The columns can be stored, and `accumulate` takes them with the targets beside them.
+    The columns can be stored. `accumulate` takes them together with the targets.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted, as `skuq.prediction.predict_dist` takes it. Each task runs it on one partition, so that it
-        should run in one thread: ``n_jobs=1``.
+        Any fitted estimator that `skuq.prediction.predict_dist` takes. Each task predicts one partition, so
+        the estimator should run in one thread: ``n_jobs=1``.
     X : dask DataFrame or dask array of shape (n, n_features)
-        Features. The blocks of an array hold all columns of their rows.
+        Features. The blocks of an array must hold all columns of their rows.
     levels : array-like of shape (k,), default=None
         Levels of quantiles, in [0, 1]. None returns mean and standard deviation.
 
     Returns
     -------
     columns : dask DataFrame or dask array
-        Of the same kind, index and partitions as X, not computed yet. A DataFrame has the columns "mean" and
-        "std", or the levels as text: "0.05"; an array has them in this order, shape (n, 2) or (n, k).
+        Lazy collection of the same type, index and partitions as X. A DataFrame has the columns "mean" and
+        "std", or the levels as strings such as "0.05". An array has the same columns in this order, shape (n,
+        2) or (n, k).
 
     See Also
     --------
-    accumulate : Metrics of forecasts; it takes distributions of any kind, by a function of a partition.
+    accumulate : Metrics of forecasts, also of any distribution, by a function of a partition.
 
     Examples
     --------
@@ -55,15 +56,15 @@ def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
 
     grid = None if levels is None else np.atleast_1d(check_probabilities(levels, "levels"))
     names = ["mean", "std"] if grid is None else [repr(float(level)) for level in grid]
-    # One node of the graph rather than a copy of the model in every task.
+    # One node of the graph, since every task would copy the model.
     model = delayed(estimator, pure=False, traverse=False)
     if hasattr(X, "map_partitions"):
         meta = pd.DataFrame({name: np.empty(0) for name in names})
         return X.map_partitions(_predicted_frame, model, grid, names, meta=meta)
     if not hasattr(X, "map_blocks"):
         raise TypeError(
-            f"`X` must be a dask DataFrame or a dask array, got {type(X).__name__}. Rows in memory need no "
-            "dask: call `predict_dist`."
+            f"`X` must be a dask DataFrame or a dask array, got {type(X).__name__}. For rows in memory call "
+            "`predict_dist`."
         )
     check_one_block_of_columns(X.numblocks[1], "X")
     chunks = (X.chunks[0], (len(names),))

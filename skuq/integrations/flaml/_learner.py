@@ -1,4 +1,4 @@
-"""FLAML's own learners, wrapped so that they predict a distribution."""
+"""FLAML's learners, wrapped to predict a distribution."""
 
 from __future__ import annotations
 
@@ -25,15 +25,11 @@ BASES = (
     "enet",
     "lassolars",
 )
-"""FLAML's regressors that are fitted by their ``fit`` alone; CatBoost's number of trees is found by a
-validation set in FLAML."""
+"""FLAML's regressors without a validation set, by which FLAML finds CatBoost's number of trees."""
 
 
 class Learner:
-    """What `learner` returns: it stands where FLAML takes a class of learners.
-
-    FLAML only calls it and the methods below, so that an instance can hold the base and the wrapper.
-    """
+    """Substitute for a FLAML learner class; an instance, so that it can hold base and wrapper."""
 
     def __init__(self, base: str, wrap: Callable[[Any], Any]) -> None:
         self.base, self.wrap = base, wrap
@@ -43,19 +39,16 @@ class Learner:
         return _class_of(self.base).search_space(data_size=data_size, task=task, **params)
 
     def cost_relative2lgbm(self) -> Any:
-        """Return the cost of the base; the wrapper multiplies that of all learners alike."""
+        """Return the cost of the base; the wrapper multiplies the cost of all learners equally."""
         return _class_of(self.base).cost_relative2lgbm()
 
     def size(self, config: dict[str, Any]) -> Any:
-        """Return the memory of the base."""
         return _class_of(self.base).size(config)
 
     def init(self) -> None:
-        """Initialise what the base needs in this process."""
         _class_of(self.base).init()
 
     def __call__(self, task: Any = "regression", **config: Any) -> Any:
-        """Return the learner of one trial."""
         return _wrapped_class()(task=task, base=self.base, wrap=self.wrap, **config)
 
 
@@ -75,10 +68,7 @@ def _blank() -> Any:
 
 @contextmanager
 def _time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError in the block after some seconds, where signals can do that; None is no limit.
-
-    FLAML's own limit is in whole seconds, at least one a fold, and leaves its handler and no alarm behind.
-    """
+    """Raise TimeoutError in the block after ``seconds``, if signals allow it."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     if seconds is None or not in_main_thread or not hasattr(signal, "setitimer"):
         yield
@@ -98,7 +88,7 @@ def _raise_timeout(number: int, frame: Any) -> None:
 
 @cache
 def _wrapped_class() -> Any:
-    """Return the class of FLAML's learners with a wrapper inside, made when FLAML is first needed."""
+    """Return the class of wrapped FLAML learners, defined at the first use of FLAML."""
     from flaml.automl.model import BaseEstimator
 
     class WrappedLearner(BaseEstimator):
@@ -120,8 +110,8 @@ def _wrapped_class() -> Any:
         def fit(
             self, X_train: Any, y_train: Any, budget: Any = None, free_mem_ratio: Any = 0, **kwargs: Any
         ) -> float:
-            # Instead of FLAML's fit, which also limits the address space of the process, of which libraries
-            # reserve more than there is memory.
+            # Instead of FLAML's fit, which also limits the address space of the process. Libraries reserve
+            # more address space than memory.
             kwargs.pop("is_retrain", None)
             start = time.time()
             try:
@@ -133,17 +123,17 @@ def _wrapped_class() -> Any:
             return time.time() - start
 
         def __reduce__(self) -> Any:
-            # The class has no name in the module that pickle could import.
+            # Pickle cannot import a class defined in a function.
             return _blank, (), self.__getstate__()
 
     return WrappedLearner
 
 
 def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Learner:
-    """Make a learner for FLAML's ``AutoML.add_learner`` that predicts a distribution.
+    """Return a learner for FLAML's ``AutoML.add_learner`` that predicts a distribution.
 
-    FLAML's learner is kept with its search space, its low-cost first values and its cost; the model that it
-    makes is wrapped, so that hyperparameters are chosen for the distribution and not for the points alone.
+    The learner keeps FLAML's search space, low-cost first values and cost. Its model is wrapped, so that the
+    search selects hyperparameters for the distribution instead of point predictions.
 
     Parameters
     ----------
@@ -151,39 +141,40 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
 "lassolars"}
         FLAML's name of the learner.
     wrap : callable, default=UncertaintyRegressor
-        ``wrap(estimator)`` returns the regressor to fit, one with a distribution. A class, a
-        ``functools.partial`` of one for options, or a function at the top of a module: FLAML pickles it.
+        ``wrap(estimator)`` returns a regressor with a distribution. FLAML pickles it: pass a class, a
+        ``functools.partial`` of a class with options, or a function at the top of a module.
 
     Returns
     -------
     learner : object
-        To pass to ``add_learner(name, learner)``; ``estimator_list=[name]`` selects it.
+        Argument of ``add_learner(name, learner)``; ``estimator_list=[name]`` selects it.
 
     Raises
     ------
     TypeError
         If ``wrap`` is not callable.
     ValueError
-        If there is no such learner. CatBoost is none: FLAML finds its number of trees by a validation set
-        outside of the wrapper, without which each trial would have 8192 trees.
+        If ``base`` is not one of these names. CatBoost is not supported: FLAML finds its number of trees by a
+        validation set outside the wrapper, and each trial would have 8192 trees.
 
     See Also
     --------
-    metric : The metric to select by.
+    metric : Selection by a skuq metric.
 
     Notes
     -----
-    A trial costs as many fits as the wrapper takes: ``partial(UncertaintyRegressor, effort="low")`` is the
-    cheapest. FLAML multiplies that by its own folds; ``eval_method="holdout"`` has one.
+    A trial costs the fits of the wrapper times FLAML's number of folds.
+    ``partial(UncertaintyRegressor, effort="low")`` and ``eval_method="holdout"`` with one fold are the
+    cheapest.
 
-    A trial that exceeds the time budget is cut off by the signal SIGALRM, and the distribution of y, whatever
-    X is, takes its place. On Windows, and outside of the main thread, where Python has no such signals, a
-    trial that has begun is finished. A call of compiled code is finished in any case, and FLAML's last fit
-    on all rows is not part of its budget.
+    The signal SIGALRM stops a trial that exceeds the time budget; the unconditional distribution of y
+    replaces it. On Windows and outside the main thread, Python lacks this signal and started trials run to
+    their end. Calls of compiled code always run to their end. FLAML's last fit on all rows does not count
+    towards its budget.
 
-    ``ensemble=True`` stacks the learners under a linear model, which has no distribution. Use
-    ``ensemble={"final_estimator": UncertaintyRegressor(RidgeCV()), "passthrough": False}``. It is fitted
-    after the end of the time budget.
+    ``ensemble=True`` stacks the learners under a linear model without a distribution. Use
+    ``ensemble={"final_estimator": UncertaintyRegressor(RidgeCV()), "passthrough": False}``. The ensemble is
+    fitted after the end of the time budget.
 
     Examples
     --------
@@ -205,7 +196,7 @@ def learner(base: str, wrap: Callable[[Any], Any] = UncertaintyRegressor) -> Lea
     """
     if not callable(wrap):
         raise TypeError(
-            f"`wrap` must be a function of an estimator, got {wrap!r}. Pass UncertaintyRegressor or, for "
+            f"`wrap` must be a function of an estimator, got {wrap!r}. Pass UncertaintyRegressor or, with "
             "options, functools.partial(UncertaintyRegressor, effort='low')."
         )
     if base not in BASES:

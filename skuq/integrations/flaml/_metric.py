@@ -1,4 +1,4 @@
-"""The function that FLAML evaluates each trial by."""
+"""Metrics for FLAML."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 
 from skuq.integrations._scorers import as_scorer
-from skuq.metrics._scorer import DistributionScorer
-from skuq.metrics._spec import find_spec
+from skuq.metrics._internal import DistributionScorer, find_spec
 from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 
 _INFEASIBLE = 1e100
 """Loss of a trial that violates a constraint, times one plus the violation; finite, since FLAML discards
-infinite losses, and larger than the loss of any trial that violates none."""
+infinite losses."""
 
 
 class Metric:
-    """What `metric` returns; a class, as FLAML pickles its ``AutoML`` with the metric in it."""
+    """Callable for FLAML; a class, since FLAML pickles it."""
 
     def __init__(self, scorers: list[DistributionScorer], constraints: tuple[Constraint, ...]) -> None:
         self.scorers, self.constraints = scorers, constraints
@@ -49,13 +48,13 @@ class Metric:
     def aggregate(
         self, losses: Sequence[float], logged: Sequence[dict[str, float]]
     ) -> tuple[float, dict[str, float]]:
-        """Return the loss of a trial in several folds, with constraints on the means, and these."""
+        """Return the loss over folds, with constraints on the mean values, and these means."""
         means = {name: float(np.mean([values[name] for values in logged])) for name in logged[0]}
         return self._loss(means), means
 
     def _loss(self, values: dict[str, float]) -> float:
         violations = [constraint.violation(values[constraint.name]) for constraint in self.constraints]
-        worst = float(np.max(violations, initial=0.0))  # NaN stays NaN, with which no trial leads
+        worst = float(np.max(violations, initial=0.0))  # NaN stays NaN and never wins
         first = self.scorers[0]
         loss = values[first.metric_name]
         if worst != 0.0:
@@ -66,55 +65,54 @@ class Metric:
 def metric(
     loss: Any = "crps", *also_logged: Any, subject_to: Mapping[str, tuple[str, float]] | None = None
 ) -> Metric:
-    """Make the metric of FLAML's ``AutoML.fit(metric=...)`` from metrics of skuq.
+    """Return a metric for FLAML's ``AutoML.fit(metric=...)`` from skuq metrics.
 
-    FLAML calls its metric with the learner and the validation rows of a trial. A scorer of skuq, which has
-    another signature, raises an error there, and a name that FLAML does not know fails in every trial
-    without one.
+    FLAML calls its metric with the learner and the validation rows of a trial. Skuq scorers have another
+    signature and raise an error in FLAML. Unknown names fail in every trial without an error.
 
     Parameters
     ----------
     loss : str or scorer, default="crps"
-        What is minimised: a metric by abbreviation, or a scorer of `skuq.metrics.make_scorer`, for options.
-        Metrics where larger is better are negated. Width and coverage have no direction of their own:
-        ``make_scorer("mpiw", greater_is_better=False)`` minimises the width, under a constraint on the
+        Metric to minimize: an abbreviation, or a scorer of `skuq.metrics.make_scorer` with options. Metrics
+        for which larger is better are negated. Width and coverage lack a direction:
+        ``make_scorer("mpiw", greater_is_better=False)`` minimizes the width; add a constraint on the
         coverage.
     *also_logged : str or scorer
-        Further metrics, logged with their own sign and name. The loss is logged, too.
+        Further metrics, logged with their own sign and name, in addition to the loss.
     subject_to : dict of str to (operator, limit), default=None
-        Constraints on metrics by abbreviation, in the metric's own units: ``{"picp": (">=", 0.88)}``. A
-        metric that is not among the others is logged as well.
+        Constraints on metrics by abbreviation, in the metric's own units: ``{"picp": (">=", 0.88)}``. These
+        metrics are logged, too.
 
     Returns
     -------
     metric : callable
-        To pass as ``metric=``. It can be pickled. Each trial predicts its distribution once, however many
-        metrics there are.
+        Argument ``metric=`` of FLAML. It can be pickled. Each trial predicts its distribution once for all
+        metrics.
 
     Raises
     ------
     TypeError
-        If a metric is neither a name nor a scorer of skuq, or not one of distributions.
+        If a metric is neither a name nor a skuq scorer, or takes no distributions.
     ValueError
-        If there is no such metric, the loss has no direction, two metrics have the same name, or a constraint
-        is not a pair of an operator, "<=" or ">=", and a number.
+        If a metric is unknown, the loss has no direction, two metrics have the same name, or a constraint is
+        not a pair of an operator, "<=" or ">=", and a number.
 
     See Also
     --------
     learner : FLAML's learners with a predictive distribution, which the metric needs.
-    skuq.model_selection.refit_best : The same choice in scikit-learn's searches.
+    skuq.model_selection.refit_best : Choice under constraints in scikit-learn's searches.
 
     Notes
     -----
-    Prefer CRPS to the negative log-likelihood as a loss. FLAML's search compares losses by ratios, so that
-    one that may be negative misleads it.
+    Prefer the CRPS as a loss. FLAML's search compares losses by ratios, which fails for losses that may be
+    negative, such as the negative log-likelihood.
 
-    A trial that violates a constraint never leads one that violates none; where all do, the smallest relative
-    violation leads, as in `skuq.model_selection.refit_best`. Its loss is 1e100 or more. FLAML's own
-    ``metric_constraints`` have no effect on what a metric logs, in version 2.7.
+    A trial that violates a constraint has a loss of at least 1e100 and ranks after all trials without
+    violation. Among trials with violations, the smallest relative violation wins, as in
+    `skuq.model_selection.refit_best`. FLAML's own ``metric_constraints`` ignore logged values in version 2.7.
 
-    In cross-validation FLAML averages the losses of folds, so that a violation in one fold, of few rows,
-    excludes the trial. ``fit(metric=m, cv_score_agg_func=m.aggregate)`` constrains the means over the folds.
+    In cross-validation FLAML averages the losses of folds, so a violation in one small fold excludes the
+    trial. ``fit(metric=m, cv_score_agg_func=m.aggregate)`` constrains the means over the folds.
 
     Examples
     --------
@@ -127,8 +125,8 @@ def metric(
     >>> round(loss, 2), round(logged["picp"], 2)
     (30.47, 0.9)
 
-    ``AutoML().fit(X, y, task="regression", metric=crps, estimator_list=...)`` selects by it; see `learner`.
-    The narrowest intervals that have their coverage:
+    ``AutoML().fit(X, y, task="regression", metric=crps, estimator_list=...)`` uses it; see `learner`. The
+    narrowest intervals with sufficient coverage:
 
     >>> from skuq.metrics import make_scorer
     >>> width = make_scorer("mpiw", greater_is_better=False)
@@ -142,7 +140,7 @@ def metric(
     spec = find_spec(loss) if isinstance(loss, str) else None
     if spec is not None and spec.direction is None:
         raise ValueError(
-            f"`loss` must be a metric that has a direction, got {loss!r}. Make it a constraint by "
+            f"`loss` must be a metric with a direction, got {loss!r}. Make it a constraint by "
             f"`subject_to`, or pass make_scorer({loss!r}, greater_is_better=False), or True."
         )
     names = [scorer.metric_name for scorer in scorers]

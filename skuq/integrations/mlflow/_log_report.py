@@ -1,4 +1,4 @@
-"""Numbers and figures of a report in the active run of MLflow."""
+"""Numbers and figures of a report in the active MLflow run."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from typing import Any
 
 import pandas as pd
 
-from skuq.metrics import UncertaintyReport
+from skuq.evaluation import UncertaintyReport
 
 _FILE = "uncertainty_report"
 
 
 def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None = None) -> None:
-    """Log an uncertainty report in the active run of MLflow: its numbers, its text and figures.
+    """Log an uncertainty report in the active MLflow run: numbers, text and figures.
 
     Parameters
     ----------
     report : UncertaintyReport
-        From `skuq.metrics.uncertainty_report`.
+        Result of `skuq.evaluation.uncertainty_report`.
     figures : dict of str to display or matplotlib Figure, default=None
-        Figures by name, logged as ``<name>.png``; of a display the figure it was drawn in.
+        Figures by name, logged as ``<name>.png``. A display is logged as its figure.
 
     Raises
     ------
     ImportError
         If MLflow is not installed.
     TypeError
-        If ``report`` is another table.
+        If ``report`` is not an UncertaintyReport.
 
     See Also
     --------
-    skuq.metrics.uncertainty_report : Makes the report.
+    skuq.evaluation.uncertainty_report : The report.
 
     Notes
     -----
-    The value of each metric is logged under its abbreviation, ``"crps"``, and the bounds of its interval as
-    ``"crps_low"`` and ``"crps_high"``; of several models under ``"<model>/crps"``. What is NaN, as an
-    interval that was not computed, is left out. The whole report is the artifact ``uncertainty_report.txt``,
-    the table ``uncertainty_report.csv``. Without an active run MLflow starts one.
+    Each metric is logged under its abbreviation, such as ``"crps"``, and the bounds of its interval as
+    ``"crps_low"`` and ``"crps_high"``. With several models the names are ``"<model>/crps"``. NaN values, such
+    as intervals that were not computed, are skipped. The artifact ``uncertainty_report.txt`` holds the whole
+    report, ``uncertainty_report.csv`` the table. MLflow starts a run if none is active.
 
     Examples
     --------
     >>> import mlflow
     >>> from skuq.integrations.mlflow import log_report
-    >>> from skuq.metrics import uncertainty_report
+    >>> from skuq.evaluation import uncertainty_report
     >>> y, dist = [0.5, -0.2, 1.1], ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
     >>> report = uncertainty_report(y, dist, metrics=["picp", "crps"], n_resamples=0, n_simulations=0)
     >>> with mlflow.start_run():  # doctest: +SKIP
@@ -54,8 +54,8 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
 
     if not isinstance(report, UncertaintyReport):
         raise TypeError(
-            f"`report` must be the table of uncertainty_report, got {type(report).__name__}. What is "
-            "selected from it is a plain DataFrame; select metrics by `uncertainty_report(metrics=...)`."
+            f"`report` must be the result of uncertainty_report, got {type(report).__name__}. Select metrics "
+            "by `uncertainty_report(metrics=...)`, since a selection of rows is a plain DataFrame."
         )
     mlflow.log_metrics(_numbers(report))
     mlflow.log_text(report.to_text(), f"{_FILE}.txt")
@@ -65,7 +65,7 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
 
 
 def _numbers(report: UncertaintyReport) -> dict[str, float]:
-    """Return values and bounds of intervals by the names of the metrics, and of the models where named."""
+    """Return values and interval bounds by the names of the metrics and, if named, of the models."""
     numbers: dict[str, Any] = {}
     for key, row in report.iterrows():
         name = "/".join(reversed(key)) if isinstance(key, tuple) else str(key)

@@ -1,15 +1,15 @@
-"""The function that skore evaluates an estimator by."""
+"""Metrics for skore."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from skuq.integrations._scorers import as_scorer
-from skuq.metrics._scorer import MetricScorer
+from skuq.metrics._internal import MetricScorer
 
 
 class Metric:
-    """What `metric` returns: a scorer that skore does not recognise as one of scikit-learn's."""
+    """Scorer that skore does not recognize as a scikit-learn scorer."""
 
     def __init__(self, scorer: MetricScorer) -> None:
         self.scorer = scorer
@@ -21,34 +21,34 @@ class Metric:
 
 
 def metric(scorer: Any) -> Metric:
-    """Make a metric for skore's ``report.metrics.add`` from a metric of skuq.
+    """Return a metric for skore's ``report.metrics.add`` from a skuq metric.
 
-    skore takes a scorer apart and calls its function with the output of ``predict``; the error of skuq's
-    metrics, which need distributions, becomes a NaN in the table. It calls a plain function with the
-    estimator.
+    skore calls the function of a scikit-learn scorer with the output of ``predict``. Skuq's metrics need
+    distributions, so the table would contain NaN. skore calls other functions with the estimator, which the
+    returned metric uses.
 
     Parameters
     ----------
     scorer : str or scorer
-        A metric by abbreviation or scorer name, or a scorer of `skuq.metrics.make_scorer`, for options.
+        A metric by abbreviation or scorer name, or a scorer of `skuq.metrics.make_scorer` with options.
 
     Returns
     -------
     metric : callable
-        ``metric(estimator, X, y)``, higher is better: the same number as that of the scorer, under the
-        scorer's name. To pass to ``report.metrics.add`` of an ``EstimatorReport``, a
-        ``CrossValidationReport`` or a ``ComparisonReport``.
+        ``metric(estimator, X, y)`` returns the scorer's value; higher is better. It has the scorer's name.
+        Argument of ``report.metrics.add`` of an ``EstimatorReport``, a ``CrossValidationReport`` or a
+        ``ComparisonReport``.
 
     Raises
     ------
     TypeError
-        If ``scorer`` is neither a name nor a scorer of skuq.
+        If ``scorer`` is neither a name nor a skuq scorer.
     ValueError
-        If there is no such metric.
+        If the metric is unknown.
 
     See Also
     --------
-    skuq.metrics.uncertainty_report : A table of all metrics of a forecast, with intervals.
+    skuq.evaluation.uncertainty_report : A table of all metrics of a forecast, with intervals.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""TPOT's regressors, wrapped so that they predict a distribution."""
+"""TPOT's regressors, wrapped to predict a distribution."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ def search_space(
 ) -> Any:
     """Return a search space for TPOT: a scaler, then a regressor inside an `UncertaintyRegressor`.
 
-    TPOT takes scorers of skuq as they are: ``TPOTEstimator(search_space=search_space(),
-    scorers=[get_scorer("neg_crps")], scorers_weights=[1], classification=False)``. Its pipelines must have a
-    distribution; those of its own search spaces have none.
+    TPOT takes skuq scorers without changes. Pass ``search_space=search_space()``,
+    ``scorers=[get_scorer("neg_crps")]``, ``scorers_weights=[1]`` and ``classification=False`` to
+    ``TPOTEstimator``. The scorers need pipelines with a distribution, which TPOT's own search spaces lack.
 
     Parameters
     ----------
     regressors : sequence of str, default=("ExtraTreesRegressor", "KNeighborsRegressor", "LGBMRegressor", \
 "RidgeCV")
-        TPOT's names of regressors, with its own search spaces.
+        TPOT's names of regressors. TPOT's search spaces of these regressors are used.
     options : dict, default=None
-        Parameters of `UncertaintyRegressor`: a value, or a list of at least two values to choose from. None
-        chooses among the methods "residual" and "bootstrap", at low effort.
+        Parameters of `UncertaintyRegressor`: a value, or a list of at least two values to search. None
+        searches the methods "residual" and "bootstrap", at low effort.
     random_state : int or None, default=None
         Seed of all regressors. Pass an int for reproducible output across calls.
 
     Returns
     -------
     search_space : tpot.search_spaces.pipelines.SequentialPipeline
-        To pass as ``search_space=``, or as a step of a larger one.
+        Argument ``search_space=`` of TPOT, or a step of a larger search space.
 
     Raises
     ------
     ImportError
         If TPOT is not installed.
     ValueError
-        If TPOT has no regressor of one of the names.
+        If one of the names is not a TPOT regressor.
 
     See Also
     --------
-    skuq.metrics.get_scorer : The scorers to pass to TPOT.
+    skuq.metrics.get_scorer : Scorers for TPOT.
 
     Notes
     -----
-    TPOT starts processes of dask even with ``n_jobs=1``, so that a script needs
-    ``if __name__ == "__main__":``, unless ``processes=False``. TPOT 1.1 imports ``pkg_resources``, which
-    setuptools has up to version 80: ``pip install tpot "setuptools<81"``. ``"ElasticNetCV"`` fails in TPOT's
-    own search space, whose mixing parameters begin at 0.
+    TPOT starts dask processes even with ``n_jobs=1``, so a script needs ``if __name__ == "__main__":``,
+    unless ``processes=False``. TPOT 1.1 imports ``pkg_resources``, which setuptools contains up to version
+    80: ``pip install tpot "setuptools<81"``. ``"ElasticNetCV"`` fails in TPOT's own search space, whose
+    mixing parameters begin at 0.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def search_space(
         models = get_search_space(list(regressors), random_state=random_state)
     except (KeyError, ValueError) as error:
         raise ValueError(
-            "`regressors` must be names of regressors in TPOT's search spaces, as 'RidgeCV', got "
+            "`regressors` must be names of regressors in TPOT's search spaces, such as 'RidgeCV', got "
             f"{list(regressors)}."
         ) from error
     wrapped = WrapperPipeline(

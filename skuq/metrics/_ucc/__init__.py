@@ -1,1 +1,1 @@
-"""The uncertainty characteristics curve: its coordinates, the curve, its area and its comparison."""
+"""The uncertainty characteristics curve: coordinates, curve, area and comparison of models."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from skuq._rounding import count_above, reaches
 from skuq._typing import FloatArray
 from skuq._validation import as_float_array
-from skuq.metrics._rounding import count_above, reaches
 from skuq.metrics._ucc.kernels import BLOCK
 
 RULES = ("exact", "rectangle", "trapezoid", "uq360")
@@ -14,7 +14,6 @@ Range = tuple[float, float]
 
 
 def check_range(values: object, name: str) -> Range | None:
-    """Return a pair low < high of non-negative numbers, or None."""
     if values is None:
         return None
     pair = as_float_array(values, name)  # type: ignore[arg-type]
@@ -26,13 +25,13 @@ def check_range(values: object, name: str) -> Range | None:
 def area(
     x: FloatArray, y: FloatArray, *, step: bool, rule: str, x_range: Range | None, y_range: Range | None
 ) -> float:
-    """Return the area under the part of the curve that lies in the ranges.
+    """Return the area under the part of the curve in the ranges.
 
-    `x` rises and `y` falls. The curve between its corners is horizontal where `step` is true, else straight.
+    `x` rises and `y` falls. Between corners, the curve is horizontal if `step` is true, otherwise straight.
     """
     if rule == "uq360":
         if x_range is None and y_range is None and x.size < 2:
-            return 0.0  # as UQ360 has it
+            return 0.0  # as in UQ360
         return _snapped_trapezoid(x, y, x_range, y_range)
     if x_range is None and y_range is None:
         return _whole_area(x, y, step=step, rule=rule)
@@ -40,14 +39,13 @@ def area(
     if y_range is None:
         low, high = x_range if x_range is not None else (0.0, np.inf)
     elif not reaches(y_range[1], y[-1], total=y[0]):
-        return np.inf  # misses as few as these are out of reach
+        return np.inf  # the curve does not reach so low a y
     else:
         low, high = _crossing(x, y, y_range[1], closed=False), _crossing(x, y, y_range[0], closed=True)
     return _area_up_to(x, y, high) - _area_up_to(x, y, low) if high > low else 0.0
 
 
 def _whole_area(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> float:
-    """Return the area under all of the curve; infinite if it never comes down to the axis."""
     if y[-1] > 0:
         return np.inf
     total = 0.0
@@ -64,7 +62,7 @@ def _whole_area(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> float
 
 
 def _vertices(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> tuple[FloatArray, FloatArray]:
-    """Return the corners of the polygon whose area the rule takes, jumps as two corners of the same x."""
+    """Return the corners of the polygon of the rule; a jump is two corners of the same x."""
     if rule == "trapezoid" or (rule == "exact" and not step):
         return x, y
     if rule == "exact":
@@ -73,9 +71,9 @@ def _vertices(x: FloatArray, y: FloatArray, *, step: bool, rule: str) -> tuple[F
 
 
 def _crossing(x: FloatArray, y: FloatArray, level: float, *, closed: bool) -> float:
-    """Return the first x with y not above the level, or, `closed`, the last with y not below it.
+    """Return the first x with y not above the level, or, if `closed`, the last x with y not below it.
 
-    Where y stays at the level for a while these are far apart, so that y meets the level up to rounding.
+    If y stays at the level, the two are far apart, so the comparison allows for rounding.
     """
     position = count_above(y, level, total=float(y[0]), closed=closed)
     if position == 0:
@@ -87,7 +85,7 @@ def _crossing(x: FloatArray, y: FloatArray, level: float, *, closed: bool) -> fl
 
 
 def _area_up_to(x: FloatArray, y: FloatArray, limit: float) -> float:
-    """Return the area from the first corner to x = limit; beyond the last corner y stays as it is."""
+    """Return the area from the first corner to x = limit; y is constant beyond the last corner."""
     if limit <= x[0]:
         return 0.0
     position = int(np.searchsorted(x, limit, side="right"))
@@ -100,7 +98,7 @@ def _area_up_to(x: FloatArray, y: FloatArray, limit: float) -> float:
 
 
 def _snapped_trapezoid(x: FloatArray, y: FloatArray, x_range: Range | None, y_range: Range | None) -> float:
-    """Return the area as UQ360 computes it, between points nearest to the limits."""
+    """Return the area of UQ360, between the points nearest to the limits."""
     begin, end = 0, x.size - 1
     if x_range is not None:
         begin, end = (_nearest(x, limit, total=float(x[-1])) for limit in x_range)
@@ -108,14 +106,13 @@ def _snapped_trapezoid(x: FloatArray, y: FloatArray, x_range: Range | None, y_ra
         end, begin = (_nearest(y, limit, total=float(y[0])) for limit in y_range)
     if end <= begin:
         raise ValueError(
-            "`x_range` or `y_range` must hold two points of the curve for rule='uq360', got fewer. "
-            "Use rule='exact', which needs none."
+            "`x_range` or `y_range` must contain two points of the curve for rule='uq360', got fewer. "
+            "Use rule='exact', which has no such condition."
         )
     width = np.diff(x[begin : end + 1])
     return float(width @ (y[begin + 1 : end + 1] + y[begin:end]) / 2)
 
 
 def _nearest(values: FloatArray, limit: float, *, total: float) -> int:
-    """Return the position of the value nearest to a limit; of equally near ones the first."""
     nearness = -np.abs(values - limit)
     return int(np.argmax(reaches(nearness, nearness.max(), total=total)))

@@ -1,4 +1,4 @@
-"""What the uncertainty characteristics curve is drawn from: errors, and bands to either side."""
+"""Errors and bands from which the uncertainty characteristics curve is computed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ZERO_BANDS = ("keep", "min")
 
 
 class Bands(NamedTuple):
-    """Errors and bands of the rows that count; symmetric bands are one array under both names."""
+    """Errors and bands of the rows with positive weight; symmetric bands are one shared array."""
 
     error: FloatArray
     lower: FloatArray
@@ -38,6 +38,12 @@ class Bands(NamedTuple):
         return standard_deviation(self.y, self.weight)
 
 
+def check_bands(bands: str | float) -> str | float:
+    if isinstance(bands, str):
+        return str(check_option(bands, "bands", ("std", "constant")))
+    return check_single_coverage(bands, "bands")
+
+
 def read_bands(
     y_true: ArrayLike,
     y_pred: Any,
@@ -45,11 +51,7 @@ def read_bands(
     point: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> Bands:
-    """Return the bands of a distribution."""
-    if isinstance(bands, str):
-        check_option(bands, "bands", ("std", "constant"))
-    else:
-        bands = check_single_coverage(bands, "bands")
+    bands = check_bands(bands)
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     if isinstance(bands, float):
         bounds = dist.interval(bands)
@@ -67,11 +69,8 @@ def read_bounds(
     point: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> Bands:
-    """Return the bands between bounds and point predictions."""
     if bands not in ("std", "constant"):
-        raise ValueError(
-            f"`bands` must be left out or 'constant' where `y_pred` holds bounds, got {bands!r}."
-        )
+        raise ValueError(f"`bands` must be left out or 'constant' if `y_pred` holds bounds, got {bands!r}.")
     bounds = check_finite(check_bounds(y_pred), "y_pred")
     n = bounds.shape[0]
     y, weight = check_target(y_true, n=n), check_sample_weight(sample_weight, n)
@@ -85,7 +84,7 @@ def read_bounds(
 
 
 def replace_zero_bands(bands: Bands, zero_band: str) -> Bands:
-    """Return the bands as they are, or zeros among them replaced by the smallest positive of their side."""
+    """Return the bands unchanged, or with zeros replaced by the smallest positive band of their side."""
     check_option(zero_band, "zero_band", ZERO_BANDS)
     if zero_band == "keep":
         return bands
@@ -97,14 +96,11 @@ def replace_zero_bands(bands: Bands, zero_band: str) -> Bands:
 def _without_zeros(band: FloatArray) -> FloatArray:
     positive = band > 0
     if not positive.any():
-        raise ValueError(
-            "`zero_band` must be 'keep' where all bands are 0: there is no smallest positive one."
-        )
+        raise ValueError("`zero_band` must be 'keep' if no band is positive, got 'min'.")
     return np.where(positive, band, band[positive].min())
 
 
 def _between(y: FloatArray, bounds: FloatArray, centre: FloatArray, weight: FloatArray | None) -> Bands:
-    """Return the bands from the point predictions to the bounds around them."""
     check_finite(bounds, "y_pred")
     lower, upper = centre - bounds[:, 0], bounds[:, 1] - centre
     outside = (lower < 0) | (upper < 0)
@@ -123,7 +119,6 @@ def _between(y: FloatArray, bounds: FloatArray, centre: FloatArray, weight: Floa
 def _point_of_rows(
     point: ArrayLike | None, y_true: ArrayLike, sample_weight: ArrayLike | None, *, default: Any
 ) -> FloatArray:
-    """Return the point predictions of the rows that count, or the default ones."""
     if point is None:
         return np.asarray(default(), dtype=np.float64)
     centre = check_finite(as_float_array(point, "point"), "point")

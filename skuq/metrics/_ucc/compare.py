@@ -1,4 +1,4 @@
-"""Several uncertainty characteristics curves side by side: which model is best at which miss rate."""
+"""Comparison of uncertainty characteristics curves: the best model at each miss rate."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from skuq._rounding import last_of_ties
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_option
-from skuq.metrics._rounding import last_of_ties
 from skuq.metrics._ucc.curve import WIDTH_AXES, UncertaintyCharacteristicsCurve
 
 TIE = 1e-9
-"""Widths that differ relatively by less are equal: bands of one shape and two sizes have the same curve."""
+"""Relative difference below which widths are equal: bands of one shape and two sizes have one curve."""
 
 NO_MODEL = -1
 
 
 @dataclass(frozen=True, eq=False)
 class CharacteristicsComparison:
-    """Models by their uncertainty characteristics curves; made by `compare_characteristics_curves`.
+    """Comparison of models by their curves; made by `compare_characteristics_curves`.
 
     Parameters
     ----------
     models : DataFrame
-        One row a model: "area" under the curve; "best_share", the share of all miss rates at which it is the
-        narrowest (ties, up to rounding, go to the first; miss rates that no model reaches, to none);
-        "dominated_by", the models that dominate it, separated by commas.
+        One row per model. "area": area under the curve. "best_share": share of all miss rates at which the
+        model is the narrowest. Ties up to rounding count for the first model, and miss rates that no model
+        reaches count for none. "dominated_by": the models that dominate it, separated by commas.
     front : DataFrame
-        The Pareto front: the "model" that is the narrowest on each stretch of miss rates, from
-        "miss_rate_low" to "miss_rate_high"; many misses first.
+        The Pareto front. "model": narrowest model on each interval of miss rates, from "miss_rate_low" to
+        "miss_rate_high", in falling order of miss rates.
 
     Examples
     --------
@@ -50,31 +50,32 @@ class CharacteristicsComparison:
 def compare_characteristics_curves(
     curves: Mapping[str, UncertaintyCharacteristicsCurve], *, x_axis: str = "bandwidth"
 ) -> CharacteristicsComparison:
-    """Compare models by their uncertainty characteristics curves: who is best where, and who never is.
+    """Return the areas, the Pareto front and the dominated models of several curves.
 
-    Is one model's trade of width for misses better throughout, or does it depend on the miss rate? A model
-    is dominated if another's bands are nowhere wider and somewhere narrower at the same miss rate.
+    The comparison shows whether one model has a better trade-off of width and misses at all miss rates. A
+    model is dominated if another model's bands are nowhere wider and somewhere narrower at the same miss
+    rate.
 
     Parameters
     ----------
     curves : mapping of str to UncertaintyCharacteristicsCurve
-        At least two, by name, of the same targets.
+        At least two curves of the same targets, by name.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
-        The cost of width to compare.
+        Cost of width.
 
     Returns
     -------
     comparison : CharacteristicsComparison
-        With ``models``, one row a model: area, share of the miss rates at which it is best, and by which
-        models it is dominated; and ``front``, the narrowest model on each stretch of miss rates.
+        ``models`` has one row per model: area, share of the miss rates at which it is best, and the models
+        that dominate it. ``front`` has the narrowest model on each interval of miss rates.
 
     See Also
     --------
-    paired_permutation_test : Whether the difference of two models may be chance.
+    paired_permutation_test : Test whether the difference of two models may be chance.
 
     Notes
     -----
-    O(m n log n) for m models.
+    The time is O(m n log n) for m models.
 
     Examples
     --------
@@ -101,7 +102,7 @@ def compare_characteristics_curves(
     for name, curve in curves.items():
         if not isinstance(curve, UncertaintyCharacteristicsCurve):
             raise TypeError(
-                f"`curves` must hold what `uncertainty_characteristics_curve` returns, got "
+                f"`curves` must hold results of `uncertainty_characteristics_curve`, got "
                 f"{type(curve).__name__} for {name!r}."
             )
     if len(names) < 2:
@@ -121,35 +122,33 @@ def compare_characteristics_curves(
 
 
 def _miss_rates(curves: list[UncertaintyCharacteristicsCurve]) -> FloatArray:
-    """Return the miss rates at which some curve steps, falling, with 1 first and without the last, 0.
+    """Return the falling miss rates at which some curve steps, from 1 to the last before 0.
 
-    On the stretch from one of them down to the next every width is constant; rounding of shares is undone.
+    Every width is constant between two of these miss rates. The function undoes the rounding of shares.
     """
     rates = np.unique(np.concatenate([[0.0, 1.0], *(curve.miss_rate for curve in curves)]))
     return np.asarray(rates[last_of_ties(rates, 1.0)][::-1])
 
 
 def _lengths(levels: FloatArray) -> FloatArray:
-    """Return the lengths of the stretches between miss rates."""
     return np.asarray(-np.diff(levels))
 
 
 def _width_at(curve: UncertaintyCharacteristicsCurve, levels: FloatArray, x_axis: str) -> FloatArray:
-    """Return the least width that misses no more than the middle of each stretch; infinite out of reach."""
+    """Return the least width in the middle of each interval of miss rates; infinite out of reach."""
     middle = (levels[1:] + levels[:-1]) / 2
     position = np.searchsorted(-curve.miss_rate, -middle)
     return np.append(getattr(curve, x_axis), np.inf)[position]
 
 
 def _narrowest(width: FloatArray) -> IntArray:
-    """Return the first model of the least width on each stretch, up to rounding; `NO_MODEL` out of reach."""
+    """Return the first model of the least width on each interval, up to rounding; `NO_MODEL` out of reach."""
     least = width.min(axis=0)
     first = np.argmax(width <= least * (1 + TIE), axis=0)
     return np.where(least < np.inf, first, NO_MODEL)
 
 
 def _dominating(width: FloatArray, names: list[str], i: int) -> list[str]:
-    """Return the names of the models that are nowhere wider than model i and somewhere narrower."""
     return [
         name
         for j, name in enumerate(names)
@@ -158,7 +157,6 @@ def _dominating(width: FloatArray, names: list[str], i: int) -> list[str]:
 
 
 def _front(levels: FloatArray, best: IntArray, names: list[str]) -> pd.DataFrame:
-    """Return the stretches of miss rates over which one model stays the best."""
     starts = np.flatnonzero(np.diff(best, prepend=NO_MODEL - 1) != 0)
     ends = np.append(starts[1:], best.size)
     reached = best[starts] != NO_MODEL

@@ -1,4 +1,4 @@
-"""The four axes of the uncertainty characteristics curve, at the intervals as they are."""
+"""The four axes of the uncertainty characteristics curve as metrics of unscaled intervals."""
 
 from __future__ import annotations
 
@@ -7,25 +7,28 @@ from typing import Any
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import DEFAULT_COVERAGE, check_option
+from skuq._validation import DEFAULT_COVERAGE, check_option, check_single_coverage
+from skuq._weights import weighted_mean
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import (
     Forecast,
-    check_forecast_alone,
     check_forecast_or_bounds,
+    check_nominal,
     finite_mean,
     interval_bounds,
-    rows_with_weight,
 )
-from skuq.metrics._intervals import coverage_rows, width_rows
-from skuq.metrics._kernels import weighted_mean
-from skuq.metrics._spec import metric
+from skuq.metrics._intervals import (
+    coverage_rows,
+    mean_interval_width,
+    prediction_interval_coverage,
+    width_rows,
+)
+from skuq.metrics._spec import FastPath, metric
 
 SIDES = ("nearest", "active")
 
 
 def miss_rate_of_mean(mean: float | FloatArray, **_: Any) -> FloatArray:
-    """Return the miss rate from the coverage."""
     return np.asarray(1.0 - mean)
 
 
@@ -39,9 +42,9 @@ def miss_rate_of_mean(mean: float | FloatArray, **_: Any) -> FloatArray:
     needs="interval",
     proper=False,
     source="Navratil et al. 2023, eq. 1",
-    rows=coverage_rows,
-    combine=miss_rate_of_mean,
     meaning="{percent} of the targets lie outside their interval",
+    fast=FastPath(rows=coverage_rows, combine=miss_rate_of_mean),
+    check=check_nominal,
 )
 def interval_miss_rate(
     y_true: ArrayLike,
@@ -50,11 +53,11 @@ def interval_miss_rate(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Miss rate: the share of targets outside their interval.
+    r"""Return the miss rate, the share of targets outside their interval.
 
-    How often do the intervals miss? One less `prediction_interval_coverage`, and an axis of the uncertainty
-    characteristics curve. To be compared with one less the nominal coverage; it is not proper, for intervals
-    over the whole line never miss (see the example), so do not select by it.
+    Neither direction is better: compare the miss rate with one minus the nominal coverage. The miss rate is
+    one minus `prediction_interval_coverage` and an axis of the uncertainty characteristics curve. The metric
+    is not proper: infinite intervals never miss (see the example), so do not select by it.
 
     Parameters
     ----------
@@ -65,16 +68,16 @@ def interval_miss_rate(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds are taken as they are.
+        Nominal coverage of the central interval. It has no effect on bounds.
 
     Returns
     -------
     share : float
-        In [0, 1]; ``1 - coverage`` where the intervals have their nominal coverage.
+        In [0, 1]; ``1 - coverage`` for intervals with nominal coverage.
 
     See Also
     --------
-    interval_deficit : By how much the intervals miss.
+    interval_deficit : The mean distance of missed targets.
 
     Notes
     -----
@@ -94,13 +97,10 @@ def interval_miss_rate(
     >>> interval_miss_rate([1.0, 2.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # and of no use
     0.0
     """
-    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
-    inside = weighted_mean(coverage_rows(y, forecast, coverage=coverage), weight)
-    return float(miss_rate_of_mean(inside))
+    return 1.0 - prediction_interval_coverage(y_true, y_pred, sample_weight=sample_weight, coverage=coverage)
 
 
 def bandwidth_of_mean(mean: float | FloatArray, **_: Any) -> FloatArray:
-    """Return the bandwidth from the mean width."""
     return np.asarray(mean / 2)
 
 
@@ -114,43 +114,43 @@ def bandwidth_of_mean(mean: float | FloatArray, **_: Any) -> FloatArray:
     needs="interval",
     proper=False,
     source="Navratil et al. 2023, eq. 2",
-    rows=width_rows,
-    combine=bandwidth_of_mean,
-    meaning="the intervals reach {value} to either side on average",
+    meaning="the half width of the intervals is {value} on average",
+    fast=FastPath(rows=width_rows, combine=bandwidth_of_mean),
+    check=check_nominal,
 )
-def interval_bandwidth(
+def mean_interval_half_width(
     y_true: ArrayLike | None,
     y_pred: Any,
     *,
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Bandwidth: the mean of the bands to either side of the prediction, half the mean interval width.
+    r"""Return the mean half width of the intervals (bandwidth), half of `mean_interval_width`.
 
-    How precise are the intervals? An axis of the uncertainty characteristics curve. A property of the
-    forecasts alone and not proper: intervals of no width have the least and never contain a target (see the
-    example), so do not select by it.
+    The smaller the better at equal coverage, minimum is zero. The half width is an axis of the uncertainty
+    characteristics curve. It depends on the forecasts alone and is not proper: intervals of no width are
+    narrowest and never contain a target (see the example), so do not select by it.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Observed targets. Not used, only checked; it is present so that all metrics have one signature.
+        Observed targets. They are checked but not used, so that all metrics have one signature.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds are taken as they are.
+        Nominal coverage of the central interval. It has no effect on bounds.
 
     Returns
     -------
     bandwidth : float
-        In the units of y; narrower is sharper. Infinite if an interval is.
+        In the units of y. Infinite if an interval is infinite.
 
     See Also
     --------
-    mean_interval_width : Twice the bandwidth.
-    interval_excess : The part of it that the targets did not need.
+    mean_interval_width : Twice the half width.
+    interval_excess : The part of the half width that the targets did not need.
 
     Notes
     -----
@@ -163,27 +163,30 @@ def interval_bandwidth(
 
     Examples
     --------
-    >>> from skuq.metrics import interval_bandwidth
-    >>> interval_bandwidth(None, [[0.0, 2.0], [1.0, 5.0]])
+    >>> from skuq.metrics import mean_interval_half_width
+    >>> mean_interval_half_width(None, [[0.0, 2.0], [1.0, 5.0]])
     1.5
-    >>> interval_bandwidth([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])  # narrowest, and always wrong
+    >>> mean_interval_half_width([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])  # narrowest, and always wrong
     0.0
     """
-    forecast, weight = check_forecast_alone(y_true, y_pred, sample_weight)
-    width = weighted_mean(*rows_with_weight(width_rows(None, forecast, coverage=coverage), weight))
-    return float(bandwidth_of_mean(width))
+    return mean_interval_width(y_true, y_pred, sample_weight=sample_weight, coverage=coverage) / 2
+
+
+def check_excess(*, coverage: Any = DEFAULT_COVERAGE, side: str = "nearest") -> None:
+    check_single_coverage(coverage)
+    check_option(side, "side", SIDES)
 
 
 def excess_rows(
     y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE, side: str = "nearest"
 ) -> FloatArray:
-    """Return by how much each interval reaches farther than needed."""
-    check_option(side, "side", SIDES)
+    """Return the distance of each covered target to the chosen bound, 0 for missed targets."""
+    check_excess(coverage=coverage, side=side)
     lower, upper = interval_bounds(y, forecast, coverage).T
     distance = np.minimum(y - lower, upper - y)
     if side == "active":
         if not isinstance(forecast, Distribution):
-            raise ValueError("`side` must be 'nearest' for bounds, which have no mean, got 'active'.")
+            raise ValueError("`side` must be 'nearest' for bounds, because they have no mean, got 'active'.")
         to_active = np.where(y >= finite_mean(forecast), upper - y, y - lower)
         distance = np.where(distance < 0, distance, to_active)
     return np.asarray(np.maximum(distance, 0.0))
@@ -200,7 +203,8 @@ def excess_rows(
     proper=False,
     source="Navratil et al. 2023, eq. 6",
     meaning="intervals reach {value} farther than needed, averaged over all rows",
-    rows=excess_rows,
+    fast=FastPath(rows=excess_rows),
+    check=check_excess,
 )
 def interval_excess(
     y_true: ArrayLike,
@@ -210,11 +214,12 @@ def interval_excess(
     coverage: float = DEFAULT_COVERAGE,
     side: str = "nearest",
 ) -> float:
-    r"""Excess: how far the targets that are inside lie from the nearer bound, averaged over all rows.
+    r"""Return the excess, the mean distance of covered targets from the nearer bound.
 
-    How much of the intervals' width was not needed? An axis of the uncertainty characteristics curve, the
-    counterpart of `interval_deficit`. It is not proper: intervals that miss every target have none (see the
-    example), so do not select by it.
+    The smaller the better at equal coverage, minimum is zero. The mean is over all rows, with 0 for missed
+    targets. The excess measures the width that was not needed. It is an axis of the uncertainty
+    characteristics curve and the counterpart of `interval_deficit`. The metric is not proper: intervals that
+    miss every target have no excess (see the example), so do not select by it.
 
     Parameters
     ----------
@@ -225,20 +230,19 @@ def interval_excess(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds are taken as they are.
+        Nominal coverage of the central interval. It has no effect on bounds.
     side : {"nearest", "active"}, default="nearest"
-        Measure to the nearer bound (eq. 6 of [1]_), or to the bound on the same side of the forecast mean as
-        the target (the package UQ360), which differs where the interval is not symmetric and which bounds,
-        having no mean, cannot give.
+        Measure to the nearer bound (eq. 6 of [1]_), or to the bound on the target's side of the forecast mean
+        (the package UQ360). The two differ for asymmetric intervals. Bounds have no mean and need "nearest".
 
     Returns
     -------
     excess : float
-        Non-negative, in the units of y. Infinite if an interval is the whole line.
+        Non-negative, in the units of y. Infinite if both bounds of an interval are infinite.
 
     See Also
     --------
-    interval_deficit : How far the targets outside are from the interval.
+    interval_deficit : The mean distance of missed targets from the interval.
     interval_score_loss : Width and deficit in one proper score.
 
     Notes
@@ -263,7 +267,6 @@ def interval_excess(
 
 
 def deficit_rows(y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
-    """Return the distance of each target from its interval."""
     lower, upper = interval_bounds(y, forecast, coverage).T
     return np.asarray(np.maximum(np.maximum(lower - y, y - upper), 0.0))
 
@@ -278,8 +281,9 @@ def deficit_rows(y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT
     needs="interval",
     proper=False,
     source="Navratil et al. 2023, eq. 7",
-    rows=deficit_rows,
     meaning="intervals miss by {value}, averaged over all rows",
+    fast=FastPath(rows=deficit_rows),
+    check=check_nominal,
 )
 def interval_deficit(
     y_true: ArrayLike,
@@ -288,11 +292,12 @@ def interval_deficit(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
 ) -> float:
-    r"""Deficit: how far the targets that are outside lie from the interval, averaged over all rows.
+    r"""Return the deficit, the mean distance of missed targets from their interval.
 
-    By how much do the intervals miss? The miss rate with distances, and an axis of the uncertainty
-    characteristics curve. It is not proper: intervals over the whole line have none (see the example), so do
-    not select by it. Deficit and width together are the proper `interval_score_loss`.
+    The smaller the better at equal width, minimum is zero. The mean is over all rows, with 0 for covered
+    targets. The deficit is a miss rate with distances and an axis of the uncertainty characteristics curve.
+    The metric is not proper: infinite intervals have no deficit (see the example), so do not select by it.
+    Deficit and width together are the proper `interval_score_loss`.
 
     Parameters
     ----------
@@ -303,7 +308,7 @@ def interval_deficit(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds are taken as they are.
+        Nominal coverage of the central interval. It has no effect on bounds.
 
     Returns
     -------
@@ -312,8 +317,8 @@ def interval_deficit(
 
     See Also
     --------
-    interval_excess : How far the targets inside are from the bounds.
-    interval_miss_rate : How often, not how far.
+    interval_excess : The mean distance of covered targets from the bounds.
+    interval_miss_rate : The share of missed targets.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""The uncertainty characteristics curve, and its operating points."""
+"""The uncertainty characteristics curve and its operating points."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._rounding import count_above, reaches
 from skuq._typing import ArrayLike, FloatArray
 from skuq._units import unit_of
 from skuq._validation import (
@@ -18,8 +19,7 @@ from skuq._validation import (
     check_rows,
 )
 from skuq.metrics._inputs import is_bounds
-from skuq.metrics._rounding import count_above, reaches
-from skuq.metrics._ucc.area import RULES, area, check_range
+from skuq.metrics._ucc.area import RULES, Range, area, check_range
 from skuq.metrics._ucc.bands import Bands, read_bands, read_bounds, replace_zero_bands
 from skuq.metrics._ucc.kernels import SIDES, Path, bias_path, scale_path
 
@@ -30,20 +30,20 @@ VARY = ("scale", "bias")
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """One scale or bias of the bands, and its coordinates on all four axes.
+    """One scale or bias of the bands, and its four coordinates.
 
     Parameters
     ----------
     parameter : float
-        Factor of the bands (``vary="scale"``), or number added to them (``vary="bias"``).
+        Factor of the bands (``vary="scale"``), or number added to the bands (``vary="bias"``).
     bandwidth : float
-        Mean half width of the intervals, in units of y.
+        Mean half width of the intervals, in the units of y.
     miss_rate : float
         Share of targets outside their interval.
     excess : float
-        Mean of the distance from a covered target to the nearer bound, 0 for the others, in units of y.
+        Mean distance from a covered target to the nearer bound, 0 for missed targets, in the units of y.
     deficit : float
-        Mean of the distance from a missed target to the nearer bound, 0 for the others, in units of y.
+        Mean distance from a missed target to the nearer bound, 0 for covered targets, in the units of y.
 
     Examples
     --------
@@ -62,16 +62,16 @@ class OperatingPoint:
 
 @dataclass(frozen=True)
 class CostOptimum:
-    """The cheapest point of a curve.
+    """Point of least cost on a curve.
 
     Parameters
     ----------
     point : OperatingPoint
-        Where the cost is least; ``point.parameter`` is the k* that reaches it.
+        Operating point of least cost; ``point.parameter`` is its k*.
     cost : float
-        The cost there.
+        Cost of the point.
     original_cost : float
-        The cost of the bands as they are.
+        Cost of the unscaled bands.
 
     Examples
     --------
@@ -91,20 +91,21 @@ class CostOptimum:
 class UncertaintyCharacteristicsCurve:
     """Width and misses of the bands at every scale; made by `uncertainty_characteristics_curve`.
 
-    The arrays of shape (m,) hold the corners of the curve in the order of rising bands: its start, where
-    there are none, and the values at which targets come inside, at most one a row for ``vary="scale"``.
-    Between two corners the miss rate stays as it is at the first and the other coordinates are linear.
+    The arrays of shape (m,) hold the corners of the curve in the order of rising bands. The first corner has
+    no bands. Each other corner is a value at which targets come inside, at most one per row for
+    ``vary="scale"``. Between two corners, the miss rate has its value at the first corner, and the other
+    coordinates are linear.
 
     Parameters
     ----------
     parameter : ndarray of shape (m,)
-        Factor of the bands, or what is added to them; strictly increasing.
+        Factor of the bands, or number added to the bands; strictly increasing.
     bandwidth, miss_rate, excess, deficit : ndarray of shape (m,)
         The four coordinates, as in `OperatingPoint`.
     vary : {"scale", "bias"}
-        What the parameter does.
+        Meaning of the parameter.
     target_std : float
-        Standard deviation of the targets, the unit of ``normalize="std"``.
+        Standard deviation of the targets, the unit for ``normalize="std"``.
     end_slopes : tuple of float
         Slopes of bandwidth and excess beyond the last corner.
 
@@ -136,23 +137,23 @@ class UncertaintyCharacteristicsCurve:
         return f"UncertaintyCharacteristicsCurve(vary={self.vary!r}, {len(self)} corners)"
 
     def at(self, parameter: float) -> OperatingPoint:
-        """Return the operating point of one scale or bias, exact between corners too.
+        """Return the exact operating point of one scale or bias.
 
         Parameters
         ----------
         parameter : float
-            For ``vary="scale"`` at least 0; 1 stands for the bands as they are. For ``vary="bias"`` any
-            number; 0 stands for the bands as they are.
+            For ``vary="scale"`` at least 0; the factor 1 gives the original bands. For ``vary="bias"`` any
+            number; the number 0 gives the original bands.
 
         Returns
         -------
         point : OperatingPoint
-            Its four coordinates.
+            Four coordinates at the parameter.
         """
         value = check_number(parameter, "parameter")
         if self.vary == "scale" and value < 0:
-            raise ValueError(f"`parameter` must be non-negative where it is a scale, got {value:g}.")
-        # The miss rate is that of the last corner before; the other coordinates are linear between corners.
+            raise ValueError(f"`parameter` must be non-negative for vary='scale', got {value:g}.")
+        # The miss rate is constant between corners; the other coordinates are linear.
         position = max(int(np.searchsorted(self.parameter, value, side="right")) - 1, 0)
         beyond = max(value - float(self.parameter[-1]), 0.0)  # np.interp is constant after the last corner
         bandwidth, excess, deficit = (
@@ -168,18 +169,18 @@ class UncertaintyCharacteristicsCurve:
         )
 
     def operating_point(self, *, miss_rate: float) -> OperatingPoint:
-        """Return the narrowest bands that miss no more than a share of the targets.
+        """Return the narrowest bands that miss at most a given share of the targets.
 
         Parameters
         ----------
         miss_rate : float
-            The largest acceptable miss rate, in [0, 1]. It holds on the rows of the curve; for a guarantee on
-            new rows calibrate on rows that the model was not trained on.
+            Largest acceptable miss rate, in [0, 1]. The limit holds on the rows of the curve. For a guarantee
+            on new rows, calibrate on rows that the model was not trained on.
 
         Returns
         -------
         point : OperatingPoint
-            With the scale or bias that leads there.
+            Operating point with this scale or bias.
         """
         limit = check_number(miss_rate, "miss_rate")
         if not 0 <= limit <= 1:
@@ -187,43 +188,43 @@ class UncertaintyCharacteristicsCurve:
         position = count_above(self.miss_rate, limit)
         if position == len(self):
             raise ValueError(
-                f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {limit:g}: the remaining rows "
-                "have bands of 0, which no factor widens. Use vary='bias' or zero_band='min'."
+                f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {limit:g}, because no factor "
+                "widens bands of 0. Use vary='bias' or zero_band='min'."
             )
         return self._corner(position)
 
     def optimum(
         self, cost: float | tuple[float, float] = 0.5, *, x_axis: str = "bandwidth", y_axis: str = "miss_rate"
     ) -> CostOptimum:
-        r"""Return the point of least linear cost, where the lowest isocost line touches the curve.
+        r"""Return the point of least linear cost.
 
         Parameters
         ----------
         cost : float or pair of float, default=0.5
-            The c of eq. 20, :math:`C(k) = c\,x(k) + (1 - c)\,y(k)`, in [0, 1]; or the two non-negative costs
-            of a unit of x and of y.
+            The weight c of eq. 20, :math:`C(k) = c\,x(k) + (1 - c)\,y(k)`, in [0, 1]; or two non-negative
+            costs of a unit of x and of y.
         x_axis : {"bandwidth", "excess"}, default="bandwidth"
-            The cost of width.
+            Cost of width.
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
-            The cost of misses.
+            Cost of misses.
 
         Returns
         -------
         optimum : CostOptimum
-            The point, its cost, and the cost of the bands as they are. Of equal costs the narrowest bands.
+            Point, its cost, and the cost of the unscaled bands. Ties go to the narrowest bands.
 
         Notes
         -----
         With the bandwidth on the x axis, the deficit on the y axis and c = alpha / (1 + alpha),
         2 (1 + alpha) / alpha C(k) is the mean interval score at coverage 1 - alpha of the bands scaled
-        by k. (Remark 3 of Navratil et al. (2023) names the miss rate and another c, with which it
-        does not hold.)
+        by k. Remark 3 of Navratil et al. (2023) names the miss rate and another c, for which this does not
+        hold.
         """
         _check_axes(x_axis, y_axis)
         x_cost, y_cost = _check_cost(cost)
-        # Between corners the cost is linear, and at them the miss rate steps down: a corner is cheapest.
+        # The cost is linear between corners and the miss rate steps down at corners, so a corner is cheapest.
         costs = x_cost * getattr(self, x_axis) + y_cost * getattr(self, y_axis)
-        # The first of the costs that equal the least up to rounding has the narrowest bands.
+        # The first of the costs that equal the minimum up to rounding has the narrowest bands.
         position = int(np.argmax(reaches(-costs, -costs.min(), total=float(costs.min()))))
         original = self.at(1.0 if self.vary == "scale" else 0.0)
         return CostOptimum(
@@ -243,7 +244,7 @@ class UncertaintyCharacteristicsCurve:
         normalize: str | float | None = None,
         per_range: bool = False,
     ) -> float:
-        """Return the area under the curve, or under a part of it.
+        """Return the area under the curve or under a part of it.
 
         Parameters
         ----------
@@ -252,40 +253,37 @@ class UncertaintyCharacteristicsCurve:
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
             Ordinate, a cost of misses.
         x_range, y_range : pair of float, default=None
-            The part of the curve with x or y in a closed range, at most one of the two. The area is that
-            between this part and the abscissa; the curve is cut exactly at the limits.
+            Part of the curve with x or y in a closed range; pass at most one of the two. The area lies
+            between this part and the abscissa. The curve is cut exactly at the limits.
         rule : {"exact", "rectangle", "trapezoid", "uq360"}, default="exact"
-            The integral of the curve; the sum of eq. 14, which takes every value at the right end; straight
-            lines between the corners; or those from the first critical point on, with the limits of a range
-            moved to the nearest of them, as in the package UQ360.
+            Integral of the curve; sum of eq. 14 with the value at the right end; straight lines between the
+            corners; or the rule of the package UQ360, straight lines from the first critical point on, with
+            limits moved to the nearest critical points.
         normalize : "std", float or None, default=None
-            Measure all axes but the miss rate in standard deviations of the targets or in this unit. Ranges
-            are then in it too. Targets that do not vary leave the units of y.
+            Unit of all axes except the miss rate: standard deviation of the targets, or a number. Ranges have
+            the same unit. None and constant targets keep the units of y.
         per_range : bool, default=False
-            Divide a partial area by the length of the range.
+            Whether to divide a partial area by the length of the range.
 
         Returns
         -------
         area : float
-            Lower is better, at best 0; infinite if some targets are out of reach, and where it overflows.
+            The smaller the better, minimum is zero. Infinite if some targets are out of reach or the area
+            overflows.
         """
-        _check_axes(x_axis, y_axis)
-        check_option(rule, "rule", RULES)
-        ranges = check_range(x_range, "x_range"), check_range(y_range, "y_range")
+        ranges = check_part(x_axis=x_axis, y_axis=y_axis, x_range=x_range, y_range=y_range, rule=rule)
         limits = ranges[0] or ranges[1]
-        if ranges[0] and ranges[1]:
-            raise ValueError("`x_range` and `y_range` must not both be given.")
         if per_range and limits and np.isinf(limits[1]):
-            raise ValueError("`per_range` must be False where the range is infinite, got True.")
+            raise ValueError("`per_range` must be False for an infinite range, got True.")
         unit = self._unit(normalize)
         columns = getattr(self, x_axis) / unit, getattr(self, y_axis) / (unit if y_axis == "deficit" else 1.0)
         if rule == "uq360":
             if limits is None and self.miss_rate[-1] > 0:
                 return float(np.inf)
-            # UQ360 has no corner at 0: its first is the smallest critical value, which lowers the miss rate.
+            # The first corner of UQ360 is the smallest critical value, which lowers the miss rate.
             critical = np.diff(self.miss_rate, prepend=1.0) < 0
             columns = columns[0][critical], columns[1][critical]
-        y_unit = unit_of(columns[1])  # the product of two axes in units of y may leave the range of a float
+        y_unit = unit_of(columns[1])  # the product of two axes in units of y may overflow
         if ranges[1]:
             ranges = None, (ranges[1][0] / y_unit, ranges[1][1] / y_unit)
         part = {"x_range": ranges[0], "y_range": ranges[1]}
@@ -298,13 +296,9 @@ class UncertaintyCharacteristicsCurve:
         return OperatingPoint(*(float(column[position]) for column in columns))
 
     def _unit(self, normalize: str | float | None) -> float:
-        """Return what the axes in units of y are divided by."""
-        if normalize is None:
-            return 1.0
-        if isinstance(normalize, str):
-            check_option(normalize, "normalize", ("std",))
-            return self.target_std or 1.0  # constant targets have no unit of their own
-        return check_number(normalize, "normalize", positive=True)
+        unit = check_unit(normalize)
+        # Constant targets have a standard deviation of 0.
+        return (self.target_std or 1.0) if unit is None else unit
 
 
 def uncertainty_characteristics_curve(
@@ -318,12 +312,12 @@ def uncertainty_characteristics_curve(
     side: str = "nearest",
     zero_band: str = "keep",
 ) -> UncertaintyCharacteristicsCurve:
-    r"""Uncertainty characteristics curve (UCC): the trade of width for misses as the bands are scaled.
+    r"""Return the uncertainty characteristics curve (UCC), the trade-off between width and misses.
 
-    Which model's bands are the narrowest at an acceptable miss rate, and at all others? The bands
-    are multiplied by k from 0 until every target is inside, and mean bandwidth, miss rate, excess and deficit
-    are recorded on the way. A curve below another is better; where they cross, the miss rate decides.
-    The curve does not depend on calibration, because a common factor of all bands does not change it.
+    The bands are multiplied by k from 0 until every target is inside. The curve records mean bandwidth, miss
+    rate, excess and deficit. A lower curve is better. If two curves cross, the better model depends on the
+    acceptable miss rate. A common factor of all bands does not change the curve, so it does not depend on
+    calibration.
 
     Parameters
     ----------
@@ -334,42 +328,43 @@ def uncertainty_characteristics_curve(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     bands : {"std", "constant"} or float, default="std"
-        Of a distribution: one standard deviation to either side of the mean; the same for every row, the
-        null reference of the paper; or, of this coverage, from the median to the bounds of the central
-        interval, asymmetric where the distribution is. Of bounds: these, or "constant".
+        Bands of a distribution: "std" is one standard deviation to either side of the mean, "constant" is the
+        same band for every row, the null reference of the paper. A number is the coverage of the central
+        interval, whose bands start from the median and may be asymmetric. Bounds are used directly or with
+        "constant".
     point : array-like of shape (n,), default=None
-        Point predictions that the bands start from, inside the bounds. None takes the mean, the median, or
+        Point predictions inside the bounds, from which the bands start. None means the mean, the median, or
         the middle of the bounds.
     vary : {"scale", "bias"}, default="scale"
-        Multiply the bands by a factor, or add a number to them, which may be negative; bands end at 0.
+        Multiply the bands by a factor, or add a number, which may be negative. Bands are never negative.
     side : {"nearest", "active"}, default="nearest"
-        Excess is the distance to the nearer bound (eq. 6), or to the one on the side of the target (the
-        package UQ360). They differ for asymmetric bands only.
+        Measure the excess to the nearer bound (eq. 6), or to the bound on the side of the target (the package
+        UQ360). The two differ only for asymmetric bands.
     zero_band : {"keep", "min"}, default="keep"
-        No factor brings a target into a band of 0 unless it lies on the prediction: such rows stay missed.
-        Or replace these bands by the smallest positive one of their side (UQ360).
+        "keep" leaves rows with a band of 0 missed at every factor, unless the target equals the prediction.
+        "min" replaces these bands by the smallest positive band of their side (UQ360).
 
     Returns
     -------
     curve : UncertaintyCharacteristicsCurve
-        Its corners as arrays, with methods for areas, operating points and least cost.
+        Corners of the curve as arrays, with methods for areas, operating points and least cost.
 
     See Also
     --------
-    auucc_loss : The area under it.
-    auucc_gain_score : That of constant bands in comparison.
-    compare_characteristics_curves : Several models.
+    auucc_loss : The area under the curve.
+    auucc_gain_score : The area compared with constant bands.
+    compare_characteristics_curves : The comparison of several models.
 
     Notes
     -----
-    The critical scale of a row, at which the band on the side of its target just reaches it, is
-    :math:`k_i = |y_i - \hat y_i| / z_i` (eq. 8). With the rows sorted by it and the sums :math:`A_i, D_i` of
-    the first i active bands and errors,
+    At the critical scale of a row, the band just reaches the target:
+    :math:`k_i = |y_i - \hat y_i| / z_i` (eq. 8). For rows sorted by this scale, with the sums
+    :math:`A_i, D_i` of the first i active bands and errors,
 
     .. math:: \rho = 1 - \tfrac in, \quad \beta = k_i \bar z, \quad \xi = \tfrac1n (k_i A_i - D_i), \quad
         \delta = \tfrac1n \bigl( (D_n - D_i) - k_i (A_n - A_i) \bigr)
 
-    for symmetric bands: one sort, O(n log n). Of tied scales the last one counts (lemma 1).
+    for symmetric bands. The cost is one sort, O(n log n). Of tied scales the last one counts (lemma 1).
 
     References
     ----------
@@ -401,13 +396,38 @@ def uncertainty_characteristics_curve(
 
 
 def _check_axes(x_axis: str, y_axis: str) -> None:
-    """Raise unless the axes trade off against each other."""
+    """Raise unless one axis rises and the other falls along the curve."""
     check_option(x_axis, "x_axis", WIDTH_AXES)
     check_option(y_axis, "y_axis", MISS_AXES)
 
 
+def check_part(
+    *,
+    x_axis: str = "bandwidth",
+    y_axis: str = "miss_rate",
+    x_range: object = None,
+    y_range: object = None,
+    rule: str = "exact",
+) -> tuple[Range | None, Range | None]:
+    _check_axes(x_axis, y_axis)
+    check_option(rule, "rule", RULES)
+    ranges = check_range(x_range, "x_range"), check_range(y_range, "y_range")
+    if ranges[0] and ranges[1]:
+        raise ValueError("`x_range` and `y_range` must not both be given.")
+    return ranges
+
+
+def check_unit(normalize: object) -> float | None:
+    """Return the unit of an area as a number, or None for the standard deviation of the targets."""
+    if normalize is None:
+        return 1.0
+    if isinstance(normalize, str):
+        check_option(normalize, "normalize", ("std",))
+        return None
+    return check_number(normalize, "normalize", positive=True)
+
+
 def _check_cost(cost: float | tuple[float, float]) -> tuple[float, float]:
-    """Return the costs of a unit of x and of y."""
     if np.ndim(cost) == 0:
         c = check_number(cost, "cost")
         if not 0 <= c <= 1:

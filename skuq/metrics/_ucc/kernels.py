@@ -1,7 +1,7 @@
 """Kernels of the uncertainty characteristics curve: all four coordinates from sorted critical values.
 
-Every coordinate but the miss rate is a sum of hinges a (t - t_i)_+ in the varied parameter t, so that sorting
-the t_i and two running sums give it at all points: O(n log n), where the definition is O(n^2).
+Every coordinate except the miss rate is a sum of hinges a (t - t_i)_+ in the parameter t. Sorting the t_i and
+two running sums give all points in O(n log n) time, compared with O(n^2) by definition.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skuq._rounding import last_of_ties
 from skuq._typing import FloatArray, IntArray
-from skuq.metrics._rounding import last_of_ties
 
 SIDES = ("nearest", "active")
 
 BLOCK = 2**13
-"""Rows per block: few enough that BLAS starts no threads for a dot product."""
+"""Number of rows per block, small enough that BLAS starts no threads for a dot product."""
 
 
 class Path(NamedTuple):
-    """The curve at its corners: between two of them the miss rate is constant and the rest is linear."""
+    """Corners of the curve; between corners the miss rate is constant and other coordinates are linear."""
 
     parameter: FloatArray
     bandwidth: FloatArray
@@ -28,13 +28,13 @@ class Path(NamedTuple):
     excess: FloatArray
     deficit: FloatArray
     end_slopes: tuple[float, float]
-    """Of bandwidth and excess, beyond the last corner."""
+    """Slopes of bandwidth and excess beyond the last corner."""
 
 
 def critical_scales(error: FloatArray, lower_band: FloatArray, upper_band: FloatArray) -> FloatArray:
-    """Return k at which the active band just reaches the target (eq. 8); 0 / 0 is 0, other x / 0 inf."""
+    """Return k at which the active band reaches the target (eq. 8), with 0 / 0 = 0 and other x / 0 = inf."""
     band = _active(error, lower_band, upper_band)
-    with np.errstate(over="ignore"):  # a scale that overflows is as infinite as that of a band of 0
+    with np.errstate(over="ignore"):  # a scale that overflows is infinite, as for a band of 0
         if band.min() > 0:
             scale = np.abs(error)
             scale /= band
@@ -49,13 +49,13 @@ def scale_path(
 ) -> Path:
     """Return the curve traced by multiplying all bands by k >= 0.
 
-    One sort of the critical scales. Asymmetric bands with ``side="nearest"`` need a second one, because
-    from the scale 2 |e| / (z_active - z_other) on the other bound is the nearer.
+    The cost is one sort of the critical scales. Asymmetric bands with ``side="nearest"`` need a second sort,
+    because the other bound is the nearer one from the scale 2 |e| / (z_active - z_other) on.
     """
     active, share = _active(error, lower, upper), _shares(weight, error.size)
     k = critical_scales(error, lower, upper)
     order = np.argsort(k)
-    # Rows with an error and no band are missed at every scale: no corner, but a constant part of the deficit.
+    # Rows with an error and no band are missed at every scale: a constant part of the deficit, no corner.
     constant_deficit = 0.0
     if k[order[-1]] == np.inf:
         never_covered = k == np.inf
@@ -78,38 +78,38 @@ def _trace(
     band: float,
     errors: tuple[float, float],
 ) -> Path:
-    """Return the curve at 0 and at the sorted scales, tied ones included, from running sums.
+    """Return the curve at 0 and at the sorted scales, including ties, from running sums.
 
-    With A and D the sums of active band and error of the rows up to a scale, excess is k A - D, and deficit
-    the rest of D less k times the rest of A. `errors` are the mean errors of the rows with a finite critical
-    scale and of the others. Rows are taken in blocks that stay in the processor's cache.
+    With the sums A and D of active bands and errors of the rows up to a scale, excess is k A - D, and
+    deficit is the rest of D minus k times the rest of A. `errors` are the mean errors of the rows with a
+    finite and with an infinite critical scale. Blocks of rows stay in the processor's cache.
     """
     n, m, whole_error, whole_band = k.size, order.size, errors[0], _mean(active, share)
     t, bandwidth, miss_rate, excess, deficit = (np.empty(m + 1) for _ in range(5))
-    # At k = 0 there are no bands: every row is missed by its whole error.
+    # At k = 0 every row is missed by its whole error.
     t[0], bandwidth[0], miss_rate[0], excess[0], deficit[0] = 0.0, 0.0, 1.0, 0.0, whole_error
-    sums = np.zeros(3)  # of error, active band and weight in the blocks before
+    sums = np.zeros(3)  # error, active band and weight of the previous blocks
     for start in range(0, m, BLOCK):
         rows = order[start : start + BLOCK]
         here = slice(start + 1, start + 1 + rows.size)
         scale = k[rows]
         part = np.full(rows.size, 1 / n) if share is None else share[rows]
         slope = active[rows] * part
-        # The error of a row is k_i z_i, because its band reaches it at k_i (eq. 8).
+        # The error of a row is k_i z_i, because its band reaches the target at k_i (eq. 8).
         error_sum, band_sum = np.cumsum(slope * scale) + sums[0], np.cumsum(slope) + sums[1]
         if share is None:
-            # Counted rather than summed: i / n has one rounding error, a sum of 1 / n has i.
+            # Counts i / n have one rounding error, sums of 1 / n have i.
             miss_rate[here] = 1.0 - np.arange(start + 1.0, start + 1.0 + rows.size) / n
         else:
             np.subtract(1.0, np.cumsum(part) + sums[2], out=miss_rate[here])
             sums[2] = 1.0 - miss_rate[here.stop - 1]
         t[here] = scale
         np.multiply(scale, band, out=bandwidth[here])
-        # Differences of nearly equal sums may fall below 0 by rounding.
+        # Rounding may make the difference of nearly equal sums negative.
         np.maximum(scale * band_sum - error_sum, 0.0, out=excess[here])
         np.maximum((whole_error - error_sum) - scale * (whole_band - band_sum), 0.0, out=deficit[here])
         sums[:2] = error_sum[-1], band_sum[-1]
-    # At the last scale all rows with a finite one are covered: exactly 0, which the sums give up to rounding.
+    # The last scale covers all rows with a finite scale, so the deficit there is exactly 0.
     deficit[-1] = 0.0 if m else whole_error
     deficit += errors[1]
     if m == n:
@@ -118,9 +118,9 @@ def _trace(
 
 
 def _without_ties(path: Path) -> Path:
-    """Return one corner for each scale: of tied ones the last, at which all are inside (lemma 1).
+    """Return one corner per scale, the last of tied scales, at which all tied rows are inside (lemma 1).
 
-    Ties up to rounding: the rules that join corners would give another area in other units of y.
+    Ties are equal up to rounding. Otherwise the trapezoid rule would depend on the units of y.
     """
     t = path.parameter
     last = last_of_ties(t, t[1:])
@@ -133,35 +133,35 @@ def _without_ties(path: Path) -> Path:
 def bias_path(
     error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, side: str
 ) -> Path:
-    """Return the curve traced by adding b to all bands, which stop at 0.
+    """Return the curve traced by adding b to all bands, which are never negative.
 
-    It begins where the widest band vanishes. Corners are the critical biases |e| - z and, because there the
-    slopes change, every -z.
+    The curve begins at the bias at which the widest band vanishes. Its corners are the critical biases
+    |e| - z, and every -z, at which the slopes change.
     """
     active, share = _active(error, lower, upper), _shares(weight, error.size)
     first = -max(float(lower.max()), float(upper.max()))
     critical = np.abs(error)
     mean_error = _mean(critical, share)
-    critical -= active  # in place: |e| - z, at which the band just reaches the target
+    critical -= active  # in place: |e| - z, at which the band reaches the target
     ends = [-active] if lower is upper else [-lower, -upper]
     turns, other, turn_share = _turns(error, active, lower, upper, share) if side == "nearest" else _NO_TURNS
     t = np.unique(np.concatenate([[first], critical, *ends, turns]))
     t = t[last_of_ties(t, max(-first, float(t[-1])))]
-    del ends  # as long as the rows, and of no further use
-    # A covered target is (b + z) - |e| inside: the hinge at the critical bias.
+    del ends  # frees an array as long as the rows
+    # A covered target is (b + z) - |e| inside, the hinge at the critical bias.
     excess = hinge_sum(t, critical, share)
-    deficit = hinge_sum(t, -active, share)  # the mean active band, from which the deficit follows below
+    deficit = hinge_sum(t, -active, share)  # mean active band, from which the deficit follows below
     if lower is upper:
         bandwidth = deficit.copy()
     else:
         bandwidth = (hinge_sum(t, -lower, share) + hinge_sum(t, -upper, share)) / 2
-    # In every row |e| - band = deficit - excess, as one of the two is 0.
+    # In every row |e| - band = deficit - excess, because one of the two is 0.
     np.subtract(excess, deficit, out=deficit)
     deficit += mean_error
-    # From its turn on, excess of a row stays at |e| until the inactive band begins to grow.
+    # From the turn on, the excess of a row is |e| until the inactive band begins to grow.
     if turns.size:
         excess += hinge_sum(t, -other, turn_share) - hinge_sum(t, turns, turn_share)
-    critical[error == 0] = first  # a target on the prediction is inside however small the bands
+    critical[error == 0] = first  # a band of any size covers a target at the prediction
     miss_rate = 1.0 - _covered(t, critical, share)
     np.maximum(excess, 0.0, out=excess)
     np.maximum(deficit, 0.0, out=deficit)
@@ -175,9 +175,9 @@ _NO_TURNS = (np.empty(0), np.empty(0), np.empty(0))
 def _turns(
     error: FloatArray, active: FloatArray, lower: FloatArray, upper: FloatArray, share: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return from which bias on the inactive bound is the nearer, the inactive bands and the weight shares.
+    """Return the turns, from which the inactive bound is the nearer, the inactive bands and weight shares.
 
-    From 2 |e| - z on, until the inactive band itself begins to grow, excess stays at |e|.
+    From the turn 2 |e| - z until the inactive band begins to grow, the excess is |e|.
     """
     if lower is upper:
         return _NO_TURNS
@@ -190,7 +190,7 @@ def _turns(
 def hinge_sum(t: FloatArray, places: FloatArray, slopes: FloatArray | None) -> FloatArray:
     """Return the sum of slope (t - place)_+ at every t; without slopes, the mean of (t - place)_+.
 
-    The hinges with a place below t add t sum(slope) - sum(slope place): two running sums over sorted places.
+    Hinges with a place below t add t sum(slope) - sum(slope place), two running sums over sorted places.
     """
     if slopes is None:
         ordered = np.sort(places)
@@ -217,16 +217,16 @@ def _with_nearest_excess(
     active: FloatArray,
     share: FloatArray | None,
 ) -> Path:
-    """Add the corners at which the inactive bound becomes the nearer one, and measure excess to it."""
+    """Add the corners at which the inactive bound becomes the nearer one, and correct the excess."""
     surplus = active - np.where(error >= 0, lower, upper)
     rows = np.flatnonzero(surplus > 0)
-    # k z_active - |e| = k z_other + |e|: target in the middle of its interval.
+    # k z_active - |e| = k z_other + |e| if the target is in the middle of its interval.
     turn = 2 * np.abs(error[rows]) / surplus[rows]
     weight = surplus[rows] / error.size if share is None else surplus[rows] * share[rows]
     t = np.union1d(path.parameter, turn)
     band, slope = path.end_slopes
     beyond = np.maximum(t - path.parameter[-1], 0.0)
-    # Beyond its turn a row has an excess smaller by (z_active - z_other) (k - turn).
+    # Beyond the turn, the excess of a row is smaller by (z_active - z_other) (k - turn).
     excess = np.interp(t, path.parameter, path.excess) + slope * beyond - hinge_sum(t, turn, weight)
     with_turns = Path(
         t,
@@ -240,12 +240,10 @@ def _with_nearest_excess(
 
 
 def _active(error: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return the band on the side of the target."""
     return upper if lower is upper else np.where(error >= 0, upper, lower)
 
 
 def _covered(t: FloatArray, critical: FloatArray, share: FloatArray | None) -> FloatArray:
-    """Return the weight share of rows whose critical value is not above t."""
     if share is None:
         return np.asarray(np.searchsorted(np.sort(critical), t, side="right") / critical.size)
     order = np.argsort(critical)
@@ -254,7 +252,6 @@ def _covered(t: FloatArray, critical: FloatArray, share: FloatArray | None) -> F
 
 
 def _shares(weight: FloatArray | None, n: int) -> FloatArray | None:
-    """Return weights of sum one, or None where all n rows count alike."""
     return None if weight is None else weight / weight.sum()
 
 
@@ -263,6 +260,5 @@ def _mean(values: FloatArray, share: FloatArray | None) -> float:
 
 
 def _mean_where(values: FloatArray, mask: np.ndarray, share: FloatArray | None) -> float:
-    """Return the contribution of some rows to the mean."""
     kept = values[mask]
     return float(kept.sum() / values.size if share is None else share[mask] @ kept)

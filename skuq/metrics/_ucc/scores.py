@@ -1,4 +1,4 @@
-"""Area under the uncertainty characteristics curve, alone and beside that of constant bands."""
+"""Area under the uncertainty characteristics curve, alone and compared with constant bands."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
+from skuq._weights import weighted_means
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
-from skuq.metrics._kernels import weighted_means
-from skuq.metrics._spec import metric
-from skuq.metrics._ucc.curve import uncertainty_characteristics_curve
+from skuq.metrics._spec import FastPath, metric
+from skuq.metrics._ucc.bands import ZERO_BANDS, check_bands
+from skuq.metrics._ucc.curve import VARY, check_part, check_unit, uncertainty_characteristics_curve
 from skuq.metrics._ucc.kernels import critical_scales
 
 DENOMINATORS = ("constant", "model")
@@ -28,11 +29,31 @@ CLOSED_FORM: dict[str, Any] = {
     "vary": "scale",
     "zero_band": "keep",
 }
-"""The options under which the area is a product of two means (proposition 1), so that nothing is sorted."""
+"""Options for which the area is a product of two means (proposition 1), without a sort."""
+
+
+def check_auucc(
+    *,
+    bands: str | float = "std",
+    vary: str = "scale",
+    zero_band: str = "keep",
+    normalize: str | float | None = None,
+    **part: Any,
+) -> None:
+    check_bands(bands)
+    check_option(vary, "vary", VARY)
+    check_option(zero_band, "zero_band", ZERO_BANDS)
+    check_unit(normalize)
+    check_part(**part)
+
+
+def check_gain(*, denominator: str = "constant", **options: Any) -> None:
+    check_option(denominator, "denominator", DENOMINATORS)
+    check_auucc(**options)
 
 
 def auucc_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatArray, ...] | None:
-    """Return band and critical scale of each row, or None where the area is not a product of their means."""
+    """Return band and critical scale of each row, or None if the area is not a product of their means."""
     if not _closed_form(options):
         return None
     error, std = y - finite_mean(dist), finite_std(dist)
@@ -40,7 +61,7 @@ def auucc_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[Float
 
 
 def gain_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatArray, ...] | None:
-    """Return band, critical scale and absolute error of each row, or None for the options of `auucc_rows`."""
+    """Return band, critical scale and absolute error of each row, or None as in `auucc_rows`."""
     if not _closed_form(options):
         return None
     error, std = y - finite_mean(dist), finite_std(dist)
@@ -50,12 +71,11 @@ def gain_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatA
 def auucc_of_means(means: FloatArray, **_: Any) -> FloatArray:
     """Return the exact area from the means of band and critical scale (proposition 1)."""
     band, k = means[..., 0], means[..., 1]
-    out_of_reach = k == np.inf  # also without any band, where the product would be 0 times infinity
+    out_of_reach = k == np.inf  # also for bands of 0, because 0 times infinity is NaN
     return np.where(out_of_reach, np.inf, band * np.where(out_of_reach, 0.0, k))
 
 
 def gain_of_means(means: FloatArray, *, denominator: str = "constant", **_: Any) -> FloatArray:
-    """Return the gain; the mean absolute error is the area of constant bands."""
     return relative_gain(auucc_of_means(means), means[..., 2], denominator)
 
 
@@ -69,9 +89,9 @@ def gain_of_means(means: FloatArray, *, denominator: str = "constant", **_: Any)
     needs="moments",
     proper=False,
     source="Navratil et al. 2023, section 2.2.3 and proposition 1",
-    rows=auucc_rows,
-    combine=auucc_of_means,
-    meaning="bands of {value} to either side, averaged over all miss rates",
+    meaning="the half width is {value}, averaged over all miss rates",
+    fast=FastPath(rows=auucc_rows, combine=auucc_of_means),
+    check=check_auucc,
 )
 def auucc_loss(
     y_true: ArrayLike,
@@ -88,16 +108,16 @@ def auucc_loss(
     vary: str = "scale",
     zero_band: str = "keep",
 ) -> float:
-    r"""Area under the uncertainty characteristics curve (AUUCC).
+    r"""Return the area under the uncertainty characteristics curve (AUUCC).
 
-    How wide are the bands on average over all miss rates, if their size may be chosen? One number for a whole
-    `uncertainty_characteristics_curve`, in units of y. Errors of the predictions enter it, so compare models
-    with the same predictions, or read `auucc_gain_score`, which relates it to constant bands. A common factor
-    of all bands does not change it: it says nothing about calibration.
+    The smaller the better, minimum is zero. The area is the bandwidth averaged over all miss rates of the
+    `uncertainty_characteristics_curve`, in the units of y. The area depends on the errors of the predictions,
+    so compare models with the same predictions, or use `auucc_gain_score`, which is relative to constant
+    bands. A common factor of all bands does not change the area, so it does not measure calibration.
 
-    It is not proper: the square root of the true sigma scores better than the true sigma (see the example).
-    The variants nearest to proper are the area of excess and deficit, and partial areas of few misses
-    (``y_range=(0, 0.2)``). Select by `crps_loss`.
+    The metric is not proper: the square root of the true sigma scores better than the true sigma (see the
+    example). The area of excess and deficit and partial areas of few misses (``y_range=(0, 0.2)``) are closer
+    to proper. Select by `crps_loss`.
 
     Parameters
     ----------
@@ -105,46 +125,46 @@ def auucc_loss(
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target. Mean and standard deviation must be finite. For bounds with point
-        predictions between them use ``uncertainty_characteristics_curve(...).area()``.
+        predictions use ``uncertainty_characteristics_curve(...).area()``.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
         Abscissa.
     y_axis : {"miss_rate", "deficit"}, default="miss_rate"
-        Ordinate; with "deficit" the area is in squared units of y.
+        Ordinate. With "deficit", the area is in squared units of y.
     x_range, y_range : pair of float, default=None
-        Partial area: of the part of the curve with x or y in this range, cut exactly; at most one.
+        Range of x or y for a partial area, cut exactly; pass at most one.
     rule : {"exact", "rectangle", "trapezoid", "uq360"}, default="exact"
-        The integral of the curve, or the sum of eq. 14 of [1]_, straight lines between corners, or the
-        way of the package UQ360; see `UncertaintyCharacteristicsCurve.area`.
+        Integral of the curve, sum of eq. 14 of [1]_, straight lines between corners, or the rule of the
+        package UQ360; see `UncertaintyCharacteristicsCurve.area`.
     normalize : "std", float or None, default=None
-        Unit of the axes other than the miss rate: the standard deviation of the targets (UQ360), a number, or
-        the units of y.
+        Unit of all axes except the miss rate: standard deviation of the targets (UQ360), a number, or the
+        units of y.
     bands : "std" or float, default="std"
         One standard deviation around the mean, or the central interval of this coverage around the median.
     vary : {"scale", "bias"}, default="scale"
-        Multiply the bands, or add to them.
+        Multiply the bands by a factor, or add a number.
     zero_band : {"keep", "min"}, default="keep"
-        Keep bands of 0, which no factor widens, or replace them by the smallest positive one (UQ360).
+        Keep bands of 0, which no factor widens, or replace them by the smallest positive band (UQ360).
 
     Returns
     -------
     area : float
-        In units of y; lower is better, at best 0. Infinite if a row has an error but a band of 0.
+        In the units of y. Infinite if a row has an error but a band of 0.
 
     See Also
     --------
-    uncertainty_characteristics_curve : The curve itself.
-    auucc_gain_score : The area beside that of constant bands.
+    uncertainty_characteristics_curve : The curve.
+    auucc_gain_score : The area compared with constant bands.
 
     Notes
     -----
     .. math:: A = \frac1n \sum_i \beta(k_i) = \Bigl(\frac1n \sum_i \sigma_i\Bigr)
         \Bigl(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Bigr)
 
-    The exact area is the mean, over the rows, of the mean bandwidth at their critical scales
-    (proposition 1): O(n). All variants but the default sort once, O(n log n). The sum of eq. 14 is smaller by
-    the largest bandwidth over n, the trapezoid rule by half of that.
+    The exact area is the mean over the rows of the bandwidth at their critical scales (proposition 1), in
+    O(n) time. Other options need one sort, O(n log n). Compared with the exact area, the sum of eq. 14 is
+    smaller by the largest bandwidth over n, and the trapezoid rule by half of this.
 
     References
     ----------
@@ -183,7 +203,6 @@ def auucc_loss(
 
 
 def _closed_form(options: dict[str, Any]) -> bool:
-    """Return whether all options are those of proposition 1."""
     return all(
         isinstance(options.get(name, plain), type(plain)) and options.get(name, plain) == plain
         for name, plain in CLOSED_FORM.items()
@@ -200,9 +219,9 @@ def _closed_form(options: dict[str, Any]) -> bool:
     needs="moments",
     proper=False,
     source="Navratil et al. 2023, eq. 5 and proposition 1",
-    rows=gain_rows,
-    combine=gain_of_means,
-    meaning="calibration aside, the bands save {percent} of the width of constant ones",
+    meaning="apart from calibration, the bands save {percent} of the width of constant bands",
+    fast=FastPath(rows=gain_rows, combine=gain_of_means),
+    check=check_gain,
 )
 def auucc_gain_score(
     y_true: ArrayLike,
@@ -219,16 +238,16 @@ def auucc_gain_score(
     vary: str = "scale",
     zero_band: str = "keep",
 ) -> float:
-    r"""AUUCC gain: how much better the predicted bands trade width for misses than constant bands do.
+    r"""Return the AUUCC gain, the relative improvement of the predicted bands over constant bands.
 
-    Does it pay that the uncertainty differs between rows? The bands are one standard deviation to either side
-    of the mean; scaling them traces the uncertainty characteristics curve of mean bandwidth and miss rate,
-    and the gain compares the area under it with that of constant bands around the same means. It does not
-    change when all standard deviations are multiplied by one number, so it says nothing about calibration.
+    The larger the better, maximum is one. The bands are one standard deviation to either side of the mean.
+    Scaling the bands gives the uncertainty characteristics curve of mean bandwidth and miss rate. The gain
+    compares the area under this curve with the area for constant bands around the same means. A common factor
+    of all standard deviations does not change the gain, so it does not measure calibration.
 
-    It is not proper. It equals Cov(k, sigma) / MAE with k = \|error\| / sigma: for the true sigma of a
-    location-scale family its expected value is 0, as for constant bands, and it prefers the square root of
-    the true sigma (see the example). Select by `crps_loss`.
+    The metric is not proper. It equals Cov(k, sigma) / MAE with k = \|error\| / sigma. For the true sigma
+    of a location-scale family, its expected value is 0, as for constant bands. The square root of the true
+    sigma has a larger gain than the true sigma (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -239,21 +258,20 @@ def auucc_gain_score(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     denominator : {"constant", "model"}, default="constant"
-        Relate the difference of the areas to that of the constant bands (eq. 5 of [1]_) or to the model's
-        own (the package UQ360, whose other choices are ``x_axis="excess", rule="uq360"``).
+        Divide the difference of the areas by the area of the constant bands (eq. 5 of [1]_) or by the model's
+        area (the package UQ360, with ``x_axis="excess", rule="uq360"``).
     x_axis, y_axis, x_range, y_range, rule, bands, vary, zero_band : optional
-        Of which areas, as in `auucc_loss`; the constant bands have the same point predictions.
+        Options of both areas, as in `auucc_loss`. The constant bands have the same point predictions.
 
     Returns
     -------
     gain : float
-        A fraction, not percent; higher is better, at most 1; 0 for constant bands. Minus infinity (with
-        ``denominator="model"``, -1) if a row has an error but a sigma of 0, which no scaling repairs. 0 if
-        all errors are 0.
+        A fraction, at most 1, and 0 for constant bands. If a row has an error but a sigma of 0, minus
+        infinity, or -1 with ``denominator="model"``. If all errors are 0, the gain is 0.
 
     See Also
     --------
-    expected_normalized_calibration_error : Whether the bands have the right size.
+    expected_normalized_calibration_error : Calibration of the size of the bands.
 
     Notes
     -----
@@ -262,8 +280,8 @@ def auucc_gain_score(
         \Bigl(\frac1n \sum_i \frac{|y_i - \mu_i|}{\sigma_i}\Bigr), \quad
         A_\mathrm{const} = \frac1n \sum_i |y_i - \mu_i|
 
-    The area of the step curve is exact: by proposition 1 of [1]_ it is the mean, over the rows, of the mean
-    bandwidth at their critical scales. O(n).
+    By proposition 1 of [1]_, the exact area of the step curve is the mean over the rows of the bandwidth at
+    their critical scales. The time is O(n).
 
     References
     ----------
@@ -306,7 +324,7 @@ def auucc_gain_score(
 
 
 def relative_gain(model: Any, constant: Any, denominator: str) -> FloatArray:
-    """Return (A_const - A) / A_const, or over A; 0 where neither has an area."""
+    """Return (A_const - A) / A_const, or over A; 0 if both areas are 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         gain = (constant - model) / constant if denominator == "constant" else constant / model - 1.0
     return np.where(constant == 0, 0.0, gain)

@@ -1,1 +1,1 @@
-"""The search for the best distribution: its space, budget, evaluation, engines and last choice."""
+"""Search for the best distribution: space, budget, evaluation, engines and final choice."""

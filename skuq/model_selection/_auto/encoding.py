@@ -1,4 +1,4 @@
-"""Words, dates and missing values as numbers, in the form that each base model takes them."""
+"""Encoding of strings, dates and missing values as numbers for each base model."""
 
 from __future__ import annotations
 
@@ -19,18 +19,15 @@ __all__ = ["ENCODINGS", "TableEncoder", "encoder_for"]
 
 ENCODINGS = ("codes", "categories", "numbers")
 MAX_CODES = 254
-"""Most categories of a column; rare categories share one code. Histogram boosting takes 255."""
+"""Largest number of codes of a column; rare categories share one. Histogram boosting takes 255."""
 MAX_INDICATORS = 30
-"""Most indicator columns of a column of words; rare categories share one."""
+"""Largest number of indicators of a column of strings; rare categories share one."""
 _MISSING = "missing"
 _DAY = np.timedelta64(1, "D")
 
 
 def encoder_for(X: Any, encoding: str | None) -> TableEncoder | None:
-    """Return the fitted encoder of X, or None if base models of this encoding take X unchanged.
-
-    With "numbers" all tables are encoded, because values may be missing in new rows only.
-    """
+    """Return the fitted encoder of X, or None if base models of this encoding take X unchanged."""
     table = None if encoding is None else as_table(X)
     if table is None:
         return None
@@ -40,34 +37,21 @@ def encoder_for(X: Any, encoding: str | None) -> TableEncoder | None:
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Columns of words, dates and numbers as numbers.
+    """Encoder of columns of strings, dates and numbers as numbers.
 
     Parameters
     ----------
     encoding : {"codes", "categories", "numbers"}, default="codes"
-        Form of the result. Words are numbers of categories in an array ("codes"), columns of pandas' type
-        category in a data frame ("categories"), or indicator columns ("numbers"). With "numbers", missing
-        values become medians and indicators; otherwise they stay missing.
+        Encoding of strings: numbers of categories in an array ("codes"), pandas columns of type category
+        ("categories"), or indicator columns ("numbers"). "numbers" also replaces missing values by medians
+        and adds indicators of missing values.
     """
 
     def __init__(self, encoding: Literal["codes", "categories", "numbers"] = "codes") -> None:
         self.encoding = encoding
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the type of each column, its categories and its median.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features.
-        y : None
-            Unused.
-
-        Returns
-        -------
-        self : object
-            This transformer.
-        """
+        """Find the type of each column, its categories and its median."""
         validate_data(self, X, skip_check_array=True)
         table = _table(X)
         columns = [table.iloc[:, j] for j in range(table.shape[1])]
@@ -77,7 +61,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         dates = [
             _date_parts(_dates(c)) for c, kind in zip(columns, self.kinds_, strict=True) if kind == "date"
         ]
-        # the time of day of dates without one says nothing
+        # drop the constant time of day of dates without time
         self.date_parts_ = [np.fmax.reduce(parts) > np.fmin.reduce(parts) for parts in dates]
         self.words_ = self._word_encoder().fit(self._words(table)) if "words" in self.kinds_ else None
         self.imputer_ = None
@@ -87,18 +71,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the encoded columns: numbers and dates first, then words.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of n rows
-            Features.
-
-        Returns
-        -------
-        encoded : ndarray or DataFrame of n rows
-            A data frame with the encoding "categories".
-        """
+        """Return the encoded columns: numbers and dates first, then strings."""
         check_is_fitted(self)
         validate_data(self, X, skip_check_array=True, reset=False)
         table = _table(X)
@@ -129,7 +102,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         )
 
     def _words(self, table: pd.DataFrame) -> Any:
-        """Return the columns of words as strings, NaN where they are missing."""
         missing: Any = _MISSING if self.encoding == "numbers" else np.nan
         columns = [table.iloc[:, j] for j, kind in enumerate(self.kinds_) if kind == "words"]
         return np.column_stack([_texts(column).where(column.notna(), missing) for column in columns])
@@ -161,7 +133,6 @@ def _table(X: Any) -> pd.DataFrame:
 
 
 def _texts(column: pd.Series) -> pd.Series:
-    """Return the values of a column as strings; missing ones stay."""
     texts: pd.Series = column.astype(object).map(_text, na_action="ignore")
     return texts
 
@@ -180,7 +151,6 @@ def _kinds(table: pd.DataFrame) -> list[str]:
 
 
 def _kind(column: pd.Series) -> str:
-    """Return the type of a column: "number", "date", "words", or "empty" without a value."""
     if column.isna().all():
         return "empty"
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
@@ -189,11 +159,11 @@ def _kind(column: pd.Series) -> str:
         return "words"
     try:
         categories = categories_of(column)
-    except TypeError as error:  # lists, dicts and sets have no hash
+    except TypeError as error:  # lists, dicts and sets are not hashable
         kinds = sorted({type(one).__name__ for one in column.dropna()})
         raise TypeError(
-            f"`X` must have columns of numbers, words or dates, got {', '.join(kinds)} in the column "
-            f"{column.name!r}. Replace the column by columns of its parts, or drop it."
+            f"`X` must have columns of numbers, strings or dates, got {', '.join(kinds)} in the column "
+            f"{column.name!r}. Divide the column into columns of these types, or drop it."
         ) from error
     if categories is None:
         return "empty" if np.isnan(numbers_of(column, None)).all() else "number"
@@ -209,7 +179,7 @@ def _dates(column: pd.Series) -> pd.Series:
 
 
 def _date_parts(dates: pd.Series) -> FloatArray:
-    """Return the days since 1970, and the position in the year, in the week and in the day, shape (n, 4)."""
+    """Return the days since 1970, and the position in year, week and day, shape (n, 4)."""
     days = (dates.dt.tz_localize(None).to_numpy() - np.datetime64(0, "s")) / _DAY
     parts = (dates.dt.dayofyear, dates.dt.dayofweek)
     return np.column_stack([days, *(part.to_numpy(dtype=np.float64) for part in parts), days % 1])

@@ -1,4 +1,4 @@
-"""Fits of candidates, fold by fold: each on one thread, none that would end too late."""
+"""Fits of candidates, fold by fold, each on one thread and within the time budget."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn import config_context
 
+from skuq._fitting.cross_fit import cross_fit
+from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import delayed, effective_n_jobs, one_thread, run_parallel
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
@@ -17,24 +19,22 @@ from skuq.model_selection._auto.budget import Budget, Cost, Forecast, clock
 from skuq.model_selection._auto.encoding import TableEncoder, encoder_for
 from skuq.model_selection._auto.space import Candidate, Deferred, Space
 from skuq.model_selection._auto.trial import Trial
-from skuq.prediction._cross_fit import cross_fit
 from skuq.regressors import UncertaintyRegressor
-from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["Evaluator"]
 
 PROBE_ROWS = 100
-"""Rows on which the time of a kind is measured first."""
+"""Number of rows of the first measurement of the time of a kind."""
 PROBE_FACTOR = 4
-"""Factor between the numbers of rows of two such measurements."""
+"""Factor between the numbers of rows of two measurements."""
 PARALLEL_SECONDS = 20.0
-"""Budget from which fits run in parallel; below it the start of the processes would take most of it."""
+"""Smallest budget with parallel fits; the start of the processes would take most of a smaller budget."""
 PROBE_SHARE = 0.1
-"""Largest share of the available time for one probe; a third of it if the model has a stated cost."""
+"""Largest share of the available time for one probe; a third of this share with a stated cost."""
 
 
 class Outcome(NamedTuple):
-    """What a fit leaves: its time, forecasts of test rows, a model of all rows, or an error."""
+    """Result of a fit: its time, forecasts of test rows, a model of all rows, or an error."""
 
     seconds: float
     dist: Distribution | None = None
@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """A fit of a trial, the rows that it trains on and tests, and the latest time of its start."""
+    """A fit of a trial, its training and test rows, and the latest time of its start."""
 
     trial: Trial
     estimator: UncertaintyRegressor
@@ -53,35 +53,13 @@ class _Task(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evaluator:
-    """The data and folds, on which candidates are fitted within a budget.
-
-    Attributes
-    ----------
-    space : Space
-        Base models by name.
-    data : TrainingData
-        All rows.
-    folds : list of (train, test)
-        Those of every candidate that has no out-of-bag forecasts.
-    cv : splitter or None
-        Folds of the methods; None where they are random or given as rows.
-    random_folds : bool
-        Whether the folds are random; then forests and deep ensembles use their out-of-bag rows.
-    seed : int
-        Seed of every candidate.
-    budget : Budget
-        The time that is left.
-    n_jobs : int or None
-        As in joblib; one job is a fit.
-    encoded : dict
-        For each encoding, its encoder, or None if it needs none, and the encoded features.
-    """
+    """Data and folds for fits of candidates within a budget."""
 
     space: Space
     data: TrainingData
-    folds: list[tuple[IntArray, IntArray]]
-    cv: Any
-    random_folds: bool
+    folds: list[tuple[IntArray, IntArray]]  # of candidates without out-of-bag forecasts
+    cv: Any  # folds of the methods; None if folds are random or given as rows
+    random_folds: bool  # forests and deep ensembles then use their out-of-bag rows
     seed: int
     budget: Budget
     n_jobs: int | None
@@ -89,12 +67,10 @@ class Evaluator:
 
     @property
     def test_rows(self) -> list[IntArray]:
-        """Test rows of each fold."""
         return [test for _, test in self.folds]
 
     @property
     def jobs(self) -> int:
-        """Number of fits at a time."""
         return int(effective_n_jobs(self._n_jobs()))
 
     def _n_jobs(self, tasks: int | None = None) -> int | None:
@@ -104,15 +80,7 @@ class Evaluator:
         return 1 if alone or (seconds is not None and seconds < PARALLEL_SECONDS) else self.n_jobs
 
     def advance(self, trials: Sequence[Trial], reserve: float | None) -> None:
-        """Fit the next fold of each trial; out-of-bag forecasts are those of all folds at once.
-
-        Parameters
-        ----------
-        trials : sequence of Trial
-            All of them running.
-        reserve : float or None
-            Seconds of the budget that are needed afterwards. None fits in any case.
-        """
+        """Fit the next fold of each running trial, if ``reserve`` seconds remain; None fits in any case."""
         tasks = []
         for trial in trials:
             candidate = trial.candidate
@@ -120,7 +88,7 @@ class Evaluator:
                 self._encoded(candidate.base)
                 estimator = self._build(candidate)
                 out_of_bag = self.random_folds and estimator._is_out_of_bag()
-            except Exception as error:  # of an encoder, a package that cannot be imported, or a parameter
+            except Exception as error:  # from an encoder, an import, or a parameter
                 trial.state, trial.error = "failed", error
                 continue
             split = None if out_of_bag else self.folds[len(trial.forecasts)]
@@ -135,7 +103,6 @@ class Evaluator:
                 self._take(task.trial, task.split, outcome)
 
     def refit(self, trials: Sequence[Trial]) -> list[Any]:
-        """Return the candidates of trials, fitted to all rows."""
         tasks = [_Task(trial, self._build(trial.candidate), None, np.inf) for trial in trials]
         with self.budget.account("refits"):
             outcomes = self._run(tasks)
@@ -145,20 +112,10 @@ class Evaluator:
         return [outcome.fitted for outcome in outcomes if outcome is not None]
 
     def refit_seconds(self, trial: Trial) -> float:
-        """Return the expected time of the fit to all rows; 0 if it has been made."""
         return 0.0 if trial.fitted else self.forecast(trial.candidate, len(self.data)).likely
 
     def foresee(self, candidate: Candidate, available: float) -> float:
-        """Return the expected seconds of all fits of a candidate, the one to all rows included.
-
-        Parameters
-        ----------
-        candidate : Candidate
-            One that has no trial.
-        available : float
-            Seconds at hand. Where it is not certain whether these suffice, the time is measured on few rows,
-            then on more, as long as this takes a small share of them.
-        """
+        """Return the expected seconds of all fits of a candidate, measured on few rows if uncertain."""
         while True:
             needed = self._needed(candidate)
             largest = self.budget.largest(candidate.kind)
@@ -173,11 +130,10 @@ class Evaluator:
             self._probe(candidate, rows)
 
     def encoder(self, base: str) -> TableEncoder | None:
-        """Return the fitted encoder that a base model needs, or None."""
         return self._encoded(base)[0]
 
     def _encoded(self, base: str) -> tuple[TableEncoder | None, Any]:
-        """Return the encoder that a base model needs, fitted to all rows, and the encoded features."""
+        """Return the encoder of a base model, fitted to all rows, and the encoded features."""
         encoding = self.space.bases[base].encoding
         if encoding not in self.encoded:
             encoder = encoder_for(self.data.X, encoding)
@@ -190,32 +146,28 @@ class Evaluator:
             return self.space.build(candidate, self.cv, self.seed)
 
     def _cost(self, candidate: Candidate) -> Cost | None:
-        """Return the stated time of a base model of the default space."""
         estimator = self.space.bases[candidate.base].estimator
         return estimator.cost if isinstance(estimator, Deferred) else None
 
     def _import_seconds(self, candidate: Candidate) -> float:
-        """Return the expected time of the import of a candidate's packages; 0 if it has been made."""
         estimator = self.space.bases[candidate.base].estimator
         return estimator.import_seconds() if isinstance(estimator, Deferred) else 0.0
 
     def _is_out_of_bag(self, candidate: Candidate) -> bool:
-        """Return whether one fit to all rows also gives forecasts of them by models that left them out."""
+        """Return whether one fit to all rows also gives out-of-bag forecasts."""
         estimator = self.space.bases[candidate.base].estimator
         if isinstance(estimator, Deferred):
             return self.random_folds and estimator.out_of_bag
         try:
             return self.random_folds and self._build(candidate)._is_out_of_bag()
-        except Exception:  # the trial of the candidate will raise it again
+        except Exception:  # the trial raises it again
             return False
 
     def forecast(self, candidate: Candidate, rows: int) -> Forecast:
-        """Return the expected time of one fit."""
         of_kind = self.budget.forecast(candidate.kind, rows, self._cost(candidate))
         return of_kind * self.space.size(candidate)
 
     def _needed(self, candidate: Candidate) -> Forecast:
-        """Return the expected time of the import and of all fits of a candidate."""
         imports = self._import_seconds(candidate)
         needed = Forecast(imports, imports, imports).plus(self.forecast(candidate, len(self.data)))
         if not self._is_out_of_bag(candidate):
@@ -224,12 +176,11 @@ class Evaluator:
         return needed
 
     def _probe(self, candidate: Candidate, n: int) -> None:
-        """Measure the time of a kind on few rows."""
         rows = np.random.RandomState(self.seed).permutation(len(self.data))[:n]
         try:
             self._encoded(candidate.base)
             estimator = self._build(candidate)
-        except Exception:  # the trial of the candidate will raise it again
+        except Exception:  # the trial raises it again
             self.budget.observe(candidate.kind, n, 0.0)
             return
         size = self.space.size(candidate)
@@ -238,7 +189,6 @@ class Evaluator:
         self.budget.observe(candidate.kind, n, outcome.seconds / size)
 
     def _take(self, trial: Trial, split: tuple[IntArray, IntArray] | None, outcome: Outcome | None) -> None:
-        """Add what a fit leaves to its trial."""
         if outcome is None:
             trial.state = "out of time"
             return
@@ -279,15 +229,15 @@ def _fit(
     latest: float,
     random_folds: bool,
 ) -> Outcome | None:
-    """Fit to the training rows and forecast the test rows, or to all rows; None where it is too late."""
+    """Fit and forecast within the time limit; return None if it is too late."""
     start = clock()
     if start > latest:
         return None
     try:
-        # The weights are those of every candidate: no request of theirs decides.
+        # All candidates get the same weights, regardless of their metadata requests.
         with one_thread(), config_context(enable_metadata_routing=False):
             dist, fitted = _fit_and_forecast(estimator, X, y, metadata, split, random_folds)
-    except Exception as error:  # whatever it is, other candidates may do
+    except Exception as error:  # other candidates may succeed
         return Outcome(clock() - start, error=error)
     return Outcome(clock() - start, dist, fitted)
 

@@ -1,4 +1,4 @@
-"""The last choice: the best candidate of each base model, a pool of them, and recalibrators after each."""
+"""Final choice between the best candidate of each base model, their pool, and recalibrators after each."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
+from skuq._fitting.cross_fit import fold_masks, other_rows_masks
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE
 from skuq._warnings import warn_user
@@ -18,7 +19,6 @@ from skuq.distributions import Distribution, concat
 from skuq.model_selection._auto.budget import clock
 from skuq.model_selection._auto.evaluation import Evaluator
 from skuq.model_selection._auto.trial import Summary, Trial, summarise
-from skuq.prediction._cross_fit import fold_masks, other_rows_masks
 from skuq.regressors import MixtureRegressor
 from skuq.regressors._pool.criterion import COMBINATIONS
 from skuq.regressors._recalibrated import fit_recalibrator
@@ -26,71 +26,48 @@ from skuq.regressors._recalibrated import fit_recalibrator
 __all__ = ["Finalist", "best_of", "finalists"]
 
 COMBINE: Literal["linear", "quantiles"] = "quantiles"
-"""How a pool combines its members, as in `MixtureRegressor`: averages of quantiles, unlike mixtures, are no
-wider than their members and are evaluated fast."""
-CLOSE = 1.005
-"""Recalibrations of the same forecasts differ by chance within this factor of the smallest CRPS."""
+"""Combination of a pool; averages of quantiles are fast and keep the members' width."""
+CRPS_TOLERANCE = 1.005
+"""Factor of the smallest CRPS within which recalibrations of the same forecasts count as equal."""
 LEAST_WEIGHT = 0.02
-"""Members of less weight are left out of a pool, which saves their fit."""
+"""Smallest weight of a member of a pool; others need no fit."""
 WEIGHT_ROWS = 10_000
-"""Most rows by which a pool's weights are computed."""
+"""Largest number of rows for the weights of a pool."""
 _RECALIBRATION = "recalibration"
 
 Forecasts: TypeAlias = "tuple[tuple[Trial, ...], FloatArray, Distribution, Distribution]"
-"""Members, their weights, and their forecasts combined with these and with weights from other folds."""
+"""Members, weights, and forecasts combined with these weights and with weights from other folds."""
 
 
 @dataclass(frozen=True, eq=False)
 class TestedRows:
-    """Tested rows in the order of the folds, and which of them are of each fold, and of the others.
-
-    The test rows of a single fold are two folds, their first and second half.
-    """
+    """Tested rows in the order of the folds; a single fold is divided into two halves."""
 
     rows: IntArray
-    masks: list[BoolArray]
-    others: list[BoolArray]
+    masks: list[BoolArray]  # of the rows of each fold
+    others: list[BoolArray]  # of the rows of the other folds
 
     @classmethod
-    def of(cls, evaluator: Evaluator) -> Self:
+    def from_evaluator(cls, evaluator: Evaluator) -> Self:
         folds = evaluator.test_rows
-        if len(folds) == 1:  # which has no others to fit weights and recalibrators to
+        if len(folds) == 1:
             folds = np.array_split(folds[0], 2)
         return cls(np.concatenate(folds), fold_masks(folds), other_rows_masks(folds))
 
 
 @dataclass(frozen=True, eq=False)
 class Finalist:
-    """Candidates with weights and a recalibrator, and their out-of-fold forecasts.
+    """Candidates with weights and a recalibrator, and their out-of-fold forecasts."""
 
-    Attributes
-    ----------
-    members : tuple of Trial
-        One, or those of a pool.
-    weights : ndarray of shape (m,)
-        Weights of the members.
-    recalibration : str
-        Name of the recalibrator.
-    recalibrator : recalibrator or None
-        Unfitted.
-    in_sample : Distribution
-        Out-of-fold forecasts of the members, combined, to which the recalibrator is fitted.
-    out_of_fold : Distribution
-        The same, with weights and recalibrator from the other folds.
-    summary : Summary
-        Scores of the latter.
-    """
-
-    members: tuple[Trial, ...]
+    members: tuple[Trial, ...]  # one trial, or the members of a pool
     weights: FloatArray
     recalibration: str
-    recalibrator: Any
-    in_sample: Distribution
-    out_of_fold: Distribution
-    summary: Summary
+    recalibrator: Any  # unfitted
+    in_sample: Distribution  # forecasts to which the recalibrator is fitted
+    out_of_fold: Distribution  # forecasts with weights and recalibrator from the other folds
+    summary: Summary  # scores of ``out_of_fold``
 
     def fit(self, evaluator: Evaluator) -> Any:
-        """Return the fitted estimator."""
         missing = [trial for trial in self.members if trial.fitted is None]
         fitted = evaluator.refit(missing)
         for trial, estimator in zip(missing, fitted, strict=True):
@@ -111,28 +88,23 @@ class Finalist:
         return _as_estimator(steps[0])
 
     def _steps(self, trial: Trial, evaluator: Evaluator) -> list[tuple[str, Any]]:
-        """Return the fitted model of a trial, behind the encoder that it needs."""
+        """Return the encoder of a trial, if needed, and its fitted model."""
         encoder = evaluator.encoder(trial.candidate.base)
         model = ("model", trial.fitted)
         return [model] if encoder is None else [("encoder", encoder), model]
 
 
 def _as_estimator(steps: list[tuple[str, Any]]) -> Any:
-    """Return a pipeline of fitted steps, or the only one."""
     return Pipeline(steps) if len(steps) > 1 else steps[0][1]
 
 
 def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list[Finalist]:
-    """Return the pool of trials, if wanted, and each of them, with every recalibrator there is time for.
-
-    A recalibrator that cannot be fitted to the forecasts is left out, with a warning if it is to none of
-    them.
-    """
-    folds = TestedRows.of(evaluator)
+    """Return each trial, and if requested their pool, with every recalibrator within the time."""
+    folds = TestedRows.from_evaluator(evaluator)
     entries: list[Forecasts] = [((one,), np.ones(1), one.out_of_fold(), one.out_of_fold()) for one in trials]
     if pool and len(trials) > 1 and all(inside.any() for inside in folds.masks):
         pooled = _pooled(entries, evaluator, folds)
-        if len(pooled[0]) > 1:  # a pool of one is its member
+        if len(pooled[0]) > 1:
             entries.insert(0, pooled)
     needed = sum(evaluator.refit_seconds(trial) for trial in trials)
     found: list[Finalist] = []
@@ -146,14 +118,14 @@ def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list
             start = clock()
             try:
                 found.append(_recalibrated(entry, name, recalibrator, evaluator, folds))
-            except Exception as error:  # it may be too few rows for it, or a target out of reach
+            except Exception as error:  # too few rows, or a target outside the support
                 errors.setdefault(name, error)
             evaluator.budget.observe(_RECALIBRATION, 1, clock() - start)
     if not found:
         raise next(iter(errors.values()))
     for name in sorted(errors.keys() - {one.recalibration for one in found}):
         warn_user(
-            f"recalibrator {name!r} is left out, as it could not be fitted to the out-of-fold forecasts: "
+            f"recalibrator {name!r} is left out, since its fit to the out-of-fold forecasts failed: "
             f"{type(errors[name]).__name__}: {errors[name]}",
             FitFailedWarning,
         )
@@ -163,7 +135,6 @@ def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list
 def _recalibrated(
     entry: Forecasts, name: str, recalibrator: Any, evaluator: Evaluator, folds: TestedRows
 ) -> Finalist:
-    """Return forecasts with a recalibrator, each fold's fitted to the other folds."""
     members, weights, in_sample, dist = entry
     data, rows = evaluator.data, folds.rows
     if recalibrator is not None:
@@ -177,15 +148,14 @@ def _recalibrated(
 
 
 def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: TestedRows) -> Forecasts:
-    """Return the members of a pool with their weights, and its forecasts."""
     data, rows = evaluator.data, folds.rows
     repetitions = data.repetitions_of(rows)
     forecasts = [dist for _, _, dist, _ in entries]
     some = np.zeros(len(rows), dtype=bool)
     some[np.random.RandomState(evaluator.seed).permutation(len(rows))[:WEIGHT_ROWS]] = True
-    weights = COMBINATIONS[COMBINE].of(forecasts, data.y[rows], repetitions).weights(some)
+    weights = COMBINATIONS[COMBINE].from_members(forecasts, data.y[rows], repetitions).weights(some)
     used = np.flatnonzero(weights >= LEAST_WEIGHT).tolist()
-    pool = COMBINATIONS[COMBINE].of([forecasts[i] for i in used], data.y[rows], repetitions)
+    pool = COMBINATIONS[COMBINE].from_members([forecasts[i] for i in used], data.y[rows], repetitions)
     weights = pool.weights(some)
     parts = [
         pool.forecast(pool.weights(other & some), inside)
@@ -196,17 +166,13 @@ def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: TestedRow
 
 
 def best_of(found: Sequence[Finalist], violation: Callable[[Summary], float]) -> Finalist:
-    """Return the finalist with the least violation of constraints and, of those, the smallest CRPS.
-
-    Of recalibrations of the same forecasts that are about as good, it is the one whose coverage is nearest to
-    the nominal one.
-    """
+    """Return the finalist with the least violation, then CRPS; coverage decides between equal ones."""
     best = min(found, key=lambda one: (violation(one.summary), one.summary.crps))
     close = [
         one
         for one in found
         if one.members == best.members
         and violation(one.summary) <= violation(best.summary)
-        and one.summary.crps <= CLOSE * best.summary.crps
+        and one.summary.crps <= CRPS_TOLERANCE * best.summary.crps
     ]
     return min(close, key=lambda one: abs(one.summary.coverage - DEFAULT_COVERAGE))

@@ -1,23 +1,23 @@
-"""Successive halving: many candidates on the first fold, a third of them on the next, and so on."""
+"""Successive halving: the best third of the candidates goes on to the next fold."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from skuq.model_selection._auto.search import ROUND, Search
+from skuq.model_selection._auto.search import TRIALS_PER_ROUND, Search
 from skuq.model_selection._auto.space import Candidate
 from skuq.model_selection._auto.trial import Trial
 
 __all__ = ["search_by_halving"]
 
 BRACKET = 9
-"""Candidates that a bracket begins with."""
+"""Number of candidates at the start of a bracket."""
 REDUCTION_FACTOR = 3
-"""One of so many candidates is left after each fold."""
+"""Factor by which each fold reduces the number of candidates."""
 
 
 def search_by_halving(search: Search, rng: np.random.RandomState) -> None:
-    """Evaluate base models as they are, and then random candidates, in brackets."""
+    """Evaluate base models with their own parameters, then random candidates, in brackets."""
     waiting = list(search.evaluator.space.first())
     while not search.is_over():
         if search.best:
@@ -26,7 +26,7 @@ def search_by_halving(search: Search, rng: np.random.RandomState) -> None:
             candidate = search.choose(waiting)
             bracket = [] if candidate is None else [search.open(candidate)]
             waiting = [one for one in waiting if candidate is not None and one.kind != candidate.kind]
-        if not bracket:  # every candidate of the space has been evaluated, or takes too long
+        if not bracket:  # all candidates are evaluated or take too long
             return
         _halve(search, bracket)
 
@@ -34,7 +34,7 @@ def search_by_halving(search: Search, rng: np.random.RandomState) -> None:
 def _bracket(
     search: Search, waiting: list[Candidate], rng: np.random.RandomState
 ) -> tuple[list[Trial], list[Candidate]]:
-    """Begin the trials of a bracket; return them and the base models that wait for the next one."""
+    """Start the trials of a bracket; return them and the waiting base models."""
     size = BRACKET
     if search.n_trials is not None:
         size = min(size, search.n_trials - len(search.trials))
@@ -56,10 +56,9 @@ def _bracket(
 
 
 def _halve(search: Search, running: list[Trial]) -> None:
-    """Evaluate the candidates of a bracket until each is complete or pruned."""
     while running:
-        for begin in range(0, len(running), ROUND):  # the best first
-            search.advance(running[begin : begin + ROUND])
+        for begin in range(0, len(running), TRIALS_PER_ROUND):  # the best first
+            search.advance(running[begin : begin + TRIALS_PER_ROUND])
         left = sorted((trial for trial in running if trial.state == "running"), key=search.rank)
         for trial in left[-(-len(left) // REDUCTION_FACTOR) :]:
             trial.state = "pruned"

@@ -1,4 +1,4 @@
-"""Trials of searches that were interrupted or killed: recorded as failed, found and tried again."""
+"""Interrupted or killed trials: recorded as failed, and repeated."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from typing import Any
 __all__ = ["Owner", "ended_by", "fails_on_interruption", "interrupted_trials", "release_lost"]
 
 HEARTBEAT_SECONDS = 30.0
-"""Time between two records that a search is alive."""
+"""Time between two heartbeats of a search."""
 GRACE_SECONDS = 300.0
-"""Time without a record after which the process of a running trial counts as killed."""
+"""Time without a heartbeat after which the process of a running trial counts as killed."""
 MAX_INTERRUPTIONS = 3
-"""Interruptions after which a candidate is not tried again, as it may be the one that ends the process."""
+"""Number of interruptions after which a candidate is not repeated, since it may crash the process."""
 _OWNER, _ALIVE, _ENDED = "owner", "alive", "ended"
 """Names of the user attributes of a stored trial."""
 
@@ -32,19 +32,18 @@ class Terminated(BaseException):
 
 
 def _machine() -> str:
-    """Return the name of the machine and, on Linux, of its boot and of the namespace of process numbers."""
+    """Return the name of the machine and, on Linux, of its boot and of its process namespace."""
     parts = [platform.node()]
     try:
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
         parts.append(str(Path("/proc/self/ns/pid").readlink()))
-    except OSError:  # other systems have no such files
+    except OSError:  # not on Linux
         pass
     return " ".join(parts)
 
 
 def _exists(pid: int) -> bool:
-    """Return whether a process of this machine exists; True if unknown."""
-    if sys.platform == "win32":  # there the signal 0 would end the process
+    if sys.platform == "win32":  # the signal 0 would end the process
         return True
     try:
         os.kill(pid, 0)
@@ -62,18 +61,13 @@ class Owner:
         self._record = {"search": uuid.uuid4().hex, "machine": _machine(), "pid": os.getpid()}
 
     def claim(self, handle: Any) -> None:
-        """Record that this search evaluates a trial."""
         handle.set_user_attr(_OWNER, self._record)
 
     def owns(self, frozen: Any) -> bool:
-        """Return whether this search evaluates a stored trial."""
         return bool(frozen.user_attrs.get(_OWNER) == self._record)
 
     def has_lost(self, frozen: Any) -> bool:
-        """Return whether the process that evaluated a running trial has ended.
-
-        A process of the same machine is looked up. In any other case the last heartbeat decides.
-        """
+        """Return whether the process of a running trial has ended, elsewhere by the last heartbeat."""
         owner = frozen.user_attrs.get(_OWNER, {})
         if owner.get("machine") == self._record["machine"] and not _exists(owner["pid"]):
             return True
@@ -82,7 +76,7 @@ class Owner:
 
     @contextmanager
     def heartbeat(self, handles: Callable[[], Iterable[Any]]) -> Iterator[None]:
-        """Record inside of the block, at regular times, that trials are under evaluation."""
+        """Record heartbeats of trials at regular times inside the block."""
         ended = threading.Event()
 
         def beat() -> None:
@@ -90,7 +84,7 @@ class Owner:
                 for handle in handles():
                     try:
                         handle.set_user_attr(_ALIVE, time.time())
-                    except Exception:  # the trial has just ended, or the storage is busy; the next one counts
+                    except Exception:  # the trial has just ended, or the storage is busy
                         continue
 
         thread = threading.Thread(target=beat, daemon=True, name="heartbeat of a search")
@@ -103,13 +97,13 @@ class Owner:
 
 
 def ended_by(handle: Any, reason: str) -> None:
-    """Record that a trial fails for another reason than an interruption."""
+    """Record the reason of a failure other than an interruption."""
     handle.set_user_attr(_ENDED, reason)
 
 
 @contextmanager
 def fails_on_interruption(optuna: Any, study: Any, owner: Owner) -> Iterator[None]:
-    """Record running trials of a search as failed if anything ends it, SIGTERM included."""
+    """Record running trials of a search as failed if an exception or SIGTERM ends it."""
     with _sigterm_raises():
         try:
             yield
@@ -119,7 +113,7 @@ def fails_on_interruption(optuna: Any, study: Any, owner: Owner) -> Iterator[Non
 
 
 def release_lost(optuna: Any, study: Any, owner: Owner) -> None:
-    """Record running trials of processes that have ended as failed."""
+    """Record running trials of ended processes as failed."""
     _fail(optuna, study, owner.has_lost)
 
 
@@ -129,12 +123,12 @@ def _fail(optuna: Any, study: Any, concerns: Callable[[Any], bool]) -> None:
         if concerns(frozen):
             try:
                 study.tell(frozen.number, state=states.FAIL)
-            except (RuntimeError, ValueError):  # another process has done so at the same time
+            except (RuntimeError, ValueError):  # recorded by another process
                 continue
 
 
 def interrupted_trials(optuna: Any, study: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the parameters of interrupted trials to try again, and of trials interrupted too often."""
+    """Return the parameters of interrupted trials to repeat, and of trials interrupted too often."""
     found: dict[str, dict[str, Any]] = {}
     times: dict[str, int] = {}
     for frozen in study.get_trials(deepcopy=False):
@@ -153,14 +147,11 @@ def interrupted_trials(optuna: Any, study: Any) -> tuple[list[dict[str, Any]], l
 
 @contextmanager
 def _sigterm_raises() -> Iterator[None]:
-    """Raise an exception at SIGTERM inside of the block, and repeat the signal after it.
-
-    A program's own handler, and other threads, are left alone.
-    """
+    """Raise an exception at SIGTERM inside the block, and repeat the signal after it."""
     process = os.getpid()
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        if os.getpid() != process:  # a forked child, which ends as without a search
+        if os.getpid() != process:  # a forked child ends by the default handler
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         raise Terminated

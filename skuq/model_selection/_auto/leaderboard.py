@@ -36,11 +36,7 @@ def leaderboard(
     violation: Callable[[Summary], float],
     chosen: Finalist,
 ) -> pd.DataFrame:
-    """Return a row for each trial and finalist: the chosen one, then by state, violation and CRPS.
-
-    Candidates that are complete stand in several rows, if there are recalibrators; those that were never
-    begun in none.
-    """
+    """Return one row per trial and finalist: the winner first, then by state, violation and CRPS."""
     finalists = list(finalists)
     shown = {id(one.members[0]) for one in finalists if len(one.members) == 1 and one.recalibrator is None}
     entries = [

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import content_hash
 from skuq.model_selection._auto.interruption import (
     Owner,
@@ -22,7 +23,6 @@ from skuq.model_selection._auto.interruption import (
 from skuq.model_selection._auto.search import Search
 from skuq.model_selection._auto.space import Candidate, Space
 from skuq.model_selection._auto.trial import Summary, Trial
-from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["content_of", "open_study", "quiet", "search_by_optuna", "stored_trials"]
 
@@ -31,16 +31,13 @@ _STORAGES = (
     "JournalStorage(JournalFileBackend('trials.log')), or None"
 )
 KEPT_PERCENTAGE = 100 / 3
-"""Percentage of complete trials that a trial must be among to go on to the next fold."""
+"""Percentage of best complete trials within which a trial continues with the next fold."""
 
 
 def open_study(
     optuna: Any, storage: Any, name: str | None, seed: int, space: Space, content: str
 ) -> tuple[Any, int]:
-    """Return a new study or the one of this name in the storage, and the seed that all its trials share.
-
-    A study of other content raises.
-    """
+    """Return the study of this name or a new study, and its seed; raise if the content differs."""
     n_first = len(list(space.first()))
     if name is not None and not isinstance(name, str):
         raise TypeError(f"`study_name` must be a string or None, got {name!r}.")
@@ -52,7 +49,7 @@ def open_study(
             pruner=optuna.pruners.PercentilePruner(KEPT_PERCENTAGE, n_startup_trials=n_first),
         )
         study.sampler = optuna.samplers.TPESampler(
-            # one that resumes a study, or shares it, must not suggest the same again
+            # processes of the same study must not repeat suggestions
             seed=None if study.get_trials(deepcopy=False) else seed,
             multivariate=True,
             group=True,
@@ -63,21 +60,21 @@ def open_study(
     if shared["content"] != own["content"]:
         raise ValueError(
             f"`study_name` must be a study of the same data, folds, space and constraints, got "
-            f"{study.study_name!r}, which is of others. Choose another name."
+            f"{study.study_name!r} with other content. Choose another name."
         )
     study.set_user_attr("skuq", shared)
     return study, int(shared["seed"])
 
 
 def _open_storage(optuna: Any, storage: Any) -> Any:
-    """Return Optuna's storage for a URL; others are returned unchanged."""
+    """Return Optuna's storage for a URL; other storages are returned unchanged."""
     if storage is None or isinstance(storage, optuna.storages.BaseStorage):
         return storage
     if not isinstance(storage, str):
         raise TypeError(f"`storage` must be {_STORAGES}, got {storage!r}.")
     try:
         return optuna.storages.RDBStorage(storage)
-    except Exception as error:  # each of SQLAlchemy, a database and its driver has classes of its own
+    except Exception as error:  # SQLAlchemy, databases and drivers have different exceptions
         shown = re.sub(r"(//[^/:@]*):[^@]*@", r"\1:***@", storage)  # without the password
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(
@@ -86,19 +83,19 @@ def _open_storage(optuna: Any, storage: Any) -> Any:
 
 
 def content_of(space: Space, data: TrainingData, folds: Any, constraints: Sequence[object]) -> str:
-    """Return a hash of the data, the folds and the space; trials are comparable where it is equal."""
+    """Return a hash of data, folds, space and constraints; trials with equal hashes are comparable."""
     bases = [
         (name, base.estimator, base.methods, sorted(base.params.items()), base.encoding)
         for name, base in space.bases.items()
     ]
-    # objects without a repr of their own have their address in it, which is another in each process
+    # the default repr contains an address, which differs between processes
     written = re.sub(r" at 0x[0-9a-f]+", "", repr((bases, [str(one) for one in constraints])))
     return str(content_hash((data.X, data.y, data.metadata, folds, written)))
 
 
 @contextmanager
 def quiet(optuna: Any) -> Iterator[None]:
-    """Keep Optuna from writing that trials begin and end, and that parts of it are experimental."""
+    """Suppress Optuna's messages about trials and experimental features."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
@@ -110,7 +107,7 @@ def quiet(optuna: Any) -> Iterator[None]:
 
 
 def stored_trials(optuna: Any, study: Any, space: Space, own: Sequence[Trial]) -> list[Trial]:
-    """Return the trials of a study that are not among the own ones, without their forecasts."""
+    """Return the other trials of a study, without their forecasts."""
     numbers = {trial.handle.number for trial in own if trial.handle is not None}
     states = {optuna.trial.TrialState.COMPLETE: "complete", optuna.trial.TrialState.PRUNED: "pruned"}
     found = []
@@ -124,11 +121,7 @@ def stored_trials(optuna: Any, study: Any, space: Space, own: Sequence[Trial]) -
 
 
 def search_by_optuna(search: Search, optuna: Any, study: Any, rng: np.random.RandomState) -> None:
-    """Evaluate base models with their own parameters, and then the suggestions of Optuna.
-
-    The best candidates of a resumed study come first: their forecasts are not stored. The trials that were
-    interrupted come next.
-    """
+    """Evaluate base models with their own parameters, then the suggestions of Optuna."""
     parzen = _ParzenSearch(search, optuna, study, rng)
     with (
         fails_on_interruption(optuna, study, parzen.owner),
@@ -139,43 +132,22 @@ def search_by_optuna(search: Search, optuna: Any, study: Any, rng: np.random.Ran
 
 @dataclass(eq=False)
 class _ParzenSearch:
-    """A search with the candidates and trials of a study of Optuna.
-
-    Attributes
-    ----------
-    search : Search
-        All trials of this process.
-    optuna : module
-        The package.
-    study : optuna.Study
-        All trials of all processes.
-    rng : RandomState
-        Source of the candidates that take the place of repeated suggestions.
-    owner : Owner
-        The name of this search in the storage.
-    waiting : list of Candidate
-        Candidates that are complete in the storage and are fitted again, the best first.
-    running : list of Trial
-        Trials that are evaluated now.
-    tried_again : bool
-        Whether the trial that was begun last had been interrupted before.
-    """
+    """Search with the candidates and trials of an Optuna study."""
 
     search: Search
     optuna: Any
     study: Any
-    rng: np.random.RandomState
+    rng: np.random.RandomState  # source of candidates that replace repeated suggestions
     owner: Owner = field(default_factory=Owner)
-    waiting: list[Candidate] = field(default_factory=list)
+    waiting: list[Candidate] = field(default_factory=list)  # stored candidates to fit again
     running: list[Trial] = field(default_factory=list)
-    tried_again: bool = False
+    tried_again: bool = False  # the last trial was interrupted before
 
     @property
     def space(self) -> Space:
         return self.search.evaluator.space
 
     def run(self) -> None:
-        """Evaluate candidates until the search is over."""
         search = self.search
         self._read_stored()
         while self.running or not search.is_over():
@@ -184,7 +156,7 @@ class _ParzenSearch:
                 if begun is None:
                     break
                 self.running.append(begun)
-            if not self.running:  # every candidate of the space has been evaluated
+            if not self.running:  # all candidates are evaluated
                 return
             search.advance(self.running)
             for trial in self.running:
@@ -194,7 +166,7 @@ class _ParzenSearch:
             self.running = [trial for trial in self.running if trial.state == "running"]
 
     def _read_stored(self) -> None:
-        """Note what the study has already, and the best candidate of each base model."""
+        """Read the stored trials and the best candidate of each base model."""
         stored = stored_trials(self.optuna, self.study, self.space, self.search.trials)
         best: dict[str, Trial] = {}
         for trial in sorted(stored, key=self.search.rank):
@@ -204,11 +176,11 @@ class _ParzenSearch:
         self.waiting = [trial.candidate for trial in best.values()]
 
     def _width(self) -> int:
-        """Return the number of trials side by side; 1 if a trial may be the one that ends the process."""
+        """Return the number of parallel trials; 1 if a trial may crash the process."""
         return 1 if self.tried_again or self._interrupted()[0] else self.search.width
 
     def _next(self) -> Trial | None:
-        """Begin the next trial; None where every candidate has one, or takes too long."""
+        """Start the next trial; None if every candidate has one or takes too long."""
         search = self.search
         if (candidate := search.choose(self.waiting)) is not None:
             self.waiting = [one for one in self.waiting if one.kind != candidate.kind]
@@ -223,10 +195,7 @@ class _ParzenSearch:
         return self._next_suggestion()
 
     def _next_suggestion(self) -> Trial | None:
-        """Begin a trial that Optuna suggests, or a random one in place of a repeated suggestion.
-
-        A candidate under evaluation elsewhere is evaluated here too if nothing else gives forecasts.
-        """
+        """Start a trial suggested by Optuna, or a random trial instead of a repeated suggestion."""
         search = self.search
         elsewhere: dict[Hashable, Candidate] = {}
         while (other := search.draw(self.rng, elsewhere)) is not None:
@@ -242,7 +211,7 @@ class _ParzenSearch:
         return self._ask(shared=True)
 
     def _interrupted(self) -> tuple[list[Candidate], set[tuple[str, str]]]:
-        """Return interrupted candidates for which there is time, and kinds interrupted too often."""
+        """Return interrupted candidates within the time, and kinds interrupted too often."""
         due, given_up = (
             [
                 self.space.suggest(self.optuna.trial.FixedTrial(params))
@@ -262,7 +231,7 @@ class _ParzenSearch:
         return due, {one.kind for one in given_up}
 
     def _has(self, params: dict[str, Any]) -> bool:
-        """Return whether stored parameters are complete; an interruption may come before they are."""
+        """Return whether stored parameters are complete; an interruption may leave them incomplete."""
         try:
             self.space.suggest(self.optuna.trial.FixedTrial(params))
         except ValueError:
@@ -270,10 +239,7 @@ class _ParzenSearch:
         return True
 
     def _due(self) -> list[Candidate]:
-        """Return interrupted candidates, then base models that have no trial with one of their methods.
-
-        Base models whose trials ended for want of time are due again.
-        """
+        """Return interrupted candidates, then base models without a trial or whose trials ran out of time."""
         release_lost(self.optuna, self.study, self.owner)
         interrupted, given_up = self._interrupted()
         self.tried_again = bool(interrupted)
@@ -287,17 +253,9 @@ class _ParzenSearch:
     def _ask(
         self, elsewhere: dict[Hashable, Candidate] | None = None, *, shared: bool = False
     ) -> Trial | None:
-        """Begin the trial that the study has next; None if its candidate has a trial or takes too long.
-
-        Parameters
-        ----------
-        elsewhere : dict of key to Candidate or None
-            Where a candidate is noted that another process evaluates.
-        shared : bool
-            Whether such a candidate is evaluated here too.
-        """
+        """Start the next trial of the study; None if its candidate has a trial or takes too long."""
         handle = self.study.ask()
-        self.owner.claim(handle)  # first, so that an interruption from here on is noticed
+        self.owner.claim(handle)  # first, so that later interruptions are recorded
         candidate = self.space.suggest(handle)
         key = self.space.key(candidate)
         is_elsewhere = not shared and self._is_elsewhere(handle)
@@ -311,17 +269,13 @@ class _ParzenSearch:
         return None
 
     def _is_elsewhere(self, handle: Any) -> bool:
-        """Return whether another process has begun the same candidate a moment before."""
+        """Return whether another process has just started the same candidate."""
         running = self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,))
         return any(one.number < handle.number and one.params == handle.params for one in running)
 
     def _report(self, trial: Trial) -> None:
-        """Report the folds of a trial, stop it where it is not among the best, and record what is done.
-
-        Candidates that violate the constraints are worse than those that do not. Before one is complete here
-        none is stopped, as other processes' forecasts are not at hand.
-        """
-        if trial.handle is None:  # stored already
+        """Report the folds of a trial, prune it if it is not among the best, and record its end."""
+        if trial.handle is None:
             return
         means = np.cumsum(trial.crps) / (1 + np.arange(len(trial.crps)))
         penalty = 0.0 if trial.summary is None else self.search.penalty(trial.summary)

@@ -1,4 +1,4 @@
-"""A search under way, whatever proposes its candidates."""
+"""State of a search, independent of its engine."""
 
 from __future__ import annotations
 
@@ -13,78 +13,53 @@ from skuq.model_selection._auto.evaluation import Evaluator
 from skuq.model_selection._auto.space import Candidate
 from skuq.model_selection._auto.trial import Summary, Trial
 
-__all__ = ["ROUND", "Search"]
+__all__ = ["TRIALS_PER_ROUND", "Search"]
 
-ROUND = 4
-"""Trials that are evaluated side by side; a constant, so that results do not depend on ``n_jobs``."""
+TRIALS_PER_ROUND = 4
+"""Number of parallel trials, a constant, so that results do not depend on ``n_jobs``."""
 CAUTION = 1.2
-"""Factor between the expected time of a candidate and the time that must be left for it."""
+"""Factor between the expected time of a candidate and the time it needs to start."""
 OVERRUN, OVERRUN_SECONDS = 0.1, 1.0
-"""Share and seconds by which the first candidate may exceed the time that is left; the larger one counts."""
+"""Share and seconds by which the first candidate may exceed the remaining time; the larger one counts."""
 MEMBERS = 6
-"""Most members of a pool."""
-FINISH = 0.07
-"""Share of the budget for the last choice."""
+"""Largest number of members of a pool."""
+FINAL_BUDGET_SHARE = 0.07
+"""Share of the budget for the final choice."""
 PENALTY = 1e6
-"""Of a relative violation of the constraints, in standard deviations of the target: more than any CRPS."""
+"""Penalty of a relative violation of the constraints, in standard deviations of the target."""
 
 
 @dataclass(eq=False)
 class Search:
-    """A search under way: all trials so far, and the best of each base model.
-
-    Attributes
-    ----------
-    evaluator : Evaluator
-        Fits the candidates.
-    n_trials : int or None
-        Most trials.
-    violation : callable
-        Relative violation of the constraints by a Summary; 0 where all hold.
-    pool : bool
-        Whether several candidates may be fitted in the end.
-    on_trial : callable
-        Called when a trial is done.
-    seen : set
-        Keys of the candidates that need no other trial.
-    closed : set
-        Kinds that have failed, or for which the time does not suffice.
-    """
+    """State of a search: all trials so far, and the best of each base model."""
 
     evaluator: Evaluator
-    n_trials: int | None
-    violation: Callable[[Any], float]
-    pool: bool
+    n_trials: int | None  # largest number of trials
+    violation: Callable[[Any], float]  # relative violation of the constraints by a Summary; 0 if all hold
+    pool: bool  # whether the final choice includes a pool
     on_trial: Callable[[Trial], object]
     trials: list[Trial] = field(default_factory=list)
     best: dict[str, Trial] = field(default_factory=dict)
-    seen: set[Hashable] = field(default_factory=set)
-    closed: set[tuple[str, str]] = field(default_factory=set)
+    seen: set[Hashable] = field(default_factory=set)  # keys of candidates that need no other trial
+    closed: set[tuple[str, str]] = field(default_factory=set)  # kinds that failed or take too long
 
     def advance(self, trials: list[Trial]) -> None:
-        """Fit the next fold of each trial; the first candidates are fitted whatever time it takes."""
+        """Fit the next fold of each trial; the first candidates may exceed the time."""
         self.evaluator.advance(trials, self.reserve() if self.best else None)
 
     @property
     def width(self) -> int:
-        """Trials to evaluate side by side; one by one until one is complete.
-
-        With a time budget as many as there are jobs, since a trial that is begun should be completed.
-        """
+        """Number of parallel trials: one until a trial is complete, and with a time budget one per job."""
         if not self.best:
             return 1
-        return ROUND if self.evaluator.budget.seconds is None else min(ROUND, self.evaluator.jobs)
+        return (
+            TRIALS_PER_ROUND
+            if self.evaluator.budget.seconds is None
+            else min(TRIALS_PER_ROUND, self.evaluator.jobs)
+        )
 
     def draw(self, rng: np.random.RandomState, elsewhere: Iterable[Hashable] = ()) -> Candidate | None:
-        """Return a random candidate for which there is time; None without one.
-
-        Parameters
-        ----------
-        rng : RandomState
-            Source of the candidate.
-        elsewhere : iterable of keys
-            Candidates under evaluation in other processes. These, and candidates with a trial, are left out.
-        """
+        """Return a random candidate within the time, without a trial here or ``elsewhere``; or None."""
         late: set[Hashable] = set(elsewhere)
         space = self.evaluator.space
         while (candidate := space.draw_new(rng, self.seen | late, self.closed)) is not None:
@@ -94,10 +69,7 @@ class Search:
         return None
 
     def choose(self, candidates: Sequence[Candidate]) -> Candidate | None:
-        """Return the first candidate for which there is time; None without one.
-
-        Until a candidate is complete there is always one: a smaller version of it, or the fastest of all.
-        """
+        """Return the first candidate within the time; always one until a candidate is complete."""
         candidates = [one for one in candidates if one.kind not in self.closed]
         if self.best or not candidates or self.evaluator.budget.seconds is None:
             return next(filter(self.admits, candidates), None)
@@ -112,15 +84,7 @@ class Search:
         return seconds[min(seconds)]
 
     def admits(self, candidate: Candidate, committed: float = 0.0) -> bool:
-        """Return whether there is time for a candidate, and close its kind if there is none for the smallest.
-
-        Parameters
-        ----------
-        candidate : Candidate
-            One that has no trial.
-        committed : float
-            Seconds of other candidates that have not begun.
-        """
+        """Return whether there is time for a candidate; close its kind without time for the smallest."""
         if candidate.kind in self.closed:
             return False
         if self.evaluator.budget.seconds is None:
@@ -133,17 +97,15 @@ class Search:
         return False
 
     def first_fold_seconds(self, candidate: Candidate) -> float:
-        """Return the expected time of a candidate's first fold."""
         return self.evaluator.forecast(candidate, len(self.evaluator.folds[0][0])).likely
 
     def open(self, candidate: Candidate, handle: Any = None) -> Trial:
-        """Begin a trial."""
         self.seen.add(self.evaluator.space.key(candidate))
         self.trials.append(Trial(candidate, handle=handle))
         return self.trials[-1]
 
     def close(self, trial: Trial) -> None:
-        """Record a trial that is done; forecasts are kept of the best of each base model."""
+        """Record a finished trial, and keep forecasts only of the best trial of each base model."""
         base = trial.candidate.base
         worse: Trial | None = trial
         best = self.best.get(base)
@@ -156,7 +118,7 @@ class Search:
         self.on_trial(trial)
 
     def _close_kind(self, trial: Trial) -> None:
-        """Close the kind of a trial that failed, unless another of the kind gives forecasts."""
+        """Close the kind of a failed trial, unless another trial of the kind gives forecasts."""
         kind = trial.candidate.kind
         works = any(
             one.candidate.kind == kind and one.state != "failed" and one.summary is not None
@@ -166,24 +128,20 @@ class Search:
             self.closed.add(kind)
 
     def rank(self, trial: Trial) -> tuple[float, float]:
-        """Return what complete trials are ordered by: the violation of constraints, then the CRPS."""
         if trial.summary is None:
             return np.inf, np.inf
         return self.violation(trial.summary), trial.summary.crps
 
     def penalty(self, summary: Summary) -> float:
-        """Return what makes the CRPS a single number in the order of `rank`."""
+        """Return the addition to the CRPS that gives the order of `rank`."""
         return PENALTY * (standard_deviation(self.evaluator.data.y) or 1.0) * self.violation(summary)
 
     def leaders(self) -> list[Trial]:
-        """Return the best of the base models in their order, as many as a pool may have."""
+        """Return the best trial of each base model, best first, as many as a pool may have."""
         return sorted(self.best.values(), key=self.rank)[:MEMBERS]
 
     def affordable(self) -> list[Trial]:
-        """Return the leaders, as far as time is left to fit them.
-
-        The first one that can be fitted, or the fastest one where none can.
-        """
+        """Return the leaders within the remaining time, or the first or fastest possible leader."""
         ranked = self.leaders()
         found: list[Trial] = []
         remaining = self.evaluator.budget.remaining()
@@ -195,13 +153,11 @@ class Search:
         return found or sorted(ranked, key=self.evaluator.refit_seconds)[:1]
 
     def reserve(self) -> float:
-        """Return the seconds that are needed at the end."""
         seconds = [self.evaluator.refit_seconds(trial) for trial in self.leaders()]
         total = self.evaluator.budget.seconds or 0.0
-        return (sum(seconds) if self.pool else max(seconds, default=0.0)) + FINISH * total
+        return (sum(seconds) if self.pool else max(seconds, default=0.0)) + FINAL_BUDGET_SHARE * total
 
     def is_over(self) -> bool:
-        """Return whether there is no trial or no time left, or nothing can be fitted."""
         if self.n_trials is not None and len(self.trials) >= self.n_trials:
             return True
         if self.closed.issuperset(self.evaluator.space.kinds()):

@@ -1,4 +1,4 @@
-"""What is searched: base models with their parameters, methods for each, and recalibrators."""
+"""Search space: base models with their parameters, methods for each, and recalibrators."""
 
 from __future__ import annotations
 
@@ -24,37 +24,21 @@ from skuq.regressors._recalibrated import check_recalibrator
 __all__ = ["POOL", "Candidate", "Deferred", "Space", "read_space"]
 
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
-"""Distributions of scipy that a parameter may have, and whether each is uniform in the logarithm."""
+"""Supported scipy distributions of a parameter, and whether each is uniform in the logarithm."""
 
 _RESERVED = {"splitter", *MixtureRegressor([]).get_params(deep=False)}
 """Names that members of a pool cannot have."""
 DRAWS = 1000
-"""Draws without a new candidate, after which finite base models are listed."""
+"""Number of draws without a new candidate after which finite base models are listed."""
 POOL = "pool"
-"""What the leaderboard names a pool."""
+"""Name of the pool in the leaderboard."""
 _SIZES = ("n_estimators", "iterations", "max_iter")
 """Parameters to which the time of a fit is proportional."""
 
 
 @dataclass(eq=False)
 class Deferred:
-    """A base model of the default space whose package is imported by its first use.
-
-    Attributes
-    ----------
-    name : str
-        Name in the space.
-    make : callable
-        Imports the package and returns the estimator.
-    packages : tuple of str
-        The packages that it imports.
-    cost : Cost
-        Stated time of the import and of a fit.
-    params : dict
-        Own values of the parameters that are searched.
-    out_of_bag : bool
-        Whether one fit also gives forecasts of all rows, if folds are random.
-    """
+    """Base model of the default space whose packages are imported at its first use."""
 
     name: str
     make: Callable[[], Any]
@@ -64,7 +48,6 @@ class Deferred:
     out_of_bag: bool = False
 
     def import_seconds(self) -> float:
-        """Return the expected time of the import."""
         return 0.0 if sys.modules.keys() >= set(self.packages) else self.cost.imports
 
     def __repr__(self) -> str:
@@ -81,18 +64,18 @@ class Candidate:
 
     @property
     def kind(self) -> tuple[str, str]:
-        """Candidates of one kind are expected to take about the same time."""
+        """Base model and method, which determine the time of a fit."""
         return self.base, self.method
 
 
 @dataclass(frozen=True)
 class Values:
-    """A parameter with listed values; the sampler is given their positions, as they may be anything."""
+    """Parameter with listed values of any type; the sampler gets their positions."""
 
     values: tuple[Any, ...]
 
     def start(self, value: Any) -> Any:
-        """Return an estimator's own value, or one in the middle where it is not listed."""
+        """Return an estimator's own value, or the middle value if it is not listed."""
         return value if any(_same(value, one) for one in self.values) else self.values[len(self.values) // 2]
 
     def draw(self, rng: np.random.RandomState) -> Any:
@@ -102,7 +85,6 @@ class Values:
         return self.values[trial.suggest_categorical(name, tuple(range(len(self.values))))]
 
     def listed(self) -> Iterable[Any] | None:
-        """Return all values."""
         return self.values
 
     def encode(self, value: Any) -> int:
@@ -111,15 +93,13 @@ class Values:
 
 @dataclass(frozen=True)
 class Range:
-    """A number between two bounds, both included."""
-
     low: float
     high: float
     log: bool
     integer: bool
 
     def start(self, value: Any) -> Any:
-        """Return an estimator's own value, or the middle where it is outside."""
+        """Return an estimator's own value, or the middle if it is outside."""
         kinds = (int,) if self.integer else (int, float)
         inside = type(value) in kinds and self.low <= value <= self.high
         return value if inside else self._between(0.5)
@@ -135,7 +115,7 @@ class Range:
         return trial.suggest_float(name, self.low, self.high, log=self.log)
 
     def listed(self) -> Iterable[Any] | None:
-        """Return all values; None where they are not finitely many."""
+        """Return all values, or None if infinite."""
         return range(int(self.low), int(self.high) + 1) if self.integer else None
 
     def encode(self, value: Any) -> Any:
@@ -149,7 +129,7 @@ class Range:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Return whether two values of a parameter are the same; True is not 1, and NaN is NaN."""
+    """Return whether two values of a parameter are equal; True differs from 1, and NaN equals NaN."""
     if isinstance(value, float) and isinstance(other, float) and math.isnan(value) and math.isnan(other):
         return True
     return type(value) is type(other) and bool(value == other)
@@ -157,21 +137,17 @@ def _same(value: Any, other: Any) -> bool:
 
 @dataclass(frozen=True)
 class Base:
-    """A base model, the methods that give it a distribution, and the parameters that are searched."""
-
     estimator: Any
     methods: tuple[str, ...]
     params: dict[str, Values | Range]
     encoding: str | None = None
 
     def own(self) -> dict[str, Any]:
-        """Return the model's own parameters."""
         if isinstance(self.estimator, Deferred):
             return self.estimator.params
         return dict(self.estimator.get_params()) if self.params else {}
 
     def first(self, name: str, method: str) -> Candidate:
-        """Return the model with its own parameters, as far as the space has them."""
         own = self.own()
         return Candidate(
             name, method, {key: domain.start(own.get(key)) for key, domain in self.params.items()}
@@ -194,11 +170,9 @@ class Space:
                     yield base.first(name, base.methods[place])
 
     def kinds(self) -> list[tuple[str, str]]:
-        """Return all pairs of a base model and a method."""
         return [(name, method) for name, base in self.bases.items() for method in base.methods]
 
     def draw(self, rng: np.random.RandomState) -> Candidate:
-        """Return a candidate drawn at random."""
         name = list(self.bases)[rng.randint(len(self.bases))]
         base = self.bases[name]
         method = base.methods[rng.randint(len(base.methods))]
@@ -207,7 +181,7 @@ class Space:
     def draw_new(
         self, rng: np.random.RandomState, seen: Container[Hashable], closed: Container[Hashable] = ()
     ) -> Candidate | None:
-        """Return a random candidate whose key is not seen and whose kind is not closed; None without one."""
+        """Return a random candidate that is not seen and whose kind is not closed, or None."""
 
         def is_new(candidate: Candidate) -> bool:
             return candidate.kind not in closed and self.key(candidate) not in seen
@@ -221,7 +195,6 @@ class Space:
         return next(filter(is_new, self.listed()), None)
 
     def size(self, candidate: Candidate) -> float:
-        """Return the time of a fit in units of the same model with its own parameters."""
         own = self.bases[candidate.base].own()
         factor = 1.0
         for name in _SIZES:
@@ -231,7 +204,7 @@ class Space:
         return factor
 
     def smallest(self, candidate: Candidate) -> Candidate:
-        """Return the candidate with the listed values of its parameters by which a fit takes least."""
+        """Return the candidate with the listed values that give the fastest fit."""
         params = dict(candidate.params)
         for name in set(_SIZES) & set(params):
             domain = self.bases[candidate.base].params[name]
@@ -240,7 +213,6 @@ class Space:
         return Candidate(candidate.base, candidate.method, params)
 
     def listed(self) -> Iterator[Candidate]:
-        """Yield all candidates of the base models that have finitely many."""
         for name, base in self.bases.items():
             values = [domain.listed() for domain in base.params.values()]
             finite = [one for one in values if one is not None]
@@ -249,11 +221,9 @@ class Space:
                     yield Candidate(name, method, dict(zip(base.params, params, strict=True)))
 
     def key(self, candidate: Candidate) -> Hashable:
-        """Return what equal candidates share, whose own parameters may not be hashable."""
         return tuple(sorted(self.encode(candidate).items()))
 
     def suggest(self, trial: Any) -> Candidate:
-        """Return the candidate that a trial of Optuna suggests."""
         name = trial.suggest_categorical("base", tuple(self.bases))
         base = self.bases[name]
         method = trial.suggest_categorical(f"{name}: method", base.methods)
@@ -261,13 +231,13 @@ class Space:
         return Candidate(name, method, params)
 
     def encode(self, candidate: Candidate) -> dict[str, Any]:
-        """Return the parameters of a trial of Optuna that suggests this candidate."""
+        """Return the Optuna parameters that suggest this candidate."""
         name, base = candidate.base, self.bases[candidate.base]
         params = {f"{name}: {key}": base.params[key].encode(value) for key, value in candidate.params.items()}
         return {"base": name, f"{name}: method": candidate.method, **params}
 
     def build(self, candidate: Candidate, cv: Any, seed: int) -> UncertaintyRegressor:
-        """Return the unfitted regressor; folds by a splitter are those of the method, too."""
+        """Return the unfitted regressor; its method uses the folds of a splitter, too."""
         estimator = self.bases[candidate.base].estimator
         estimator = estimator.make() if isinstance(estimator, Deferred) else clone(estimator)
         estimator.set_params(**{key: clone(value, safe=False) for key, value in candidate.params.items()})
@@ -276,10 +246,7 @@ class Space:
 
 
 def methods_of(estimator: Any, random_folds: bool) -> tuple[str, ...]:
-    """Return the methods of all rules that apply, in order of preference.
-
-    Recalibration is searched by itself, so that "recalibrated" stands for the distribution as it is.
-    """
+    """Return the methods of all rules that apply, with "native" in place of "recalibrated"."""
     as_it_is = "native" if supports_dist(estimator) else "quantile"
     found = [rule.method for rule in METHOD_RULES if rule.applies(estimator, random_folds)]
     return tuple(dict.fromkeys(as_it_is if method == "recalibrated" else method for method in found))
@@ -290,8 +257,8 @@ def read_space(space: Any, random_folds: bool) -> Space:
     if not isinstance(space, Mapping) or set(space) - {"estimators", "recalibrators"}:
         got = sorted(map(str, space)) if isinstance(space, Mapping) else type(space).__name__
         raise ValueError(
-            "`space` must be a dict with the keys 'estimators' and 'recalibrators', as search_space() "
-            f"returns it, got {got}."
+            "`space` must be a dict with the keys 'estimators' and 'recalibrators', as from search_space(), "
+            f"got {got}."
         )
     estimators = space.get("estimators")
     if not isinstance(estimators, Mapping) or not estimators:
@@ -311,14 +278,13 @@ def read_space(space: Any, random_folds: bool) -> Space:
 
 
 def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
-    """Return a checked base model."""
     place = f"space['estimators'][{name!r}]"
     if name == POOL:
         raise ValueError(
-            f"`space['estimators']` must not be named {name!r}, as the leaderboard names pools so."
+            f"`space['estimators']` must not be named {name!r}, the name of pools in the leaderboard."
         )
     if "__" in name or name in _RESERVED:
-        raise ValueError(f"`space['estimators']` must not be named {name!r}, as pools have such a parameter.")
+        raise ValueError(f"`space['estimators']` must not be named {name!r}, a parameter of pools.")
     if not isinstance(entry, Mapping) or "estimator" not in entry:
         raise ValueError(f"`{place}` must be a dict with the key 'estimator', got {entry!r}.")
     if unknown := set(entry) - {"estimator", "methods", "params", "encoding"}:
@@ -344,9 +310,10 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
     if not isinstance(methods, list | tuple):
         raise TypeError(f"`{place}['methods']` must be a list of methods, got {methods!r}.")
     method: Any
-    for method in methods:  # raises for an unknown one, and for one that the estimator has not
+    for method in methods:  # raises for an unknown or unsuitable method
         with _at(f"{place}['methods']"):
-            UncertaintyRegressor(estimator, method)._resolve()
+            one = UncertaintyRegressor(estimator, method)
+            one._build(one._resolve())
     if not random_folds:  # out-of-bag rows are drawn at random
         methods = [one for one in methods if one not in {"forest", "bootstrap"}] or methods_of(
             estimator, False
@@ -356,7 +323,7 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Put the place in the space in front of an error."""
+    """Prefix an error with the place in the space."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -365,13 +332,13 @@ def _at(place: str) -> Iterator[None]:
 
 
 def _own_names(estimator: Any) -> set[str]:
-    """Return parameters that `get_params` does not list, as CatBoost lists only those that are set."""
+    """Return parameters that `get_params` does not list, as CatBoost lists only set parameters."""
     names = getattr(type(estimator).__init__, "__code__", None)
     return set(names.co_varnames[: names.co_argcount]) if names is not None else set()
 
 
 def _read_domain(place: str, value: Any) -> Values | Range:
-    """Return the domain of a parameter from a list of values or a frozen distribution of scipy."""
+    """Return the domain of a parameter from a list of values or a frozen scipy distribution."""
     if isinstance(value, list | tuple | np.ndarray):
         values = tuple(value.tolist() if isinstance(value, np.ndarray) else value)
         if not values:

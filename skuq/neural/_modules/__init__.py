@@ -1,1 +1,1 @@
-"""The stacked modules: the networks of all members as one, and their foundations."""
+"""Stacked modules: the networks of all members in one torch module."""

@@ -1,4 +1,4 @@
-"""Architectures: they build stacked modules, and are equal where they build the same."""
+"""Architectures: settings that build stacked modules."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ __all__ = ["Architecture", "MLPArchitecture"]
 
 
 class Architecture(Protocol):
-    """Builds the stacked module; compares equal to another one that builds the same."""
+    """Builder of a stacked module; builders of the same module compare equal."""
 
     def __call__(
         self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
     ) -> StackedModule:
-        """Return a module with one member a seed."""
-        ...
+        """Return a module with one member per seed."""
 
 
 @dataclass(frozen=True)
 class MLPArchitecture:
-    """A multilayer perceptron, or the network that the user's function ``module`` builds."""
+    """Multilayer perceptron, or the network that the user's function ``module`` builds."""
 
     hidden: tuple[int, ...]
     module: Callable[[int, int], Any] | None = None
@@ -37,7 +36,6 @@ class MLPArchitecture:
     def __call__(
         self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
     ) -> StackedModule:
-        """Return a module with one member a seed."""
         rngs = [seed.init for seed in seeds]
         if self.module is not None:
             return StackedUserModule(self.module, rngs, n_features, n_outputs, dtype)

@@ -1,4 +1,4 @@
-"""Where networks are trained, and with how many threads."""
+"""Devices and threads of the training."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ DEVICES = ("auto", "cpu", "cuda")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 _MEMBERS_WORTH_A_GPU = 32
-"""A step on a GPU takes as long for one small network as for hundreds; a core is faster for few."""
+"""Least number of members for a GPU: its step takes equally long for one small network and for hundreds."""
 
 
 def read_device(device: str, n_members: int) -> torch.device:
-    """Return the device that a parameter stands for, for the training of so many members."""
+    """Return the torch device of a parameter ``device`` for the given number of members."""
     check_option(device, "device", DEVICES)
     available = torch.cuda.is_available()
     if device == "cuda" and not available:
@@ -32,13 +32,12 @@ def read_device(device: str, n_members: int) -> torch.device:
 
 
 def read_dtype(dtype: str) -> torch.dtype:
-    """Return the torch type of a parameter ``dtype``."""
     return DTYPES[check_option(dtype, "dtype", tuple(DTYPES))]
 
 
 @contextmanager
 def thread_limit(n_threads: int = 1) -> Iterator[None]:
-    """Let torch use so many threads inside; small networks on a busy machine are slower with more."""
+    """Limit the threads of torch in a context; small networks are slower with more threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
     try:
@@ -49,10 +48,10 @@ def thread_limit(n_threads: int = 1) -> Iterator[None]:
 
 @contextmanager
 def seeded_torch(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed torch's own generators inside, for layers that draw from them, and leave them as they were."""
+    """Seed the generators of torch in a context, for layers that use them, and restore them afterwards."""
     on_gpu = device.type == "cuda"
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_gpu else []):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed all GPUs, for good
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed all GPUs permanently
         if on_gpu:
             torch.cuda.manual_seed(seed)
         yield

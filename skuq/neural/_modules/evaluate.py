@@ -1,4 +1,4 @@
-"""Outputs of trained networks for new rows, in blocks, so that memory does not grow with their number."""
+"""Outputs of trained networks for new rows, in blocks of bounded memory."""
 
 from __future__ import annotations
 
@@ -15,26 +15,22 @@ from skuq.neural._modules.stacked import StackedModule
 __all__ = ["blocks_of", "member_moments", "member_outputs", "output_blocks", "rows_at_once", "to_predict"]
 
 _NUMBERS_AT_ONCE = 1 << 21
-"""Hidden values that are computed together."""
+"""Hidden values per block."""
 
 
 def rows_at_once(values_a_row: int) -> int:
-    """Return how many rows are run together, of which each needs so many hidden values."""
+    """Return the number of rows per block for the given number of hidden values per row."""
     return max(64, _NUMBERS_AT_ONCE // max(1, values_a_row))
 
 
 def to_predict(module: StackedModule, device: torch.device) -> StackedModule:
-    """Return a copy for prediction.
-
-    In double precision, unless the network is the user's own, so that a row's prediction does not depend
-    on the rows beside it.
-    """
+    """Return a copy for prediction, in float64 if possible, so that rows do not influence each other."""
     dtype = torch.float64 if module.any_precision else module.flat.dtype
     return module.take(slice(None)).to(device=device, dtype=dtype).eval()
 
 
 def blocks_of(X: FloatArray, values_a_row: int, like: Tensor) -> Iterator[Tensor]:
-    """Yield blocks of rows (b, d), of the type and on the device of another tensor."""
+    """Yield blocks of rows (b, d), with the type and device of ``like``."""
     step = rows_at_once(values_a_row)
     for start in range(0, len(X), step):
         yield torch.as_tensor(X[start : start + step], dtype=like.dtype, device=like.device)
@@ -43,11 +39,7 @@ def blocks_of(X: FloatArray, values_a_row: int, like: Tensor) -> Iterator[Tensor
 def output_blocks(
     module: StackedModule, X: FloatArray, device: torch.device, values_a_row: int | None = None
 ) -> Iterator[Tensor]:
-    """Yield the k outputs of each member for blocks of rows, (b, M, k), in float64.
-
-    ``values_a_row`` is the number of hidden values of a row and member, where it is known better than to the
-    module itself.
-    """
+    """Yield the k outputs of each member for blocks of rows, (b, M, k), in float64."""
     module = to_predict(module, device)
     values = (values_a_row or module.values_a_row) * module.n_members
     with torch.no_grad():
@@ -64,10 +56,7 @@ def member_outputs(module: StackedModule, X: FloatArray, device: torch.device) -
 def member_moments(
     module: StackedModule, X: FloatArray, device: torch.device, n_outputs: int = 2
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance that each member predicts for each row, both of shape (n, M).
-
-    A network with one output has no variance; it is 0 then.
-    """
+    """Return mean and variance by each member for each row, both (n, M); the variance of one output is 0."""
     outputs = member_outputs(module, X, device)
     if n_outputs == 1:
         return outputs[..., 0], np.zeros(outputs.shape[:2])

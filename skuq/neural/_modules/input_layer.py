@@ -1,4 +1,4 @@
-"""Layers of networks for tables: learnt frequencies and scales in front of the first dense layer."""
+"""Input layer for tables: learned frequencies and scales before the first dense layer."""
 
 from __future__ import annotations
 
@@ -21,32 +21,19 @@ Workspace = Callable[[str, int, int], Tensor]
 """``workspace(name, rows, columns)`` returns memory of shape (M, rows, columns)."""
 
 _N_COMBINATIONS = 3
-"""Numbers into which the periodic functions of a column are combined, where these are as many: more would be
-redundant."""
+"""Maximum number of combinations of a column's cosines."""
 _FREQUENCY_STD = 0.1
-"""Standard deviation of the first frequencies, in periods for each standard deviation of the column."""
+"""Standard deviation of the initial frequencies, in periods per standard deviation of the column."""
 _START = 0.1
-"""Size of the first combinations, as a share of that of a dense layer: a network begins with small periodic
-parts, which grow where they help. Begun at full size, they add noise on few rows."""
+"""Size of the initial combinations relative to a dense layer; at full size they add noise on few rows."""
 _AUTO_FREQUENCIES, _AUTO_WAVES = 8, 256
-"""At most 8 frequencies for each column, and 256 in all: what ``n_frequencies="auto"`` stands for."""
+"""Maximum number of frequencies per column and in total for ``n_frequencies="auto"``."""
 _SCALE_RATE = 6.0
-"""Learning rate of the scales, in units of that of the other weights. What is stored is the scale divided by
-it: of a weight so stored, the steps of Adam are that much larger."""
+"""Learning rate of the scales, relative to other weights. The stored weight is the scale divided by it."""
 
 
 class InputValues(NamedTuple):
-    """What an `InputLayer` keeps of a forward pass for the backward pass; x itself where it has no such part.
-
-    Attributes
-    ----------
-    features : Tensor of shape (M, d, B)
-        What went into the layer.
-    angles, waves : Tensor of shape (M, d, F, B)
-        Arguments of the cosines, and the cosines.
-    unscaled : Tensor of shape (M, n_outputs, B)
-        What is multiplied by the scales.
-    """
+    """Features (M, d, B), angles and waves (M, d, F, B) and unscaled output of a forward pass."""
 
     features: Tensor
     angles: Tensor
@@ -56,18 +43,11 @@ class InputValues(NamedTuple):
 
 @dataclass(frozen=True)
 class InputLayer:
-    """Settings, weights and derivatives of the layer in front; with the defaults there is none.
+    """Settings, weights and derivatives of the input layer; without effect by default.
 
-    A column x becomes x and min(3, F) linear combinations of cos(2 pi f x + b) over its own F frequencies f
-    and phases b, all of them learnt (the PBLD embedding of Holzmüller, Grinsztajn and Steinwart, 2024);
-    then each of these numbers is multiplied by its learnt scale.
-
-    Attributes
-    ----------
-    n_frequencies : int
-        Number of frequencies F of a column; with 0 there are no periodic functions.
-    scaled : bool
-        Whether what goes into the first dense layer is scaled.
+    Each column x becomes x and min(3, F) linear combinations of cos(2 pi f x + b), with F learned frequencies
+    f and phases b per column (PBLD embedding, Holzmüller, Grinsztajn and Steinwart, 2024). Each output is
+    multiplied by its learned scale if ``scaled``.
     """
 
     n_frequencies: int = 0
@@ -77,16 +57,14 @@ class InputLayer:
         return bool(self.n_frequencies) or self.scaled
 
     def n_outputs(self, n_features: int) -> int:
-        """Return how many numbers go into the first dense layer."""
         return n_features * (1 + self.n_combinations)
 
     @property
     def n_combinations(self) -> int:
-        """Numbers into which the periodic functions of a column are combined."""
         return min(_N_COMBINATIONS, self.n_frequencies)
 
     def blocks(self, rngs: Sequence[np.random.Generator], n_features: int) -> dict[str, FloatArray]:
-        """Return initial weights, each member's drawn by its own generator."""
+        """Return initial weights; each member has its own generator."""
         blocks: dict[str, FloatArray] = {}
         if self.n_frequencies:
             d, n = n_features, self.n_frequencies
@@ -112,10 +90,7 @@ class InputLayer:
     def forward(
         self, weights: Mapping[str, Tensor], x: Tensor, workspace: Workspace | None = None
     ) -> tuple[Tensor, InputValues]:
-        """Return what goes into the first dense layer, and what `backward` needs, for x (M, d, B).
-
-        With ``workspace``, results are in memory that the next call uses again, and autograd sees none.
-        """
+        """Return the input of the first dense layer, and the values for `backward`, for x (M, d, B)."""
         n_rows = x.shape[2]
 
         def memory(name: str, rows: int) -> Tensor | None:
@@ -125,7 +100,6 @@ class InputLayer:
         if self.n_frequencies:
             n_waves = x.shape[1] * self.n_frequencies
             angles, waves = self._waves(weights, x, memory("angles", n_waves), memory("waves", n_waves))
-            # one small product for each member and column
             shift, combination = (weights[name].flatten(0, 1) for name in ("shift", "combination"))
             combined = torch.baddbmm(shift, combination, waves.flatten(0, 1))
             combined = combined.view(len(x), -1, n_rows)
@@ -155,10 +129,7 @@ class InputLayer:
         kept: InputValues,
         slope: Tensor,
     ) -> None:
-        """Write the gradients; ``slope`` is the derivative by what goes into the first dense layer.
-
-        Overwrites ``slope`` and ``kept``.
-        """
+        """Write the gradients; overwrite ``kept`` and ``slope``, the derivative by the output."""
         features, angles, waves, unscaled = kept
         if self.scaled:
             torch.sum(slope * unscaled, dim=2, keepdim=True, out=gradients["scale"]).mul_(_SCALE_RATE)
@@ -169,7 +140,7 @@ class InputLayer:
             gradients["shift"].copy_(slope.sum(dim=2).view_as(gradients["shift"]))
             by_combination = torch.bmm(slope, waves.flatten(0, 1).transpose(1, 2))
             gradients["combination"].copy_(by_combination.view_as(gradients["combination"]))
-            # through the cosine, whose derivative is minus the sine; the cosines are not needed any more
+            # the memory of the cosines is reused for the derivative by the angles
             combination = weights["combination"].flatten(0, 1)
             torch.bmm(combination.transpose(1, 2), slope, out=waves.flatten(0, 1))
             waves.mul_(angles.sin_())
@@ -180,25 +151,15 @@ class InputLayer:
 
 @dataclass(frozen=True)
 class Layers:
-    """Settings of the layers of a network other than their sizes; plain ones by default.
-
-    Attributes
-    ----------
-    n_frequencies : int or "auto"
-        Number of frequencies of a column; with 0 there are no periodic functions.
-    scaled : bool
-        Whether the inputs of the first dense layer are scaled.
-    activation : {"relu", "silu"}
-        Function of the hidden units.
-    """
+    """Settings of the layers of a network without their sizes."""
 
     n_frequencies: int | str = 0
     scaled: bool = False
     activation: str = "relu"
 
     @classmethod
-    def of(cls, n_frequencies: Any, input_scale: Any, activation: Any) -> Layers:
-        """Return the layers of parameters, which are checked."""
+    def from_params(cls, n_frequencies: Any, input_scale: Any, activation: Any) -> Layers:
+        """Return the layers of parameters after checking them."""
         return cls(
             _checked_frequencies(n_frequencies),
             check_option(input_scale, "input_scale", (True, False)),
@@ -206,7 +167,6 @@ class Layers:
         )
 
     def input_layer(self, n_features: int) -> InputLayer:
-        """Return the layer in front for `n_features` columns, on which "auto" depends."""
         n_frequencies = self.n_frequencies
         if isinstance(n_frequencies, str):
             n_frequencies = min(_AUTO_FREQUENCIES, _AUTO_WAVES // n_features)
@@ -214,11 +174,10 @@ class Layers:
 
 
 PLAIN_LAYERS = Layers()
-"""Features go into the first dense layer as they are, and hidden units are rectified linear."""
+"""Layers without frequencies and scales, with rectified linear units."""
 
 
 def _checked_frequencies(n_frequencies: Any) -> int | str:
-    """Return the parameter ``n_frequencies``, a count or "auto"."""
     message = f"`n_frequencies` must be an integer of at least 0 or 'auto', got {n_frequencies!r}."
     if isinstance(n_frequencies, bool) or not isinstance(n_frequencies, numbers.Integral | str):
         raise TypeError(message)

@@ -1,23 +1,27 @@
-"""The random generators of each member of a stacked module."""
+"""Random generators of the members of a stacked module."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-__all__ = ["N_TRAINING_STREAMS", "MemberSeed"]
+__all__ = ["N_TRAINING_STREAMS", "MemberSeed", "TrainingDraws"]
 
 N_TRAINING_STREAMS = 5
-"""Generators of a member in training; children of its seed from this number on are free for other uses."""
+"""Generators of a member in training; later children of its seed are free for other uses."""
 
 
 @dataclass(frozen=True, eq=False)
 class MemberSeed:
-    """The generators of one member: its initial weights, its rows, their order, and noise in training.
+    """Generators of one member: initial weights, bootstrap rows, their order, and noise in training.
 
-    ``torch_seed`` seeds torch's own generator, for layers of users that draw from it. ``n_rows`` is the
-    total weight of the rows that the member learns from: what a penalty of its module is divided by.
+    ``torch_seed`` seeds the generator of torch for layers of the user. ``n_rows`` is the total weight of the
+    training rows, which divides the penalty of a module.
     """
 
     init: np.random.Generator
@@ -29,7 +33,7 @@ class MemberSeed:
 
     @classmethod
     def spawn(cls, seed: int, n_members: int) -> list[MemberSeed]:
-        """Return those of the first members of a fit; more members would leave them as they are."""
+        """Return the seeds of the members; the seed of a member does not depend on their number."""
         members = []
         for member in np.random.SeedSequence(seed).spawn(n_members):
             init, rows, order, noise, last = (
@@ -37,3 +41,21 @@ class MemberSeed:
             )
             members.append(cls(init, rows, order, noise, int(last.integers(1 << 62))))
         return members
+
+
+class TrainingDraws:
+    """Random numbers in training; each member has its own generator, independent of other members."""
+
+    def __init__(self, generators: Sequence[np.random.Generator]) -> None:
+        self._generators = generators
+
+    def uniform(self, x: Tensor) -> Tensor:
+        """Return uniform numbers in [0, 1) of the shape (M, H, B) of x."""
+        drawn = [rng.random(x.shape[1:], dtype=np.float32) for rng in self._generators]
+        return torch.from_numpy(np.stack(drawn)).to(device=x.device, dtype=x.dtype)
+
+    def normal(self, n_units: int, x: Tensor) -> Tensor:
+        """Return standard normal numbers (M, n_units, B) for B rows x."""
+        kind: Any = np.float64 if x.dtype == torch.float64 else np.float32
+        drawn = [rng.standard_normal((n_units, x.shape[2]), kind) for rng in self._generators]
+        return torch.from_numpy(np.stack(drawn)).to(x.device)

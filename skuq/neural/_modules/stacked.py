@@ -1,7 +1,7 @@
-"""Many networks of one shape as one module: the base of everything that the engine trains.
+"""Stacked module: many networks of one shape as one torch module.
 
-All weights live in one matrix, a row for each member. It is the one parameter of the optimiser;
-clipping is one norm along its rows, a snapshot is one copy, and some members are some rows.
+One matrix contains all weights, one row per member. It is the only parameter of the optimizer; clipping is a
+norm along its rows, and a snapshot is a copy.
 """
 
 from __future__ import annotations
@@ -19,34 +19,26 @@ from torch import Tensor, nn
 
 from skuq._typing import FloatArray
 from skuq.neural._modules.input_layer import PLAIN_LAYERS, InputValues, Layers
+from skuq.neural._modules.seeds import MemberSeed, TrainingDraws
 
 __all__ = ["StackedMLP", "StackedModule", "dense_blocks"]
 
 ModuleT = TypeVar("ModuleT", bound="StackedModule")
 
 _SMALL = 1024
-"""Entries of a matrix whose product takes less time than to call for it."""
+"""Largest matrix, in entries, whose product takes less time than the call."""
 
 
 class StackedModule(nn.Module, metaclass=ABCMeta):
-    """M networks of one shape; a subclass writes `forward_members`.
+    """M networks of one shape; a subclass implements `forward_members`.
 
-    Parameters
-    ----------
-    blocks : mapping of str to ndarray of shape (M, ...)
-        Initial values of the weights, by name; see `weights`.
-    dtype : torch.dtype
-        Type of the weights and of everything computed with them.
-
-    Notes
-    -----
-    Inside, features come before rows, (M, d, B): then the small matrix products of the last layer, two
-    outputs for each member, are faster than with rows first, and its outputs are contiguous. Outside, rows
-    come first, as skorch and the losses have it.
+    ``blocks`` contains the initial weights by name, each of shape (M, ...). `forward` takes and returns rows
+    first, as skorch and the losses do. `forward_members` uses features before rows, (M, d, B), because the
+    small matrix products of the last layer are then faster and its outputs contiguous.
     """
 
     any_precision = True
-    """Whether the module runs in any floating type once its weights are cast."""
+    """Whether the module runs in any floating type after its weights are cast."""
 
     def __init__(self, blocks: Mapping[str, FloatArray], dtype: torch.dtype) -> None:
         super().__init__()
@@ -56,35 +48,35 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         self._leaves: dict[str, Tensor] | None = None
         self._gradients: dict[str, Tensor] = {}
         self._workspaces: dict[tuple[str, int, int], Tensor] = {}
+        self._draws: TrainingDraws | None = None
 
-    # ---------------------------------------------------------------------- what a subclass writes
+    # ------------------------------------------------------------------------------ for subclasses
 
     @abstractmethod
     def forward_members(self, x: Tensor) -> Tensor:
         """Return the outputs (M, k, B) for features (M, d, B)."""
 
     def penalty(self) -> Tensor | None:
-        """Return what is added to the loss of each member, shape (M,), such as a scaled KL divergence."""
+        """Return a term added to the loss of each member, shape (M,), such as a scaled KL divergence."""
         return None
 
     def begin_epoch(self, fraction: float) -> None:
-        """Set the share of the epochs that is done, 0 at the first; for warm-ups."""
+        """Set the share of completed epochs, 0 at the first epoch, for warm-ups."""
 
     # ----------------------------------------------------------------------------------- weights
 
     @property
     def n_members(self) -> int:
-        """Number of members M."""
         return len(self.flat)
 
     @property
     def values_a_row(self) -> int:
-        """About how many hidden values of a row and member are in memory at once."""
+        """Approximate number of hidden values in memory per row and member."""
         return int(self.flat.shape[1]) // 16
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        """The weights by name, each of shape (M, ...): views of the one matrix."""
+        """Weights by name, each of shape (M, ...), as views of the matrix."""
         return self._leaves if self._leaves is not None else self._split(self.flat)
 
     def _split(self, matrix: Tensor) -> dict[str, Tensor]:
@@ -96,18 +88,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         }
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs of all members.
-
-        Parameters
-        ----------
-        x : Tensor of shape (B, d) or (B, M, d)
-            Rows that all members share, or each member's own.
-
-        Returns
-        -------
-        output : Tensor of shape (B, M, k)
-            For B rows and k outputs.
-        """
+        """Return the outputs (B, M, k) for rows (B, d), shared by all members, or (B, M, d)."""
         if x.ndim == 2:
             x = x.unsqueeze(1).expand(-1, self.n_members, -1)
         return self.forward_members(x.permute(1, 2, 0)).permute(2, 0, 1)
@@ -115,11 +96,8 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
     # ---------------------------------------------------------------------------------- training
 
     def begin_training(self) -> None:
-        """Make the weights leaves of their own, whose gradients are collected in one matrix.
-
-        Differentiating the matrix itself would fill a matrix of zeros for each of its parts.
-        """
-        # the leaves share the memory of `flat`: a step of the optimiser on `flat` changes them
+        """Make the weights leaf tensors, because gradients through views of one matrix are slow."""
+        # the leaves share the memory of `flat`, which the optimizer changes
         self._leaves = {name: view.requires_grad_() for name, view in self._split(self.flat.detach()).items()}
         self.flat.grad = torch.zeros_like(self.flat)
         self._gradients = self._split(self.flat.grad)
@@ -127,38 +105,41 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
     def end_training(self) -> None:
         """Undo `begin_training`."""
         self._leaves, self._gradients, self._workspaces, self.flat.grad = None, {}, {}, None
+        self._draws = None
+
+    def draw_by(self, seeds: Sequence[MemberSeed]) -> None:
+        """Set the generators of random numbers in training, and the number of rows of each member."""
+        self._draws = TrainingDraws([seed.noise for seed in seeds])
+        n_rows = torch.tensor([seed.n_rows for seed in seeds], dtype=self.flat.dtype)
+        self.register_buffer("n_rows", n_rows)
+
+    @property
+    def draws(self) -> TrainingDraws:
+        """Random numbers of the training; missing in copies, parts and trained modules."""
+        if self._draws is None:
+            raise RuntimeError("a part or a copy of a module with random draws cannot be trained.")
+        return self._draws
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
-        """Write the gradient of the loss into ``flat.grad``.
-
-        Parameters
-        ----------
-        output : Tensor of shape (B, M, k)
-            Result of `forward`.
-        gradient : Tensor of shape (B, M, k)
-            Gradient of the loss with respect to it.
-        penalty : Tensor of shape (M,) or None, default=None
-            Terms added to the losses.
-        """
+        """Write the gradient into ``flat.grad``; ``gradient`` is the derivative by ``output``, (B, M, k)."""
         sources, directions = [output], [gradient]
         if penalty is not None:
             sources, directions = [output, penalty], [gradient, torch.ones_like(penalty)]
         gradients = torch.autograd.grad(sources, list(self.weights.values()), directions)
-        # into views of `flat.grad`, by one kernel
         torch._foreach_copy_(list(self._gradients.values()), list(gradients))
 
     def clip_gradients(self, limit: float) -> None:
-        """Shorten each member's gradient to a norm of at most ``limit``."""
+        """Clip each member's gradient to a norm of at most ``limit``."""
         gradient = self.flat.grad
         if gradient is None:
             raise RuntimeError("there are no gradients to clip; call `begin_training` and `backward` first.")
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-        # A factor of 1 changes nothing, so that the comparison changes no number; on a GPU it would wait.
+        # the comparison saves time only; on a GPU it would wait
         if gradient.is_cuda or norm.max() > limit:
             gradient.mul_(limit / norm.clamp_(min=limit))
 
     def _workspace(self, name: str, rows: int, columns: int) -> Tensor:
-        """Return memory (M, rows, columns) for a result: the same in each step, so that it stays cached."""
+        """Return memory (M, rows, columns) for a result, reused in each step so that it stays cached."""
         key = name, rows, columns
         if key not in self._workspaces:
             self._workspaces[key] = self.flat.new_empty(self.n_members, rows, columns)
@@ -167,17 +148,16 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
     # ----------------------------------------------------------------------------------- members
 
     def take(self, members: slice) -> Self:
-        """Return a module of its own with some of the members."""
-        # a shallow copy shares all but parameters and buffers, which are replaced
+        """Return a separate module with some of the members."""
         taken = copy.copy(self)
         taken._parameters = dict(self._parameters)
         taken._buffers = {name: self._take_buffer(value, members) for name, value in self._buffers.items()}
-        taken._leaves, taken._gradients, taken._workspaces = None, {}, {}
+        taken._leaves, taken._gradients, taken._workspaces, taken._draws = None, {}, {}, None
         taken.flat = nn.Parameter(self.flat.detach()[members].clone())
         return taken
 
     def with_weights(self, flat: Tensor) -> Self:
-        """Return a module of its own, one member for each row of weights, otherwise a copy of the first."""
+        """Return a copy of the first member with one member per row of weights."""
         made = self.take(slice(0, 1))
         made._buffers = {
             name: None if value is None else value.expand(len(flat), *value.shape[1:]).clone()
@@ -188,7 +168,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
 
     @staticmethod
     def join(modules: Sequence[ModuleT]) -> ModuleT:
-        """Return one module with the members of all, and everything else of the first."""
+        """Return one module with the members of all modules, otherwise equal to the first."""
         if len(modules) == 1:
             return modules[0]
         joined = modules[0].take(slice(None))
@@ -201,17 +181,13 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return None if value is None else value[members].clone()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_leaves": None, "_gradients": {}, "_workspaces": {}}
+        return {**self.__dict__, "_leaves": None, "_gradients": {}, "_workspaces": {}, "_draws": None}
 
 
 def dense_blocks(
     rngs: Sequence[np.random.Generator], n_features: int, hidden: Sequence[int], n_outputs: int
 ) -> dict[str, FloatArray]:
-    """Return initial weights of dense layers, each member's drawn by its own generator.
-
-    Uniform within one over the root of the number of inputs, as ``torch.nn.Linear`` has it; drawn in
-    float64, so that float32 networks start from the same numbers rounded.
-    """
+    """Return initial weights as in ``torch.nn.Linear``, drawn in float64 for all types."""
     sizes = [n_features, *hidden, n_outputs]
     layers = list(pairwise(sizes))
     blocks: dict[str, FloatArray] = {}
@@ -227,23 +203,7 @@ def dense_blocks(
 
 
 class StackedMLP(StackedModule):
-    """M multilayer perceptrons, by batched matrix products.
-
-    Parameters
-    ----------
-    rngs : sequence of numpy.random.Generator
-        Generators of the initial weights, one for each member.
-    n_features : int
-        Number of columns d of X.
-    hidden : sequence of int
-        Sizes of the hidden layers.
-    n_outputs : int
-        Number of outputs k.
-    dtype : torch.dtype
-        Type of the weights.
-    layers : Layers, default=PLAIN_LAYERS
-        What features pass before the first dense layer, and the function of the hidden units.
-    """
+    """M multilayer perceptrons, by batched matrix products."""
 
     def __init__(
         self,
@@ -265,19 +225,18 @@ class StackedMLP(StackedModule):
 
     @property
     def layer_values(self) -> int:
-        """Number of outputs of all layers for a row and member."""
+        """Number of outputs of all layers per row and member."""
         return sum(int(shape[0]) for name, shape in self._shapes.items() if name.startswith("weight"))
 
     def forward_members(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B) for features (M, d, B)."""
         if not (self.training and self._gradients):
             return self._run(x, [])
         self._inputs, self._sums = [], []
-        with torch.no_grad():  # `backward` below does what autograd would, with less to do around it
+        with torch.no_grad():  # `backward` below replaces autograd with less overhead
             return self._run(x, self._inputs, keep=True)
 
     def _run(self, x: Tensor, inputs: list[Tensor], *, keep: bool = False) -> Tensor:
-        """Run the layers, and record the input of each; ``keep`` has them in memory that is used again."""
+        """Run the layers and record the input of each layer; ``keep`` uses workspaces."""
         weights = self.weights
         if self.input_layer:
             x, kept = self.input_layer.forward(weights, x, self._workspace if keep else None)
@@ -292,31 +251,29 @@ class StackedMLP(StackedModule):
         return x
 
     def _activate(self, k: int, x: Tensor, *, keep: bool) -> Tensor:
-        """Return the outputs of the hidden units of layer k, for the sums of their inputs."""
+        """Return the outputs of the hidden units of layer k."""
         if self.activation == "relu":
             return torch.relu_(x)
         if not keep:
             return torch.nn.functional.silu(x)
-        self._sums.append(x)  # of which the derivative is a function; that of relu is one of its output
+        self._sums.append(x)  # for the derivative; relu uses its output
         output = self._workspace(f"unit {k}", x.shape[1], x.shape[2])
         torch.ops.aten.silu.out(x, out=output)
         return output
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
-        """Write the gradient of the loss into ``flat.grad``, from the last layer to the first."""
         with torch.no_grad():
-            # backpropagation: slope is the derivative by a layer's output, (M, n_out, B)
-            slope = gradient.permute(1, 2, 0)
+            slope = gradient.permute(1, 2, 0)  # derivative by a layer's output, (M, n_out, B)
             for k in reversed(range(self.n_layers)):
                 x, weight = self._inputs[k], self.weights[f"weight_{k}"]
                 self._weight_gradient(k, slope, x)
                 torch.sum(slope, dim=2, keepdim=True, out=self._gradients[f"bias_{k}"])
                 if k or self.input_layer:
-                    # two in turn, as one is read while the other is written
+                    # two workspaces alternate: one is read while the other is written
                     workspace = self._workspace(f"slope {k % 2}", weight.shape[2], x.shape[2])
                     slope = torch.bmm(weight.transpose(1, 2), slope, out=workspace)
                 if k and self.activation == "relu":
-                    # 0 where the rectified unit was off; x is its output, the input of this layer
+                    # x is the output of the rectified units
                     torch.ops.aten.threshold_backward.grad_input(slope, x, 0, grad_input=slope)
                 elif k:
                     torch.ops.aten.silu_backward.grad_input(slope, self._sums[k - 1], grad_input=slope)
@@ -325,7 +282,7 @@ class StackedMLP(StackedModule):
         self._inputs, self._sums, self._kept = [], [], None
 
     def _weight_gradient(self, k: int, slope: Tensor, x: Tensor) -> None:
-        """Write one; a small one through memory of its own, as products into a view run one by one."""
+        """Write the gradient of a layer's weights; a small product is faster in separate memory."""
         into = self._gradients[f"weight_{k}"]
         small = math.prod(into.shape[1:]) <= _SMALL
         out = self._workspace("gradient", into.shape[1], into.shape[2]) if small else into

@@ -1,11 +1,11 @@
-"""Many copies of a user's own network as one module, through ``torch.func``."""
+"""Stacked copies of a user's network, through ``torch.func``."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -16,38 +16,22 @@ from skuq._typing import FloatArray
 from skuq.neural._modules.device import seeded_torch
 from skuq.neural._modules.stacked import StackedModule
 
-__all__ = ["StackedUserModule", "check_module", "check_network", "check_outputs"]
+__all__ = ["HeadedNetwork", "StackedUserModule", "check_module", "check_network", "check_outputs", "headed"]
 
 _MAX_TORCH_SEED = 2**63
 _TRIAL_ROWS = 3
-"""Rows with which a network is tried."""
+"""Rows of the trial run of a network."""
 
 
 class StackedUserModule(StackedModule):
-    """M networks built by the user's function, trained in one pass.
+    """M networks built by the user's function ``build(n_features, n_outputs)``, trained in one pass.
 
-    Parameters
-    ----------
-    build : callable
-        ``build(n_features, n_outputs)`` returns a module that maps (B, d) to (B, k).
-    rngs : sequence of numpy.random.Generator
-        Generators, one for each member; each seeds torch while that member is built, and torch's own
-        generator is left as it was.
-    n_features, n_outputs : int
-        Arguments of ``build``.
-    dtype : torch.dtype
-        Type of the weights.
-    extra : mapping of str to ndarray of shape (M, ...) or None, default=None
-        Weights of a subclass besides those of the networks.
-
-    Attributes
-    ----------
-    vectorised : bool
-        Whether the members run in one pass. Control flow that depends on values cannot be vectorised;
-        then they run one after another, with the same result.
+    Each generator seeds torch while its member is built. ``extra`` contains additional weights of a subclass,
+    (M, ...). ``vectorised`` is False for control flow that depends on values; the members then run one after
+    another, with the same result.
     """
 
-    any_precision = False  # the user's code may hold constants of one type
+    any_precision = False  # the user's code may contain constants of one type
 
     def __init__(
         self,
@@ -61,7 +45,7 @@ class StackedUserModule(StackedModule):
         networks = [_built(build, rng, n_features, n_outputs, dtype) for rng in rngs]
         params, buffers = stack_module_state(networks)
         if not params:
-            raise ValueError("`module` must build a network with weights to learn, got one without.")
+            raise ValueError("`module` must build a network with weights, got a network without weights.")
         with _counted_values(networks[0]) as n_values:
             check_outputs(networks[0], n_features, n_outputs)
         self._n_values = -(-sum(n_values) // _TRIAL_ROWS)
@@ -70,34 +54,29 @@ class StackedUserModule(StackedModule):
         for name, value in buffers.items():
             self.register_buffer(_mangled(name), value.clone())
         self._weight_names, self._buffer_names = list(params), list(buffers)
-        # Outside of nn.Module's registry: its weights serve as a pattern and are never trained.
+        # in a list, outside the registry of nn.Module, because the pattern is never trained
         self.vectorised = True
         self._pattern = [copy.deepcopy(networks[0]).to("meta")]
         self._try_vectorised(n_features)
 
     @property
     def values_a_row(self) -> int:
-        """About how many hidden values of a row and member are in memory at once: what all layers give."""
         return max(self._n_values, super().values_a_row)
 
     def _try_vectorised(self, n_features: int) -> None:
-        """Find out whether the members can run in one pass.
-
-        The trial leaves the buffers, such as running means, and torch's generator as they were.
-        """
+        """Set ``vectorised`` by a trial run that changes neither buffers nor the generator of torch."""
         before = {name: value.clone() for name, value in self.named_buffers()}
         x = torch.zeros(self.n_members, n_features, _TRIAL_ROWS, dtype=self.flat.dtype)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             try:
                 self._run_whole(x)
-            except Exception:  # vmap fails with errors of many kinds; a wrong network fails in the loop too
+            except Exception:  # vmap raises errors of many types; a wrong network also fails in the loop
                 self.vectorised = False
                 self._run_whole(x)
         for name, value in before.items():
             self.get_buffer(name).copy_(value)
 
     def forward_members(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B) for features (M, d, B)."""
         return self._run_whole(x)
 
     def _run_whole(self, x: Tensor) -> Tensor:
@@ -116,14 +95,57 @@ class StackedUserModule(StackedModule):
         return outputs.transpose(1, 2)
 
     def _state(self) -> dict[str, Tensor]:
-        """Return what the pattern is called with, all members' weights and buffers by name."""
+        """Return the weights and buffers of all members by name."""
         weights = self.weights
         buffers = {name: self.get_buffer(_mangled(name)) for name in self._buffer_names}
         return {**{name: weights[name] for name in self._weight_names}, **buffers}
 
+    # ------------------------------------------------------- networks that `headed` builds
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the outputs (M, k, B) of the body for features (M, d, B)."""
+        return self._run(self._call_body, x)
+
+    def head(self, x: Tensor) -> Tensor:
+        """Return the outputs (M, k, B) of the last layer for its input."""
+        weights = self.weights
+        return torch.baddbmm(weights["head.bias"].unsqueeze(-1), weights["head.weight"], x)
+
+    def _call_body(self, state: dict[str, Tensor], x: Tensor) -> Tensor:
+        body = cast(HeadedNetwork, self._pattern[0]).body
+        mine = {name.removeprefix("body."): v for name, v in state.items() if name.startswith("body.")}
+        output: Tensor = functional_call(body, mine, (x,))
+        return output
+
+
+class HeadedNetwork(nn.Module):
+    """Network of the user, followed by a linear layer."""
+
+    def __init__(self, body: nn.Module, width: int, n_outputs: int) -> None:
+        super().__init__()
+        self.body, self.head = body, nn.Linear(width, n_outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.head(self.body(x))
+        return output
+
+
+def headed(
+    module: Callable[[int, int], Any], width: int, n_features: int, n_outputs: int
+) -> Callable[[int, int], HeadedNetwork]:
+    """Return a function that builds the user's network and adds a linear layer."""
+
+    def build(_: int, __: int) -> HeadedNetwork:
+        body = check_network(module(n_features, width))
+        which = ", as the last of `hidden_layer_sizes` requires"
+        check_outputs(body, n_features, width, which)
+        return HeadedNetwork(body, width, n_outputs)
+
+    return build
+
 
 def _mangled(name: str) -> str:
-    """Return a name without dots, which a module's own buffers must not have."""
+    """Replace dots, which names of buffers must not contain."""
     return "buffer_" + name.replace(".", "__")
 
 
@@ -149,16 +171,15 @@ def check_module(module: Any) -> Callable[[int, int], Any] | None:
         )
     if isinstance(module, nn.Module):
         raise TypeError(
-            "`module` must be a class or function that builds the network, so that every member gets "
-            f"initial weights of its own, got an instance of {type(module).__name__}. Pass a "
-            "function: module=lambda n_features, n_outputs: ..."
+            "`module` must be a class or function that builds the network with new initial weights, got an "
+            f"instance of {type(module).__name__}. Pass a function: module=lambda n_features, n_outputs: ..."
         )
     checked: Callable[[int, int], Any] | None = module
     return checked
 
 
 def check_network(network: Any) -> nn.Module:
-    """Return what ``module`` has built, where that is a network."""
+    """Return the result of ``module`` after checking that it is a network."""
     if isinstance(network, nn.Module):
         return network
     raise TypeError(
@@ -169,7 +190,7 @@ def check_network(network: Any) -> nn.Module:
 
 @contextmanager
 def _counted_values(network: nn.Module) -> Iterator[list[int]]:
-    """Append the size of each layer's output to a list while the network runs inside."""
+    """Append the size of each layer's output to a list when the network runs in the context."""
     counts: list[int] = []
 
     def count(_: nn.Module, __: Any, output: Any) -> None:
@@ -185,7 +206,7 @@ def _counted_values(network: nn.Module) -> Iterator[list[int]]:
 
 
 def check_outputs(network: nn.Module, n_features: int, n_outputs: int, which: str = "") -> None:
-    """Raise unless a network maps (n, n_features) to (n, n_outputs), the outputs that ``which`` explains."""
+    """Raise unless a network maps (n, n_features) to (n, n_outputs); ``which`` explains the outputs."""
     dtype = next((weight.dtype for weight in network.parameters()), torch.get_default_dtype())
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         output = network.eval()(torch.zeros(_TRIAL_ROWS, n_features, dtype=dtype))
@@ -193,6 +214,6 @@ def check_outputs(network: nn.Module, n_features: int, n_outputs: int, which: st
     if not isinstance(output, Tensor) or output.shape != (_TRIAL_ROWS, n_outputs):
         given = f"the shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
         raise ValueError(
-            f"`module` must build a network that maps (n, {n_features}) to (n, {n_outputs}){which}; for "
-            f"{_TRIAL_ROWS} rows it gives {given}."
+            f"`module` must build a network that maps (n, {n_features}) to (n, {n_outputs}){which}, got "
+            f"{given} for {_TRIAL_ROWS} rows."
         )

@@ -1,4 +1,4 @@
-"""Networks whose weights are independent normal variables, learnt by local reparameterisation."""
+"""Networks with independent normal weights, trained by local reparameterization."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch import Tensor
 
 from skuq._typing import FloatArray
 from skuq._validation import check_number, check_option
-from skuq.neural._modules.last_layer import FeatureArchitecture, FeatureUserModule, LastLayerWeights, body_of
-from skuq.neural._modules.noise import ConstantNoiseModule, RandomisedModule, first_raw_noise
+from skuq.neural._modules.last_layer import FeatureArchitecture, LastLayerWeights
+from skuq.neural._modules.noise import first_raw_noise, has_noise, with_noise
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedMLP, StackedModule, dense_blocks
-from skuq.neural._modules.user_module import check_module
+from skuq.neural._modules.user_module import StackedUserModule, check_module, headed
 
 __all__ = [
     "Divergence",
@@ -32,12 +32,12 @@ __all__ = [
 
 
 def initial_log_scale(n_inputs: int) -> float:
-    """Return the logarithm of the standard deviation at which the weights of a layer start."""
+    """Return the initial logarithm of the standard deviation of a layer's weights."""
     return math.log(0.05 / math.sqrt(n_inputs))
 
 
 class UncertainLayer(NamedTuple):
-    """Names of the weights of a layer: their means and the logarithms of their standard deviations."""
+    """Names of a layer's weights: means and logarithms of standard deviations."""
 
     weight: str
     bias: str
@@ -47,10 +47,10 @@ class UncertainLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class Divergence:
-    """The divergence from the prior: its weight, the share of epochs over which it grows, and the prior.
+    """Divergence from the prior; ``warm_up`` is a share of the epochs.
 
-    The weights of a layer have a normal prior about 0 with the given variance; None is the one of most
-    evidence, which is the mean of their squares. Biases have a standard normal prior.
+    Without a given prior variance, the prior variance of a layer is the mean square of its weights, which
+    maximizes the evidence. Biases have a standard normal prior.
     """
 
     kl_weight: float
@@ -58,20 +58,19 @@ class Divergence:
     prior_variance: float | None = None
 
     @classmethod
-    def of(cls, kl_weight: Any, warm_up: Any, prior_variance: float | None = None) -> Self:
-        """Return the divergence of checked parameters."""
+    def from_params(cls, kl_weight: Any, warm_up: Any, prior_variance: float | None = None) -> Self:
         warm_up = check_number(warm_up, "warm_up")
         if not 0 <= warm_up <= 1:
             raise ValueError(f"`warm_up` must lie between 0 and 1, got {warm_up}.")
         return cls(check_number(kl_weight, "kl_weight", positive=True), warm_up, prior_variance)
 
 
-class VariationalModule(RandomisedModule, ConstantNoiseModule):
-    """M networks of which some layers have normal weights; a subclass writes their order.
+class VariationalModule(StackedModule):
+    """M networks with normal weights in some layers; a subclass implements the forward pass.
 
-    In training each row has weights of its own, through the mean and variance that they give each unit
-    (local reparameterisation). Otherwise the network runs at the mean of the weights. The outputs
-    are the logits of classes, or the mean and, the same for all rows, the raw variance of the noise.
+    In training, each row draws its own weights through the mean and variance of each unit (local
+    reparameterization). Otherwise the network runs at the mean of the weights. The outputs are logits of
+    classes, or the mean and the raw variance of the noise, which is the same for all rows.
     """
 
     uncertain: tuple[UncertainLayer, ...]
@@ -80,17 +79,17 @@ class VariationalModule(RandomisedModule, ConstantNoiseModule):
     def set_up(
         self, seeds: Sequence[MemberSeed], uncertain: Sequence[UncertainLayer], divergence: Divergence
     ) -> None:
-        """Set which layers are uncertain, and the generators of the noise."""
+        """Set the uncertain layers and the generators of the noise."""
         self.uncertain, self.divergence, self._warmth = tuple(uncertain), divergence, 1.0
-        self.set_seeds(seeds)
+        self.draw_by(seeds)
 
     def begin_epoch(self, fraction: float) -> None:
-        """Increase the weight of the prior gradually: at once, it dominates before the mean is learnt."""
+        """Increase the weight of the prior gradually; at once, it dominates before the mean is learned."""
         warm_up = self.divergence.warm_up
         self._warmth = 1.0 if fraction >= warm_up else fraction / warm_up
 
     def penalty(self) -> Tensor:
-        """Return the divergence of posterior from prior for each row, shape (M,)."""
+        """Return the divergence of the posterior from the prior per row, shape (M,)."""
         total = sum((self._divergence_of(layer) for layer in self.uncertain), self.flat.new_zeros(()))
         return self._penalty_factor() * total
 
@@ -99,14 +98,11 @@ class VariationalModule(RandomisedModule, ConstantNoiseModule):
         return factor
 
     def _divergence_of(self, layer: UncertainLayer) -> Tensor:
-        """Return that of one layer, shape (M,); see `Divergence`.
-
-        With the prior of most evidence the quadratic terms are constant.
-        """
+        """Return the divergence of one layer, shape (M,); see `Divergence`."""
         weight, bias, weight_log_scale, bias_log_scale = (self.weights[name].flatten(1) for name in layer)
         squares = weight.square() + (2 * weight_log_scale).exp()
         given = self.divergence.prior_variance
-        if given is None:
+        if given is None:  # the quadratic terms are constant
             weights = 0.5 * weight.shape[1] * squares.mean(1).log() - weight_log_scale.sum(1)
         else:
             log_ratio = 0.5 * math.log(given) - weight_log_scale
@@ -117,16 +113,13 @@ class VariationalModule(RandomisedModule, ConstantNoiseModule):
     # ------------------------------------------------------------------------------- the posterior
 
     def last_layer_weights(self) -> LastLayerWeights:
-        """Return the posterior of the first member's last layer of one output, with the bias last."""
+        """Return the posterior of the first member's last layer with one output; the bias is last."""
         weight, bias, weight_log_scale, bias_log_scale = (self._first(name) for name in self.uncertain[-1])
         mean, log_scale = np.append(weight, bias), np.append(weight_log_scale, bias_log_scale)
         return LastLayerWeights(None, mean, np.exp(2 * log_scale))
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw networks, and return what gives their outputs (S, k, B) for rows (B, d).
-
-        They differ in the last layer; those before it run once.
-        """
+        """Draw last layers; return a function of rows (B, d) that returns the outputs (S, k, B)."""
         weight, bias, weight_log_scale, bias_log_scale = (
             self.weights[name][0] for name in self.uncertain[-1]
         )
@@ -144,22 +137,10 @@ class VariationalModule(RandomisedModule, ConstantNoiseModule):
 
 
 class VariationalMLP(VariationalModule):
-    """Multilayer perceptrons with rectified linear units.
+    """Multilayer perceptrons with rectified linear units and normal weights, in all layers or in the last.
 
-    Parameters
-    ----------
-    seeds : sequence of MemberSeed
-        Generators of each member.
-    sizes : sequence of int
-        Columns of X, sizes of the hidden layers, and number of outputs.
-    last_layer : bool
-        Whether only the weights of the last layer are uncertain.
-    divergence : Divergence
-        Weight and warm-up of the divergence from the prior.
-    dtype : torch.dtype
-        Type of the weights.
-    noise : bool, default=True
-        Whether a noise is learnt, as a second output beside the one of the layers.
+    ``sizes`` contains the columns of X, the hidden layers and the outputs of the layers. ``noise`` adds a
+    learned noise variance as a second output.
     """
 
     def __init__(
@@ -188,25 +169,23 @@ class VariationalMLP(VariationalModule):
         self.set_up(seeds, self_layers[first:], divergence)
 
     def forward_members(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B) for features (M, d, B)."""
-        if self.training and self._gradients and self._generators:
-            with torch.no_grad():  # `backward` below does what autograd would, with less to do around it
+        if self.training and self._gradients and self._draws:
+            with torch.no_grad():  # `backward` below replaces autograd with less overhead
                 return self._run_training(x)
         weights, last = self.weights, self.layers[-1]
-        return self.with_noise(torch.baddbmm(weights[last.bias], weights[last.weight], self.features(x)))
+        return with_noise(self, torch.baddbmm(weights[last.bias], weights[last.weight], self.features(x)))
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the input of the last layer, (M, k, B), at the mean of the weights."""
         weights = self.weights
         for layer in self.layers[:-1]:
             x = torch.relu_(torch.baddbmm(weights[layer.bias], weights[layer.weight], x))
         return x
 
     def _run_training(self, x: Tensor) -> Tensor:
-        """Run the layers with noise, and record of each what its gradient needs."""
+        """Run the layers with noise, and record the values for the gradient."""
         weights, n_certain = self.weights, len(self.layers) - len(self.uncertain)
         units = list(self.sizes[n_certain + 1 :])
-        noises = torch.split(self.draw_normal(sum(units), x), units, dim=1)
+        noises = torch.split(self.draws.normal(sum(units), x), units, dim=1)
         self._inputs, self._deviations = [], []
         for k, layer in enumerate(self.layers):
             self._inputs.append(x)
@@ -219,19 +198,17 @@ class VariationalMLP(VariationalModule):
                 loc.addcmul_(std, noise)
                 self._deviations.append((weight_variance, bias_variance, noise / std))
             x = torch.relu_(loc) if k < len(self.layers) - 1 else loc
-        return self.with_noise(x)
+        return with_noise(self, x)
 
     def penalty(self) -> Tensor:
-        """Return the divergence of posterior from prior for each row, shape (M,)."""
         with torch.no_grad():
             return super().penalty()
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
-        """Write the gradient of the loss into ``flat.grad``, from the last layer to the first."""
         into, n_certain = self._gradients, len(self.layers) - len(self.uncertain)
         with torch.no_grad():
             slope = gradient.permute(1, 2, 0)
-            if self.has_noise:
+            if has_noise(self):
                 torch.sum(slope[:, 1:], dim=2, keepdim=True, out=into["raw_noise"])
                 slope = slope[:, :1]
             for k in reversed(range(len(self.layers))):
@@ -261,7 +238,6 @@ class VariationalMLP(VariationalModule):
         torch.sum(slope, dim=2, keepdim=True, out=into[layer.bias_log_scale]).mul_(bias_variance)
 
     def _backward_penalty(self) -> None:
-        """Add the gradient of the divergence."""
         factor = self._penalty_factor().view(-1, 1, 1)
         for layer, (weight_variance, bias_variance, _) in zip(self.uncertain, self._deviations, strict=True):
             weight, bias = self.weights[layer.weight], self.weights[layer.bias]
@@ -272,22 +248,21 @@ class VariationalMLP(VariationalModule):
             self._gradients[layer.bias_log_scale].addcmul_(bias_variance, factor).sub_(factor)
 
     def _prior_variance(self, weight: Tensor, variance: Tensor) -> Tensor | float:
-        """Return that of a layer's weights, of which mean and variance are given."""
+        """Return the prior variance of a layer's weights from their mean and variance."""
         given = self.divergence.prior_variance
         return (weight.square() + variance).mean(dim=(1, 2), keepdim=True) if given is None else given
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        if len(self.uncertain) == 1:  # the networks differ in their last layer alone
+        if len(self.uncertain) == 1:  # the networks differ in their last layer only
             return super().networks(n_draws, rng)
         drawn = self.drawn(n_draws, rng).to(device=self.flat.device, dtype=self.flat.dtype)
         return lambda x: drawn.forward_members(x.T.expand(n_draws, *x.T.shape))
 
     def values_of_draws(self, n_draws: int) -> int:
-        """Return about how many hidden values of a row are in memory at once, of so many drawn networks."""
         return n_draws * max(self.sizes[1:])
 
     def drawn(self, n_draws: int, rng: np.random.Generator) -> StackedMLP:
-        """Return as many networks with weights drawn from the first member's posterior."""
+        """Return networks with weights drawn from the first member's posterior."""
         parts = []
         for layer in self.layers:
             for mean, log_scale in zip(layer[:2], layer[2:], strict=True):
@@ -300,38 +275,36 @@ class VariationalMLP(VariationalModule):
 
 
 def _drawn(mean: Tensor, log_scale: Tensor, n_draws: int, rng: np.random.Generator) -> Tensor:
-    """Draw independent normal values (S, ...) with mean and logarithm of the standard deviation given."""
+    """Draw independent normal values (S, ...) of given mean and logarithm of the standard deviation."""
     z = torch.from_numpy(rng.standard_normal((n_draws, *mean.shape)))
     return mean + log_scale.exp() * z.to(mean)
 
 
 def drawn_networks(module: StackedModule, n_draws: int, seed: int) -> StackedMLP:
-    """Return as many networks with weights drawn from the first member's posterior."""
+    """Return networks with weights drawn from the first member's posterior."""
     return cast(VariationalMLP, module).drawn(n_draws, np.random.default_rng(seed))
 
 
-class VariationalUserModule(FeatureUserModule, VariationalModule):
-    """Networks of the user, behind which an uncertain last layer is put."""
+class VariationalUserModule(StackedUserModule, VariationalModule):
+    """Networks of the user, followed by an uncertain last layer."""
 
     def forward_members(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B) for features (M, d, B)."""
         x = self.features(x)
         loc = self.head(x)
-        if self.training and self._generators:
+        if self.training and self._draws:
             _, _, weight_log_scale, bias_log_scale = (self.weights[name] for name in self.uncertain[0])
             scales = (2 * bias_log_scale).exp().unsqueeze(-1), (2 * weight_log_scale).exp()
-            loc = loc + torch.baddbmm(*scales, x.square()).sqrt() * self.draw_normal(loc.shape[1], x)
-        return self.with_noise(loc)
+            loc = loc + torch.baddbmm(*scales, x.square()).sqrt() * self.draws.normal(loc.shape[1], x)
+        return with_noise(self, loc)
 
     def values_of_draws(self, n_draws: int) -> int:
-        """Return about how many hidden values of a row are in memory at once, of so many drawn networks."""
         n_outputs = self.weights["head.bias"].shape[1]
         return max(self.values_a_row, n_draws * n_outputs)  # the user's network runs once
 
 
 @dataclass(frozen=True)
 class VariationalArchitecture:
-    """Builds networks with uncertain weights, in all layers or in the last; with ``noise``, of one mean."""
+    """Settings of networks with uncertain weights, in all layers or in the last."""
 
     hidden: tuple[int, ...]
     module: Callable[[int, int], Any] | None
@@ -340,7 +313,7 @@ class VariationalArchitecture:
     noise: bool = True
 
     @classmethod
-    def of(
+    def from_params(
         cls,
         hidden: tuple[int, ...],
         module: Any,
@@ -349,20 +322,19 @@ class VariationalArchitecture:
         *,
         noise: bool = True,
     ) -> Self:
-        """Return the architecture of parameters, checked here but for ``hidden``."""
-        plain = FeatureArchitecture.of(hidden, check_module(module))
+        """Return the architecture after checking all parameters except ``hidden``."""
+        plain = FeatureArchitecture.from_params(hidden, check_module(module))
         last_layer = check_option(last_layer, "last_layer", (True, False))
         if plain.module is not None and not last_layer:
             raise ValueError(
-                "`module` is given, but only the weights of layers that skuq builds can be uncertain. Use "
-                "last_layer=True, and `module` is the network before the last layer, or `hidden_layer_sizes`."
+                "`module` must be None with last_layer=False, because only layers that skuq builds can be "
+                "uncertain. Use `hidden_layer_sizes`, or last_layer=True with `module` before the last layer."
             )
         return cls(plain.hidden, plain.module, last_layer, divergence, noise)
 
     def __call__(
         self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
     ) -> StackedModule:
-        """Return a module with one member a seed."""
         k = 1 if self.noise else n_outputs
         if self.module is None:
             sizes = (n_features, *self.hidden, k)
@@ -374,7 +346,7 @@ class VariationalArchitecture:
             "bias_log_scale": np.full((n_members, k), log_scale),
             **first_raw_noise(n_members, self.noise),
         }
-        build = body_of(self.module, width, n_features, k)
+        build = headed(self.module, width, n_features, k)
         made = VariationalUserModule(build, [seed.init for seed in seeds], n_features, k, dtype, extra)
         head = UncertainLayer("head.weight", "head.bias", "weight_log_scale", "bias_log_scale")
         made.set_up(seeds, [head], self.divergence)

@@ -1,1 +1,1 @@
-"""From trained members to a predictive distribution."""
+"""Predictive distributions of trained networks."""

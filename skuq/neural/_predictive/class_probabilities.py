@@ -1,4 +1,4 @@
-"""Class probabilities of networks: of each member, their mean, and entropies."""
+"""Class probabilities of networks, and their entropies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["ClassPosterior", "DrawnClassPosterior", "EnsembleClassPosterior", "E
 
 
 class EntropyParts(NamedTuple):
-    """Entropy of the forecast of n rows and its two parts, in nats, each of shape (n,).
+    """Entropies of the forecasts of n rows, in nats.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class EntropyParts(NamedTuple):
     aleatoric : ndarray of shape (n,)
         Mean of the members' entropies.
     epistemic : ndarray of shape (n,)
-        Their difference: the mutual information of class and member, from 0 to ``total``.
+        Mutual information of class and member, ``total - aleatoric``, from 0 to ``total``.
     """
 
     total: FloatArray
@@ -42,17 +42,13 @@ class EntropyParts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClassPosterior(TrainedNetworks, ABC):
-    """Networks that predict logits of K classes; a subclass evaluates its members on blocks of rows.
-
-    Blocks are reduced one by one, so that memory does not grow with the number of rows times members.
-    """
+    """Networks that predict logits of K classes, evaluated in blocks of rows."""
 
     @abstractmethod
     def _logits(self, X: FloatArray) -> Iterator[Tensor]:
         """Yield the logits of M members for blocks of b rows, (b, M, K)."""
 
     def _proba(self, X: FloatArray) -> Iterator[FloatArray]:
-        """Yield the probabilities of M members for blocks of b rows, (b, M, K)."""
         for logits in self._logits(X):
             yield torch.softmax(logits, dim=-1).numpy()
 
@@ -65,7 +61,7 @@ class ClassPosterior(TrainedNetworks, ABC):
         return np.concatenate([_mean_over_members(proba) for proba in self._proba(X)])
 
     def entropies(self, X: FloatArray) -> EntropyParts:
-        """Return the entropy of the mean, and its parts."""
+        """Return the entropy of the mean and its parts."""
         parts = [
             (entr(_mean_over_members(proba)).sum(axis=-1), _mean_over_members(entr(proba).sum(axis=-1)))
             for proba in self._proba(X)
@@ -76,26 +72,18 @@ class ClassPosterior(TrainedNetworks, ABC):
 
 
 class EnsembleClassPosterior(ClassPosterior):
-    """Networks that are trained side by side, all with the same weight."""
+    """Networks trained independently, all with the same weight."""
 
     def _logits(self, X: FloatArray) -> Iterator[Tensor]:
         device = read_device(self.device, self.module.n_members)
-        # wide layers have far more weights than outputs; larger blocks make their products faster
+        # wide layers have far more weights than outputs and are faster with larger blocks
         values_a_row = self.module.layer_values if isinstance(self.module, StackedMLP) else None
         return output_blocks(self.module, self.scaler.features(X), device, values_a_row)
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnClassPosterior(ClassPosterior):
-    """Networks that are drawn from the one trained: the same for all rows and all calls.
-
-    Attributes
-    ----------
-    n_draws : int
-        Number of networks drawn.
-    seed : int
-        Seed of the fit.
-    """
+    """Networks drawn from one trained network, the same for all rows and all calls."""
 
     n_draws: int
     seed: int
@@ -106,7 +94,7 @@ class DrawnClassPosterior(ClassPosterior):
 
 
 def _mean_over_members(values: FloatArray) -> FloatArray:
-    """Return means along the second axis, exact where all members are equal."""
+    """Return means along the second axis, exact if all members are equal."""
     first = values[:, 0]
     mean: FloatArray = first + (values - first[:, np.newaxis]).mean(axis=1)
     return mean

@@ -1,4 +1,4 @@
-"""One noise for all rows, beside the mean and the epistemic variance of networks without a variance."""
+"""Networks without a variance, and one noise variance for all rows."""
 
 from __future__ import annotations
 
@@ -8,33 +8,27 @@ from typing import Self
 
 import numpy as np
 
+from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray
 from skuq.neural._modules.noise import MIN_NOISE, minimum
 from skuq.neural._predictive.posterior import Moments, Posterior
-from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["ConstantNoisePosterior", "likely_noise"]
 
 
 @dataclass(frozen=True, eq=False)
 class ConstantNoisePosterior(Posterior):
-    """Functions with the same noise everywhere; a subclass writes their moments and draws.
-
-    Attributes
-    ----------
-    noise : float
-        Variance of the noise of the standardised target.
-    """
+    """Functions with the same noise for all rows; ``noise`` is its variance, for the standardized target."""
 
     noise: float
 
     @abstractmethod
     def latent_moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and epistemic variance of the standardised target, for standardised features."""
+        """Return mean and epistemic variance of the standardized target, for standardized features."""
 
     @abstractmethod
     def draw_latent(self, features: FloatArray) -> FloatArray:
-        """Return functions (n, S) of the standardised target, for standardised features."""
+        """Return functions (n, S) of the standardized target, for standardized features."""
 
     @property
     def noise_std(self) -> float:
@@ -42,7 +36,7 @@ class ConstantNoisePosterior(Posterior):
         return self.scaler.y_scale * float(np.sqrt(self.noise))
 
     def with_likely_noise(self, rows: TrainingData) -> Self:
-        """Return the same functions with the noise by which some rows are most likely."""
+        """Return the same functions with the noise of maximum likelihood on the given rows."""
         mean, epistemic = self.latent_moments(self.scaler.features(rows.X))
         residual = self.scaler.target(rows.y) - mean
         return replace(self, noise=likely_noise(residual, epistemic, rows.sample_weight))
@@ -63,7 +57,7 @@ class ConstantNoisePosterior(Posterior):
 
 
 def likely_noise(residual: FloatArray, epistemic: FloatArray, weight: FloatArray | None) -> float:
-    """Return the variance of the noise that makes residuals most likely, beside their epistemic variance."""
+    """Return the noise variance of maximum likelihood, given residuals and their epistemic variance."""
     square = np.square(residual)
 
     def cost(noise: float) -> float:

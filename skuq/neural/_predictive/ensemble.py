@@ -1,4 +1,4 @@
-"""Ensembles: the predictive distribution of networks that are trained side by side."""
+"""Predictive distributions of ensembles."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtri
 
+from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray
 from skuq._units import power_of_two
 from skuq.distributions import Distribution, Empirical, NormalMixture
@@ -15,7 +16,6 @@ from skuq.neural._modules.device import read_device
 from skuq.neural._modules.evaluate import member_moments
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.posterior import Moments, Posterior
-from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = [
     "BootstrapPosterior",
@@ -28,38 +28,19 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class NetworkPredictions:
-    """Predictions of n rows by M members, in the units of y unless `in_units_of` divided them.
-
-    Attributes
-    ----------
-    loc, scale : ndarray of shape (n, M)
-        Means and noise standard deviations of the members.
-    used : ndarray of bool of shape (n, M)
-        Which members count for the row, at least one.
-    """
+    """Means and noise standard deviations of n rows by M members, and the mask of the members that count."""
 
     loc: FloatArray
     scale: FloatArray
     used: BoolArray
 
     def in_units_of(self, unit: float) -> NetworkPredictions:
-        """Return the same predictions divided by ``unit``."""
         return NetworkPredictions(self.loc / unit, self.scale / unit, self.used)
 
 
 @dataclass(frozen=True, eq=False)
 class EnsemblePosterior(Posterior):
-    """Networks with mean and variance, all with the same weight.
-
-    Attributes
-    ----------
-    n_outputs : int
-        Outputs of a network: 2, or 1 where it predicts no variance.
-    output : {"moments", "mixture", "members"}
-        Form of the distribution.
-    coverage : float
-        Coverage at which intervals of "members" are calibrated.
-    """
+    """Networks with mean and variance, all with the same weight; ``coverage`` calibrates "members"."""
 
     n_outputs: int
     output: str = "moments"
@@ -75,7 +56,7 @@ class EnsemblePosterior(Posterior):
         return self.scaler.loc(loc), self.scaler.scale(variance)
 
     def predictions(self, X: FloatArray, used: BoolArray | None = None) -> NetworkPredictions:
-        """Return the predictions of the members, of which all count if ``used`` is None."""
+        """Return the predictions of the members; all members count if ``used`` is None."""
         loc, scale = self.draw(X)
         return NetworkPredictions(loc, scale, np.ones(loc.shape, dtype=bool) if used is None else used)
 
@@ -84,10 +65,7 @@ class EnsemblePosterior(Posterior):
 
     @property
     def unit(self) -> float:
-        """A power of two of the size of the standard deviation of y, 1 where that is 0.
-
-        Squares of values in this unit neither overflow nor vanish, and division by it rounds nothing.
-        """
+        """Power of two near the standard deviation of y; squares in this unit do not overflow or vanish."""
         return power_of_two(self.scaler.y_scale)
 
     def moments_of(self, members: NetworkPredictions) -> Moments:
@@ -98,10 +76,10 @@ class EnsemblePosterior(Posterior):
         return Moments(unit * moments.mean, epistemic, unit * moments.total)
 
     def _moments_in_unit(self, members: NetworkPredictions) -> Moments:
-        """Return the moments of predictions in `unit`, in `unit`.
+        """Return the moments of predictions; both are in `unit`.
 
-        A mean of k members is less certain than that of all M, by a share 1/k - 1/M of the epistemic
-        variance.
+        Compared with the mean of M members, the mean of k members has an additional variance: 1/k - 1/M of
+        the epistemic variance.
         """
         loc, used = members.loc, members.used
         count = used.sum(axis=1)
@@ -113,17 +91,17 @@ class EnsemblePosterior(Posterior):
         return Moments(mean, np.sqrt(epistemic), np.sqrt(noise + epistemic))
 
     def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
-        """Return the residuals by the members that are not trained on the row, in units of their spread.
+        """Return the residuals by the out-of-bag members of each row, in units of their spread.
 
-        The spread of "members" is without noise, and their interval, between two of them, has another
-        width than that of a normal distribution of the same variance: it is narrower the fewer they are.
+        The spread of "members" excludes the noise. The interval of the members is narrower than the interval
+        of a normal distribution with the same variance, especially for few members.
         """
         members = self._out_of_bag(X, oob_mask)
         moments = self._moments_in_unit(members)
         spread = moments.epistemic if self.output == "members" else moments.total
         if spread is None or not spread.min() > 0:
             raise ValueError(
-                "the members must differ to calibrate by their spread, but on some unseen rows they agree. "
+                "the members must differ to calibrate by their spread, but they agree on some unseen rows. "
                 "Use a loss with a variance and output='moments', or calibration=None."
             )
         if self.output == "members":
@@ -134,7 +112,7 @@ class EnsemblePosterior(Posterior):
         return z
 
     def _out_of_bag(self, X: FloatArray, oob_mask: BoolArray) -> NetworkPredictions:
-        """Return the predictions by the members that are not trained on the row, in `unit`."""
+        """Return the predictions by the out-of-bag members of each row, in `unit`."""
         return self.predictions(X, oob_mask).in_units_of(self.unit)
 
     def distribution(self, X: FloatArray, calibration: Calibration) -> Distribution:
@@ -162,15 +140,7 @@ class NetworkPosterior(EnsemblePosterior):
 
 @dataclass(frozen=True, eq=False)
 class BootstrapPosterior(EnsemblePosterior):
-    """Networks without a variance, and one noise for all rows, by T. Heskes (1996).
-
-    Attributes
-    ----------
-    ci_scale : {"member", "mean"}
-        Variance that is the epistemic part; see `bagged_mean_and_spread`.
-    noise_std : float
-        Standard deviation of the noise, in the units of y.
-    """
+    """Networks without a variance, and one noise for all rows (Heskes, 1996)."""
 
     ci_scale: str = "member"
     noise_std: float = 0.0
@@ -180,7 +150,7 @@ class BootstrapPosterior(EnsemblePosterior):
         return loc, np.full(loc.shape, self.noise_std)
 
     def with_noise_of(self, rows: TrainingData, oob_mask: BoolArray) -> Self:
-        """Return the same networks with the noise by equation 9, on rows that members left out."""
+        """Return the same networks with the noise of equation 9, estimated from out-of-bag rows."""
         mean, spread = self._mean_and_spread(self._out_of_bag(rows.X, oob_mask))
         noise = np.maximum(np.square(rows.y / self.unit - mean) - spread, 0.0)
         noise_std = self.unit * float(np.sqrt(np.average(noise, weights=rows.sample_weight)))
@@ -197,22 +167,14 @@ class BootstrapPosterior(EnsemblePosterior):
         return Moments(mean, epistemic, np.hypot(epistemic, self.noise_std / self.unit))
 
     def _mean_and_spread(self, members: NetworkPredictions) -> tuple[FloatArray, FloatArray]:
-        """Return mean and epistemic variance of rows."""
         return bagged_mean_and_spread(members.loc, members.used, self.ci_scale)
 
 
 def bagged_mean_and_spread(loc: FloatArray, used: BoolArray, ci_scale: str) -> tuple[FloatArray, FloatArray]:
-    """Return the mean of the members that count for each row, and the epistemic variance.
+    """Return the mean and the epistemic variance of each row over the members in ``used``.
 
-    Parameters
-    ----------
-    loc : ndarray of shape (n, M)
-        Means of the members.
-    used : ndarray of bool of shape (n, M)
-        Which members count for each row, at least one.
-    ci_scale : {"member", "mean"}
-        The variance of one member; or that of the mean of all, from members that share their rows two by
-        two: half the variance within pairs is in the means of pairs as well, and is no variance of data.
+    ``ci_scale`` is "member" for the variance of one member, or "mean" for the variance of the mean from pairs
+    with the same rows. Half the variance within pairs remains in the means of pairs and is subtracted.
     """
     if ci_scale == "member":
         return _mean_and_variance(loc, used)
@@ -225,9 +187,9 @@ def bagged_mean_and_spread(loc: FloatArray, used: BoolArray, ci_scale: str) -> t
 
 
 def _mean_and_variance(values: FloatArray, used: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of each row's used values; the variance of all where one is used."""
+    """Return mean and variance of each row's used values; of all values if only one is used."""
     count = used.sum(axis=1)
-    start = values[:, :1]  # subtracted first, so that no digit is lost where the mean is large
+    start = values[:, :1]  # subtracted first for precision at a large mean
     mean = start[:, 0] + (used * (values - start)).sum(axis=1) / count
     square = np.square(values - mean[:, np.newaxis])
     variance = (used * square).sum(axis=1) / np.maximum(count - 1, 1)

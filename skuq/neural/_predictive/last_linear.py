@@ -1,4 +1,4 @@
-"""A network whose last layer is linear, with normal weights: moments in closed form."""
+"""Networks with a linear last layer of normal weights."""
 
 from __future__ import annotations
 
@@ -14,19 +14,7 @@ __all__ = ["LastLinearPosterior"]
 
 @dataclass(frozen=True, eq=False)
 class LastLinearPosterior(ConstantNoisePosterior):
-    """Normal weights of the last layer, on the features of the layers before it.
-
-    Attributes
-    ----------
-    weights : LastLayerWeights
-        Normal distribution of the weights, for the standardised target.
-    n_draws : int
-        Number of functions drawn.
-    seed : int
-        Seed of the draws.
-    closed_form : bool
-        Whether moments are exact, or those of the functions drawn.
-    """
+    """Normal weights of the last layer; moments are in closed form or from ``n_draws`` functions."""
 
     weights: LastLayerWeights
     n_draws: int

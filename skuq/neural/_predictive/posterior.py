@@ -1,4 +1,4 @@
-"""The predictive object of every regressor: trained networks, from new rows to a distribution."""
+"""Predictive objects of trained networks."""
 
 from __future__ import annotations
 
@@ -10,25 +10,14 @@ from skuq._typing import BoolArray, FloatArray
 from skuq.distributions import Distribution
 from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._predictive.calibration import Calibration
-from skuq.neural._training.scaling import Standardiser
+from skuq.neural._training.scaling import Standardizer
 
 __all__ = ["Moments", "Posterior", "TrainedNetworks"]
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Mean and standard deviations of the predictive distribution of n rows, in the units of y.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (n,)
-        Predictive means.
-    epistemic : ndarray of shape (n,) or None
-        Epistemic standard deviations; None where a single network cannot separate them from the noise.
-    total : ndarray of shape (n,)
-        Standard deviations of epistemic part and noise together. They are stored rather than the noise, as
-        each posterior adds the two variances in its own units, and rounding depends on them.
-    """
+    """Mean and standard deviations (n,) in the units of y; ``epistemic`` is None for a single network."""
 
     mean: FloatArray
     epistemic: FloatArray | None
@@ -37,33 +26,20 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class TrainedNetworks:
-    """Trained networks and the units of their data; on new rows they are evaluated on standardised values.
+    """Trained networks and the units of their data."""
 
-    Attributes
-    ----------
-    scaler : Standardiser
-        Units of X and y.
-    module : StackedModule
-        The trained networks.
-    device : {"auto", "cpu", "cuda"}
-        Device of the predictions.
-    """
-
-    scaler: Standardiser
+    scaler: Standardizer
     module: StackedModule
     device: str
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the networks: the estimator's net holds and pickles them, once."""
+        """Exclude the networks, which the estimator's net pickles."""
         return {name: value for name, value in vars(self).items() if name != "module"}
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior(TrainedNetworks, ABC):
-    """Predictive distribution of trained networks, before calibration.
-
-    Features and results are in the units of X and y.
-    """
+    """Predictive distribution of trained networks before calibration, in the units of X and y."""
 
     @abstractmethod
     def moments(self, X: FloatArray) -> Moments:
@@ -71,25 +47,15 @@ class Posterior(TrainedNetworks, ABC):
 
     @abstractmethod
     def draw(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and noise standard deviations by each member, shape (n, M); the same in each call."""
+        """Return means and noise standard deviations by each member, (n, M); equal in each call."""
 
     @property
     def calibrates_tails(self) -> bool:
-        """Whether calibration chooses the tails as well; an output made of the members has theirs."""
+        """Whether calibration also estimates the tails; a sample of members has its own tails."""
         return True
 
     def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
-        """Return the residuals of rows that are not trained on, in predictive standard deviations.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Features.
-        y : ndarray of shape (n,)
-            Target.
-        oob_mask : ndarray of bool of shape (n, M)
-            Which of the trained networks are not trained on the row, at least one.
-        """
+        """Return the residuals in predictive standard deviations, by the networks in ``oob_mask`` (n, M)."""
         moments = self.moments(X)
         return (y - moments.mean) / moments.total
 

@@ -1,4 +1,4 @@
-"""Networks that are drawn from the one trained: the same for all rows and all calls."""
+"""Networks drawn from one trained network, the same for all rows and all calls."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ __all__ = ["DropoutPosterior", "SampledPosterior", "drawn_outputs"]
 
 
 class _DrawsNetworks(Protocol):
-    """What a stacked module has from which networks are drawn."""
+    """Stacked module from which networks are drawn."""
 
     def values_of_draws(self, n_draws: int) -> int:
-        """Return about how many hidden values of a row are in memory at once, of so many drawn networks."""
+        """Return the approximate number of hidden values per row for the given number of drawn networks."""
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw networks, and return what gives their outputs (S, k, B) for rows (B, d)."""
+        """Draw networks; return a function of rows (B, d) that returns the outputs (S, k, B)."""
 
 
 def drawn_outputs(trained: TrainedNetworks, X: FloatArray, n_draws: int, seed: int) -> Iterator[Tensor]:
-    """Yield the outputs (S, k, b) of networks drawn from the one trained, for blocks of rows, in float64."""
+    """Yield the outputs (S, k, b) of drawn networks for blocks of rows, in float64."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, N_TRAINING_STREAMS)))
     module = to_predict(trained.module, read_device(trained.device, n_draws))
     drawing = cast(_DrawsNetworks, module)
@@ -47,25 +47,15 @@ def drawn_outputs(trained: TrainedNetworks, X: FloatArray, n_draws: int, seed: i
 
 @dataclass(frozen=True, eq=False)
 class DropoutPosterior(Posterior):
-    """One network, of which each draw leaves out some units, with a noise of its own.
-
-    Attributes
-    ----------
-    n_draws : int
-        Number of networks drawn.
-    seed : int
-        Seed of the fit.
-    output : {"gaussian", "samples"}
-        Form of the distribution: mean and variance, or the means of the draws.
-    """
+    """One network with ``n_draws`` draws of dropout; each draw predicts mean and noise variance."""
 
     n_draws: int
     seed: int
-    output: str = "gaussian"
+    output: str = "moments"
 
     @property
     def calibrates_tails(self) -> bool:
-        return self.output == "gaussian"
+        return self.output == "moments"
 
     def draw(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         loc, variance = (np.concatenate(parts) for parts in zip(*self._blocks(X), strict=True))
@@ -82,36 +72,30 @@ class DropoutPosterior(Posterior):
 
     def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
         moments = self.moments(X)
-        spread = moments.total if self.output == "gaussian" else moments.epistemic
-        if spread is None or (self.output == "samples" and not spread.min() > 0):
+        spread = moments.total if self.output == "moments" else moments.epistemic
+        if spread is None or (self.output == "members" and not spread.min() > 0):
             raise ValueError(
-                "the draws must differ to be spread about their mean, but on some held-out rows they are all "
-                "the same. Use a higher `dropout`, output='gaussian', or calibration=None."
+                "the draws must differ to calibrate by their spread, but they agree on some held-out rows. "
+                "Use a higher `dropout`, output='moments', or calibration=None."
             )
         return (y - moments.mean) / spread
 
     def distribution(self, X: FloatArray, calibration: Calibration) -> Distribution:
-        if self.output == "gaussian":
+        if self.output == "moments":
             return super().distribution(X, calibration)
         loc, _ = self.draw(X)
         mean = loc.mean(axis=1, keepdims=True)
         return Empirical(mean + calibration.factor * (loc - mean))
 
     def _blocks(self, X: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield means and variances by the drawn networks for blocks of rows, (b, S), standardised."""
+        """Yield standardized means and variances by the drawn networks for blocks of rows, (b, S)."""
         for output in drawn_outputs(self, X, self.n_draws, self.seed):
             yield output[:, 0].T.numpy(), variance_of(output[:, 1]).T.numpy()
 
 
 @dataclass(frozen=True, eq=False)
 class SampledPosterior(ConstantNoisePosterior):
-    """Networks drawn from normal weights, or kept along the training.
-
-    Attributes
-    ----------
-    sample : callable
-        ``sample(module)`` returns the networks as one module; the same in each call.
-    """
+    """Networks that ``sample(module)`` draws from normal weights, or snapshots."""
 
     sample: Callable[[StackedModule], StackedModule]
 

@@ -1,1 +1,1 @@
-"""Training: plans of fits, and the loop that trains many fits at once."""
+"""Plans of fits, and the joint training of many fits."""

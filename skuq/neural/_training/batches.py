@@ -1,7 +1,4 @@
-"""The rows that each member is trained on, and their order, gathered by index.
-
-Nothing here depends on how many other members there are, so that member k is the same in any ensemble.
-"""
+"""Training rows of each member, and their batches; independent of the number of other members."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ __all__ = ["Batch", "MemberBatches", "MemberRows", "batch_shape"]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One batch: features (B, M, d), targets (B, M) and weights (B, M) or None."""
+    """Features (B, M, d), targets (B, M) and weights (B, M) or None of one batch."""
 
     x: Tensor
     y: Tensor
@@ -31,52 +28,29 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class MemberRows:
-    """The rows of one fit that a member is trained on.
-
-    Attributes
-    ----------
-    drawn : ndarray of shape (n_draws,)
-        Row numbers, with repetitions where they are drawn.
-    order : numpy.random.Generator
-        Shuffles them in each epoch.
-    """
+    """Numbers of the training rows of a member, with repetitions, and the generator that shuffles them."""
 
     drawn: IntArray
     order: np.random.Generator
 
     def out_of_bag(self, n: int) -> BoolArray:
-        """Return which of the fit's n rows the member is not trained on."""
+        """Return the mask of the fit's n rows that the member is not trained on."""
         mask = np.ones(n, dtype=bool)
         mask[self.drawn] = False
         return mask
 
 
 def batch_shape(n_rows: int, batch_size: int) -> tuple[int, int]:
-    """Return how many batches an epoch has and how many rows each.
+    """Return the number of batches per epoch, and the rows per batch, equal for all batches.
 
-    All batches are equally large, so that none of one or two rows takes a wild step; the few rows that
-    are left over are not used in the epoch, others in each.
+    A smaller batch would take a wild step. Each epoch leaves out a few other rows.
     """
     n_batches = max(1, round(n_rows / batch_size))
     return n_batches, n_rows // n_batches
 
 
 class MemberBatches:
-    """Iterates over the batches of one epoch; each member has its own rows and order.
-
-    Parameters
-    ----------
-    X : Tensor of shape (N, d)
-        Standardised features of all fits, one below the other.
-    y : Tensor of shape (N,)
-        Standardised targets.
-    weight : Tensor of shape (N,) or None
-        Weights in the loss.
-    members : sequence of MemberRows
-        Rows of all members, as row numbers of X.
-    shape : (int, int)
-        Number of batches and rows a batch; see `batch_shape`.
-    """
+    """Batches of one epoch from the data of all fits; each member has its own rows and order."""
 
     def __init__(
         self,
@@ -99,7 +73,7 @@ class MemberBatches:
         if self.n_batches > 1:
             yield from self._shuffled()
             return
-        if self._whole is None:  # all rows in one batch are the same in any order, and so in each epoch
+        if self._whole is None:  # the order of rows within one batch does not matter
             self._whole = next(self._shuffled())
         yield self._whole
 
@@ -113,7 +87,7 @@ class MemberBatches:
             by_batch[:, member] = used.reshape(self.n_batches, self.batch_size)
         plan = torch.from_numpy(by_batch).to(self.X.device)
         for flat in plan.view(self.n_batches, -1):
-            # Members first in memory, as the matrix products need it; rows first in the shape.
+            # members first in memory for the matrix products
             x = self.X.index_select(0, flat).view(n_members, self.batch_size, d)
             y = self.y.index_select(0, flat).view(n_members, self.batch_size)
             weight = None if self.weight is None else self.weight.index_select(0, flat).view_as(y).T

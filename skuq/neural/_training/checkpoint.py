@@ -1,4 +1,4 @@
-"""Keeping the weights of the best epoch, by a score on rows that the members are not trained on."""
+"""Callback that keeps the weights of the best epoch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["KeepBestEpoch"]
 
 
 class ScoringRows(NamedTuple):
-    """The rows of all fits with the same score: their numbers, fits, targets and weights."""
+    """Rows of all fits with the same score: their numbers, fits, targets and weights."""
 
     score: TrainingLoss
     rows: Tensor
@@ -31,26 +31,18 @@ class ScoringRows(NamedTuple):
 
 
 class KeepBestEpoch(Callback):
-    """Score the ensembles every few epochs, and keep the weights of the best.
+    """Score each fit every few epochs, and keep the weights of its best epoch.
 
-    Each fit is scored by itself: for each row, the average forecast of the members that are not trained on
-    it, by the fit's own score. Scores of single members are best before the mean has been learnt.
-
-    Parameters
-    ----------
-    plans : sequence of FitPlan
-        All fits of the net, in the order of their members.
-    data : (Tensor, Tensor)
-        Features and targets of all fits, one below the other.
-    every : int
-        Epochs between two scores.
+    The score of a row is the score of the average forecast over the members that are not trained on it.
+    Scores of single members are best before the mean is learned. ``data`` contains the features and targets
+    of all fits, in the order of ``plans``.
     """
 
     def __init__(self, plans: Sequence[FitPlan], data: tuple[Tensor, Tensor], every: int) -> None:
         self.plans, self.data, self.every = plans, data, every
 
     def initialize(self) -> KeepBestEpoch:
-        """Number the rows that each member scores, and those that each score needs."""
+        """Number the rows for each member and for each score."""
         y = self.data[1]
         sizes = [len(plan.seeds) for plan in self.plans]
         rows_of_members = self._rows_of_members()
@@ -61,7 +53,6 @@ class KeepBestEpoch(Callback):
         self._total_weight = weight.new_zeros(len(self.plans))
         for group in self._scoring_rows:
             self._total_weight.index_add_(0, group.fits, group.weight)
-        # the fit of each member, by which the weights of some fits are selected among those of all members
         self._fit_of_member = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
         self._fit_of_member = self._fit_of_member.to(y.device)
         self.scores_: list[FloatArray] = []
@@ -72,7 +63,7 @@ class KeepBestEpoch(Callback):
         return self
 
     def _rows_of_members(self) -> list[IntArray]:
-        """Return the numbers of the rows that each member scores, counted through the data of all fits."""
+        """Return the row numbers for the scores of each member, in the data of all fits."""
         offsets = np.cumsum([0, *(len(plan.y) for plan in self.plans)])
         return [
             np.flatnonzero(mask) + offset
@@ -81,25 +72,23 @@ class KeepBestEpoch(Callback):
         ]
 
     def _as_matrix(self, rows_of_members: list[IntArray]) -> Tensor:
-        """Return the same as one matrix, so that all members run in one pass; and count members per row."""
+        """Return the row numbers as one matrix, padded, and count the members per row."""
         y = self.data[1]
-        padding_row = len(y)  # one row below the data: where members with fewer rows add up to nothing
+        padding_row = len(y)  # below the data; its sums are discarded
         longest = max(len(rows) for rows in rows_of_members)
         matrix = np.full((len(rows_of_members), longest), padding_row)
         for member, rows in enumerate(rows_of_members):
-            # out-of-bag rows differ in number from member to member
             matrix[member, : len(rows)] = rows
         counts = np.bincount(matrix.ravel(), minlength=padding_row + 1)[:-1]
-        # at least 1, as rows that no member scores are divided by it too
+        # rows without members are divided too
         self._n_members_per_row = torch.as_tensor(counts, dtype=y.dtype, device=y.device).clamp(min=1)
         return torch.from_numpy(matrix).to(y.device)
 
     def _rows_by_score(self, scored: IntArray, weight: Tensor) -> list[ScoringRows]:
         """Return the scored rows of each score."""
-        # a row of data belongs to one fit, that of the plan that brought it
         fit_of_row = np.repeat(np.arange(len(self.plans)), [len(plan.y) for plan in self.plans])[scored]
         device = self.data[0].device
-        scores: list[TrainingLoss] = []  # no set: a loss of the user's own need not be hashable
+        scores: list[TrainingLoss] = []  # losses of users may not be hashable
         for plan in self.plans:
             if plan.selection_score is not None and plan.selection_score not in scores:
                 scores.append(plan.selection_score)
@@ -111,7 +100,7 @@ class KeepBestEpoch(Callback):
         return groups
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
-        """Score the fits, and copy the weights of those that are better than in any epoch before."""
+        """Score the fits, and copy the weights of improved fits."""
         epoch = len(net.history)
         scores, better = np.full(len(self.plans), np.nan), np.zeros(len(self.plans), dtype=bool)
         if epoch % self.every == 0 or epoch == net.max_epochs:
@@ -124,47 +113,45 @@ class KeepBestEpoch(Callback):
             finite = scores[np.isfinite(scores)]
             self._latest = float(finite.mean()) if len(finite) else math.inf
         self.scores_.append(scores)
-        # recorded in every epoch, as callbacks that read it, such as skorch's EarlyStopping, expect it there
+        # callbacks such as skorch's EarlyStopping expect it in every epoch
         net.history.record("valid_loss", self._latest)
         net.history.record("valid_loss_best", bool(better.any()))
 
     def _copy_state(self, module: StackedModule, fits: BoolArray) -> None:
-        """Copy the weights, and buffers, of some fits."""
+        """Copy the weights and buffers of the members of some fits."""
         tensors = module.state_dict()
         if not self._best_state:
-            # the first copy is of all fits, whichever are better: later ones are written into it
+            # the first copy contains all fits; later copies overwrite parts of it
             self._best_state = {name: value.detach().clone() for name, value in tensors.items()}
             return
         if not fits.any():
             return
-        # a fit is some consecutive members: True for all members of the fits that improved
         members = torch.as_tensor(fits, device=self._fit_of_member.device)[self._fit_of_member]
         for name, value in tensors.items():
             self._best_state[name][members] = value.detach()[members]
 
     def on_train_end(self, net: Any, **kwargs: Any) -> None:
-        """Put the best weights back; a fit without a score, or without a finite one, keeps the last."""
+        """Restore the best weights; fits without a finite score keep the last weights."""
         unscored = np.isinf(self._best_scores)
         self.best_epochs_[unscored] = len(self.scores_)
         if self._best_state:
-            # their latest weights go into the stored state first, from which all are then restored
             self._copy_state(net.module_, unscored)
             with torch.no_grad():
                 for name, value in net.module_.state_dict().items():
                     value.copy_(self._best_state[name])
 
     def _score(self, module: StackedModule) -> FloatArray:
-        """Return the score of each fit, infinite where it is no number."""
+        """Return the score of each fit, with NaN replaced by infinity."""
         X, y = self.data
         module.eval()
-        # parts of the members' forecasts, added up row by row, with the padding row at the end
+        # sums over members per row, with the padding row at the end
         totals: list[Tensor] = []
         step = rows_at_once(module.values_a_row * module.n_members)
         with torch.no_grad():
             for member_rows in torch.split(self._member_rows, step, dim=1):
-                rows = member_rows.clamp(max=len(y) - 1)  # the padding row has no features: any do
+                rows = member_rows.clamp(max=len(y) - 1)  # any features for the padding row
                 output = module.forward_members(X[rows].transpose(1, 2))
-                # the same for all scores, as fits of another kind of target are trained in another net
+                # equal for all scores of one net
                 parts = self._scoring_rows[0].score.averaged_parts(output)
                 totals = totals or [y.new_zeros(len(y) + 1) for _ in parts]
                 for total, part in zip(totals, parts, strict=True):
@@ -173,7 +160,7 @@ class KeepBestEpoch(Callback):
         return np.where(np.isnan(scores), np.inf, scores)
 
     def _mean_scores(self, averages: Sequence[Tensor]) -> FloatArray:
-        """Return the mean score of each fit over its scored rows, NaN where it has none."""
+        """Return the mean score of each fit over its scored rows, NaN without scored rows."""
         value = torch.zeros_like(self._total_weight)
         for score, rows, fits, y, weight in self._scoring_rows:
             row_scores = score.score_average([average[rows] for average in averages], y)

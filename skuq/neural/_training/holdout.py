@@ -1,4 +1,4 @@
-"""Rows that are held out of training, to score epochs or to calibrate by."""
+"""Held-out rows, for scores of epochs and for calibration."""
 
 from __future__ import annotations
 
@@ -8,36 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from skuq._fitting.cross_fit import resolve_cv, split_rows
+from skuq._fitting.row_sets import stratified_split
+from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import splitter_needs_groups
 from skuq._typing import BoolArray, IntArray
-from skuq.prediction._cross_fit import resolve_cv, split_rows
-from skuq.prediction._row_sets import stratified_split
-from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = ["hold_out"]
 
 
 def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: bool = False) -> BoolArray:
-    """Return which rows are held out.
-
-    Parameters
-    ----------
-    validation_size : float, int, splitter or iterable
-        A share or a number of rows, drawn at random among those with a positive weight; or a splitter,
-        whose first test rows are taken.
-    data : TrainingData
-        All rows.
-    seed : int
-        Seed of the draw.
-    by_class : bool, default=False
-        Whether the target is a class; then rows are drawn with the shares of the classes of all rows.
-    """
+    """Return the mask of held-out rows; ``by_class`` draws them stratified by the target."""
     n = len(data)
     usable = np.arange(n) if data.sample_weight is None else np.flatnonzero(data.sample_weight)
     if len(usable) < 2:
         raise ValueError(
-            "rows must be held out of training, but only one has a positive weight. Use more rows, or "
-            "settings that hold none out."
+            "rows must be held out of training, but only one row has a positive weight. Use more rows, or "
+            "settings that hold out no rows."
         )
     held_out = np.zeros(n, dtype=bool)
     if isinstance(validation_size, numbers.Real) and not isinstance(validation_size, bool | np.bool_):
@@ -51,22 +38,22 @@ def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: b
     held_out[_first_test_rows(_checked_splitter(validation_size), data)] = True
     if not held_out[usable].any():
         raise ValueError(
-            "`validation_size` must hold out rows that count, but its first test rows all have weight 0."
+            "`validation_size` must hold out rows of positive weight, but its first test rows have weight 0."
         )
     if held_out[usable].all():
         raise ValueError(
-            "`validation_size` must leave rows to train on, but its first test rows are all that count."
+            "`validation_size` must leave rows for training, but its first test rows have all the weight."
         )
     return held_out
 
 
 def _n_held_out(size: numbers.Real, n_usable: int) -> int:
-    """Return a number of rows as it is, and that of a share: at least one and at most all but one."""
+    """Return the number of rows of a count or a share, at least 1 and less than all rows."""
     if isinstance(size, numbers.Integral):
         if not 0 < int(size) < n_usable:
             raise ValueError(
-                f"`validation_size` must lie between 1 and {n_usable - 1} as a number of rows, so that rows "
-                f"are left to train on, got {size}."
+                f"`validation_size` must lie between 1 and {n_usable - 1} as a number of rows, to leave rows "
+                f"for training, got {size}."
             )
         return int(size)
     share = float(size)
@@ -76,7 +63,7 @@ def _n_held_out(size: numbers.Real, n_usable: int) -> int:
 
 
 def _checked_splitter(validation_size: Any) -> Any:
-    """Return a splitter, or an iterable of row numbers, that needs no groups."""
+    """Return a splitter, or an iterable of row numbers, after checking that it needs no groups."""
     splits = hasattr(validation_size, "split") or isinstance(validation_size, Iterable)
     if isinstance(validation_size, str) or not splits:
         raise ValueError(
@@ -86,14 +73,11 @@ def _checked_splitter(validation_size: Any) -> Any:
     if splitter_needs_groups(validation_size):
         raise ValueError(
             "`validation_size` must be a splitter that needs no groups, got "
-            f"{type(validation_size).__name__}. Give the rows that it tests: validation_size=[(train, test)]."
+            f"{type(validation_size).__name__}. Pass its rows as validation_size=[(train, test)]."
         )
     return validation_size
 
 
 def _first_test_rows(splitter: Any, data: TrainingData) -> IntArray:
-    """Return the first rows that a splitter tests; its errors are about ``validation_size``, not ``cv``."""
-    try:
-        return split_rows(resolve_cv(splitter), data.X, data.y, None)[0][1]
-    except ValueError as error:
-        raise ValueError(str(error).replace("`cv`", "`validation_size`")) from error
+    name = "validation_size"
+    return split_rows(resolve_cv(splitter, name=name), data.X, data.y, None, name=name)[0][1]

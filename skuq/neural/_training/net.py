@@ -1,4 +1,4 @@
-"""The skorch net that trains a stacked module: all members in one pass, each as if it were trained alone."""
+"""Skorch net that trains a stacked module, all members in one pass and independently."""
 
 from __future__ import annotations
 
@@ -23,15 +23,10 @@ _BATCH_EVENTS = ("on_batch_begin", "on_batch_end", "on_grad_computed")
 
 
 class MemberObjective(nn.Module):
-    """The loss of each member: the mean over its rows of its own loss.
+    """Mean loss over rows for each member.
 
-    The members' losses are added up, not averaged, so that each has the gradient that it would have
-    alone.
-
-    Parameters
-    ----------
-    losses : sequence of (TrainingLoss, int)
-        Each loss, and how many members in succession are trained by it.
+    The losses are added up, not averaged, so that each member has the gradient of a separate training. Each
+    loss in ``losses`` applies to the given number of successive members.
     """
 
     def __init__(self, losses: Sequence[tuple[TrainingLoss, int]]) -> None:
@@ -48,7 +43,7 @@ class MemberObjective(nn.Module):
             parts = zip(self.losses, outputs, targets, strict=True)
             done = [loss.with_gradient(part, y) for (loss, _), part, y in parts]
             values = torch.cat([value for value, _ in done], dim=1)
-            # members before outputs before rows in memory, as the backward pass reads it
+            # (M, k, B) in memory for the backward pass
             gradient = torch.cat([slope.permute(1, 2, 0) for _, slope in done]).permute(2, 0, 1)
         if batch.weight is None:
             return values.mean(dim=0), gradient * (1 / len(batch))
@@ -57,32 +52,11 @@ class MemberObjective(nn.Module):
 
 
 class StackedNet(ProbabilisticNet):
-    """A skorch net of many members; ``fit`` takes `MemberBatches`.
+    """Skorch net of many members; ``fit`` accepts `MemberBatches`.
 
-    Callbacks and history are skorch's. Events of single batches are sent only where a callback handles
-    them, and losses are brought from the device once an epoch: both cost more than training a few members.
-
-    Parameters
-    ----------
-    module : StackedModule
-        Networks, which are trained in place.
-    criterion : MemberObjective
-        Losses of the members.
-    learning_rates : sequence of float
-        Initial learning rate of each member.
-    lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rates.
-    clip_norm : float or None, default=5.0
-        Limit of the norm of each member's gradient.
-    **kwargs : dict
-        As in ``skorch.NeuralNet``.
-
-    Attributes
-    ----------
-    member_losses_ : list of ndarray of shape (M,)
-        Mean losses of the members in each epoch.
-    base_lrs_ : list of float
-        Initial learning rate of each parameter group.
+    Events of single batches are sent only to callbacks that handle them, and losses leave the device once per
+    epoch, because both cost more than the training of a few members. ``member_losses_`` contains the mean
+    losses (M,) of each epoch.
     """
 
     def __init__(
@@ -106,7 +80,7 @@ class StackedNet(ProbabilisticNet):
         return [*timer, ("print_log", PrintLog())] if self.verbose else timer
 
     def initialize_optimizer(self, triggered_directly: bool | None = None) -> StackedNet:
-        """Give the optimiser the one tensor of weights, or a part of it for each learning rate."""
+        """Create the optimizer with one parameter group per block of equal learning rates."""
         self.module_.begin_training()
         options = self.get_params_for("optimizer")
         options.pop("lr", None)
@@ -133,27 +107,24 @@ class StackedNet(ProbabilisticNet):
     # ------------------------------------------------------------------------- the training loop
 
     def check_data(self, X: Any, y: Any) -> None:
-        """Accept batches unchecked; the estimator has checked their data."""
+        """Skip the checks: the estimator has checked its data."""
 
     def get_split_datasets(self, X: Any, y: Any = None, **fit_params: Any) -> tuple[Any, None]:
-        """Return the batches as they are; rows that score epochs are not split off here."""
+        """Return the batches without a validation set."""
         return X, None
 
     def get_iterator(self, dataset: Any, training: bool = False) -> Any:
-        """Return the batches as they are, or skorch's iterator over rows to predict."""
+        """Return the batches unchanged, or skorch's iterator for predictions."""
         return dataset if isinstance(dataset, MemberBatches) else super().get_iterator(dataset, training)
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        """Reset the losses, and find out whether any callback handles single batches."""
+        """Reset the losses, and record whether any callback handles single batches."""
         self.member_losses_: list[FloatArray] = []
         self.stopped_ = False
         self._sends_batch_events = any(self._is_handled(event) for event in _BATCH_EVENTS)
 
     def notify(self, method_name: str, **cb_kwargs: Any) -> None:
-        """Call the callbacks, and record whether one of them stops the training.
-
-        They stop it as a user does who interrupts it, and skorch ends both alike.
-        """
+        """Call the callbacks, and record whether a callback, not the user, stops the training."""
         try:
             super().notify(method_name, **cb_kwargs)
         except KeyboardInterrupt:
@@ -161,7 +132,6 @@ class StackedNet(ProbabilisticNet):
             raise
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
-        """Set the learning rate, and pass the module the share of epochs done."""
         super().on_epoch_begin(net, **kwargs)
         fraction = len(self.member_losses_) / self.max_epochs
         self.module_.begin_epoch(fraction)
@@ -173,7 +143,6 @@ class StackedNet(ProbabilisticNet):
     def run_single_epoch(
         self, iterator: Any, training: bool, prefix: str, step_fn: Any, **fit_params: Any
     ) -> None:
-        """Train for one epoch."""
         if iterator is None:
             return
         self._set_training(training)
@@ -189,7 +158,7 @@ class StackedNet(ProbabilisticNet):
                 self.history.record_batch(f"{prefix}_batch_size", len(batch))
                 self.notify("on_batch_end", batch=batch, training=training, **step)
         if not self._sends_batch_events:
-            self.history.new_batch()  # skorch's Checkpoint reads the last one
+            self.history.new_batch()  # skorch's Checkpoint reads the last batch
         losses = (torch.as_tensor(total) / len(iterator)).cpu().to(torch.float64).numpy()
         self.member_losses_.append(losses)
         self.history.record(f"{prefix}_loss", float(losses.mean()))
@@ -199,9 +168,8 @@ class StackedNet(ProbabilisticNet):
         return any(getattr(type(each), event) is not getattr(Callback, event) for _, each in self.callbacks_)
 
     def train_step(self, batch: Batch, **fit_params: Any) -> dict[str, Tensor]:
-        """Take one step of all members."""
         module: StackedModule = self.module_
-        if not module.training:  # a callback has predicted
+        if not module.training:  # after a prediction by a callback
             self._set_training(True)
         output = module(batch.x)
         losses, gradient = self.criterion_(output, batch)

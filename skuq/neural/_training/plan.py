@@ -1,4 +1,4 @@
-"""What is trained: the options, the specification of one estimator and, with data, the plan of one fit."""
+"""Options and specification of a training, and the plan of one fit."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_number, check_option
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._training.batches import MemberRows, batch_shape
-from skuq.neural._training.scaling import Standardiser
+from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training_loss import TrainingLoss
-from skuq.regressors._fit_inputs import TrainingData
 
 __all__ = [
     "AUTO_EPOCHS",
@@ -30,17 +30,17 @@ __all__ = [
 ]
 
 AUTO_EPOCHS = (8000, 40, 200)
-"""What ``max_epochs="auto"`` stands for: steps of training, and the fewest and most epochs."""
+"""Steps of ``max_epochs="auto"``, and the least and greatest number of epochs."""
 
 LONG_TRAINING = (6000, 40, 1000)
-"""The same where no score selects the epoch, or where training is noisy. There, a few rows need as many
-steps as many: with dropout, after 200 epochs on the 277 rows of the yachts, errors were 1.4 times as large as
-after 6000 steps."""
+"""As `AUTO_EPOCHS`, for noisy training and for training without selection of the epoch: few rows need as many
+steps as many rows. With dropout on the 277 rows of the yachts, errors after 200 epochs were 1.4 times as
+large as after 6000 steps."""
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How networks are trained; fits with equal options may be trained together."""
+    """Options of the training; fits with equal options may be trained together."""
 
     architecture: Architecture
     batch_size: int = 32
@@ -57,7 +57,7 @@ class TrainingOptions:
     verbose: int = 0
 
     def epochs(self, n_batches: int) -> int:
-        """Return the number of epochs; "auto" is so many steps, within the bounds of `auto_epochs`."""
+        """Return the number of epochs of ``n_batches`` steps; see `AUTO_EPOCHS`."""
         if self.max_epochs == "auto":
             steps, fewest, most = self.auto_epochs
             return int(np.clip(-(-steps // n_batches), fewest, most)) + self.further_epochs
@@ -68,26 +68,10 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """What an estimator trains, whatever the data.
+    """Specification of the training of an estimator, independent of the data.
 
-    Attributes
-    ----------
-    loss : TrainingLoss
-        Training loss of the members.
-    learning_rate : float
-        Initial learning rate; checked here.
-    selection_score : TrainingLoss or None
-        Score that selects the best epoch; None keeps the last.
-    n_members : int
-        Number of networks.
-    bootstrap : bool
-        Whether members draw their rows. Epochs are then scored on out-of-bag rows, else on rows held out of
-        training.
-    draw_rows : callable or None
-        ``draw_rows(seeds, rows)`` returns the rows of each member, where they are drawn in another way than
-        by `plan_members`.
-    counts_rows : bool
-        Whether training itself needs the number of rows, so that weights must count repetitions.
+    Epochs are scored on out-of-bag rows with ``bootstrap``, otherwise on held-out rows. ``draw_rows``
+    replaces `plan_members`. ``counts_rows`` requires weights that count repetitions.
     """
 
     loss: TrainingLoss
@@ -104,16 +88,12 @@ class TrainingSpec:
     def plan(
         self,
         data: TrainingData,
-        scaler: Standardiser,
+        scaler: Standardizer,
         held_out: BoolArray,
         seed: int,
         row_factor: FloatArray | None = None,
     ) -> FitPlan:
-        """Return the plan of one fit, on the rows that are not held out.
-
-        Weights count repetitions of rows. ``row_factor``, of shape (n,), multiplies losses and scores of rows
-        besides, such as by weights of classes.
-        """
+        """Return the plan of one fit; ``row_factor`` (n,) multiplies losses and scores, as weights do."""
         weight, rows = data.sample_weight, rows_with_weight(~held_out, data)
         n_rows = float(len(rows) if weight is None else weight[rows].sum())
         if row_factor is not None:
@@ -138,34 +118,18 @@ class TrainingSpec:
 
 @dataclass(frozen=True, eq=False)
 class FitPlan:
-    """One fit: standardised data, and the rows that each member is trained on.
+    """Standardized data of one fit, and the training rows of each member.
 
     Attributes
     ----------
-    X : ndarray of shape (n, d)
-        Standardised features.
-    y : ndarray of shape (n,)
-        Standardised target, or numbers of classes.
-    seeds : list of MemberSeed
-        Generators of each member.
-    rows : list of MemberRows
-        Training rows of each member, equally many.
     held_out : ndarray of bool of shape (n,)
-        Which rows no member is trained on by design.
-    seed : int
-        Seed that ``seeds`` were spawned from.
-    loss : TrainingLoss
-        Training loss of the members.
-    learning_rate : float
-        Initial learning rate.
+        Rows that no member may train on.
     weight : ndarray of shape (n,) or None
-        Weights in the loss, of mean 1 over the rows that are trained on.
-    selection_score : TrainingLoss or None
-        Score that selects the best epoch, on rows that members are not trained on; None keeps the last.
+        Weights in the loss, with mean 1 over the training rows.
     selection_mask : ndarray of bool of shape (n,) or None
-        Which rows may score epochs, by members that are not trained on them; None is all.
+        Rows that may score epochs, by members that are not trained on them; None is all rows.
     score_weight : ndarray of shape (n,) or None
-        Weights of the rows in the score.
+        Weights in the score.
     """
 
     X: FloatArray
@@ -182,21 +146,21 @@ class FitPlan:
     score_weight: FloatArray | None = None
 
     def batch_shape(self, batch_size: int) -> tuple[int, int]:
-        """Return the number of batches in an epoch, and the rows of each."""
+        """Return the number of batches per epoch, and the rows per batch."""
         return batch_shape(len(self.rows[0].drawn), batch_size)
 
     def out_of_bag(self) -> BoolArray:
-        """Return which rows each member is not trained on, shape (n, M)."""
+        """Return the mask of the rows that each member is not trained on, shape (n, M)."""
         return np.column_stack([rows.out_of_bag(len(self.y)) for rows in self.rows])
 
     def scored_rows(self) -> BoolArray:
-        """Return which rows score each member's epochs, shape (n, M)."""
+        """Return the mask of the rows that score each member's epochs, shape (n, M)."""
         mask = self.selection_mask
         return self.out_of_bag() if mask is None else self.out_of_bag() & mask[:, np.newaxis]
 
 
 def resolve_learning_rate(rate: Any, auto: float) -> Any:
-    """Return a parameter ``learning_rate``, or what "auto" stands for; a number is checked later."""
+    """Return a parameter ``learning_rate``, with "auto" replaced; numbers are checked later."""
     if isinstance(rate, str):
         check_option(rate, "learning_rate", ("auto",))
         return auto
@@ -204,10 +168,9 @@ def resolve_learning_rate(rate: Any, auto: float) -> Any:
 
 
 def plan_members(seeds: Sequence[MemberSeed], rows: IntArray, *, bootstrap: bool) -> list[MemberRows]:
-    """Return each member's rows: as many as there are, drawn with replacement, or all of them.
+    """Return each member's rows: all rows, or as many drawn with replacement.
 
-    Weights play no part: they are for the losses. Drawn by its weight, a heavy row would hardly ever be
-    out of bag, and no score or calibration could use it.
+    The draws ignore weights, because rows of large weight must also be out of bag.
     """
     return [
         MemberRows(rows[seed.rows.integers(len(rows), size=len(rows))] if bootstrap else rows, seed.order)
@@ -216,11 +179,11 @@ def plan_members(seeds: Sequence[MemberSeed], rows: IntArray, *, bootstrap: bool
 
 
 def plan_pairs(seeds: Sequence[MemberSeed], rows: IntArray) -> list[MemberRows]:
-    """Return bootstrap rows that members 0 and 1, 2 and 3, ... have in common, each in its own order."""
+    """Return bootstrap rows shared by members 0 and 1, 2 and 3, ..., each in its own order."""
     drawn = [bag.drawn for bag in plan_members(seeds[::2], rows, bootstrap=True)]
     return [MemberRows(drawn[member // 2], seed.order) for member, seed in enumerate(seeds)]
 
 
 def rows_with_weight(mask: BoolArray, data: TrainingData) -> IntArray:
-    """Return the numbers of the rows of a mask, without those of weight 0."""
+    """Return the row numbers of a mask, without rows of weight 0."""
     return np.flatnonzero(mask if data.sample_weight is None else mask & (data.sample_weight > 0))

@@ -1,4 +1,4 @@
-"""The engine: fits with equal options become a few stacked nets, each trained in one pass."""
+"""Joint training: fits with equal options become a few stacked nets."""
 
 from __future__ import annotations
 
@@ -27,23 +27,13 @@ __all__ = ["TrainedFit", "train"]
 
 _MIN_CHUNK, _MAX_CHUNK = 40, 100
 _CACHED_WEIGHTS = 200_000
-"""Weights whose training stays in the cache of a core; more members together are no faster."""
+"""Weights whose training fits into the cache of a core; larger nets have no advantage."""
 _GPU_WEIGHTS = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedFit:
-    """Result of the training of one fit.
-
-    Attributes
-    ----------
-    net : StackedNet
-        With the members in ``module_``, on the CPU, and the fit's own history.
-    plan : FitPlan
-        Plan of the fit.
-    best_epoch : int
-        The epoch, from 1, whose weights were kept.
-    """
+    """Trained members of one fit, ``net.module_``, and the epoch, counted from 1, of their weights."""
 
     net: StackedNet
     plan: FitPlan
@@ -57,19 +47,7 @@ def train(
     n_jobs: int | None = None,
     on_epoch: Callable[..., object] | None = None,
 ) -> list[TrainedFit]:
-    """Train all fits, as many members at once as are fastest.
-
-    Parameters
-    ----------
-    plans : sequence of FitPlan
-        Data and members of each fit.
-    options : TrainingOptions
-        Options of the training, the same for all.
-    n_jobs : int or None, default=None
-        Chunks trained at the same time, in processes; never changes a number.
-    on_epoch : callable or None, default=None
-        Called after each epoch of each chunk.
-    """
+    """Train all fits in chunks of the fastest size; results do not depend on ``n_jobs``."""
     device = read_device(options.device, sum(len(plan.seeds) for plan in plans))
     chunks = [chunk for group in _groups(plans, options) for chunk in _chunks(plans, group, options, device)]
     tasks = [([plans[k] for k in chunk.fits], chunk) for chunk in chunks]
@@ -86,7 +64,7 @@ def train(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Members trained in one net: for each fit, by number, the first and one past the last member."""
+    """Members trained in one net; ``spans`` contains the first member and the end for each fit."""
 
     fits: tuple[int, ...]
     spans: tuple[tuple[int, int], ...]
@@ -95,7 +73,7 @@ class _Chunk:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Results of one chunk, fit by fit: losses (epochs, members) and scores (epochs,), NaN if none."""
+    """Results of one chunk per fit: losses (epochs, members), and scores (epochs,) or NaN."""
 
     modules: list[StackedModule]
     losses: list[FloatArray]
@@ -105,7 +83,7 @@ class _Part:
 
 
 def _groups(plans: Sequence[FitPlan], options: TrainingOptions) -> list[list[int]]:
-    """Return the numbers of the fits whose batches have the same shape."""
+    """Return the numbers of the fits in groups with equal shapes of batches."""
     groups: dict[Any, list[int]] = {}
     for k, plan in enumerate(plans):
         shape = plan.batch_shape(options.batch_size)
@@ -117,7 +95,7 @@ def _groups(plans: Sequence[FitPlan], options: TrainingOptions) -> list[list[int
 def _chunks(
     plans: Sequence[FitPlan], group: list[int], options: TrainingOptions, device: torch.device
 ) -> list[_Chunk]:
-    """Divide the members of a group; those scored together stay together."""
+    """Divide the members of a group; members that are scored together stay together."""
     first = plans[group[0]]
     shape = first.batch_shape(options.batch_size)
     dtype = read_dtype(options.dtype)
@@ -138,7 +116,7 @@ def _chunks(
 
 
 def _spans(n_members: int, limit: int, together: bool) -> list[tuple[int, int]]:
-    """Return equal parts of a fit's members, one where they are scored together."""
+    """Return equal parts of a fit's members, or one part for ``together``."""
     n_parts = 1 if together else -(-n_members // limit)
     edges = np.linspace(0, n_members, n_parts + 1).round().astype(int).tolist()
     return list(pairwise(edges))
@@ -160,7 +138,7 @@ def _train_chunk(
     device: torch.device,
     on_epoch: Callable[..., object] | None,
 ) -> _Part:
-    """Train the members of one chunk in one net; ``plans`` are those of its fits."""
+    """Train the members of one chunk in one net; ``plans`` are the plans of its fits."""
     plans = [
         replace(plan, seeds=plan.seeds[start:stop], rows=plan.rows[start:stop])
         for plan, (start, stop) in zip(plans, chunk.spans, strict=True)
@@ -187,7 +165,7 @@ def _train_chunk(
 def _batches(
     plans: Sequence[FitPlan], shape: tuple[int, int], dtype: torch.dtype, device: torch.device
 ) -> MemberBatches:
-    """Put the data of all fits below each other, and shift the members' row numbers accordingly."""
+    """Concatenate the data of all fits, and shift the members' row numbers."""
     X = torch.as_tensor(np.concatenate([plan.X for plan in plans]), dtype=dtype, device=device)
     y = torch.as_tensor(np.concatenate([plan.y for plan in plans]), dtype=dtype, device=device)
     weight = None
@@ -226,7 +204,7 @@ def _net(
 
 
 def _check_trained(net: StackedNet) -> None:
-    """Raise where a training has left no finite weights, or was interrupted by the user, not a callback."""
+    """Raise if weights are not finite, or if the user, not a callback, interrupted the training."""
     n_epochs = len(net.member_losses_)
     if n_epochs < net.max_epochs and not net.stopped_:
         raise KeyboardInterrupt
@@ -256,7 +234,7 @@ def _part(net: StackedNet, keeper: KeepBestEpoch | None, plans: Sequence[FitPlan
 
 
 class _ReportEpoch(Callback):
-    """Reports each epoch as done."""
+    """Report of each completed epoch."""
 
     def __init__(self, report: Callable[..., object]) -> None:
         self.report = report
@@ -271,7 +249,7 @@ class _ReportEpoch(Callback):
 def _collect(
     plans: Sequence[FitPlan], chunks: list[_Chunk], parts: list[_Part], options: TrainingOptions
 ) -> list[TrainedFit]:
-    """Join the members of each fit, which may come from several chunks."""
+    """Join the members of each fit from its chunks."""
     pieces: dict[int, list[tuple[_Part, int]]] = {k: [] for k in range(len(plans))}
     for chunk, part in zip(chunks, parts, strict=True):
         for position, k in enumerate(chunk.fits):
@@ -289,15 +267,12 @@ def _collect(
 
 
 def _history(pieces: list[tuple[_Part, int]], n_epochs: int) -> History:
-    """Return the history of one fit: the mean loss of its own members, and its own score.
-
-    Callbacks may stop one chunk before another; the history is truncated to the shortest chunk.
-    """
+    """Return the history of one fit, truncated to its shortest chunk."""
     losses = np.concatenate([part.losses[position][:n_epochs] for part, position in pieces], axis=1)
     losses = losses.mean(axis=1)
     durations = np.sum([part.durations[:n_epochs] for part, _ in pieces], axis=0)
     scores = pieces[0][0].scores[pieces[0][1]]
-    history = History()  # a list, and filled as one: to record each value takes five times as long
+    history = History()  # filled as a list, five times as fast as recording each value
     for epoch, values in enumerate(
         zip(losses.tolist(), scores[:n_epochs].tolist(), durations.tolist(), strict=True)
     ):

@@ -1,6 +1,6 @@
-"""Probabilistic regressors of other packages: NGBoost, quantile-forest, skpro, gradient boosting and AutoML.
+"""Distributions of NGBoost, quantile-forest, skpro, gradient boosting and AutoML.
 
-None of them is imported; an estimator that arrives here has brought its package along.
+This module imports none of these packages.
 """
 
 from __future__ import annotations
@@ -23,32 +23,28 @@ from skuq.distributions import (
     StudentT,
 )
 from skuq.exceptions import NotProbabilisticError
-from skuq.prediction._failures import check_predictions
+from skuq.prediction._failures import check_predictions, one_column_each, single_output
 from skuq.prediction._registry import Adapter
 from skuq.prediction._rules.automl import AUTOML_ADAPTERS
 from skuq.prediction._rules.boosting import BOOSTING_ADAPTERS
-from skuq.prediction._rules.native import single_output
-from skuq.prediction._rules.no_distribution import not_fitted, one_column_each
+from skuq.prediction._rules.no_distribution import not_fitted
 
 __all__ = ["ADAPTERS"]
 
 _LEVELS = [level / 200 for level in range(1, 200)]
-"""Levels for a distribution that is given by its quantiles only; 0.005, 0.025, 0.05, ... are among them."""
+"""Levels of a distribution that is known by its quantiles only, including 0.005, 0.025 and 0.05."""
 
 
 def _one_target(columns: int, estimator: Any) -> None:
     if columns != 1:
         raise ValueError(
-            f"{type(estimator).__name__} predicts {columns} targets; skuq handles one target at a time. "
+            f"{type(estimator).__name__} predicts {columns} targets. skuq handles one target at a time. "
             + one_column_each()
         )
 
 
-# ------------------------------------------------------------------------------------- NGBoost
-
-
 def _ngboost_dist(estimator: Any, X: Any) -> Distribution:
-    """The boosted family: Normal and Student t as skuq's own, any other through scipy."""
+    """Return the boosted family: Normal or Student t of skuq, or another family of scipy."""
     if not estimator.base_models:
         raise not_fitted(estimator)
     dist = estimator.pred_dist(X)
@@ -62,7 +58,7 @@ def _ngboost_dist(estimator: Any, X: Any) -> Distribution:
         return StudentT(check_predictions(dist.loc, estimator), dist.scale, dist.df)
     if name is None:
         raise NotProbabilisticError(
-            f"NGBoost's {type(dist).__name__} has no scipy distribution behind it that skuq could use. "
+            f"NGBoost's `Dist` must have a scipy distribution, got {type(dist).__name__}. "
             "Fit with another `Dist`, such as Normal, LogNormal, Laplace, T, Gamma or Exponential."
         )
     return ScipyDistribution(frozen)
@@ -72,11 +68,8 @@ def _ngboost_supports(estimator: Any) -> bool:
     return not getattr(estimator.Dist, "multi_output", False)
 
 
-# ----------------------------------------------------------------------------- quantile-forest
-
-
 def _quantile_forest_dist(estimator: Any, X: Any) -> Quantiles:
-    """The forest's own quantiles at 199 levels, for the price of one pass through the trees."""
+    """Return the quantiles of the forest at 199 levels, in one pass through the trees."""
     check_is_fitted(estimator)
     values = np.asarray(estimator.predict(X, quantiles=_LEVELS), dtype=np.float64)
     if values.ndim == 3:
@@ -84,14 +77,11 @@ def _quantile_forest_dist(estimator: Any, X: Any) -> Quantiles:
     return Quantiles(_LEVELS, check_predictions(values, estimator))
 
 
-# --------------------------------------------------------------------------------------- skpro
-
-
 def _skpro_dist(estimator: Any, X: Any) -> Distribution:
-    """Whatever skpro predicts, as the same family where skuq or scipy has it."""
+    """Return skpro's prediction, in the same family if skuq or scipy has it."""
     if not estimator.is_fitted:
         raise not_fitted(estimator)
-    if hasattr(X, "reset_index"):  # skpro's samples are looked up by index, which may repeat
+    if hasattr(X, "reset_index"):  # skpro selects samples by index, which may have duplicates
         X = X.reset_index(drop=True)
     dist = estimator.predict_proba(X)
     _one_target(dist.shape[1], estimator)
@@ -99,7 +89,6 @@ def _skpro_dist(estimator: Any, X: Any) -> Distribution:
 
 
 def _from_skpro(dist: Any) -> Distribution:
-    """Translate by class; a subclass or an unknown family goes by its quantiles."""
     convert = _SKPRO.get(type(dist).__name__) if type(dist).__module__.startswith("skpro.") else None
     if convert is not None:
         return convert(dist)
@@ -107,7 +96,6 @@ def _from_skpro(dist: Any) -> Distribution:
 
 
 def _rows(dist: Any, *names: str) -> list[FloatArray]:
-    """Return parameters of a skpro distribution, one value a row."""
     return [
         single_output(np.broadcast_to(np.asarray(getattr(dist, name), dtype=np.float64), dist.shape), dist)
         for name in names
@@ -127,17 +115,16 @@ def _skpro_student_t(dist: Any) -> StudentT:
 def _skpro_scipy(
     family: Any, parameters: Callable[..., dict[str, Any]], *names: str
 ) -> Callable[[Any], Distribution]:
-    """Return the translation into a scipy family, parameters computed from the named attributes."""
     return lambda dist: ScipyDistribution(family(**parameters(*_rows(dist, *names))))
 
 
 def _skpro_empirical(dist: Any) -> Distribution:
-    """Samples in a frame of (sample, row) become members, with weights where there are any."""
+    """Convert samples in a frame of (sample, row) to members and weights."""
     if dist.spl.index.nlevels != 2:
         return Quantiles(_LEVELS, np.asarray(dist.quantile(_LEVELS), dtype=np.float64))
     samples = dist.spl.iloc[:, 0].unstack(level=0).loc[dist.index]
     weights = 1.0 if dist.weights is None else dist.weights.unstack(level=0).loc[dist.index].to_numpy()
-    # Rows may have unequal numbers of samples; what is missing has no weight.
+    # Rows may have different numbers of samples; missing samples have the weight 0.
     weights = np.where(samples.isna().to_numpy(), 0.0, weights)
     return Empirical(samples.fillna(0.0).to_numpy(), None if np.ptp(weights) == 0 else weights)
 
@@ -171,4 +158,4 @@ ADAPTERS: dict[str, Adapter] = {
     **BOOSTING_ADAPTERS,
     **AUTOML_ADAPTERS,
 }
-"""By the name under which one imports the class."""
+"""Adapters by the public import path of the class."""

@@ -1,6 +1,6 @@
-"""FLAML, AutoGluon, TPOT and skrub: the distribution of the model that they chose.
+"""Distributions of the models selected by FLAML, AutoGluon, TPOT and skrub.
 
-Those that hold an estimator are containers, the others have adapters. None of the packages is imported.
+Packages that hold an estimator have container rules, the others adapters. This module imports none of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from skuq.exceptions import NotProbabilisticError, NotRefittedError
 from skuq.prediction._failures import check_predictions
 from skuq.prediction._registry import Adapter, is_named
 from skuq.prediction._rules.no_distribution import not_fitted
-from skuq.prediction._rules.rule import Container, Predict
+from skuq.prediction._rules.rule import MetaEstimatorRule, Predict
 
 __all__ = ["AUTOML_ADAPTERS", "AUTOML_CONTAINERS"]
 
@@ -26,34 +26,25 @@ def _named(*qualified_names: str) -> Callable[[Any], bool]:
 
     def matches(estimator: Any) -> bool:
         cls = type(estimator)
-        if names.isdisjoint([ancestor.__name__ for ancestor in cls.__mro__]):  # of nearly all, by one pass
+        if names.isdisjoint([ancestor.__name__ for ancestor in cls.__mro__]):  # fast for most classes
             return False
         return any(is_named(cls, name) for name in qualified_names)
 
     return matches
 
 
-# --------------------------------------------------------------------------------------- FLAML
-
-
 def _flaml_inner(automl: Any, X: Any, predict: Predict) -> Any:
-    """The distribution of the model inside an AutoML, or inside one of its learners.
-
-    Both have the attribute ``model`` and preprocess X for it.
-    """
+    """Return the prediction of the model inside an AutoML or a learner; both preprocess X for ``model``."""
     if automl.model is None:
         raise NotFittedError(
-            f"this {type(automl).__name__} holds no model: `fit` was not called, or failed in every trial. "
-            "With `verbose=3` it logs each trial."
+            f"this {type(automl).__name__} must have a model, got none: `fit` was not called or failed in "
+            "every trial. Use `verbose=3` to log each trial."
         )
     return predict(automl.model, automl.preprocess(X))
 
 
 def _flaml_parts(automl: Any) -> list[Any]:
     return [] if automl.model is None else [automl.model]
-
-
-# ---------------------------------------------------------------------------------------- TPOT
 
 
 def _tpot_inner(tpot: Any, X: Any, predict: Predict) -> Any:
@@ -66,15 +57,12 @@ def _tpot_parts(tpot: Any) -> list[Any]:
     return [tpot.fitted_pipeline_] if hasattr(tpot, "fitted_pipeline_") else []
 
 
-# --------------------------------------------------------------------------------------- skrub
-
-
 def _skrub_search_inner(search: Any, X: Any, predict: Predict) -> Any:
     if hasattr(search, "best_learner_"):
         return predict(search.best_learner_, X)
     if hasattr(search, "cv_results_"):
         raise NotRefittedError(
-            f"this {type(search).__name__} was fitted with `refit=False`, so it holds no fitted learner. Use "
+            f"this {type(search).__name__} was fitted with `refit=False` and has no fitted learner. Use "
             "`refit=True` (or the name of a metric)."
         )
     raise not_fitted(search)
@@ -85,34 +73,31 @@ def _skrub_search_parts(search: Any) -> list[Any]:
 
 
 def _skrub_learner_dist(learner: Any, X: Any) -> Distribution:
-    """The result of the last estimator's distribution method.
+    """Return the distribution of the last estimator.
 
-    skrub has no public way to call another method than scikit-learn's. In a mode that is not one of these
-    the last estimator transforms, which for skuq's regressors and recalibrators gives the distribution.
+    skrub has no public way to call other methods than scikit-learn's. In an unknown mode, the last estimator
+    transforms, which returns the distribution for skuq's regressors and recalibrators.
     """
     evaluate = getattr(learner, "_eval_in_mode", None)
     dist = None if evaluate is None else evaluate("predict_dist", X)
     if not isinstance(dist, Distribution):
         raise NotProbabilisticError(
             f"the last estimator of this {type(learner).__name__} gives no distribution through skrub. Apply "
-            "one of skuq: X.skb.apply(skuq.UncertaintyRegressor(...), y=y). Or name the nodes of X and of "
-            "the estimator by `.skb.set_name`, and pass what "
+            "an estimator of skuq: X.skb.apply(skuq.UncertaintyRegressor(...), y=y). Alternatively, name the "
+            "nodes of X and of the estimator by `.skb.set_name`, and call `predict_dist` with "
             "learner.find_fitted_estimator(name_of_estimator) and "
-            "learner.truncated_after(name_of_X).transform(environment) return to `predict_dist`."
+            "learner.truncated_after(name_of_X).transform(environment)."
         )
     return dist
 
 
-# ----------------------------------------------------------------------------------- AutoGluon
-
-
 def _autogluon_dist(predictor: Any, X: Any) -> Quantiles:
-    """The predicted quantiles, which are fitted one by one and may cross; `Quantiles` sorts each row."""
+    """Return the predicted quantiles; `Quantiles` sorts crossing quantiles."""
     if not _autogluon_supports(predictor):
         raise NotProbabilisticError(
-            f"this TabularPredictor was made for {predictor.problem_type!r} problems, which have no "
-            "distribution, or for a single quantile. Use TabularPredictor(label, problem_type='quantile', "
-            "quantile_levels=skuq.integrations.autogluon.quantile_levels())."
+            "this TabularPredictor must predict several quantiles, got problem type "
+            f"{predictor.problem_type!r} or a single quantile. Use TabularPredictor(label, "
+            "problem_type='quantile', quantile_levels=skuq.integrations.autogluon.quantile_levels())."
         )
     levels, order = np.unique(predictor.quantile_levels, return_index=True)
     values = np.asarray(predictor.predict(X), dtype=np.float64)
@@ -123,12 +108,14 @@ def _autogluon_supports(predictor: Any) -> bool:
     return predictor.problem_type == "quantile" and len(predictor.quantile_levels) > 1
 
 
-AUTOML_CONTAINERS: tuple[Container, ...] = (
-    Container(
+AUTOML_CONTAINERS: tuple[MetaEstimatorRule, ...] = (
+    MetaEstimatorRule(
         _named("flaml.automl.automl.AutoML", "flaml.automl.model.BaseEstimator"), _flaml_inner, _flaml_parts
     ),
-    Container(_named("tpot.TPOTEstimator", "tpot.TPOTEstimatorSteadyState"), _tpot_inner, _tpot_parts),
-    Container(
+    MetaEstimatorRule(
+        _named("tpot.TPOTEstimator", "tpot.TPOTEstimatorSteadyState"), _tpot_inner, _tpot_parts
+    ),
+    MetaEstimatorRule(
         _named("skrub.ParamSearch", "skrub.OptunaParamSearch"), _skrub_search_inner, _skrub_search_parts
     ),
 )
@@ -137,4 +124,4 @@ AUTOML_ADAPTERS: dict[str, Adapter] = {
     "autogluon.tabular.TabularPredictor": Adapter(_autogluon_dist, _autogluon_supports, points=False),
     "skrub.SkrubLearner": Adapter(_skrub_learner_dist, lambda learner: hasattr(learner, "predict")),
 }
-"""By the name under which one imports the class."""
+"""Adapters by the public import path of the class."""

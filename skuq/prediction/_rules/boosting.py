@@ -1,6 +1,6 @@
-"""CatBoost, XGBoost and LightGBM, where their loss makes them predict a distribution.
+"""Distributions of CatBoost, XGBoost and LightGBM with a distributional loss.
 
-That is several quantiles, or CatBoost's mean and variance. None of the packages is imported.
+The loss has several quantiles, or CatBoost's mean and variance. This module imports none of the packages.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ _MEAN_AND_VARIANCE = "RMSEWithUncertainty"
 
 
 def _has_quantiles(estimator: Any) -> bool:
-    """Return whether the estimator predicts at least two quantiles; one is no distribution."""
     return len(set(configured_levels(estimator) or ())) > 1
 
 
 def _quantiles_dist(estimator: Any, X: Any) -> Quantiles:
-    """The quantiles that were fitted, in the order of their levels; XGBoost and LightGBM."""
     if not _has_quantiles(estimator):
         raise no_distribution(estimator)
     levels, order = np.unique(configured_levels(estimator) or (), return_index=True)
@@ -39,11 +37,11 @@ def _catboost_supports(estimator: Any) -> bool:
 
 
 def _catboost_dist(estimator: Any, X: Any) -> Distribution:
-    """Normal of the predicted mean and variance, or the quantiles that were fitted.
+    """Return Normal of the predicted mean and variance, or the fitted quantiles.
 
-    The variance is that of the noise. What ``virtual_ensembles_predict`` adds for the model, with
-    ``prediction_type="TotalUncertainty"``, is the spread of truncated copies of one model, which means
-    something only under ``posterior_sampling=True`` and shifts the mean; it is left out.
+    The variance is the noise. ``virtual_ensembles_predict`` with ``prediction_type="TotalUncertainty"`` adds
+    the spread of truncated copies of one model. This spread is meaningful only under
+    ``posterior_sampling=True``, and it shifts the mean, so it is not used.
     """
     if not estimator.is_fitted():
         raise not_fitted(estimator)
@@ -54,7 +52,7 @@ def _catboost_dist(estimator: Any, X: Any) -> Distribution:
 
 
 def _columns(values: Any, estimator: Any) -> FloatArray:
-    """Return what was predicted as floats; a single row comes with one axis less."""
+    """Return predictions as floats with two axes; CatBoost drops an axis for a single row."""
     return check_predictions(np.atleast_2d(np.asarray(values, dtype=np.float64)), estimator)
 
 
@@ -62,4 +60,4 @@ BOOSTING_ADAPTERS: dict[str, Adapter] = {
     "catboost.CatBoostRegressor": Adapter(_catboost_dist, _catboost_supports, points=False),
     "xgboost.XGBRegressor": Adapter(_quantiles_dist, _has_quantiles, points=False),
 }
-"""By the name under which one imports the class. LightGBM has a single level a model, and so no entry."""
+"""Adapters by the public import path of the class. LightGBM predicts a single level per model."""

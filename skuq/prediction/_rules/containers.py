@@ -1,6 +1,6 @@
-"""Containers of scikit-learn and AutoML: how the distribution of each follows from what is inside it.
+"""Predictions of containers from the predictions of their inner estimators.
 
-Functions named after what is inside pass a prediction of any kind on; the others combine distributions.
+Functions named ``_inner`` return any kind of prediction; functions named ``_dist`` combine distributions.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq.distributions import Distribution, Mixture
 from skuq.exceptions import NotProbabilisticError, NotRefittedError
 from skuq.prediction._child import is_search
+from skuq.prediction._failures import one_column_each
 from skuq.prediction._rules.automl import AUTOML_CONTAINERS
-from skuq.prediction._rules.no_distribution import one_column_each
-from skuq.prediction._rules.rule import Container, Predict
+from skuq.prediction._rules.rule import MetaEstimatorRule, Predict
 from skuq.prediction._rules.target import map_back
 
 __all__ = ["CONTAINERS"]
@@ -33,7 +33,6 @@ def _of(*classes: type) -> Callable[[Any], bool]:
 
 
 def _part(estimator: Any, fitted: str, unfitted: str) -> Any:
-    """Return the fitted inner estimator where there is one, else the one it will be made from."""
     return getattr(estimator, fitted, getattr(estimator, unfitted, None))
 
 
@@ -41,18 +40,15 @@ def _is_nothing(step: Any) -> bool:
     return step is None or isinstance(step, str)  # "passthrough" and "drop"
 
 
-# ------------------------------------------------------------------------------------ Pipeline
-
-
 def _pipeline_inner(pipeline: Pipeline, X: Any, predict: Predict) -> Any:
     last = _last_step(pipeline)
     if _is_nothing(last):
         raise NotProbabilisticError(
-            f"the Pipeline ends in {last!r}, which predicts nothing. Make its last step a regressor, a "
-            "classifier or a recalibrator; IdentityRecalibrator is the one that changes nothing."
+            f"the last step of the Pipeline must predict, got {last!r}. Use a regressor, a "
+            "classifier or a recalibrator, for example IdentityRecalibrator, which changes nothing."
         )
     for _, step in pipeline.steps[:-1]:
-        if not _is_nothing(step) and not hasattr(step, "fit_resample"):  # imbalanced-learn's only act in fit
+        if not _is_nothing(step) and not hasattr(step, "fit_resample"):  # samplers act only in fit
             X = step.transform(X)
     return predict(last, X)
 
@@ -63,16 +59,13 @@ def _last_step(pipeline: Pipeline) -> Any:
     return pipeline.steps[-1][1]
 
 
-# ------------------------------------------------------------------------------------ searches
-
-
 def _search_inner(search: Any, X: Any, predict: Predict) -> Any:
     if hasattr(search, "best_estimator_"):
         return predict(search.best_estimator_, X)
     kind = type(search).__name__
     if not search.refit and any(name.endswith("_") for name in vars(search)):
         raise NotRefittedError(
-            f"this {kind} was fitted with `refit=False`, so it holds no fitted estimator. Use `refit=True` "
+            f"this {kind} was fitted with `refit=False` and has no fitted estimator. Use `refit=True` "
             "(or the name of a metric), or fit clone(search.estimator).set_params(**search.best_params_)."
         )
     raise NotFittedError(f"this {kind} is not fitted yet. Call `fit` first.")
@@ -82,9 +75,6 @@ def _search_parts(search: Any) -> list[Any]:
     if hasattr(search, "best_estimator_"):
         return [search.best_estimator_]
     return [search.estimator] if search.refit else []
-
-
-# ------------------------------------------------------------------------- one inner estimator
 
 
 def _frozen_inner(frozen: FrozenEstimator, X: Any, predict: Predict) -> Any:
@@ -106,12 +96,9 @@ def _stacking_inner(stacking: StackingRegressor | StackingClassifier, X: Any, pr
     return predict(stacking.final_estimator_, stacking.transform(X))
 
 
-# ------------------------------------------------------------------------------------ mixtures
-
-
 def _bagging_dist(bagging: BaggingRegressor, X: Any, predict: Predict) -> Distribution:
     check_is_fitted(bagging)
-    # As its own predict does: the members were fitted on columns of an array.
+    # BaggingRegressor fits its members on columns of an array.
     X = validate_data(
         bagging, X, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False, reset=False
     )
@@ -124,7 +111,7 @@ def _bagging_dist(bagging: BaggingRegressor, X: Any, predict: Predict) -> Distri
 
 
 def _bagging_parts(bagging: BaggingRegressor) -> list[Any]:
-    """Return the fitted members; before the fit two stand for any number, as both are a mixture."""
+    """Return the fitted members; before fitting, two represent any number above one."""
     n_members = 1 if bagging.n_estimators == 1 else 2
     return getattr(bagging, "estimators_", None) or [bagging.estimator] * n_members
 
@@ -132,7 +119,7 @@ def _bagging_parts(bagging: BaggingRegressor) -> list[Any]:
 def _voting_dist(voting: VotingRegressor, X: Any, predict: Predict) -> Distribution:
     check_is_fitted(voting)
     weights = None
-    if voting.weights is not None:  # scikit-learn keeps the weights of dropped members
+    if voting.weights is not None:  # the weights include dropped members
         weights = [
             weight
             for (_, member), weight in zip(voting.estimators, voting.weights, strict=True)
@@ -145,16 +132,13 @@ def _voting_parts(voting: VotingRegressor) -> list[Any]:
     return [member for _, member in voting.estimators if not _is_nothing(member)]
 
 
-# ----------------------------------------------------------------------------- several targets
-
-
 def _multi_output_dist(multi: MultiOutputRegressor, X: Any, predict: Predict) -> Any:
     check_is_fitted(multi)
     if len(multi.estimators_) > 1:
         raise NotProbabilisticError(
-            f"this MultiOutputRegressor predicts {len(multi.estimators_)} targets, and a distribution is "
-            f"that of one. {one_column_each()} The UncertaintyRegressor may be left out where the inner "
-            "estimator gives a distribution itself."
+            f"this MultiOutputRegressor must predict one target, got {len(multi.estimators_)}. "
+            f"{one_column_each()} Without UncertaintyRegressor, the inner estimator must have a distribution "
+            "itself."
         )
     return predict(multi.estimators_[0], X)
 
@@ -163,47 +147,49 @@ def _chain_dist(chain: RegressorChain, X: Any, predict: Predict) -> Any:
     check_is_fitted(chain)
     if len(chain.estimators_) > 1:
         raise NotProbabilisticError(
-            f"this RegressorChain predicts {len(chain.estimators_)} targets, each from the predictions of "
-            f"those before, whose uncertainty the chain leaves out. {one_column_each()}"
+            f"this RegressorChain must predict one target, got {len(chain.estimators_)}. The chain ignores "
+            f"the uncertainty of earlier predictions. {one_column_each()}"
         )
-    # As its own predict does: its models were fitted on an array.
+    # RegressorChain fits its models on an array.
     return predict(chain.estimators_[0], validate_data(chain, X, accept_sparse=True, reset=False))
 
 
 def _columns_parts(several: MultiOutputRegressor | RegressorChain) -> list[Any]:
-    """Return the model of the only column; none where there are more. Unfitted, one column is assumed."""
+    """Return the model of the only column, or nothing for several columns; unfitted means one column."""
     models: list[Any] | None = getattr(several, "estimators_", None)
     if models is None:
-        # RegressorChain had `base_estimator` up to scikit-learn 1.6.
+        # RegressorChain has `base_estimator` up to scikit-learn 1.6.
         return [_part(several, "estimator", "base_estimator")]
     return models if len(models) == 1 else []
 
 
-CONTAINERS: tuple[Container, ...] = (
-    Container(_of(FrozenEstimator), _frozen_inner, lambda frozen: [frozen.estimator], passes_on=True),
-    Container(_of(Pipeline), _pipeline_inner, lambda pipeline: [_last_step(pipeline)], passes_on=True),
-    Container(is_search, _search_inner, _search_parts, passes_on=True),
-    Container(  # RFECV is a subclass
+CONTAINERS: tuple[MetaEstimatorRule, ...] = (
+    MetaEstimatorRule(_of(FrozenEstimator), _frozen_inner, lambda frozen: [frozen.estimator], passes_on=True),
+    MetaEstimatorRule(
+        _of(Pipeline), _pipeline_inner, lambda pipeline: [_last_step(pipeline)], passes_on=True
+    ),
+    MetaEstimatorRule(is_search, _search_inner, _search_parts, passes_on=True),
+    MetaEstimatorRule(  # includes the subclass RFECV
         _of(RFE),
         _selector_inner,
         lambda selector: [_part(selector, "estimator_", "estimator")],
         passes_on=True,
     ),
-    Container(
+    MetaEstimatorRule(
         _of(TransformedTargetRegressor),
         _target_dist,
         lambda estimator: [_part(estimator, "regressor_", "regressor")],
     ),
-    Container(
+    MetaEstimatorRule(
         _of(StackingRegressor, StackingClassifier),
         _stacking_inner,
         lambda stacking: [_part(stacking, "final_estimator_", "final_estimator")],
         passes_on=True,
     ),
-    Container(_of(BaggingRegressor), _bagging_dist, _bagging_parts),
-    Container(_of(VotingRegressor), _voting_dist, _voting_parts),
-    Container(_of(MultiOutputRegressor), _multi_output_dist, _columns_parts),
-    Container(_of(RegressorChain), _chain_dist, _columns_parts),
+    MetaEstimatorRule(_of(BaggingRegressor), _bagging_dist, _bagging_parts),
+    MetaEstimatorRule(_of(VotingRegressor), _voting_dist, _voting_parts),
+    MetaEstimatorRule(_of(MultiOutputRegressor), _multi_output_dist, _columns_parts),
+    MetaEstimatorRule(_of(RegressorChain), _chain_dist, _columns_parts),
     *AUTOML_CONTAINERS,
 )
-"""In the order in which they are tried."""
+"""Rules in order of priority."""

@@ -1,6 +1,6 @@
-"""Where an estimator keeps the level of its quantile loss: one record a class, found by name.
+"""Quantile losses of estimators: one record per class, by qualified name.
 
-A new package is one more record in ``_RECORDS``; none is imported.
+A new package needs one more record in ``_RECORDS``. This module imports none of the packages.
 """
 
 from __future__ import annotations
@@ -32,22 +32,12 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class QuantileLoss:
-    """How one class of estimators is set to predict quantiles.
+    """Quantile parameters of one class of estimators.
 
-    Attributes
-    ----------
-    one : callable
-        ``one(level)`` gives the parameters that make it predict the quantile at one level.
-    many : callable or None
-        ``many(levels)`` gives the parameters that make one fit predict them all; None if it cannot.
-    predict : callable or None
-        ``predict(fitted, X, levels)`` of such a fit, shape (n, k); None for the plain ``predict``.
-    levels : callable
-        ``levels(estimator)`` gives the levels that it is configured for, fitted or not; None for another
-        loss.
-    aliases : callable
-        ``aliases(estimator)`` gives the parameters that have to be set besides: other names of the loss that
-        the estimator was given and that take precedence.
+    ``one(level)`` and ``many(levels)`` return the parameters for one quantile and for all quantiles in one
+    fit; ``many`` is None if this is unsupported. ``predict(fitted, X, levels)`` of that fit has shape (n, k);
+    None means the plain ``predict``. ``levels(estimator)`` returns the configured levels, or None for another
+    loss. ``aliases(estimator)`` returns additional parameters: synonyms of the loss that take precedence.
     """
 
     one: Callable[[float], Params]
@@ -58,9 +48,9 @@ class QuantileLoss:
 
 
 def _level_in(name: str, default: float, **required: str) -> Callable[[Any], list[float] | None]:
-    """Return how one level is read from the attribute ``name``, where others have the required values.
+    """Return a function that reads one level from the attribute ``name`` if others have required values.
 
-    From attributes, as a subclass with a constructor of its own has no such parameters.
+    It reads attributes, because a subclass with its own constructor has no such parameters.
     """
 
     def levels(estimator: Any) -> list[float] | None:
@@ -73,7 +63,7 @@ def _level_in(name: str, default: float, **required: str) -> Callable[[Any], lis
 
 
 _LIGHTGBM_ALIASES = ("objective_type", "app", "application", "loss")
-"""Other names of LightGBM's ``objective``, which take precedence over it."""
+"""Synonyms of LightGBM's ``objective``, which take precedence."""
 
 
 def _lightgbm_aliases(estimator: Any) -> Params:
@@ -91,7 +81,7 @@ def _lightgbm_levels(estimator: Any) -> list[float] | None:
 
 
 def catboost_loss(estimator: Any) -> tuple[str, dict[str, str]]:
-    """Return name and options of a CatBoost model's loss, as ("Quantile", {"alpha": "0.5"})."""
+    """Return name and options of a CatBoost model's loss, such as ("Quantile", {"alpha": "0.5"})."""
     if estimator.is_fitted():
         loss = str(estimator.get_all_params()["loss_function"])
     else:
@@ -111,12 +101,12 @@ def _catboost_levels(estimator: Any) -> list[float] | None:
 
 def _xgboost_levels(estimator: Any) -> list[float] | None:
     params = estimator.get_params()
-    if estimator.__sklearn_is_fitted__():  # what was fitted, also where it was loaded from a file
+    if estimator.__sklearn_is_fitted__():  # the fitted levels, also of a model from a file
         objective = json.loads(estimator.get_booster().save_config())["learner"]["objective"]
         if objective["name"] != "reg:quantileerror":
             return None
         fitted = _as_list(json.loads(objective["quantile_loss_param"]["quantile_alpha"]))
-        # In single precision; the parameters have all digits, where they have not been changed since.
+        # The booster has single precision; unchanged parameters have full precision.
         given = _as_list([] if params.get("quantile_alpha") is None else params["quantile_alpha"])
         same = np.array_equal(np.array(given, np.float32), np.array(fitted, np.float32))
         return given if same else fitted
@@ -170,22 +160,16 @@ _RECORDS: dict[tuple[str, str], QuantileLoss] = {
         predict=lambda forest, X, levels: forest.predict(X, quantiles=levels),
     ),
 }
-"""(package, class name) -> record; subclasses are served too."""
+"""Records by (package, class name); subclasses included."""
 
 
 def find_quantile_loss(estimator: Any, quantile_param: str | None = None) -> tuple[str, QuantileLoss] | None:
     """Return the prefix of the parameters and the record, or None if there is no quantile loss.
 
-    Only a Pipeline is looked into. The other containers belong outside of the model of all levels: a
-    decreasing transformation of the target exchanges the levels, a search has one score for all of them, and
-    the mean of quantiles of resamples is not a quantile.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Of a Pipeline the last step counts; the prefix is then ``<step>__``.
-    quantile_param : str or None
-        The parameter that holds the level, where the user named it.
+    The function searches Pipelines only, whose last step has the prefix ``<step>__``. Other containers must
+    be outside the model of all levels: a decreasing transformation of the target exchanges levels, a search
+    has one score for all levels, and the mean of resampled quantiles is not a quantile. ``quantile_param`` is
+    the parameter of the level if the user names it.
     """
     if quantile_param is not None:
         return "", QuantileLoss(lambda level: {quantile_param: level})
@@ -203,25 +187,23 @@ def find_quantile_loss(estimator: Any, quantile_param: str | None = None) -> tup
 
 
 def configured_levels(estimator: Any) -> list[float] | None:
-    """Return the levels of the quantiles that the estimator, as it is, predicts; None if it predicts none."""
+    """Return the levels of the quantiles that the estimator predicts, or None."""
     found = find_quantile_loss(estimator)
     return None if found is None else found[1].levels(last_step(estimator))
 
 
 def with_prefix(prefix: str, params: Params) -> Params:
-    """Return the parameters as they are named from outside the Pipeline."""
     return {f"{prefix}{name}": value for name, value in params.items()}
 
 
 def predict_many(estimator: Any, loss: QuantileLoss, X: Any, levels: Sequence[float]) -> FloatArray:
-    """Return the quantiles of one fit that predicts them all, shape (n, k)."""
-    while isinstance(estimator, Pipeline):  # push X through, so that keywords reach the last step only
+    while isinstance(estimator, Pipeline):  # transform X here, because only the last step takes keywords
         X, estimator = estimator[:-1].transform(X) if len(estimator) > 1 else X, estimator.steps[-1][1]
     predict = loss.predict or (lambda fitted, features, _: fitted.predict(features))
     values = as_float_array(predict(estimator, X, list(levels)), "prediction")
     if values.ndim != 2 or values.shape[1] != len(levels):
         raise ValueError(
-            f"{type(estimator).__name__} must predict {len(levels)} quantiles a row, "
+            f"`predict` of {type(estimator).__name__} must return {len(levels)} quantiles per row, "
             f"got shape {values.shape}."
         )
     return check_predictions(values, estimator)

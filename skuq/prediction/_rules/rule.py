@@ -1,4 +1,4 @@
-"""The records of how one kind of estimator is turned into a distribution."""
+"""Records of the rules that return the distribution of an estimator."""
 
 from __future__ import annotations
 
@@ -8,27 +8,20 @@ from typing import Any, TypeAlias
 
 from skuq.distributions import Distribution
 
-__all__ = ["Container", "Native", "Predict"]
+__all__ = ["EstimatorRule", "MetaEstimatorRule", "Predict"]
 
 Predict: TypeAlias = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
-class Container:
-    """A meta-estimator, which gives a distribution if all of its parts do.
+class MetaEstimatorRule:
+    """A meta-estimator, which has a distribution if all of its parts have one.
 
-    Attributes
-    ----------
-    matches : callable
-        ``matches(estimator)``: whether the record applies.
-    predict : callable
-        ``predict(estimator, X, predict_dist)``, given the resolver itself for the parts.
-    parts : callable
-        ``parts(estimator)``: the estimators that determine the distribution, fitted or not; empty where
-        there are none, several where it is their mixture. None and strings stand for absent ones.
-    passes_on : bool
-        Whether the prediction is that of the one part, for the same rows: then any kind of prediction, such
-        as the prediction sets of classifiers, is reached by ``predict`` with another resolver.
+    ``matches(estimator)`` selects the rule. ``predict(estimator, X, predict_dist)`` gets the resolver for the
+    parts. ``parts(estimator)`` returns the estimators that determine the distribution, fitted or not; several
+    parts form a mixture, and None and strings represent absent parts. ``passes_on`` is True if the prediction
+    is the prediction of the only part for the same rows. ``predict`` with another resolver then gives, for
+    example, prediction sets.
     """
 
     matches: Callable[[Any], bool]
@@ -38,19 +31,12 @@ class Container:
 
 
 @dataclass(frozen=True)
-class Native:
-    """An estimator of scikit-learn's conventions that gives a distribution itself.
+class EstimatorRule:
+    """An estimator with scikit-learn's conventions that has a distribution.
 
-    Attributes
-    ----------
-    matches : callable
-        ``matches(estimator)``: whether the record applies.
-    predict : callable
-        ``predict(estimator, X)``.
-    supports : callable
-        ``supports(estimator)``: whether it will be able to.
-    exact : bool
-        Whether the distribution is the exact posterior predictive distribution of the estimator's model.
+    ``matches(estimator)`` selects the rule, ``predict(estimator, X)`` returns the distribution, and
+    ``supports(estimator)`` returns whether it exists after fitting. ``exact`` is True if the distribution is
+    the exact posterior predictive distribution of the model.
     """
 
     matches: Callable[[Any], bool]

@@ -1,7 +1,7 @@
-"""TransformedTargetRegressor: the distribution of the transformed target, mapped back.
+"""Distributions of TransformedTargetRegressor, mapped back to the units of y.
 
-Affine scalers are mapped in closed form, so the family and its decomposition stay. Anything else
-becomes a `Transformed`, for which the map must be monotone where the predictions are.
+Affine scalers have closed forms and keep the family and its decomposition. Other maps give a `Transformed`
+distribution and must be monotone over the range of the predictions.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from skuq.distributions._numerics.finite_differences import derivative
 __all__ = ["map_back"]
 
 _TAIL = 1e-6
-"""Beyond the quantiles at this level and its complement a map may fold back or be undefined."""
+"""Level beyond whose quantiles a map may be undefined or not monotone."""
 
 _LARGEST = np.finfo(np.float64).max
 
 
 def map_back(dist: Distribution, transformer: Any) -> Distribution:
-    """Return the distribution of y, given that of ``transformer.transform(y)``."""
+    """Return the distribution of y from the distribution of ``transformer.transform(y)``."""
     steps = _flatten(transformer)
-    # The last step is undone first; as long as these are affine, the family is kept.
+    # Inverse steps apply in reverse order; affine steps keep the family.
     while steps and (scale := _affine_inverse(steps[-1])) is not None:
         steps.pop()
         if scale != (0.0, 1.0):
@@ -46,13 +46,13 @@ def map_back(dist: Distribution, transformer: Any) -> Distribution:
 
 
 def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
-    """Return the push-forward; rows that leave the range of the map are kept apart from the others.
+    """Return the push-forward, with a separate map for rows that leave the range of the map.
 
-    So that a row's distribution does not depend on which rows it is predicted with.
+    A row's distribution therefore does not depend on other rows.
     """
     if isinstance(dist, Normal) and not dist.scale.any():
-        return Normal(_backward(steps, dist.loc), 0.0)  # point masses go where they go, whatever the map
-    finite = dist._finite_part()  # that of a conformal distribution ends at its outermost scores
+        return Normal(_backward(steps, dist.loc), 0.0)  # point masses need no monotone map
+    finite = dist._finite_part()  # a conformal distribution ends at its outermost scores
     low, high = finite.ppf(_TAIL), finite.ppf(1.0 - _TAIL)
     leaves = np.isinf(_backward(steps, low)) | np.isinf(_backward(steps, high))
     parts: list[Distribution] = []
@@ -70,7 +70,6 @@ def _push_through(dist: Distribution, steps: tuple[Any, ...]) -> Distribution:
 
 
 def _flatten(transformer: Any) -> list[Any]:
-    """Return the transformers in the order in which y passes through them."""
     if transformer is None or transformer == "passthrough":
         return []
     if isinstance(transformer, Pipeline):
@@ -79,14 +78,13 @@ def _flatten(transformer: Any) -> list[Any]:
 
 
 def _affine_inverse(step: Any) -> tuple[float, float] | None:
-    """Return (shift, factor) of a step's inverse map, or None where it is not known to be affine.
+    """Return (shift, factor) of the inverse of a step, or None if the inverse may not be affine.
 
-    Only classes whose inverse is affine by construction; a function is never classified by samples, as
-    one that is straight where it was looked at may bend elsewhere.
+    Only classes with an affine inverse count. Samples of a function cannot prove that it is affine.
     """
-    kind = type(step)  # a subclass may have changed the map
+    kind = type(step)  # a subclass may change the map
     if kind is StandardScaler:
-        shift = step.mean_ if step.with_mean else None  # the mean is kept even where it is not used
+        shift = step.mean_ if step.with_mean else None  # mean_ exists even if it is unused
         return _only(shift, 0.0), _only(step.scale_, 1.0)
     if kind is RobustScaler:
         shift = step.center_ if step.with_centering else None
@@ -102,7 +100,6 @@ def _affine_inverse(step: Any) -> tuple[float, float] | None:
 
 
 def _only(values: Any, default: float) -> float:
-    """Return the one entry of a fitted per-column attribute."""
     if values is None:
         return default
     if np.size(values) != 1:
@@ -112,20 +109,20 @@ def _only(values: Any, default: float) -> float:
 
 def _one_column(columns: int) -> str:
     return (
-        f"the transformer of TransformedTargetRegressor maps y to {columns} columns; skuq handles one target "
-        "at a time. Fit it on a y with one column."
+        f"the transformer of TransformedTargetRegressor must return one column, got {columns}. skuq handles "
+        "one target at a time. Fit the transformer on a y with one column."
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _TargetMap:
-    """A monotone map between the model's scale z and the target's scale y, with its domain.
+    """Monotone map between the model's scale z and the target's scale y, with its domain.
 
-    ``domain`` holds the lowest and highest z that matter and ``image`` the y of the two. Outside
-    the domain the map is used only as long as it goes on in the same direction: 1/z jumps to
-    the other side of its pole, the square turns around, a power transformer's inverse runs to
-    infinity within a finite z. There, y is held at the image's end; but with ``endless`` an
-    infinite z is an unknown bound, and stays infinite.
+    ``domain`` contains the lowest and highest relevant z, and ``image`` the corresponding y. Outside the
+    domain, the map is used only if it continues in the same direction. Counterexamples are the pole of 1/z,
+    the minimum of the square, and power transformers with an infinite inverse at a finite z. Where the map
+    does not continue, y is clipped to the end of the image. With ``endless``, an infinite z is an unknown
+    bound and stays infinite.
     """
 
     steps: tuple[Any, ...]
@@ -136,18 +133,18 @@ class _TargetMap:
 
     @classmethod
     def between(cls, steps: tuple[Any, ...], low: float, high: float, *, endless: bool = False) -> _TargetMap:
-        """Return the map over a range of z, checked to be monotone there."""
+        """Return the map over a range of z, after a check that it is monotone there."""
         low, high = max(low, -_LARGEST / 4), min(high, _LARGEST / 4)
-        if not low < high:  # point masses alone: look a little to either side for the direction
+        if not low < high:  # for point masses, compare neighboring values
             margin = 1e-3 * max(abs(low), 1.0)
             low, high = low - margin, high + margin
         values = _backward(steps, np.linspace(low, high, 513))
-        left, right = values[:-1], values[1:]  # compared, not subtracted: both may be infinite
+        left, right = values[:-1], values[1:]  # a difference of infinities would be NaN
         if np.isnan(values).any() or not ((right >= left).all() or (right <= left).all()):
             raise ValueError(
                 "the inverse transformation of TransformedTargetRegressor must be monotone and defined over "
-                f"the range of the predicted distributions, here {low:g} to {high:g} on the transformed "
-                "scale, but it turns back or is NaN there. Use a transformation whose inverse is monotone on "
+                f"the range of the predicted distributions, {low:g} to {high:g} on the transformed scale, "
+                "but it is NaN or changes direction there. Use a transformation whose inverse is monotone on "
                 "all reals, such as log or log1p for a positive target, or a model that stays in the range."
             )
         first, last = float(values[0]), float(values[-1])
@@ -155,7 +152,6 @@ class _TargetMap:
         return cls(steps, (low, high), (first, last), bool(hold), endless)
 
     def to_target(self, z: FloatArray) -> FloatArray:
-        """Return the y of model-scale values z; infinities are allowed."""
         (low, high), (first, last) = self.domain, self.image
         y = _backward(self.steps, z)
         rises = last >= first
@@ -170,21 +166,21 @@ class _TargetMap:
         return np.where((below | above) & np.isinf(z), np.where(below == rises, -np.inf, np.inf), held)
 
     def to_model(self, y: FloatArray) -> FloatArray:
-        """Return the z of target values y, NaN where no z of the domain's branch leads to y."""
+        """Return z at target values y, or NaN if no z of the domain's branch gives y."""
         (low, high), (first, last) = self.domain, self.image
         y = np.asarray(y, dtype=np.float64)
         z = _forward(self.steps, y)
         rises = last >= first
         before, after = (y < first, y >= last) if rises else (y > first, y <= last)
         rounding = 1e-9 * (high - low)
-        astray = (before & ~(z <= low + rounding)) | (after & ~(z >= high - rounding)) | np.isinf(y)
-        unknown = np.isnan(z) & ~astray
+        out_of_range = (before & ~(z <= low + rounding)) | (after & ~(z >= high - rounding)) | np.isinf(y)
+        unknown = np.isnan(z) & ~out_of_range
         if unknown.any():
             raise ValueError(
-                "the transformation of TransformedTargetRegressor gives NaN for y = "
-                f"{float(y[unknown].flat[0]):g}, inside the range of the predictions."
+                "the transformation of TransformedTargetRegressor must be defined in the range of the "
+                f"predictions, got NaN for y = {float(y[unknown].flat[0]):g}."
             )
-        return np.where(astray, np.nan, z)
+        return np.where(out_of_range, np.nan, z)
 
     def model_derivative(self, y: FloatArray) -> FloatArray:
         """Return dz/dy by central differences of order eight, relative to y, to about 1e-11."""
@@ -194,7 +190,7 @@ class _TargetMap:
 
 
 def _is_limited(step: Any) -> bool:
-    """Return whether a step's inverse is infinite at a finite z, as powers below 0 and above 2 are."""
+    """Return whether the inverse of a step is infinite at a finite z, as for powers below 0 and above 2."""
     if not isinstance(step, PowerTransformer):
         return False
     power = _only(step.lambdas_, 1.0)
@@ -202,7 +198,6 @@ def _is_limited(step: Any) -> bool:
 
 
 def _backward(steps: tuple[Any, ...], z: FloatArray) -> FloatArray:
-    """Apply the inverse of all steps, the last first."""
     values = np.asarray(z, dtype=np.float64)
     for step in reversed(steps):
         mapped = _apply(step, "inverse_transform", "inverse_func", values)
@@ -213,11 +208,10 @@ def _backward(steps: tuple[Any, ...], z: FloatArray) -> FloatArray:
 
 
 def _forward(steps: tuple[Any, ...], y: FloatArray) -> FloatArray:
-    """Apply all steps, the first first."""
     values = np.asarray(y, dtype=np.float64)
     for step in steps:
         if isinstance(step, PowerTransformer) and step.method == "box-cox":
-            # Box-Cox is defined for positive values; zero is its limit and less is out of range.
+            # Box-Cox is defined for positive values; zero is its limit.
             positive = np.where(values > 0, values, np.nextafter(0.0, 1.0))
             values = np.where(values < 0, np.nan, _apply(step, "transform", "func", positive))
         else:
@@ -226,17 +220,16 @@ def _forward(steps: tuple[Any, ...], y: FloatArray) -> FloatArray:
 
 
 def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatArray:
-    """Apply one direction of one step to a column of values, infinities included."""
     column = values.reshape(-1, 1)
     if isinstance(step, FunctionTransformer):
-        # Past the transformer's check, which rejects infinities although its function may be defined there.
+        # Skip the transformer's check, which rejects infinities for which the function may be defined.
         call: Callable[..., Any] = getattr(step, function) or np.asarray
         options = step.kw_args if function == "func" else step.inv_kw_args
         with np.errstate(all="ignore"):
             result = call(column, **(options or {}))
     else:
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of values out of range, which are dealt with here
+            warnings.simplefilter("ignore")  # values out of range are handled below
             result = getattr(step, method)(np.clip(column, -_LARGEST, _LARGEST))
     result = np.asarray(result, dtype=np.float64)
     if result.size != values.size:
@@ -247,8 +240,8 @@ def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatAr
 def _beyond_range(step: PowerTransformer, z: FloatArray, y: FloatArray) -> FloatArray:
     """Replace the NaN of a power transformer's inverse by the end of its range.
 
-    With a power lambda, z is bounded on one side; a predicted distribution need not be. What lies
-    beyond the bound is the limit: +inf for lambda < 0, else 0 (Box-Cox) or -inf (Yeo-Johnson).
+    A power lambda bounds z on one side, but a predicted distribution may exceed the bound. The limit there is
+    +inf for lambda < 0, else 0 (Box-Cox) or -inf (Yeo-Johnson).
     """
     power = _only(step.lambdas_, 1.0)
     end = np.inf if power < 0 else (0.0 if step.method == "box-cox" else -np.inf)

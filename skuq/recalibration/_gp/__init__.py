@@ -1,1 +1,1 @@
-"""The variational Gaussian process that three recalibrators share."""
+"""Variational Gaussian process of three recalibrators."""

@@ -13,19 +13,19 @@ from skuq.distributions import Distribution
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._gp.engine import LatentPrior, Likelihood
 from skuq.recalibration._gp.fit import CalibrationRows, FittedProcess, fit_process
-from skuq.recalibration._scaling import Spread, read_spread
+from skuq.recalibration._scaling import RowsWithUncertainty, rows_with_uncertainty
 
 
 class GPRecalibrator(BaseRecalibrator):
-    """Base class: latent values of each row are a Gaussian process of its predicted mean and deviation.
+    """Base class: the latent values are a Gaussian process of predicted mean and standard deviation.
 
-    A subclass has a prior of its latent values, and writes ``_calibration_rows(spread)``, what is observed,
-    ``_likelihood(observed)`` and ``_transform(dist)``, which reads ``_process``.
+    A subclass has a ``_prior`` of its latent values, and implements ``_calibration_rows(spread)``,
+    ``_likelihood(observed)`` and ``_transform(dist)``, which uses ``_process``.
     """
 
     _prior: ClassVar[LatentPrior]
     _process: FittedProcess | None
-    """None where all predictions are exact point masses, which any latent value fits."""
+    """None if all predictions are exact point masses, which any latent value fits."""
 
     def __init__(
         self,
@@ -41,16 +41,14 @@ class GPRecalibrator(BaseRecalibrator):
         self.random_state = random_state
 
     @abstractmethod
-    def _calibration_rows(self, spread: Spread) -> CalibrationRows:
-        """Return inputs and observations of the rows predicted with uncertainty."""
+    def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
+        """Return inputs and observations of the rows with a positive standard deviation."""
 
     @abstractmethod
-    def _likelihood(self, observed: FloatArray) -> Likelihood:
-        """Return the likelihood of the observations of calibration rows."""
-
+    def _likelihood(self, observed: FloatArray) -> Likelihood: ...
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
-        effective_rows(weight, len(y))  # raises for relative weights: the prior counts as rows do
-        spread = read_spread(dist, y, weight)
+        effective_rows(weight, len(y))  # raises for relative weights, since the prior counts in rows
+        spread = rows_with_uncertainty(dist, y, weight)
         if spread is None:
             self._process = None
             self.lengthscales_, self.inducing_points_ = np.full(2, np.inf), np.empty((0, 2))

@@ -1,7 +1,7 @@
-"""Expectations of a row's log-likelihood over normally distributed latent values, and their derivatives.
+"""Expectations of log-likelihoods over normal latent values, and their derivatives.
 
-The derivative by the covariance is that of the rule itself, backpropagated through the Cholesky factor, so
-that the objective and its gradient agree to rounding.
+The derivative by the covariance is backpropagated through the Cholesky factor of the rule, so that objective
+and gradient agree to rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AtNodes: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Maps latent values (latents, nodes, n) to log-likelihood (nodes, n) and gradient (latents, nodes, n)."""
 
 _LEAST_VARIANCE = 1e-12
-"""Conditional variances of latent values are at least this: rounding may leave a negative one."""
+"""Smallest conditional variance of latent values, since rounding may give a negative value."""
 
 
 def gauss_hermite(n_nodes: int) -> tuple[FloatArray, FloatArray]:
@@ -28,11 +28,7 @@ def gauss_hermite(n_nodes: int) -> tuple[FloatArray, FloatArray]:
 
 
 def icosahedron() -> tuple[FloatArray, FloatArray]:
-    """Return nodes (13, 3) and weights (13,) of three standard normal variables, exact to degree five.
-
-    The centre and the vertices of an icosahedron of squared radius 5 (Stroud 1971, E3r2 5-1); every mirror
-    image along an axis is the same set of nodes, so that mirrored data give mirrored numbers.
-    """
+    """Return 13 nodes and weights of three standard normals, exact to degree five (Stroud 1971)."""
     golden = (1 + np.sqrt(5.0)) / 2
     signs = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]]) * [1.0, golden]
     corners = np.insert(signs, 0, 0.0, axis=1)
@@ -43,10 +39,9 @@ def icosahedron() -> tuple[FloatArray, FloatArray]:
 
 
 def factorise(covariance: FloatArray) -> FloatArray:
-    """Return the lower Cholesky factors of covariances, both of shape (latents, latents, n)."""
     size = len(covariance)
     factor = np.zeros_like(covariance)
-    # Cholesky-Banachiewicz, vectorised over rows: matrices are 3 by 3 at most, and rows many
+    # Cholesky-Banachiewicz, vectorized over rows, for matrices of at most 3 by 3
     for p in range(size):
         for q in range(p + 1):
             rest = covariance[p, q] - sum(factor[p, r] * factor[q, r] for r in range(q))
@@ -55,7 +50,6 @@ def factorise(covariance: FloatArray) -> FloatArray:
 
 
 def place_nodes(mean: FloatArray, factor: FloatArray, nodes: FloatArray) -> FloatArray:
-    """Return the nodes of each row, shape (latents, nodes, n), for mean (latents, n)."""
     return np.asarray(mean[:, np.newaxis] + np.einsum("pqn,kq->pkn", factor, nodes))
 
 
@@ -70,16 +64,13 @@ def expect(
     factor = factorise(covariance)
     value, gradient = log_likelihood(place_nodes(mean, factor, nodes))
     weighted = gradient * weights[:, np.newaxis]
-    # nodes are mean + C x: the derivative by C is that at the node times x
+    # nodes are mean + C x: the derivative by C is the derivative at the node times x
     by_factor = np.einsum("pkn,kq->pqn", weighted, nodes)
     return weights @ value, weighted.sum(axis=1), _by_covariance(factor, by_factor)
 
 
 def _by_covariance(factor: FloatArray, by_factor: FloatArray) -> FloatArray:
-    """Twice the gradient by V = C C', given that by C, T: 2 sym(C^-T low(C' T) C^-1).
-
-    low is the lower triangle with half the diagonal.
-    """
+    """Return twice the gradient by V = C C', given the gradient by C."""
     size = len(factor)
     inverse = np.zeros_like(factor)  # C^-1 by forward substitution
     for p in range(size):

@@ -1,13 +1,13 @@
-"""Sparse variational Gaussian processes with any likelihood of one or a few latent values a row.
+"""Sparse variational Gaussian processes for any likelihood with one or a few latent values per row.
 
-Maximised is the evidence lower bound
+The objective is the evidence lower bound
 
-    sum_i weight_i E_q log p(y_i | w(x_i)) - KL(q || prior)
+  sum_i weight_i E_q log p(y_i | w(x_i)) - KL(q || prior).
 
-over the normal distribution q of the whitened coefficients, by natural gradients, and over lengthscales and
-amplitudes of the process by a quasi-Newton method. At the best q the bound has no slope in q, so that its
-derivatives by lengthscales and amplitudes are the partial ones, q held fixed (envelope theorem). All sums
-over rows are exact and taken in blocks, so that memory stays in proportion to a block.
+Natural gradients maximize it over the normal distribution q of the whitened coefficients; a quasi-Newton
+method maximizes it over lengthscales and amplitudes. At the optimal q the derivatives by lengthscales and
+amplitudes are the partial derivatives at fixed q (envelope theorem). All sums over rows are exact and
+computed in blocks to bound the memory.
 """
 
 from __future__ import annotations
@@ -23,40 +23,36 @@ from skuq._typing import FloatArray, IntArray
 from skuq.recalibration._gp.kernel import Basis
 
 BLOCK = 2048
-"""Rows whose basis functions are held at once."""
+"""Number of rows whose basis functions are in memory."""
 
-KEPT = 2**22
-"""Up to so many numbers (32 MB), the basis functions of all rows are kept between passes."""
+MAX_CACHED_VALUES = 2**22
+"""Largest number of values (32 MB) of cached basis functions."""
 
 MOST_STEPS = 40
-"""Natural gradient steps for one q; half a dozen are usual."""
+"""Largest number of natural gradient steps for one q; six are usual."""
 
 ROUNDING = 1e-9
-"""A bound that falls by no more than this share has not fallen."""
+"""Relative decrease of the bound that counts as rounding."""
 
 Rows: TypeAlias = slice | IntArray
 Block: TypeAlias = tuple[Rows, FloatArray, FloatArray]
-"""Rows, their basis functions, and the variance these leave."""
+"""Rows, their basis functions, and the unexplained variance."""
 
 
 class Likelihood(Protocol):
     """Log-likelihood of the observations, integrated over the latent values."""
 
-    def start(self, weight: FloatArray) -> FloatArray:
-        """Return latent values (latents,) to begin with, the same for all rows."""
-
-    def take(self, rows: IntArray) -> Likelihood:
-        """Return the likelihood of some of the rows."""
-
+    def start(self, weight: FloatArray) -> FloatArray: ...
+    def take(self, rows: IntArray) -> Likelihood: ...
     def variational_expectations(
         self, rows: Rows, mean: FloatArray, covariance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return E log p (n,), its gradient by the mean (latents, n), and twice that by the covariance."""
+        """Return E log p (n,), its gradient by the mean, and twice its gradient by the covariance."""
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """A normal distribution of whitened coefficients, by precision and precision times mean."""
+    """Normal distribution of whitened coefficients, by precision and precision times mean."""
 
     precision: FloatArray
     shift: FloatArray
@@ -75,16 +71,11 @@ class Coefficients:
             object.__setattr__(self, name, value)
 
     def repeated(self, times: float) -> Coefficients:
-        """Return the distribution for the same rows repeated so many times."""
-        unit = np.eye(len(self.mean))  # the precision of the prior, which is not repeated
+        unit = np.eye(len(self.mean))  # the prior is not repeated
         return Coefficients(unit + times * (self.precision - unit), times * self.shift)
 
     def towards(self, precision: FloatArray, shift: FloatArray, share: float) -> Coefficients:
-        """Return the distribution a share of the way to other natural parameters.
-
-        A step of that length along the natural gradient: the gradient by the expectation parameters is the
-        difference of natural parameters (Khan and Lin 2017).
-        """
+        """Return the distribution after a natural gradient step of length ``share`` (Khan and Lin 2017)."""
         return Coefficients(
             (1 - share) * self.precision + share * precision, (1 - share) * self.shift + share * shift
         )
@@ -95,17 +86,17 @@ class LatentPrior:
     """Prior of the latent values: normal constants, and processes whose amplitudes have gamma densities."""
 
     constants: FloatArray  # (latents,) standard deviations of the constants
-    rates: FloatArray  # (latents,) rates of the gamma densities, the reciprocal of a usual amplitude
+    rates: FloatArray  # (latents,) rates of the gamma densities: 1 / usual amplitude
 
 
 @dataclass(frozen=True)
 class LatentProcess:
-    """A process under q: latent values at any inputs are normal, with these means and covariances."""
+    """The process under q: latent values at any inputs are normal."""
 
     basis: Basis
     coefficients: FloatArray  # (latents, functions)
     covariance: FloatArray  # (latents, functions, latents, functions)
-    amplitudes: FloatArray  # (latents,) standard deviations of the process, the constant left out
+    amplitudes: FloatArray  # (latents,) standard deviations of the process without the constant
 
     def predict(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return means (latents, n) and covariances (latents, latents, n) at inputs x."""
@@ -117,26 +108,26 @@ class LatentProcess:
         return mean, covariance
 
     def at(self, functions: FloatArray, left: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and covariances where the basis has these values and leaves this variance."""
+        """Return means and covariances, given the values of the basis and the unexplained variance."""
         latents = len(self.coefficients)
         covariance = np.empty((latents, latents, len(functions)))
         for p in range(latents):
             for q in range(p + 1):
-                # psi' S_pq psi of every row; pairs of latents one by one, as all at once would take (n, m, l)
+                # psi' S_pq psi of every row, in a loop over pairs of latents to save memory
                 product = functions @ self.covariance[p, :, q]
                 covariance[p, q] = covariance[q, p] = np.einsum("ij,ij->i", product, functions)
-            # the part of the process that the inducing points do not determine is a priori independent
+            # the unexplained parts of the latents are independent
             covariance[p, p] += self.amplitudes[p] ** 2 * left
         return self.coefficients @ functions.T, covariance
 
     def by_functions(self, functions: FloatArray, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
         """Return the derivatives of a sum by the values of psi in each row, shape (n, functions - 1)."""
-        out = gradient.T @ self.coefficients[:, 1:]  # by way of the means, coefficients' psi
+        out = gradient.T @ self.coefficients[:, 1:]  # through the means, coefficients' psi
         for p, amplitude in enumerate(self.amplitudes):
             for q in range(len(gradient)):
-                # by way of psi' S psi: its derivative 2 S psi, and hessian is twice that by the covariance
+                # through psi' S psi with derivative 2 S psi; hessian is twice the one by the covariance
                 out += hessian[p, q][:, np.newaxis] * (functions @ self.covariance[q, :, p, 1:])
-            # by way of the variance left, amplitude^2 (1 - psi' psi)
+            # through the unexplained variance, amplitude^2 (1 - psi' psi)
             out -= (hessian[p, p] * amplitude**2)[:, np.newaxis] * functions[:, 1:]
         return np.asarray(out)
 
@@ -147,14 +138,14 @@ class Sums:
 
     value: float
     slope: FloatArray  # (latents, functions) by the means of the coefficients
-    curvature: FloatArray  # (latents, functions, latents, functions) minus twice by their covariance
-    spread: FloatArray  # (latents,) twice by the variance, times the variance that the basis leaves
+    curvature: FloatArray  # (latents, functions, latents, functions), times -2, by their covariance
+    spread: FloatArray  # (latents,) by the variance, times twice the unexplained variance
     lengths: FloatArray  # (inputs,) by the log lengthscales, where requested
 
 
 @dataclass(frozen=True)
 class State:
-    """q at given lengthscales and amplitudes, with the bound and its derivatives there."""
+    """q at given lengthscales and amplitudes, with the bound and its derivatives."""
 
     coefficients: Coefficients
     process: LatentProcess
@@ -163,21 +154,7 @@ class State:
 
 
 class VariationalProcess:
-    """The rows with their likelihood, and the search for q.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n, inputs)
-        Inputs of the rows.
-    weight : ndarray of shape (n,)
-        Number of observations that each row represents.
-    likelihood : Likelihood
-        Likelihood of the same rows.
-    points : ndarray of shape (m, inputs)
-        Inducing points.
-    latents : LatentPrior
-        Prior of the likelihood's latent values.
-    """
+    """The rows with their likelihood, and the search for q; ``points`` are the inducing points."""
 
     def __init__(
         self,
@@ -191,18 +168,14 @@ class VariationalProcess:
         self.latents = latents
 
     def prior(self, parameters: FloatArray) -> tuple[Basis, FloatArray]:
-        """Return the basis and the prior amplitude (latents, functions) of each basis function.
-
-        Parameters are the logarithms of the lengthscales and of the amplitudes, one a latent.
-        """
+        """Return the basis and the prior amplitude (latents, functions) at logarithmic parameters."""
         inputs = self.x.shape[1]
         basis = Basis(self.points, np.exp(parameters[:inputs]))
         amplitudes = np.repeat(np.exp(parameters[inputs:])[:, np.newaxis], len(basis), axis=1)
-        amplitudes[:, 0] = self.latents.constants  # the first function is the constant
+        amplitudes[:, 0] = self.latents.constants  # the first function is constant
         return basis, amplitudes
 
     def blocks(self, basis: Basis) -> Iterator[Block]:
-        """Yield all rows, block by block."""
         for start in range(0, len(self.x), BLOCK):
             rows = slice(start, min(start + BLOCK, len(self.x)))
             yield rows, *basis.functions(self.x[rows])
@@ -210,7 +183,6 @@ class VariationalProcess:
     def add_up(
         self, blocks: Iterable[Block], process: LatentProcess, factor: float = 1.0, *, lengths: bool = False
     ) -> Sums:
-        """Return the sums over the rows of the blocks, times a factor."""
         size = process.coefficients.shape
         sums = Sums(0.0, np.zeros(size), np.zeros(size + size), np.zeros(size[0]), np.zeros(self.x.shape[1]))
         for rows, functions, left in blocks:
@@ -219,7 +191,7 @@ class VariationalProcess:
             )
             weight = factor * self.weight[rows]
             gradient, hessian = gradient * weight, hessian * weight
-            # chain rule: a row's mean is linear in the coefficients' means, its covariance in theirs
+            # chain rule: rows are linear in the moments of the coefficients
             sums.value += float(weight @ value)
             sums.slope += gradient @ functions
             for p in range(size[0]):
@@ -246,7 +218,7 @@ class VariationalProcess:
         """Return the bound at q and its derivatives, from one pass over the blocks."""
         basis, amplitudes = prior
         size = amplitudes.shape
-        # whitened coefficients have a prior of variance 1: those of the process are so many times larger
+        # whitened coefficients have prior variance 1; amplitudes scale them to the process
         covariance = coefficients.covariance * np.outer(amplitudes, amplitudes)
         process = LatentProcess(
             basis,
@@ -258,24 +230,22 @@ class VariationalProcess:
         return State(coefficients, process, sums, sums.value - coefficients.divergence)
 
     def state_on_all(self, parameters: FloatArray, coefficients: Coefficients) -> State:
-        """Return the bound of all rows at given parameters and q."""
         prior = self.prior(parameters)
         return self.state(coefficients, prior, self.blocks(prior[0]))
 
     @staticmethod
     def full_step(state: State, amplitudes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the natural parameters to which a full natural gradient step leads."""
+        """Return the natural parameters after a full natural gradient step."""
         flat = amplitudes.ravel()
         size = flat.size
         curvature = state.sums.curvature.reshape(size, size)
-        # prior and likelihood in natural parameters: precision I + H, and slope + H mean for the shift, where
-        # H is minus the expected second derivative; both are carried over to whitened coefficients
+        # natural parameters: precision I + H and shift slope + H mean, with H minus the expected second
+        # derivative, both transformed to whitened coefficients
         shift = flat * (state.sums.slope.ravel() + curvature @ state.process.coefficients.ravel())
         return np.eye(size) + curvature * np.outer(flat, flat), shift
 
     def thinned(self, n: int) -> VariationalProcess:
-        """Return the problem of n of the rows, evenly spaced."""
-        # rows are sorted by distance from the centre, so that even spacing represents all distances
+        # rows are sorted by distance from the center, so that even spacing represents all distances
         rows = ((np.arange(n) + 0.5) * len(self.x) / n).astype(np.intp)
         return VariationalProcess(
             self.x[rows], self.weight[rows], self.likelihood.take(rows), self.points, self.latents
@@ -288,18 +258,18 @@ class VariationalProcess:
         prior: tuple[Basis, FloatArray],
         blocks: Iterable[Block],
     ) -> State | None:
-        """Return the state a share of the way to natural parameters, or None if its bound is lower."""
+        """Return the state after a step to natural parameters, or None if its bound is lower."""
         try:
             found = self.state(state.coefficients.towards(*trial), prior, blocks)
-        except LinAlgError:  # a long step may leave the positive definite matrices, a short one does not
+        except LinAlgError:  # a long step may give an indefinite matrix
             return None
         return found if found.elbo > state.elbo - ROUNDING * (1 + abs(state.elbo)) else None
 
     def first(self, prior: tuple[Basis, FloatArray], blocks: Iterable[Block]) -> Coefficients:
-        """Return a q to begin with: constant at the likelihood's start, with a curvature of 1/2 a row."""
+        """Return the initial q: constant at the likelihood's start, with a curvature of 1/2 per row."""
         _, amplitudes = prior
         functions = amplitudes.shape[1]
-        # as if each row had a normal likelihood of variance 2; the natural gradient steps replace it
+        # the curvature of a normal likelihood of variance 2 per row
         square = np.zeros((functions, functions))
         for rows, values, _ in blocks:
             square += (values * (self.weight[rows] / 2)[:, np.newaxis]).T @ values
@@ -311,13 +281,10 @@ class VariationalProcess:
         return Coefficients(precision, precision @ mean.ravel())
 
     def best(self, parameters: FloatArray, start: Coefficients | None, settled: float) -> State:
-        """Return q that maximises the bound at given parameters, with all derivatives there.
-
-        It is found where a step would change its parameters by no more than ``settled``.
-        """
+        """Return the q that maximizes the bound at given parameters, with all derivatives."""
         prior = self.prior(parameters)
-        # the basis does not change with q: it is computed once where it fits into memory
-        few = len(self.x) * len(prior[0]) <= KEPT
+        # the basis does not depend on q: it is cached if it fits into memory
+        few = len(self.x) * len(prior[0]) <= MAX_CACHED_VALUES
         kept = list(self.blocks(prior[0])) if few else None
 
         def blocks() -> Iterable[Block]:
@@ -329,7 +296,7 @@ class VariationalProcess:
             precision, shift = self.full_step(state, prior[1])
             if _distance(state.coefficients, precision, shift) < settled:
                 break
-            # the first of these that does not lower the bound: extrapolated, plain, and ever shorter steps
+            # the first step that does not lower the bound: extrapolated, plain, then shorter steps
             tries = [memory.extrapolate(state.coefficients, precision, shift)]
             tries += [(precision, shift, share) for share in (1.0, 0.3, 0.1, 0.01, 1e-4, 1e-6)]
             raised = None
@@ -338,15 +305,12 @@ class VariationalProcess:
             if raised is None:
                 break
             state = raised
-        # derivatives by lengthscales take another pass, which only the q that is returned has to pay for
+        # derivatives by lengthscales need another pass, so they are computed only for the returned q
         return self.state(state.coefficients, prior, blocks(), lengths=True)
 
 
 class _Memory:
-    """Extrapolates natural gradient steps from the last few (Anderson's method).
-
-    Plain steps are a fixed-point iteration: they converge linearly, and oscillate where rows are few.
-    """
+    """Extrapolation of natural gradient steps (Anderson's method), since plain steps may oscillate."""
 
     def __init__(self, depth: int = 4) -> None:
         self.depth = depth
@@ -356,25 +320,25 @@ class _Memory:
     def extrapolate(
         self, coefficients: Coefficients, precision: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray, float]:
-        """Return natural parameters nearer to those at which a step leads nowhere, and a share of 1."""
+        """Return extrapolated natural parameters, and a share of 1."""
         point = np.append(coefficients.precision.ravel(), coefficients.shift)
         aim = np.append(precision.ravel(), shift)
         self.points = [*self.points[-self.depth :], point]
         self.steps = [*self.steps[-self.depth :], aim - point]
         if len(self.points) > 1:
             points, steps = np.diff(self.points, axis=0), np.diff(self.steps, axis=0)
-            # the combination of past points whose step would be shortest if steps were linear in the point
+            # the combination of past points with the shortest step, if steps were linear in the point
             mix = np.linalg.lstsq(steps.T, self.steps[-1], rcond=1e-10)[0]
             aim = aim - mix @ (points + steps)
         size = shift.size
         square = aim[:-size].reshape(size, size)
-        # symmetric but for rounding, which would grow from step to step
+        # remove the asymmetry due to rounding, which would grow with each step
         return (square + square.T) / 2, aim[-size:], 1.0
 
 
 def _distance(coefficients: Coefficients, precision: FloatArray, shift: FloatArray) -> float:
-    """Return how far natural parameters are from those that a full step leads to."""
-    # relative for the precision, which grows with the rows; the other part is in units of the bound
+    """Return the distance of natural parameters from the result of a full step."""
+    # relative for the precision, which grows with the rows; in units of the bound for the shift
     moved = np.abs(precision - coefficients.precision).max() / np.abs(precision).max()
-    left = np.abs(shift - precision @ coefficients.mean).max()  # the gradient of the bound by the mean
+    left = np.abs(shift - precision @ coefficients.mean).max()  # gradient of the bound by the mean
     return float(max(moved, left))

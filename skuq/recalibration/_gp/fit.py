@@ -1,8 +1,8 @@
-"""Fit of the process: rows in a unit of their own, and the posterior as a function of predictions.
+"""Fit of the process to rows in standard units, and the posterior as a function of predictions.
 
-The inputs of the process are predicted mean and standard deviation, both divided by one scale, the latter as
-a logarithm. So no unit or offset of y matters, and a prediction that hardly varies stays an input that hardly
-varies: neither is divided by its own spread.
+The inputs of the process are predicted mean and log standard deviation, both divided by one common scale.
+Units and offset of y thus do not matter, and a prediction with little variation remains an input with little
+variation.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from skuq._ranks import WeightedRanks
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_random_state
 from skuq._warnings import warn_user
 from skuq.distributions import Distribution
-from skuq.distributions._numerics.ranks import WeightedRanks
 from skuq.recalibration._gp.engine import LatentPrior, LatentProcess, Likelihood, VariationalProcess
 from skuq.recalibration._gp.kernel import place_inducing_points
 from skuq.recalibration._gp.search import SearchResult, search_all_rows, search_by_batches
 
 _LEAST = 1e-6
-"""Residuals are held at this share of the usual one."""
+"""Smallest residual relative to the usual residual."""
 
 _FARTHEST = 1e6
-"""Inputs are held within so many scales, where all correlations are 0."""
+"""Limit of the inputs in scales, where all correlations are 0."""
 
 _MOST_ITERATIONS = 100
-"""On all rows, by default."""
+"""Default of ``max_iter`` on all rows."""
 
 
 def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
-    """Return log |z|, not below a millionth of what is usual: an exact prediction has no logarithm."""
+    """Return log |z|, at least a millionth of the usual size, so that exact predictions are finite."""
     size = np.abs(z)
     positive = size > 0
     usual = WeightedRanks(size[positive], None if weight is None else weight[positive]).median
@@ -41,20 +41,20 @@ def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
 
 @dataclass(frozen=True)
 class InputScaler:
-    """The unit in which predictions enter the process."""
+    """Location and scale of the inputs of the process."""
 
     centre: float
     scale: float
 
     @classmethod
-    def of(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> InputScaler:
-        """Return the median of the means and, as the scale, what they and the noise spread together."""
+    def from_values(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> InputScaler:
+        """Return the median of the means, and the common spread of means and noise as the scale."""
         centre = WeightedRanks(mean, weight).median
         spread = 1.4826 * WeightedRanks(np.abs(mean - centre), weight).median
         return cls(centre, float(np.hypot(spread, WeightedRanks(std, weight).median)))
 
     def inputs(self, mean: FloatArray, std: FloatArray) -> FloatArray:
-        """Return the inputs, shape (n, 2); a certain prediction gets those of the typical width."""
+        """Return the inputs, shape (n, 2); point masses get the typical width."""
         with np.errstate(over="ignore"):
             position = np.clip((mean - self.centre) / self.scale, -_FARTHEST, _FARTHEST)
             width = np.log(np.where(std > 0, std, self.scale) / self.scale)
@@ -63,7 +63,7 @@ class InputScaler:
 
 @dataclass(frozen=True)
 class CalibrationRows:
-    """Distinct rows in an order of their own: what is observed about each, and how often."""
+    """Distinct sorted rows: inputs, observations and weights."""
 
     scaler: InputScaler
     inputs: FloatArray  # (n, 2)
@@ -72,21 +72,9 @@ class CalibrationRows:
 
 
 def read_rows(dist: Distribution, observed: FloatArray, weight: FloatArray | None) -> CalibrationRows:
-    """Sort the rows and merge equal ones, so that neither order nor repetition can change a digit.
-
-    They are sorted by distance from the centre, which is the same for mirrored data.
-
-    Parameters
-    ----------
-    dist : Distribution of n rows
-        Predictions.
-    observed : ndarray of shape (n,) or (k, n)
-        What was observed, finite.
-    weight : ndarray of shape (n,) or None
-        How many observations each row stands for.
-    """
+    """Sort the rows by distance from the center and merge equal rows."""
     mean, std = dist.mean(), dist.std()
-    scaler = InputScaler.of(mean, std, weight)
+    scaler = InputScaler.from_values(mean, std, weight)
     table = np.vstack([np.abs(mean - scaler.centre), std, mean, observed])
     order = np.lexsort(table[::-1])
     table = table[:, order]
@@ -107,7 +95,6 @@ class FittedProcess:
     n_iter: int
 
     def at(self, mean: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means (latents, n) and covariances (latents, latents, n) of the latent values."""
         return self.process.predict(self.scaler.inputs(mean, std))
 
     def lengthscales(self) -> FloatArray:
@@ -115,11 +102,10 @@ class FittedProcess:
         return np.asarray(self.process.basis.lengthscales * [self.scaler.scale, 1.0])
 
     def amplitudes(self) -> FloatArray:
-        """Return the standard deviation of each latent value, the constant left out."""
+        """Return the standard deviation of each latent value without the constant."""
         return self.process.amplitudes.copy()
 
     def inducing_points(self) -> FloatArray:
-        """Return mean and standard deviation of the inducing predictions, shape (m, 2)."""
         points, scale = self.process.basis.points, self.scaler.scale
         return np.column_stack([self.scaler.centre + scale * points[:, 0], scale * np.exp(points[:, 1])])
 
@@ -134,19 +120,7 @@ def fit_process(
     max_iter: int | None,
     random_state: int | np.random.RandomState | None,
 ) -> FittedProcess:
-    """Fit the process to rows that all have a positive standard deviation.
-
-    Parameters
-    ----------
-    rows : CalibrationRows
-        At least one.
-    likelihood : Likelihood
-        Of these rows.
-    latents : LatentPrior
-        Of the likelihood's latent values.
-    n_inducing_points, batch_size, max_iter, random_state
-        The constructor arguments of a recalibrator, which are checked here.
-    """
+    """Fit the process to rows with positive standard deviations; check the arguments of the recalibrator."""
     most = check_integer(n_inducing_points, "n_inducing_points")
     size = None if batch_size is None else check_integer(batch_size, "batch_size")
     limit = None if max_iter is None else check_integer(max_iter, "max_iter")
@@ -166,7 +140,7 @@ def _not_converged(found: SearchResult, limit: int) -> str:
         return f"the Gaussian process did not converge in {found.n_iter} iterations; raise `max_iter`."
     return (
         f"the search for the Gaussian process stopped after {found.n_iter} iterations, short of the optimum: "
-        "no step raises the lower bound, though its gradient is not 0, and more iterations change nothing. "
-        "The best parameters found are kept; compare them on new rows with IsotonicRecalibrator, and check "
-        "`y` for outliers and for units other than those of `dist`."
+        "no step raises the lower bound although its gradient is not 0, and more iterations have no effect. "
+        "The best parameters found are kept. Compare them on new rows with IsotonicRecalibrator, and check "
+        "that `y` has no outliers and has the units of `dist`."
     )

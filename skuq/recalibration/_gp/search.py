@@ -1,4 +1,4 @@
-"""The search for lengthscales and amplitudes of a Gaussian process: on all rows, or by batches."""
+"""Search for lengthscales and amplitudes of a Gaussian process, on all rows or by batches."""
 
 from __future__ import annotations
 
@@ -12,34 +12,32 @@ from skuq._typing import FloatArray, IntArray
 from skuq.recalibration._gp.engine import Coefficients, LatentProcess, State, VariationalProcess
 
 LENGTH_CENTRE, LENGTH_SPREAD = 0.3, 1.0
-"""Normal prior of a log lengthscale, in the inputs' own units."""
+"""Mean and standard deviation of the normal prior of a log lengthscale."""
 
 START_AMPLITUDE = 0.3
 """Amplitude of a process at the start of the search."""
 
 SHAPE = 0.3
-"""Shape of the gamma prior of an amplitude, whose logarithm is optimised."""
+"""Shape of the gamma prior of an amplitude."""
 
 THINNED = 2048
-"""With more than twice as many rows, the search begins on so many of them, then takes four times more."""
+"""Number of rows at the start of the search on more than twice as many rows; then four times as many."""
 
 SETTLED, LOOSE = 1e-9, 1e-3
-"""How exactly q is searched for at the peak and far from it, in proportion to the gradient in between."""
+"""Tolerance of q at the peak and far from it, proportional to the gradient in between."""
 
 LONGEST_STEP = 0.7
 """Largest change of a logarithm in one step: a factor of 2."""
 
 GRADIENT_TOLERANCE, FLAT = 1e-7, 1e-3
-"""Size of the gradient at which the search ends, and below which a search that ends early has converged."""
+"""Gradient at which the search ends, and at which a stalled search counts as converged."""
 
 STALL, MOST_STALLED = 1e-10, 3
-"""The search also ends when the bound has increased by less than this share so many times in a row."""
+"""Relative increase of the bound, and number of successive smaller increases that end the search."""
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The outcome of a search."""
-
     process: LatentProcess
     elbo: float
     n_iter: int
@@ -47,11 +45,7 @@ class SearchResult:
 
 
 def log_prior(parameters: FloatArray, rates: FloatArray) -> tuple[float, FloatArray]:
-    """Return the log density of logarithmic parameters, up to a constant, and its gradient.
-
-    The gamma density is nearly flat for small amplitudes, so that one which the data do not support shrinks,
-    but not to 0, where the lengthscales would not be identified.
-    """
+    """Return the log density of logarithmic parameters, up to a constant, and its gradient."""
     lengths, log_amplitudes = parameters[: -len(rates)], parameters[-len(rates) :]
     standard = (lengths - LENGTH_CENTRE) / LENGTH_SPREAD
     size = np.exp(log_amplitudes)
@@ -61,10 +55,9 @@ def log_prior(parameters: FloatArray, rates: FloatArray) -> tuple[float, FloatAr
 
 
 def elbo_gradient(state: State) -> FloatArray:
-    """Return the gradient of the bound by the logarithmic parameters at fixed q."""
     sums, process = state.sums, state.process
-    # but for the constant, coefficients are proportional to the amplitude: by its logarithm, their means have
-    # the derivative mean, and their covariance twice the covariance, where curvature is minus twice the slope
+    # Coefficients other than the constant are proportional to the amplitude. The derivative by its
+    # logarithm is mean for the means and 2 covariance for the covariance; curvature is -2 slope.
     by_mean = (sums.slope * process.coefficients)[:, 1:].sum(axis=1)
     by_covariance = (sums.curvature * process.covariance).sum(axis=(2, 3))[:, 1:].sum(axis=1)
     by_amplitude = by_mean - by_covariance + process.amplitudes**2 * sums.spread
@@ -77,10 +70,7 @@ def _start(problem: VariationalProcess) -> FloatArray:
 
 
 class _Objective:
-    """Bound and prior at the best q; each search for q starts from the q of the highest value so far.
-
-    The q of a trial too far out may be a start from which the next search does not converge.
-    """
+    """Bound and prior at the best q; each search for q starts from the best q so far."""
 
     def __init__(self, problem: VariationalProcess) -> None:
         self.problem = problem
@@ -93,15 +83,15 @@ class _Objective:
         value, slope = value + state.elbo, slope + elbo_gradient(state)
         if value > self.highest:
             self.coefficients, self.highest = state.coefficients, value
-            # an error of q changes the bound to second order but this gradient to first order, so that q has
-            # to be the more exact the smaller the gradient is
+            # an error of q changes the bound to second order but this gradient to first order, so a smaller
+            # gradient needs a more exact q
             self.settled = float(np.clip(LOOSE * np.abs(slope).max(), SETTLED, LOOSE))
         return value, slope
 
 
 def search_all_rows(problem: VariationalProcess, max_iter: int) -> SearchResult:
-    """Maximise the bound to rounding, beginning with a sample of the rows where there are many."""
-    # coarse to fine: most iterations are on few rows, and the estimate of the curvature is carried on
+    """Maximize the bound to rounding; start with a sample of many rows."""
+    # coarse to fine: most iterations use few rows, and the estimate of the curvature is reused
     peak, size = Peak(_start(problem)), THINNED
     while len(problem.x) > 2 * size:
         peak = maximise(_Objective(problem.thinned(size)), peak, max_iter, 1e-2)
@@ -114,7 +104,7 @@ def search_all_rows(problem: VariationalProcess, max_iter: int) -> SearchResult:
 
 @dataclass(frozen=True)
 class Peak:
-    """Maximum of a function, with the estimate of the curvature there."""
+    """Maximum of a function, with an estimate of its curvature."""
 
     x: FloatArray
     inverse: FloatArray | None = None  # of minus the matrix of second derivatives
@@ -125,11 +115,7 @@ class Peak:
 def maximise(
     function: Callable[[FloatArray], tuple[float, FloatArray]], start: Peak, max_iter: int, tolerance: float
 ) -> Peak:
-    """Return where a smooth function of a few variables is largest.
-
-    BFGS with steps of bounded length: the variables are logarithms, and the q of one trial is a start for the
-    next only nearby. Values are sums over rows; tolerances are relative to their rounding.
-    """
+    """Return the maximum of a smooth function by BFGS with steps of bounded length."""
     x, inverse, stalled = start.x, start.inverse, 0
     value, slope = function(x)
     size = max(1.0, abs(value) / 1000)
@@ -156,15 +142,15 @@ def _climb(
     inverse: FloatArray | None,
     size: float,
 ) -> tuple[FloatArray, float, FloatArray] | None:
-    """Return a higher point with value and slope, or None if no short step leads up."""
-    # without a curvature estimate, steepest ascent; all components are shortened by one factor
+    """Return a higher point with value and slope, or None if no short step increases the value."""
+    # steepest ascent without a curvature estimate; one factor shortens all components
     direction = slope if inverse is None else inverse @ slope
     direction = direction / max(1.0, np.abs(direction).max() / LONGEST_STEP)
     share = 1.0
     while share > 1e-4:
         trial = x + share * direction
         trial_value, trial_slope = function(trial)
-        # Armijo's condition, with slack for the rounding of a sum of so many rows
+        # Armijo's condition, with slack for the rounding of a sum over rows
         if trial_value >= value + 1e-4 * share * (slope @ direction) - 1e-8 * size:
             return trial, trial_value, trial_slope
         share /= 3
@@ -172,7 +158,7 @@ def _climb(
 
 
 def _update(inverse: FloatArray | None, step: FloatArray, change: FloatArray) -> FloatArray | None:
-    """Return the BFGS update of the inverse, which is left as it is where the function bends upwards."""
+    """Return the BFGS update of the inverse, or the same inverse if the function is convex along the step."""
     product = step @ change
     if product <= 1e-14:  # the update would not be positive definite
         return inverse
@@ -186,17 +172,16 @@ def _update(inverse: FloatArray | None, step: FloatArray, change: FloatArray) ->
 def search_by_batches(
     problem: VariationalProcess, batch_size: int, n_steps: int, rng: np.random.RandomState
 ) -> SearchResult:
-    """Raise the bound by stochastic gradients, natural ones for q and Adam for the parameters.
+    """Raise the bound by stochastic gradients: natural gradients for q, and Adam for the parameters.
 
-    A sample of the rows gives the start. In the last third the parameters are held at the average of the
-    middle third, and q is the average of the optima of the batches. The start is returned if the result is
-    not better.
+    The start comes from a sample of the rows. In the last third the parameters stay at the average of the
+    middle third, and q is the average of the optima of the batches.
     """
     n = len(problem.x)
     sample = _Objective(problem.thinned(min(max(THINNED, batch_size), n // 2 + 1)))
     parameters = maximise(sample, Peak(_start(problem)), 100, 1e-2).x
     first = sample.problem.best(parameters, sample.coefficients, LOOSE).coefficients
-    # the sample has fewer rows than the data: its evidence against the prior is scaled up
+    # scale the sample's likelihood up to the number of rows of the data
     coefficients = first.repeated(problem.weight.sum() / sample.problem.weight.sum())
     start = problem.state_on_all(parameters, coefficients)
     adam, history, held = _Adam(parameters.size), [parameters], 2 * n_steps // 3
@@ -205,7 +190,7 @@ def search_by_batches(
         prior = problem.prior(parameters)
         block = [(rows, *prior[0].functions(problem.x[rows]))]
         state = problem.state(coefficients, prior, block, factor, lengths=True)
-        # Robbins-Monro rates; from `held` on 1 / k, which averages the optima of the batches
+        # Robbins-Monro rates; from `held` on the rate 1 / k averages the optima of the batches
         rate = (10 + step) ** -0.6 if step < held else 1 / (10 + step - held)
         coefficients = _move(coefficients, *problem.full_step(state, prior[1]), rate)
         if step < held:
@@ -220,7 +205,7 @@ def search_by_batches(
 
 
 def _move(coefficients: Coefficients, precision: FloatArray, shift: FloatArray, rate: float) -> Coefficients:
-    """Return q a step farther, a shorter one where a full one leaves the positive definite matrices."""
+    """Return q after a step, shortened if the full step gives an indefinite matrix."""
     for _ in range(30):  # 30 halvings: 1e-9 of the step
         try:
             return coefficients.towards(precision, shift, rate)
@@ -230,7 +215,6 @@ def _move(coefficients: Coefficients, precision: FloatArray, shift: FloatArray, 
 
 
 def _batches(n: int, size: int, count: int, rng: np.random.RandomState) -> Iterator[IntArray]:
-    """Yield ``count`` batches of rows: all rows once, in random order, then all again."""
     order = np.empty(0, dtype=np.intp)
     for _ in range(count):
         if len(order) < size:
@@ -250,6 +234,6 @@ class _Adam:
         self.count += 1
         self.mean += 0.1 * (gradient - self.mean)
         self.square += 0.001 * (gradient**2 - self.square)
-        # both averages begin at 0, a bias that is divided out
+        # correct the bias of averages that start at 0
         mean = self.mean / (1 - 0.9**self.count)
         return np.asarray(self.rate * mean / np.sqrt(self.square / (1 - 0.999**self.count) + 1e-30))

@@ -1,10 +1,10 @@
-"""Predictions brought to the location and scale of the targets by one affine change for all rows.
+"""Affine change of all predictions to the location and scale of the targets.
 
-A beta map of the levels has three parameters on the scale of log odds. It follows a factor of the standard
-deviation or a shift only as far as the levels that it maps are not extreme, and in heavy tails a change of
-levels is no change of scale. So defects of orders of magnitude are removed in the values of y, where they are
-affine whatever the family: `Normal` stays `Normal`. A `Transformed` distribution is changed in the values of
-its base, so that a positive target stays positive.
+A beta map of the levels has three parameters on the scale of log odds. It can follow a factor or a shift only
+if the mapped levels are not extreme, and in heavy tails a change of levels differs from a change of scale.
+Defects of orders of magnitude are therefore removed in the values of y by an affine change, which exists in
+any family: `Normal` stays `Normal`. A `Transformed` distribution is changed in the values of its base, so
+that a positive target stays positive.
 """
 
 from __future__ import annotations
@@ -14,56 +14,51 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from skuq._ranks import WeightedRanks
 from skuq._typing import FloatArray
 from skuq.distributions import Concatenated, Distribution, Transformed, affine
-from skuq.distributions._numerics.ranks import WeightedRanks
 
 _TAIL = 0.2
-"""Locations are medians and scales are ranges between this level and its complement, of distributions as of
-targets: they exist in every family, and agree for calibrated rows whatever the shape. Farther out, a Gaussian
-target would shrink the middle of a family with power tails, and beta maps then make the tails heavier."""
+"""Scales are ranges between this level and its complement, and locations are medians, of distributions and of
+targets. They exist in every family and agree for calibrated rows of any shape. With a smaller level, a
+Gaussian target would shrink the middle of a family with power tails."""
 
 _NORMAL = -2 * float(ndtri(_TAIL))
-"""That range of a standard normal distribution, so that scales are standard deviations for `Normal`."""
+"""Range of a standard normal distribution, so that scales are standard deviations for `Normal`."""
 
 _LARGEST_FACTOR = 2.0
-"""Scales that differ by less are left to the beta maps, ..."""
+"""Factor up to which beta maps correct the scale."""
 
 _LARGEST_SHIFT = 2.0
-"""... and so are shifts of fewer scales: fitted jointly with the scale, they come out more precisely."""
+"""Shift, in scales, up to which beta maps correct the location, with more precision."""
 
 _FEWEST = 5
-"""Fewer targets may lie close to each other, or far off, by chance."""
+"""Smallest number of targets for an affine change."""
 
 _FEW = 3
-"""Fewer targets may be equal by chance."""
+"""Smallest number of equal targets that do not occur by chance."""
 
 _EDGE = 0.1
-"""Tail beyond which it does not count how far targets and predictions vary."""
+"""Tail that is excluded from the variation of targets and predictions."""
 
 _LEAST_VARIATION = 0.15
-"""Where the middle 80 % of the targets cover a smaller share of the range of those of the predictions, noise
-looks like a bias for each prediction: the search is slow, and intervals come out far too wide."""
+"""Smallest ratio of the ranges of the middle 80 % of targets and predictions. With less variation of y, noise
+looks like a bias of each prediction: the search is slow, and intervals become far too wide."""
 
 
 @dataclass(frozen=True)
 class Standardisation:
-    """The change from Y to loc + shift + (offset + factor (Y - loc) / scale) scale.
+    """Change from Y to loc + shift + (offset + factor (Y - loc) / scale) scale of each row."""
 
-    ``loc`` and ``scale`` are those of each row; ``shift`` is in units of y, ``offset`` in scales.
-    """
-
-    shift: float = 0.0
-    offset: float = 0.0
+    shift: float = 0.0  # in units of y
+    offset: float = 0.0  # in scales
     factor: float = 1.0
 
     @property
     def changes(self) -> bool:
-        """Whether anything is changed."""
         return (self.shift, self.offset, self.factor) != (0.0, 0.0, 1.0)
 
     def __call__(self, dist: Distribution) -> Distribution:
-        """Return the changed distribution; a row predicted without uncertainty stays as it is."""
         if not self.changes:
             return dist
         if isinstance(dist, Concatenated):
@@ -78,24 +73,14 @@ class Standardisation:
 
 
 def standardisation(dist: Distribution, y: FloatArray, weight: FloatArray) -> Standardisation:
-    """Return the change that brings predictions to the targets, or none where they are near.
-
-    Parameters
-    ----------
-    dist : Distribution of n rows
-        Predictions with positive standard deviations.
-    y : ndarray of shape (n,)
-        Targets.
-    weight : ndarray of shape (n,)
-        How many observations each row stands for.
-    """
+    """Return the change from predictions to targets, or the identity if they are close."""
     target, loc, scale, weight = _coordinates(dist, y, weight)
     if weight.sum() < _FEWEST:
         return Standardisation()
     offset, factor = _centre_and_spread((target - loc) / scale, weight)
     if abs(offset) <= _LARGEST_SHIFT and 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR:
         return Standardisation()
-    # a bias may be a number of scales or, like a wrong offset of the units, the same in all rows
+    # a bias may be a number of scales, or a constant such as a wrong offset of the units
     shift = _centre_and_spread(target - loc, weight)[0]
     rest, smaller = _centre_and_spread((target - loc - shift) / scale, weight)
     if smaller < factor:
@@ -106,7 +91,7 @@ def standardisation(dist: Distribution, y: FloatArray, weight: FloatArray) -> St
 
 
 def check_variation(dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
-    """Raise where the targets hardly vary although the predictions do; parameters as above."""
+    """Raise if the targets hardly vary but the predictions do."""
     target, loc, _, weight = _coordinates(dist, y, weight)
     if weight.sum() < _FEW:
         return
@@ -115,22 +100,21 @@ def check_variation(dist: Distribution, y: FloatArray, weight: FloatArray) -> No
         return
     raise ValueError(
         f"`y` must vary where the predictions do, got 80 % of {len(y)} targets within {targets:.2g} of each "
-        f"other, and of the predicted medians within {predictions:.2g}: every prediction would have a bias "
-        "of its own and no noise. Use StdScalingRecalibrator, or fit on more rows."
+        f"other, and of the predicted medians within {predictions:.2g}: every prediction would have its "
+        "own bias and no noise. Use StdScalingRecalibrator, or fit on more rows."
     )
 
 
 def _coordinates(
     dist: Distribution, y: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return targets, locations, scales and weights of the rows whose target is in reach."""
+    """Return targets, locations, scales and weights of the rows whose target is within the support."""
     target, loc, scale = _untransformed(dist, y)
     rows = np.isfinite(target) & np.isfinite(loc) & (scale > 0)
     return target[rows], loc[rows], scale[rows], weight[rows]
 
 
 def _untransformed(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return targets, locations and scales before any transformation of the target."""
     if isinstance(dist, Concatenated):
         stacked, table, start = np.empty(len(y)), np.empty((3, len(y))), 0
         stacked[dist.order] = y
@@ -141,13 +125,13 @@ def _untransformed(dist: Distribution, y: FloatArray) -> tuple[FloatArray, Float
         target, loc, scale = table[:, dist.order]
         return target, loc, scale
     if isinstance(dist, Transformed):
-        with np.errstate(all="ignore"):  # NaN outside of the support
+        with np.errstate(all="ignore"):  # NaN outside the support
             return _untransformed(dist.base, np.asarray(dist.inverse_func(np.array(y)), dtype=float))
     return y, *_loc_and_scale(dist)
 
 
 def _loc_and_scale(dist: Distribution) -> tuple[FloatArray, FloatArray]:
-    """Return median and range of each row, or mean and standard deviation where atoms leave no range."""
+    """Return median and range of each row, or mean and standard deviation if atoms give a range of 0."""
     known = dist._finite_part()
     tail = np.asarray(_TAIL)
     loc, scale = known._ppf(np.asarray(0.5)), (known._isf(tail) - known._ppf(tail)) / _NORMAL
@@ -165,6 +149,6 @@ def _centre_and_spread(values: FloatArray, weight: FloatArray) -> tuple[float, f
 def _range(ranks: WeightedRanks, tail: float) -> float:
     """Return the distance between the quantiles at a level and at its complement."""
     low, high = tail * ranks.total, (1 - tail) * ranks.total
-    # each halfway between two values at a rank that is a whole number, so that mirrored data are alike
+    # whole ranks are halfway between two values, so that mirrored data give mirrored results
     upper = ranks.quantile(high) + ranks.quantile_from_top(low)
     return float(upper - ranks.quantile(low) - ranks.quantile_from_top(high)) / 2

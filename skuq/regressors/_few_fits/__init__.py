@@ -1,1 +1,1 @@
-"""Recalibrated quantile models of which each level is a fit."""
+"""Recalibration of quantile models with one fit per level."""

@@ -1,4 +1,4 @@
-"""Quantiles at many levels from quantiles fitted at a few."""
+"""Quantiles at eleven levels from fitted quantiles at a few levels."""
 
 from __future__ import annotations
 
@@ -14,38 +14,24 @@ from skuq.regressors._multi_quantile import DEFAULT_LEVELS
 __all__ = ["LevelRegressionRecalibrator"]
 
 _PENALTY = 10.0
-"""Penalty of squared slopes, in the loss of this number of rows."""
+"""Penalty of squared slopes, in units of the loss of one row."""
 
 _BANDWIDTH = 0.05
 """Half-width of the rounded corner of the pinball loss, in units of the regression."""
 
 _LEAST_UNIT = 0.25
-"""Smallest unit of the regression in widths of the forecasts; a normal one of 90 % has a ratio of 0.24."""
+"""Smallest unit of the regression, in widths of the forecasts; 0.24 for normal 90 % intervals."""
 
 _MOST_ROWS = 20_000
-"""Number of rows that settles the few numbers of a regression."""
+"""Largest number of rows in the regression."""
 
 
 class LevelRegressionRecalibrator(BaseRecalibrator):
-    r"""Quantiles at eleven levels by quantile regression on quantiles at a few, shifted level by level.
+    r"""Regression of eleven quantiles on a few fitted quantiles, followed by a shift of each level.
 
-    Each of the eleven quantiles is first interpolated linearly in the normal score of its level. A linear
-    combination of the differences between adjacent fitted quantiles is then added. Its coefficients minimize
-    the pinball loss of the calibration rows, with a constant and with a penalty that keeps them near 0 for
-    few rows. It is added only if it decreases the loss. `QuantileShiftRecalibrator` then shifts each level.
-
-    Attributes
-    ----------
-    knots_ : ndarray of shape (11,)
-        Column of the fitted quantile next below each of the eleven levels.
-    slopes_ : ndarray of shape (k - 1, 11)
-        Coefficients of the differences between the k fitted quantiles.
-    recalibrator_ : QuantileShiftRecalibrator
-        Recalibrator of the eleven quantiles.
-
-    Notes
-    -----
-    Cost: O(n) after at most 20 000 rows for the regression, and that of `QuantileShiftRecalibrator`.
+    Each of the eleven quantiles is interpolated linearly in the normal score of its level. A linear
+    combination of the differences between adjacent fitted quantiles is added, with coefficients that minimize
+    the penalized pinball loss of the calibration rows.
     """
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
@@ -68,7 +54,7 @@ class LevelRegressionRecalibrator(BaseRecalibrator):
             unit = max(error, _LEAST_UNIT * (share @ steps.sum(axis=1)))
             steps, errors = steps / unit, errors / unit
         if not (np.isfinite(steps).all() and np.isfinite(errors).all()):
-            return  # without errors there is nothing to learn
+            return  # overflow, or all errors are 0
         for column, level in enumerate(DEFAULT_LEVELS):
             self.slopes_[:, column] += _regression_slopes(
                 steps, errors[:, column], level, share, _PENALTY / total
@@ -76,7 +62,7 @@ class LevelRegressionRecalibrator(BaseRecalibrator):
 
     def _combine(self, dist: Distribution) -> Quantiles:
         values = dist.values  # type: ignore[attr-defined]
-        # by differences, so that quantiles that are equal remain so
+        # differences keep equal quantiles equal
         return Quantiles(DEFAULT_LEVELS, values[:, self.knots_] + np.diff(values, axis=1) @ self.slopes_)
 
     def _transform(self, dist: Distribution) -> Distribution:
@@ -85,7 +71,7 @@ class LevelRegressionRecalibrator(BaseRecalibrator):
 
 
 def _interpolation(fitted: FloatArray, levels: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return for each level the fitted level next below, and the share of each step that is added to it."""
+    """Return for each level the fitted level next below, and the added share of each step."""
     score, target = ndtri(fitted), ndtri(levels)
     knots = np.clip(np.searchsorted(fitted, levels, side="right") - 1, 0, None)
     step = np.minimum(knots, len(fitted) - 2)
@@ -97,7 +83,7 @@ def _interpolation(fitted: FloatArray, levels: FloatArray) -> tuple[IntArray, Fl
 def _regression_slopes(
     features: FloatArray, target: FloatArray, level: float, share: FloatArray, penalty: float
 ) -> FloatArray:
-    """Return the slopes of the least pinball loss; zeros if they do not decrease it."""
+    """Return the slopes of the least pinball loss, or zeros if they do not decrease it."""
     design = np.column_stack([np.ones(len(target)), features])
 
     def cost(x: FloatArray) -> tuple[float, FloatArray]:

@@ -1,26 +1,23 @@
-"""Recalibration with few fits of an expensive model."""
+"""Recalibration of expensive models with few fits."""
 
 from __future__ import annotations
 
-from skuq.prediction._cross_fit import resolve_cv, split_rows
-from skuq.regressors._fit_inputs import TrainingData
+from skuq._fitting.cross_fit import resolve_cv, split_rows
+from skuq._fitting.training_data import TrainingData
 from skuq.regressors._fold_groups import Folds
 from skuq.regressors._recalibrated import RecalibratedRegressor
 
 __all__ = ["TwoFoldsRegressor"]
 
 _ALL_TESTED = 100
-"""Number of rows below which half of them are too few for calibration."""
+"""Number of rows below which all rows are needed for calibration."""
 
 
 class TwoFoldsRegressor(RecalibratedRegressor):
-    """RecalibratedRegressor that calibrates on two folds, each a quarter of the rows.
+    """RecalibratedRegressor that calibrates on two folds, each a quarter of the rows; ``cv`` is not used.
 
-    Models of three quarters of the rows are nearly as good as the final one. Models of half of the rows have
-    larger errors, so the intervals would be too wide. With fewer than 100 rows the two folds are halves, as
-    each row is needed for calibration. `fit_transform` also fits the models of the other two folds.
-
-    Parameters are those of `RecalibratedRegressor`; ``cv`` is not used.
+    Models of three quarters of the rows are nearly as good as the final model; models of half of the rows
+    would give intervals that are too wide. `fit_transform` also fits the models of the other two folds.
     """
 
     def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:

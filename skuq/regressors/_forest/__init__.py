@@ -1,1 +1,1 @@
-"""Forests on bootstrap rows: their trees, leaf weights, out-of-bag rows and infinitesimal jackknife."""
+"""Trees, leaf weights, out-of-bag rows and infinitesimal jackknife of forests on bootstrap rows."""

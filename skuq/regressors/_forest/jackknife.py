@@ -1,8 +1,8 @@
-r"""The variance of a forest's prediction by the infinitesimal jackknife (Wager, Hastie and Efron 2014).
+r"""Variance of a forest's prediction by the infinitesimal jackknife (Wager, Hastie and Efron 2014).
 
 The published sum over training rows of squared covariances is a quadratic form in the predictions of the
-trees: with :math:`a_b = t_b(x) - \bar t(x)` and the bootstrap counts N, it is :math:`a^T K a / B^2`, where
-:math:`K = \sum_i (N_i - \bar N_i)(N_i - \bar N_i)^T` is a matrix of trees by trees that does not depend on x.
+trees. With :math:`a_b = t_b(x) - \bar t(x)` and the bootstrap counts N, it is :math:`a^T K a / B^2`. The
+matrix :math:`K = \sum_i (N_i - \bar N_i)(N_i - \bar N_i)^T` has one row per tree and does not depend on x.
 """
 
 from __future__ import annotations
@@ -20,35 +20,17 @@ __all__ = ["InfinitesimalJackknife"]
 
 @dataclass(frozen=True, eq=False)
 class InfinitesimalJackknife:
-    """The bias-corrected variance of a forest's prediction, and its shrinkage.
+    """Bias-corrected variance of a forest's prediction, and its shrinkage."""
 
-    Attributes
-    ----------
-    gram : ndarray of shape (B, B)
-        Products of the trees' centred bootstrap counts, summed over the training rows.
-    n_draws : float
-        Rows that a tree draws, each divided by its weight: n without weights.
-    n_rows : int
-        Training rows.
-    ratio : float
-        Mean of the variance divided by the mean variance between trees, expected from out-of-bag rows.
-    ratio_variance : float
-        Variance of this ratio over rows, without the part due to the finite number of trees.
-    """
-
-    gram: FloatArray
-    n_draws: float
+    gram: FloatArray  # products of the trees' centered bootstrap counts, summed over rows, shape (B, B)
+    n_draws: float  # sum over the rows that a tree draws of 1 / weight; n without weights
     n_rows: int
-    ratio: float = 0.0
-    ratio_variance: float = 0.0
+    ratio: float = 0.0  # expected mean of variance / variance between trees, from out-of-bag rows
+    ratio_variance: float = 0.0  # over rows, without the part due to the finite number of trees
 
     @classmethod
     def of_counts(cls, counts: IntArray, weight: FloatArray) -> InfinitesimalJackknife:
-        """Return the jackknife for bootstrap counts of shape (n, B), without shrinkage.
-
-        A row of weight w stands for w rows, of which each is drawn as often on average: its squared
-        covariance is divided by w.
-        """
+        """Return the unshrunk jackknife for counts of shape (n, B); a row of weight w counts as w rows."""
         weighted = np.flatnonzero(weight > 0)
         n_trees = counts.shape[1]
         gram, n_draws = np.zeros((n_trees, n_trees)), 0.0
@@ -61,26 +43,12 @@ class InfinitesimalJackknife:
         return cls(gram, n_draws, len(weighted))
 
     def corrected(self, deviation: FloatArray, n_trees: FloatArray | int) -> FloatArray:
-        """Return equation 7 of the paper: the sum of squared covariances less its Monte Carlo bias.
-
-        Parameters
-        ----------
-        deviation : ndarray of shape (m, B)
-            Predictions of the trees less their mean; 0 for trees that are not used.
-        n_trees : int or ndarray of shape (m,)
-            How many trees are used.
-
-        Returns
-        -------
-        variance : ndarray of shape (m,)
-            May be negative, since the correction is subtracted.
-        """
+        """Return equation 7 of the paper from deviations, shape (m, B), that are 0 for unused trees."""
         squared = np.einsum("ij,ij->i", deviation @ self.gram, deviation)
         bias = self.n_draws * np.einsum("ij,ij->i", deviation, deviation)
         return np.asarray((squared - bias) / np.square(n_trees))
 
     def shrunk_by(self, predictions: FloatArray, used: BoolArray) -> InfinitesimalJackknife:
-        """Return the jackknife with a shrinkage estimated from training rows and their out-of-bag trees."""
         count = used.sum(axis=1)
         rows = np.flatnonzero(count >= 2)
         deviation, between = _deviation(predictions[rows], used[rows])
@@ -89,7 +57,7 @@ class InfinitesimalJackknife:
             return self
         variance = self.corrected(deviation, count[rows])
         mean = float(variance.sum()) / total
-        # Rows share the counts, whose noise therefore does not average out: that of a quadratic form in them.
+        # All rows share the counts, so the noise of the quadratic form does not average out over rows.
         scaled = deviation / count[rows][:, np.newaxis]
         error = self.n_draws * np.sqrt(2 / self.n_rows) * np.linalg.norm(scaled.T @ scaled) / total
         ratio = float(_mean_above_zero(np.float64(mean), np.float64(error)))
@@ -102,8 +70,8 @@ class InfinitesimalJackknife:
     def variance(self, predictions: FloatArray, used: BoolArray) -> FloatArray:
         """Return the expected variance of the mean of the used trees, given its noisy estimate.
 
-        The ratio of the corrected variance to the variance between trees is drawn towards its mean over
-        rows by empirical Bayes, normal with normal; the expectation is that given a ratio above 0.
+        Empirical Bayes (normal prior, normal noise) shrinks the ratio of the corrected variance to the
+        variance between trees towards its mean over rows, conditional on a positive ratio.
         """
         count = np.maximum(used.sum(axis=1), 1)
         deviation, between = _deviation(predictions, used)
@@ -115,23 +83,19 @@ class InfinitesimalJackknife:
         return np.asarray(between * _mean_above_zero(mean, np.sqrt(trust * noise)))
 
     def _noise(self, ratio: float, count: IntArray) -> FloatArray:
-        """Return the variance of the ratio that is due to the finite number of trees.
-
-        Each covariance has the variance (draws per row) * (variance between trees) / B around its limit.
-        """
+        """Return the variance of the ratio due to the finite number of trees."""
         per_row = self.n_draws / self.n_rows / count
         return np.asarray(2 * self.n_rows * per_row**2 + 4 * ratio * per_row)
 
 
 def _mean_above_zero(mean: FloatArray | np.float64, std: FloatArray | np.float64) -> FloatArray:
-    """Return the mean of a normal distribution given that its value is positive."""
     z = np.divide(mean, std, out=np.full(np.shape(mean), np.inf), where=std > 0)
     hazard = np.exp(-np.square(np.minimum(z, 1e3)) / 2 - log_ndtr(z)) / np.sqrt(2 * np.pi)
     return np.asarray(np.maximum(mean + std * hazard, 0.0))
 
 
 def _deviation(predictions: FloatArray, used: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return the deviations from the mean of the used trees, and the variance between these trees."""
+    """Return the deviations from the mean of the used trees, and their variance."""
     count = np.maximum(used.sum(axis=1), 1)
     mean = np.where(used, predictions, 0.0).sum(axis=1) / count
     deviation = np.where(used, predictions - mean[:, np.newaxis], 0.0)

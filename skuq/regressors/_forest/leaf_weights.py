@@ -1,9 +1,8 @@
 r"""Weights of the training rows for a new row, by the leaves that they share.
 
 The weight of training row j for a row x is the mean over trees of 1{j in the leaf of x} / (rows in that
-leaf), equations 3 and 4 of Meinshausen (2006). All training rows count in a leaf, whether or not its tree
-has drawn them. For a training row itself, only the trees that have not drawn it are used, and its own weight
-is 0.
+leaf), equations 3 and 4 of Meinshausen (2006). All training rows count in a leaf, including rows that its
+tree has not drawn. For a training row itself, only its out-of-bag trees are used, and its own weight is 0.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 __all__ = ["LeafWeights", "leaf_quantiles", "row_blocks"]
 
 _BLOCK = 1 << 22
-"""Numbers in the largest temporary matrix of weights, 32 MB."""
+"""Largest number of weights in a temporary matrix, 32 MB."""
 
 _ROUNDING = 1e-9
-"""By how much a sum of weights over a block may fall short of the level that it equals without rounding."""
+"""Tolerance for rounding in a cumulative sum of weights."""
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield the rows in blocks whose matrix with that many columns has a bounded size."""
+    """Yield blocks of rows, each with a bounded matrix of ``n_columns`` columns."""
     step = max(1, _BLOCK // max(n_columns, 1))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
@@ -35,22 +34,13 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 @dataclass(frozen=True, eq=False)
 class LeafWeights:
-    """The training rows in the leaves of a forest.
+    """The training rows in the leaves of a forest."""
 
-    Attributes
-    ----------
-    members : sparse array of shape (n_nodes, n)
-        Weight of each training row in each leaf that holds it.
-    total : ndarray of shape (n_nodes,)
-        Sum of these weights.
-    """
-
-    members: Any
-    total: FloatArray
+    members: Any  # weight of each training row in each leaf that holds it, sparse, shape (n_nodes, n)
+    total: FloatArray  # sum of the weights in each leaf, shape (n_nodes,)
 
     @classmethod
-    def of(cls, leaves: IntArray, n_nodes: int, weight: FloatArray) -> LeafWeights:
-        """Return the weights of rows that end in these leaves, of shape (n, B)."""
+    def from_leaves(cls, leaves: IntArray, n_nodes: int, weight: FloatArray) -> LeafWeights:
         n, n_trees = leaves.shape
         entries = (np.repeat(weight, n_trees), (leaves.ravel(), np.repeat(np.arange(n), n_trees)))
         members = sparse.csr_array(entries, shape=(n_nodes, n))
@@ -61,31 +51,21 @@ class LeafWeights:
         return _normalised(self._product(leaves, _inverse(self.total[leaves])))
 
     def of_training(self, leaves: IntArray, oob: BoolArray, rows: IntArray, weight: FloatArray) -> Any:
-        """Return the weights for training rows by their out-of-bag trees, of shape (m, n).
-
-        Parameters
-        ----------
-        leaves, oob : ndarray of shape (m, B)
-            Leaves of the rows, and which trees have not drawn them.
-        rows : ndarray of shape (m,)
-            Their numbers among the training rows.
-        weight : ndarray of shape (m,)
-            Their own weights, which are taken out of the leaves.
-        """
+        """Return the weights for training rows without their own, by their out-of-bag trees, shape (m, n)."""
         others = self._without(leaves, weight)
         product = self._product(leaves, np.where(oob, _inverse(others), 0.0))
         product.data[product.indices == np.repeat(rows, np.diff(product.indptr))] = 0.0
         return _normalised(product)
 
     def average(self, values: FloatArray) -> FloatArray:
-        """Return the average of the training rows' values in each leaf, 0 in leaves without weight."""
+        """Return the average of the training rows' values in each leaf; 0 in leaves without weight."""
         average: FloatArray = (self.members @ values) * _inverse(self.total)
         return average
 
     def oob_average(
         self, values: FloatArray, leaves: IntArray, oob: BoolArray, weight: FloatArray
     ) -> FloatArray:
-        """Return the average of the other rows' values around each training row, by its out-of-bag trees."""
+        """Return the average of the other rows' values for each training row, by its out-of-bag trees."""
         sums = (self.members @ values)[leaves] - (weight * values)[:, np.newaxis]
         inverse = np.where(oob, _inverse(self._without(leaves, weight)), 0.0)
         used = np.maximum((inverse > 0).sum(axis=1), 1)
@@ -93,13 +73,13 @@ class LeafWeights:
         return average
 
     def average_over_trees(self, averages: FloatArray, leaves: IntArray) -> FloatArray:
-        """Return the mean over trees of what `average` gave for the leaves of each row."""
+        """Return the mean over trees of the leaf averages, for the leaves of each row."""
         used = np.maximum((self.total[leaves] > 0).sum(axis=1), 1)
         mean: FloatArray = averages[leaves].sum(axis=1) / used
         return mean
 
     def _without(self, leaves: IntArray, weight: FloatArray) -> FloatArray:
-        """Return the weight in each leaf without the row's own; what rounding leaves of nothing is 0."""
+        """Return the weight in each leaf without the row's own weight; rounding errors are set to 0."""
         total = self.total[leaves]
         others = total - weight[:, np.newaxis]
         return np.where(others > 1e-12 * total, others, 0.0)
@@ -112,22 +92,10 @@ class LeafWeights:
 
 
 def leaf_quantiles(weights: Any, order: IntArray, y: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the quantiles of y under sparse weights whose rows sum to 1, shape (m, k).
-
-    Parameters
-    ----------
-    weights : sparse array of shape (m, n)
-        Weights of the training rows.
-    order : ndarray of shape (n,)
-        Training rows in increasing order of y.
-    y : ndarray of shape (n,)
-        Target of the training rows.
-    levels : ndarray of shape (k,)
-        Levels in (0, 1).
-    """
+    """Return the quantiles of y, shape (m, k), under sparse weights; ``order`` sorts the rows by y."""
     ascending = weights[:, order]
     ascending.sort_indices()
-    # One cumulative sum over all rows: row i takes it from i to i + 1.
+    # One cumulative sum over all rows: the part of row i is from i to i + 1.
     cumulative = np.cumsum(ascending.data)
     rows = np.arange(weights.shape[0])
     index = np.searchsorted(cumulative, rows[:, np.newaxis] + levels - _ROUNDING)
@@ -142,7 +110,7 @@ def _inverse(total: FloatArray) -> FloatArray:
 
 
 def _normalised(weights: Any) -> Any:
-    """Scale the rows to sum to 1; a row without weights gets the same weight everywhere."""
+    """Scale the rows to sum to 1; rows without weights get equal weights."""
     weights.eliminate_zeros()
     total = np.asarray(weights.sum(axis=1))
     if (total > 0).all():

@@ -1,8 +1,7 @@
-"""What the out-of-bag rows of a forest give for the distribution of new rows.
+"""Residuals of out-of-bag rows around each row.
 
-Two residuals of the same tree are not independent of each other: the trees that predict row j may have drawn
-row i. Where row i is predicted from the residuals of rows j, those residuals come from the trees that have
-drawn neither i nor j, so that nothing of row i enters.
+Two residuals of the same tree are dependent: the trees that predict row j may have drawn row i. Row i is
+therefore predicted from residuals of rows j by trees that have drawn neither i nor j.
 """
 
 from __future__ import annotations
@@ -20,59 +19,41 @@ from skuq.regressors._forest.leaf_weights import LeafWeights, leaf_quantiles, ro
 __all__ = ["OutOfBag", "residual_slope"]
 
 _FLOOR = 0.1
-"""Local mean absolute residuals are raised by this share of their mean: a few rows may agree by chance."""
+"""Share of their mean added to local mean absolute residuals, since a few rows may agree by chance."""
 
 _DENSE = 64
-"""How many times faster a product of matrices is for each pair of rows than pairs one by one."""
+"""Speed per pair of rows of a matrix product, relative to a loop over pairs."""
 
 
 @dataclass(frozen=True, eq=False)
 class OutOfBag:
-    """The training rows, predicted by the trees that have not drawn them.
+    """The training rows, predicted by the trees that have not drawn them."""
 
-    Attributes
-    ----------
-    leaves : ndarray of shape (n, B)
-        Leaf of each row in each tree.
-    predictions : ndarray of shape (n, B)
-        Prediction of each tree.
-    oob : ndarray of bool of shape (n, B)
-        Which trees have not drawn the row.
-    y : ndarray of shape (n,)
-        Target.
-    weight : ndarray of shape (n,)
-        Number of repetitions of each row; 0 for rows that every tree has drawn.
-    local : LeafWeights
-        These rows in the leaves of the forest.
-    """
-
-    leaves: IntArray
-    predictions: FloatArray
-    oob: BoolArray
+    leaves: IntArray  # of each row in each tree, shape (n, B)
+    predictions: FloatArray  # of each tree, shape (n, B)
+    oob: BoolArray  # whether the tree has not drawn the row, shape (n, B)
     y: FloatArray
-    weight: FloatArray
-    local: LeafWeights
+    weight: FloatArray  # repetitions of each row; 0 for rows that every tree has drawn
+    local: LeafWeights  # the rows in the leaves of the forest
 
     @cached_property
     def mean(self) -> FloatArray:
-        """Mean prediction of the out-of-bag trees, shape (n,)."""
         total = np.where(self.oob, self.predictions, 0.0).sum(axis=1)
         mean: FloatArray = total / np.maximum(self.oob.sum(axis=1), 1)
         return mean
 
     @cached_property
     def residual(self) -> FloatArray:
-        """Target less that mean, shape (n,); 0 in rows without weight."""
+        """Target minus out-of-bag mean, shape (n,); 0 in rows without weight."""
         return np.where(self.weight > 0, self.y - self.mean, 0.0)
 
     @cached_property
     def order(self) -> IntArray:
-        """Rows in increasing order of the target."""
         return np.argsort(self.y, kind="stable")
 
     @cached_property
     def _oob_count(self) -> FloatArray:
-        """1 where a tree has not drawn a row, else 0; sums over trees are exact in single precision."""
+        """Indicator of out-of-bag trees; sums over trees are exact in single precision."""
         return self.oob.astype(np.float32)
 
     @cached_property
@@ -80,31 +61,14 @@ class OutOfBag:
         return np.where(self.oob, self.predictions, 0.0)
 
     def corrected_residual(self, slope: float) -> FloatArray:
-        """Return the residuals of the mean plus ``slope`` times the residuals around each row."""
         around = self.local.oob_average(self.residual, self.leaves, self.oob, self.weight)
         return np.where(self.weight > 0, self.residual - slope * around, 0.0)
 
     def floor(self, residual: FloatArray) -> float:
-        """Return the least local mean absolute residual."""
         return _FLOOR * float(np.average(np.abs(residual), weights=self.weight))
 
     def around(self, rows: IntArray, slope: float | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return mean and mean absolute value of the residuals around rows, without their own.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (m,)
-            Positions among the training rows.
-        slope : float or None
-            The correction of the mean before absolute values are taken; None for none.
-
-        Returns
-        -------
-        mean : ndarray of shape (m,)
-            Of the residuals as they are.
-        scale : ndarray of shape (m,)
-            Of their absolute values, raised by the floor.
-        """
+        """Return mean and mean absolute value of the residuals around rows, without their own."""
         used = 0.0 if slope is None else slope
         corrected = self.corrected_residual(used)
         shift = self.residual - corrected
@@ -117,7 +81,6 @@ class OutOfBag:
         return mean, scale + self.floor(corrected)
 
     def quantiles(self, rows: IntArray, levels: FloatArray) -> FloatArray:
-        """Return the quantiles of y by the leaf weights of the given rows, shape (m, k)."""
         values = np.empty((len(rows), len(levels)))
         for block in row_blocks(len(rows), len(self.y)):
             values[block] = leaf_quantiles(self._weights(rows[block]), self.order, self.y, levels)
@@ -127,11 +90,7 @@ class OutOfBag:
         return self.local.of_training(self.leaves[rows], self.oob[rows], rows, self.weight[rows])
 
     def _pairs(self, rows: IntArray) -> Iterator[tuple[slice, Any, FloatArray]]:
-        """Yield blocks of rows, their sparse weights, and for each weight the residual of its training row.
-
-        The residual is that by the trees that have drawn neither row; by all trees that have not drawn the
-        training row, where there are none.
-        """
+        """Yield blocks of rows, their sparse weights, and residuals by trees that have drawn neither row."""
         for block in row_blocks(len(rows), len(self.y)):
             weights = self._weights(rows[block])
             count, total = self._by_neither(rows[block], weights)
@@ -156,11 +115,10 @@ class OutOfBag:
 
 
 def residual_slope(residual: FloatArray, around: FloatArray, scale: FloatArray, weight: FloatArray) -> float:
-    r"""Return the share of the residuals around a row that its own residual has in common, in [0, 1].
+    r"""Return the share in [0, 1] of the residuals around a row that its own residual has in common.
 
-    The slope of a regression through the origin, each row weighted by 1 / scale, shrunk by
-    :math:`1 - s^2 / \beta^2` with its heteroscedasticity-consistent standard error s: a slope that is not
-    distinguishable from 0 is 0.
+    The slope of a weighted regression through the origin is shrunk by :math:`1 - s^2 / \beta^2`, with its
+    heteroscedasticity-consistent standard error s.
     """
     share = weight / scale
     curvature = float((share * around) @ around)

@@ -1,4 +1,4 @@
-"""The shape of a forest's predictive distribution, calibrated on out-of-bag rows."""
+"""Shape of a forest's predictive distribution, calibrated on out-of-bag rows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
+from skuq._ranks import WeightedRanks, score_level
 from skuq._typing import FloatArray
 from skuq._validation import DEFAULT_COVERAGE
 from skuq.distributions import StudentT
 from skuq.distributions._estimated_scale import fit_student, predictive_scores, prior_share
-from skuq.distributions._numerics.ranks import WeightedRanks, score_level
 
 __all__ = ["ForestShape"]
 
@@ -19,39 +19,24 @@ _LEVELS = np.array([0.0025, 0.005, 0.01, *np.arange(1, 40) / 40, 0.99, 0.995, 0.
 """Levels of the quantiles; 0.05, 0.5 and 0.95 are among them."""
 
 _LEAST_LEVEL = 0.025
-"""Levels down to this one are kept even where so few rows have no rank for them."""
+"""Smallest level that is kept even if the rows are too few for its rank."""
 
 _LEAF_SHARES = np.arange(10) / 10
-"""The share of the leaves' quantiles; below 1, so that tied targets leave the quantiles distinct."""
+"""Candidate shares of the leaves' quantiles; below 1, so that quantiles of tied targets stay distinct."""
 
 
 @dataclass(frozen=True, eq=False)
 class ForestShape:
-    """How quantiles follow from location, scale and the quantiles of the leaves.
+    """Map from location, scale and the quantiles of the leaves to predictive quantiles."""
 
-    Attributes
-    ----------
-    levels : ndarray of shape (k,)
-        Levels that so many rows can resolve.
-    standard : ndarray of shape (k,)
-        Quantiles of the standardised residuals.
-    leaf_share : float
-        Share of the leaves' quantiles in the average with location plus scale times ``standard``.
-    factor : float
-        What the distances from the median are multiplied by.
-    n : float
-        Number of independent rows that the shape is calibrated on.
-    """
-
-    levels: FloatArray
-    standard: FloatArray
-    leaf_share: float = 0.0
-    factor: float = 1.0
-    n: float = np.inf
+    levels: FloatArray  # levels that the number of rows can resolve
+    standard: FloatArray  # quantiles of the standardized residuals
+    leaf_share: float = 0.0  # weight of the leaves' quantiles
+    factor: float = 1.0  # of the distances from the median
+    n: float = np.inf  # number of independent calibration rows
 
     @classmethod
     def of_residuals(cls, z: FloatArray, weight: FloatArray, n: float) -> ForestShape:
-        """Return the shape of the standardised residuals of n independent rows alone."""
         tail = np.minimum(_LEVELS, 1 - _LEVELS)
         levels = _LEVELS[tail >= min(1 / (n + 1), _LEAST_LEVEL) * (1 - 1e-9)]
         return cls(levels, _shrunk_quantiles(z, weight, levels, n), n=n)
@@ -59,12 +44,8 @@ class ForestShape:
     def averaged(
         self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
     ) -> ForestShape:
-        """Return the shape with the largest share of the leaves that is about as good as the best.
-
-        The one standard error rule of Breiman et al. (1984), for the mean pinball loss over levels: the
-        quantiles of the leaves have no parameters, and with few rows and heavy tails the best is chance.
-        """
-        # levels are denser in the tails; each counts by the interval that it stands for
+        """Return the shape with the leaf share by the one standard error rule of Breiman et al. (1984)."""
+        # levels are denser in the tails; the weight of each is the length of its interval
         per_level = np.gradient(self.levels)
         shares = [replace(self, leaf_share=float(share)) for share in _LEAF_SHARES]
         losses = np.stack(
@@ -80,7 +61,7 @@ class ForestShape:
     def stretched(
         self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
     ) -> ForestShape:
-        """Return the shape with the factor that makes 90 % intervals cover 90 % of the rows."""
+        """Return the shape with the factor for which 90 % intervals cover 90 % of the rows."""
         tail = (1 - DEFAULT_COVERAGE) / 2
         quantiles = self.quantiles(loc, scale, leaf)
         low, middle, high = (
@@ -92,7 +73,7 @@ class ForestShape:
         below, above = (middle - y)[usable], (y - middle)[usable]
         score = np.maximum(below / (middle - low)[usable], above / (high - middle)[usable])
         ranks = WeightedRanks(score, weight[usable])
-        # the rank of n + 1 rows, or the largest residual where so few rows have none
+        # the rank of n + 1 rows, or the largest residual if the rows are too few for the rank
         level = min(float(score_level(DEFAULT_COVERAGE, True)) * (1 + 1 / self.n), 1.0)
         factor = float(ranks.quantile(level * ranks.total))
         if not 0 < factor < np.inf:
@@ -100,43 +81,40 @@ class ForestShape:
         return replace(self, factor=factor ** (1 - prior_share(self.n)))
 
     def quantiles(self, loc: FloatArray, scale: FloatArray, leaf: FloatArray | None) -> FloatArray:
-        """Return the quantiles of each row, shape (n, k)."""
         values = loc[:, np.newaxis] + scale[:, np.newaxis] * self.standard
         if leaf is not None and self.leaf_share > 0:
-            values = values + self.leaf_share * (leaf - values)  # exact where both are equal
+            values = values + self.leaf_share * (leaf - values)  # exact if both are equal
         if self.factor == 1:
             return values
-        centre = values[:, [len(self.levels) // 2]]  # the levels are symmetric: the middle one is 0.5
+        centre = values[:, [len(self.levels) // 2]]  # the middle level is 0.5
         return np.asarray(centre + self.factor * (values - centre))
 
 
 def _shrunk_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray, n: float) -> FloatArray:
-    """Return the average of sample quantiles and quantiles of the predictive Student t distribution."""
     if not z.any():
         return np.zeros(len(levels))
     df, scale = fit_student(z, weight)
     family = StudentT(0.0, scale, df)
     student = family._from_normal_score(predictive_scores(ndtri(levels), n))
     ranked = np.clip(levels, 1 / (n + 1), n / (n + 1))
-    # beyond the outermost ranks the sample quantiles continue in parallel
+    # the sample quantiles continue in parallel beyond the outermost ranks
     beyond = student - family._from_normal_score(predictive_scores(ndtri(ranked), n))
     share = prior_share(n)
     return share * student + (1 - share) * (_sample_quantiles(z, weight, ranked) + beyond)
 
 
 def _sample_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return quantiles that are the k-th smallest of n values at level k / (n + 1), and linear in between."""
+    """Return quantiles with the k-th smallest of n values at level k / (n + 1), linear in between."""
     order = np.argsort(z, kind="stable")
     values, counts = z[order], weight[order]
     values, counts = values[counts > 0], counts[counts > 0]
     last = np.cumsum(counts)
-    # A row of weight w is w equal values, of ranks last - w + 1 to last.
+    # A row of weight w counts as w equal values with ranks last - w + 1 to last.
     first = last - counts + np.minimum(counts, 1.0)
     ranks = np.column_stack([first, last]).ravel()
     return np.asarray(np.interp(levels * (last[-1] + 1), ranks, np.repeat(values, 2)))
 
 
 def _pinball(quantiles: FloatArray, y: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the pinball loss of each row and level."""
     error = y[:, np.newaxis] - quantiles
     return np.asarray(np.maximum(levels * error, (levels - 1) * error))

@@ -1,4 +1,4 @@
-"""The trees of a fitted forest: in which leaf a row ends, and which rows each tree was grown on."""
+"""The trees of a fitted forest: the leaves of rows, and the rows that each tree has drawn."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from sklearn.ensemble import BaggingRegressor
 from sklearn.tree import BaseDecisionTree
 from sklearn.utils.validation import validate_data
 
+from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._sklearn_compat import ForestRegressor
 from skuq._typing import FloatArray, IntArray
-from skuq.prediction._wrapped import fit_wrapped
 
 __all__ = ["Trees", "bootstraps_trees", "check_forest", "fit_forest", "grows_trees"]
 
 _LEAST_UNIT, _MOST_UNIT = 2.0**-10, 2.0**256
-"""Size of targets between which trees find their splits, and sums of squares do not overflow."""
+"""Range of target sizes in which trees find splits and sums of squares do not overflow."""
 
 _IN_UNITS_OF_Y = ("min_impurity_decrease", "ccp_alpha")
 
 
 def grows_trees(estimator: Any) -> bool:
-    """Return whether the estimator is a forest, or a BaggingRegressor of trees."""
     if isinstance(estimator, BaggingRegressor):
         return estimator.estimator is None or isinstance(estimator.estimator, BaseDecisionTree)
     return isinstance(estimator, ForestRegressor)
@@ -35,7 +34,6 @@ def bootstraps_trees(estimator: Any) -> bool:
 
 
 def check_forest(estimator: Any) -> None:
-    """Raise unless the estimator grows trees on bootstrap rows."""
     if bootstraps_trees(estimator):
         return
     name = type(estimator).__name__
@@ -52,11 +50,7 @@ def check_forest(estimator: Any) -> None:
 
 
 def fit_forest(forest: Any, X: Any, y: FloatArray, unit: float, fit_params: dict[str, Any]) -> Any:
-    """Return the forest fitted to y, by way of y / unit where the squares of y are too small or too large.
-
-    scikit-learn does not split a node with a variance below 2e-16, whatever the units of y. The trees
-    predict in the units of y.
-    """
+    """Return the forest fitted to y, in other units if the squares of y are too small or too large."""
     if _LEAST_UNIT <= unit <= _MOST_UNIT or _has_units(forest):
         return fit_wrapped(forest, X, y, **fit_params)
     fitted = fit_wrapped(forest, X, y / unit, **fit_params)
@@ -68,7 +62,7 @@ def fit_forest(forest: Any, X: Any, y: FloatArray, unit: float, fit_params: dict
 
 
 def _has_units(forest: Any) -> bool:
-    """Return whether a parameter of the forest is in the units of y, or may be."""
+    """Return whether a parameter of the forest may be in the units of y."""
     params = forest.get_params()
     absolute = [value for name, value in params.items() if name.split("__")[-1] in _IN_UNITS_OF_Y]
     return any(absolute) or callable(params["oob_score"])
@@ -76,25 +70,14 @@ def _has_units(forest: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """The trees of a fitted forest, with the nodes of all trees numbered in one sequence.
-
-    Attributes
-    ----------
-    forest : estimator
-        Fitted forest or BaggingRegressor of trees.
-    first : ndarray of shape (B,)
-        Number of the first node of each tree.
-    values : ndarray of shape (n_nodes,)
-        Prediction of each node, divided by a unit.
-    """
+    """The trees of a fitted forest, with one numbering of the nodes of all trees."""
 
     forest: Any
-    first: IntArray
-    values: FloatArray
+    first: IntArray  # number of the first node of each tree, shape (B,)
+    values: FloatArray  # prediction of each node divided by a unit, shape (n_nodes,)
 
     @classmethod
-    def of(cls, forest: Any, unit: float = 1.0) -> Trees:
-        """Return the trees of a fitted forest, with predictions in a unit of y."""
+    def from_forest(cls, forest: Any, unit: float = 1.0) -> Trees:
         counts = [member.tree_.node_count for member in forest.estimators_]
         values = np.concatenate([member.tree_.value[:, 0, 0] for member in forest.estimators_])
         return cls(forest, np.cumsum([0, *counts[:-1]]), values / unit)
@@ -103,11 +86,10 @@ class Trees:
         return len(self.first)
 
     def leaves(self, X: Any) -> IntArray:
-        """Return the leaf of each row in each tree, shape (n, B)."""
         forest = self.forest
         if not isinstance(forest, BaggingRegressor):
             return np.asarray(forest.apply(X) + self.first)
-        # As BaggingRegressor.predict does: its members were fitted on an array, without column names.
+        # As in BaggingRegressor.predict: the members were fitted to an array without column names.
         array = validate_data(
             forest, X, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False, reset=False
         )
@@ -116,7 +98,7 @@ class Trees:
         return np.asarray(np.stack(leaves, axis=1) + self.first)
 
     def counts(self, n: int) -> IntArray:
-        """Return how often each tree has drawn each of the n training rows, shape (n, B)."""
+        """Return the number of draws of each training row by each tree, shape (n, B)."""
         draws = np.empty((n, len(self)), dtype=np.intp)
         for column, rows in enumerate(self.forest.estimators_samples_):
             draws[:, column] = np.bincount(rows, minlength=n)

@@ -1,1 +1,1 @@
-"""Pools of several distributions: their members, and the weights with the least CRPS."""
+"""Pools of several distributions: their members, and the weights of the least CRPS."""

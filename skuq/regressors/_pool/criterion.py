@@ -1,23 +1,23 @@
 r"""Weights of a pool with the least mean CRPS on given rows, and the pool itself.
 
-A linear pool is the mixture of its members. With c_i their own scores, D_ij the Cramér distances, all as
-means over rows, its mean CRPS is quadratic in the weights w,
+A linear pool is the mixture of its members. With c_i the mean CRPS of member i and D_ij the mean Cramér
+distance of members i and j, its mean CRPS is quadratic in the weights w,
 
-    f(w) = sum_i w_i c_i - 1/2 sum_ij w_i w_j D_ij,
+  f(w) = sum_i w_i c_i - 1/2 sum_ij w_i w_j D_ij,
 
-so that the weights solve a quadratic programme. The average of quantile functions has the mean pinball loss
+so that the weights solve a quadratic program. The average of quantile functions has the mean pinball loss
 over levels, which is convex and piecewise linear.
 
-On few rows the weights of least CRPS follow chance. They are therefore pulled towards equal weights, by the
-positive-part rule of James and Stein on what they gain over them:
+On few rows the weights of the least CRPS are noisy. The positive-part James-Stein rule shrinks them towards
+equal weights e, by their gain in CRPS over equal weights:
 
-    w = e + max(0, 1 - (standard error of the gain / gain)^2) (w_least - e).
+  w = e + max(0, 1 - (standard error of the gain / gain)^2) (w_least - e).
 
-With one free weight that is 1 - 4 / z^2 for an optimum z standard errors from equal weights, so that within
-two standard errors this rule leaves weights equal; of a member that is clearly worse next to nothing is left.
-A few rows for which a member is far off may make up both the gain and its standard error, whose ratio is then
-about 1 although the member is worse on all other rows, too. The rule is therefore applied twice, the second
-time to clipped gains, and the smaller pull holds.
+With one free weight the factor is 1 - 4 / z^2 for an optimum z standard errors from equal weights. Within two
+standard errors the weights stay equal; a clearly worse member keeps almost no weight. A few rows with extreme
+errors of a member may dominate both the gain and its standard error. Their ratio is then about 1, even if the
+member is worse on all other rows. The rule is therefore also applied to clipped gains, and the larger factor
+is used.
 """
 
 from __future__ import annotations
@@ -38,36 +38,24 @@ __all__ = ["COMBINATIONS", "LinearPool", "Pool", "QuantilePool", "mean_and_error
 
 _N_LEVELS = 50
 _LEVELS = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
-"""Levels whose pinball losses stand for the CRPS of an average of quantiles."""
+"""Levels of the pinball losses that approximate the CRPS of an average of quantiles."""
 
 _UNCLIPPED = 0.98
-"""Share of the rows whose gains are not clipped; of fewer than 75 rows, all but one."""
+"""Share of the rows whose gains are not clipped; with fewer than 75 rows, all but one."""
 
 _TAIL = np.array([1e-6, 1e-5, 1e-4, 5e-4, 1e-3, 2.5e-3, 5e-3])
 _GRID = np.concatenate([_TAIL, np.linspace(0.01, 0.99, 99), 1 - _TAIL[::-1]])
-"""Levels that an average of quantile functions is kept at."""
+"""Levels of an average of quantile functions."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pool(ABC):
-    """Forecasts of m members for n rows, from which the weights are computed.
-
-    Attributes
-    ----------
-    members : sequence of m Distribution
-        Out-of-fold forecasts.
-    y : ndarray of shape (n,)
-        Observed targets.
-    repetitions : ndarray of shape (n,)
-        Number of observations that each row stands for.
-    crps : ndarray of shape (n, m)
-        Scores of the members.
-    """
+    """Forecasts of m members for n rows, from which the weights are computed."""
 
     members: Sequence[Distribution]
     y: FloatArray
     repetitions: FloatArray
-    crps: FloatArray
+    crps: FloatArray  # of each member, shape (n, m)
 
     @staticmethod
     @abstractmethod
@@ -76,19 +64,15 @@ class Pool(ABC):
 
     @abstractmethod
     def _least(self, share: FloatArray) -> FloatArray:
-        """Return the weights of the least mean CRPS, in which rows have shares that sum to 1, shape (n,)."""
+        """Return the weights of the least mean CRPS, given the shares of the rows, shape (n,) with sum 1."""
 
     @abstractmethod
-    def scores(self, weights: FloatArray, rows: BoolArray) -> FloatArray:
-        """Return the CRPS of the pool with these weights on the given rows."""
-
+    def scores(self, weights: FloatArray, rows: BoolArray) -> FloatArray: ...
     def forecast(self, weights: FloatArray, rows: BoolArray) -> Distribution:
-        """Return the pool of the members' forecasts for the given rows."""
         used = np.flatnonzero(weights).tolist()
         return self.combine([self.members[i][rows] for i in used], weights[used])
 
     def weights(self, rows: BoolArray) -> FloatArray:
-        """Return the weights of the members, by the given rows."""
         m = len(self.members)
         equal = np.full(m, 1.0 / m)
         repetitions = np.where(rows, self.repetitions, 0.0)
@@ -102,8 +86,8 @@ class Pool(ABC):
 
 
 def _certain_share(gains: FloatArray, repetitions: FloatArray) -> float:
-    """Return the share in [0, 1] of the way from equal weights to those of least CRPS, by its gains."""
-    # halfway between ranks, and not quite at one: sums of fractional repetitions are rounded
+    """Return the factor in [0, 1] that shrinks the weights of the least CRPS towards equal weights."""
+    # halfway between ranks, since sums of fractional repetitions are rounded
     level = max(min(_UNCLIPPED - 1e-9, 1 - 1.5 / float(repetitions.sum())), 0.0)
     bound = np.quantile(np.abs(gains), level, weights=repetitions, method="inverted_cdf")
     shares = [0.0]
@@ -115,8 +99,8 @@ def _certain_share(gains: FloatArray, repetitions: FloatArray) -> float:
 
 
 def mean_and_error(values: FloatArray, repetitions: FloatArray, *, ddof: int = 0) -> tuple[Any, Any]:
-    """Return mean and standard error of values of shape (n,) or (n, k), of any size that is finite."""
-    unit = np.abs(values).max(axis=0)  # their squares might be infinite or 0
+    """Return mean and standard error of values of shape (n,) or (n, k), without overflow."""
+    unit = np.abs(values).max(axis=0)  # squares are finite in this unit
     relative = values / np.where(unit > 0, unit, 1.0)
     total = repetitions.sum()
     mean = repetitions @ relative / total
@@ -126,12 +110,12 @@ def mean_and_error(values: FloatArray, repetitions: FloatArray, *, ddof: int = 0
 
 @dataclass(frozen=True, eq=False)
 class LinearPool(Pool):
-    """Mixtures, whose scores follow from those of the members and their distances, (n, m, m)."""
+    """Mixtures, whose scores follow from the members' scores and distances, shape (n, m, m)."""
 
     distances: FloatArray
 
     @classmethod
-    def of(cls, members: Sequence[Distribution], y: FloatArray, repetitions: FloatArray) -> Self:
+    def from_members(cls, members: Sequence[Distribution], y: FloatArray, repetitions: FloatArray) -> Self:
         return cls(members, y, repetitions, _scores(members, y), cramer_distances(members))
 
     @staticmethod
@@ -142,18 +126,18 @@ class LinearPool(Pool):
         return minimise_quadratic(share @ self.crps, -np.tensordot(share, self.distances, axes=1))
 
     def scores(self, weights: FloatArray, rows: BoolArray) -> FloatArray:
-        # of all rows: those of a fold would be a copy of their distances
+        # computed for all rows, since a selection would copy the distances
         return np.asarray((self.crps @ weights - self.distances @ weights @ weights / 2)[rows])
 
 
 @dataclass(frozen=True, eq=False)
 class QuantilePool(Pool):
-    """Averages of quantile functions, by those of the members, (n, levels, m)."""
+    """Averages of quantile functions, from the members' quantiles, shape (n, levels, m)."""
 
     quantiles: FloatArray
 
     @classmethod
-    def of(cls, members: Sequence[Distribution], y: FloatArray, repetitions: FloatArray) -> Self:
+    def from_members(cls, members: Sequence[Distribution], y: FloatArray, repetitions: FloatArray) -> Self:
         quantiles = [member._finite_part().quantile(_LEVELS) for member in members]
         return cls(members, y, repetitions, _scores(members, y), np.stack(quantiles, axis=2))
 
@@ -163,7 +147,7 @@ class QuantilePool(Pool):
             return members[0]
         pairs = list(zip(members, weights, strict=True))
         normals = [(member, weight) for member, weight in pairs if isinstance(member, Normal)]
-        if len(normals) == len(pairs):  # the average of normal quantile functions is one
+        if len(normals) == len(pairs):  # the average of normal quantile functions is normal
             loc, scale = (
                 np.sum([weight * getattr(member, name) for member, weight in normals], axis=0)
                 for name in ("loc", "scale")

@@ -1,4 +1,4 @@
-"""The named members of a pool: reading them, fitting them, and their out-of-fold distributions."""
+"""Named members of a pool: validation, fits and out-of-fold distributions."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skuq._few_rows import few_rows_reported
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.cross_fit import cross_fit
+from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.refit_check import Mismatch, find_mismatch, predict_quartiles, warn_of_mismatch
+from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import delayed, run_parallel
 from skuq._typing import IntArray
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import supports_dist
-from skuq.prediction._cross_fit import cross_fit
-from skuq.prediction._failures import located
-from skuq.prediction._refit_check import Mismatch, find_mismatch, predict_quartiles, warn_of_mismatch
-from skuq.prediction._wrapped import fit_wrapped
-from skuq.regressors._base import BaseUncertaintyRegressor
-from skuq.regressors._fit_inputs import TrainingData
+from skuq.prediction._failures import note_fold
 
 __all__ = ["FittedMember", "fit_pool", "named_members"]
 
 
 class FittedMember(NamedTuple):
-    """A member fitted on all rows, and its forecasts for the tested rows by models not trained on them."""
+    """A member fitted to all rows, and its out-of-fold forecasts."""
 
     estimator: Any
     out_of_fold: Distribution | None
@@ -32,7 +32,6 @@ class FittedMember(NamedTuple):
 
 
 def named_members(estimators: Any, validate_names: Callable[[list[str]], object]) -> dict[str, Any]:
-    """Return the members that are not dropped, by name, from a list of (name, estimator)."""
     if not isinstance(estimators, list | tuple) or not estimators:
         raise ValueError(
             "`estimators` must be a non-empty list of (name, estimator), got "
@@ -59,7 +58,6 @@ def named_members(estimators: Any, validate_names: Callable[[list[str]], object]
 
 
 def is_dropped(member: Any) -> bool:
-    """Return whether a member is left out, as in scikit-learn's VotingRegressor."""
     return isinstance(member, str) and member == "drop"
 
 
@@ -71,7 +69,7 @@ def _check_member(name: str, member: Any) -> None:
     if not supports_dist(member):
         kind = type(member).__name__
         raise NotProbabilisticError(
-            f"`estimators` must give predictive distributions, and {name!r}, a {kind}, gives none. Wrap it: "
+            f"`estimators` must give predictive distributions, but {name!r}, a {kind}, gives none. Wrap it: "
             f"UncertaintyRegressor({kind}(...))."
         )
 
@@ -86,24 +84,7 @@ def fit_pool(
     verbose: int,
     on_member: Callable[..., object] | None,
 ) -> list[FittedMember]:
-    """Fit each member on all rows.
-
-    Parameters
-    ----------
-    members : dict
-        Unfitted estimators by name; they are fitted themselves.
-    data : TrainingData
-        ``params`` are those of each member's ``fit``, by its name.
-    folds : sequence of (train, test) or None
-        Forecasts are made for the test rows, in this order; none are without folds.
-    own_folds : bool
-        Whether members whose ``fit_transform`` predicts training rows out of sample do so their own way,
-        rather than by the folds.
-    n_jobs, verbose : int or None
-        As in joblib; one job is a member.
-    on_member : callable or None
-        Called when a member is done.
-    """
+    """Fit each member to all rows, and predict the test rows by the folds or by its own folds."""
     tasks = (
         delayed(_fit_member)(name, member, data.X, data.y, data.params[name], folds, own_folds)
         for name, member in members.items()
@@ -112,8 +93,8 @@ def fit_pool(
     results = run_parallel(tasks, n_jobs=n_jobs, one_by_one=on_member is not None, verbose=verbose)
     for name, member in zip(members, results, strict=True):
         fitted.append(member)
-        # here, since a warning in a worker process would not arrive
-        warn_of_mismatch(member.mismatch, f"the weights are learnt from the latter (member {name!r})")
+        # given here, since warnings of worker processes are lost
+        warn_of_mismatch(member.mismatch, f"the weights are estimated from the latter (member {name!r})")
         if on_member is not None:
             on_member()
     return fitted
@@ -128,10 +109,10 @@ def _fit_member(
     folds: Sequence[tuple[IntArray, IntArray]] | None,
     own_folds: bool,
 ) -> FittedMember:
-    with located(f"the member {name!r}"):
+    with note_fold(f"the member {name!r}"):
         if folds is None:
             return FittedMember(fit_wrapped(member, X, y, **params), None)
-    with located(f"the member {name!r}"), few_rows_reported():
+    with note_fold(f"the member {name!r}"), few_rows_reported():
         if own_folds and isinstance(member, BaseUncertaintyRegressor):
             dist = member.fit_transform(X, y, **params)
             return FittedMember(member, dist[np.concatenate([test for _, test in folds])])

@@ -1,4 +1,4 @@
-"""Minima of convex functions over the simplex: weights of a few members, non-negative and of sum 1."""
+"""Minima of convex functions over the simplex of non-negative weights with sum 1."""
 
 from __future__ import annotations
 
@@ -13,36 +13,24 @@ from skuq._typing import FloatArray, IntArray
 __all__ = ["minimise_convex", "minimise_quadratic"]
 
 _ROUNDING = 1e-13
-"""Decrease, in units of the largest coefficient, that may be rounding."""
+"""Largest decrease due to rounding, in units of the largest coefficient."""
 _GAP = 1e-5
-"""Relative difference to a lower bound of the minimum at which the search ends."""
+"""Relative difference from a lower bound of the minimum at which the search ends."""
 _MOST_CUTS = 200
 _MOST_SUPPORTS = 100
-"""Supports that are visited for each member, of which few are in practice; all would be 2 to the power m."""
+"""Largest number of supports per member that are visited; usually only a few are needed."""
 
 
 def minimise_quadratic(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
-    """Return the minimiser of b'w + 1/2 w'Qw over the simplex, exact but for rounding.
-
-    A primal active-set method: on the members with positive weight the optimum solves linear equations; a
-    member enters where its weight would lower the value, and leaves where its weight would become negative.
-
-    Parameters
-    ----------
-    linear : ndarray of shape (m,)
-        The vector b.
-    quadratic : ndarray of shape (m, m)
-        The symmetric matrix Q, with v'Qv >= 0 for all v of sum 0. Where that is 0 for some v, b'v must not
-        make the value fall along v without end.
-    """
-    b = linear - linear.min()  # a constant changes no weights of sum 1, and would hide small differences
+    """Return the minimizer of b'w + 1/2 w'Qw over the simplex, by a primal active-set method."""
+    b = linear - linear.min()  # a constant does not change the minimizer, but would round small differences
     scale = max(float(b.max()), float(np.abs(quadratic).max())) or 1.0
     b, Q = b / scale, quadratic / scale
     m = len(b)
     weights = np.zeros(m)
     support = np.array([np.argmin(b + np.diag(Q) / 2)])
     weights[support] = 1.0
-    for _ in range(_MOST_SUPPORTS * m):  # each ends at the optimum of a support, of which none comes twice
+    for _ in range(_MOST_SUPPORTS * m):  # each ends at the optimum of another support
         weights, support = _descend(b, Q, weights, support)
         gradient = b + Q @ weights
         slack = gradient - weights @ gradient
@@ -56,7 +44,7 @@ def minimise_quadratic(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
 def _descend(
     b: FloatArray, Q: FloatArray, weights: FloatArray, support: IntArray
 ) -> tuple[FloatArray, IntArray]:
-    """Move to the optimum of a support; members whose weights reach 0 on the way are removed from it."""
+    """Move to the optimum of a support, and remove members whose weights reach 0 on the way."""
     while True:
         target = _optimum_without_bounds(b[support], Q[np.ix_(support, support)])
         current = weights[support]
@@ -76,7 +64,7 @@ def _descend(
 
 
 def _optimum_without_bounds(b: FloatArray, Q: FloatArray) -> FloatArray:
-    """Return the minimiser of b'w + 1/2 w'Qw over w of sum 1, the shortest where several are."""
+    """Return the minimizer of b'w + 1/2 w'Qw over w of sum 1, the shortest if several exist."""
     k = len(b)
     equations = np.block([[Q, np.ones((k, 1))], [np.ones((1, k)), np.zeros((1, 1))]])
     solution: FloatArray = np.linalg.lstsq(equations, np.append(-b, 1.0), rcond=None)[0]
@@ -84,18 +72,7 @@ def _optimum_without_bounds(b: FloatArray, Q: FloatArray) -> FloatArray:
 
 
 def minimise_convex(evaluate: Callable[[FloatArray], tuple[float, FloatArray]], m: int) -> FloatArray:
-    """Return the minimiser of a convex function over the simplex, by Kelley's cutting planes (1960).
-
-    Each tangent is a lower bound of the function, and the minimum of all of them a lower bound of its
-    minimum, so that the distance from it is known. Nothing has to be smooth.
-
-    Parameters
-    ----------
-    evaluate : callable
-        Takes weights of shape (m,) and returns value and a subgradient, shape (m,).
-    m : int
-        Number of members.
-    """
+    """Return the minimizer of a convex function over the simplex, by Kelley's cutting planes (1960)."""
     weights = best = np.full(m, 1.0 / m)
     least, cuts, offsets = np.inf, [], []
     target, in_simplex = np.append(np.zeros(m), 1.0), np.append(np.ones(m), 0.0)[np.newaxis]

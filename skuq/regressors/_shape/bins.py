@@ -1,7 +1,7 @@
-"""Columns of numbers as small integers, by their place among the values of the training rows.
+"""Columns of numbers as integer bins of the values of the training rows.
 
-Trees on such integers do not depend on the units of a column, take missing values as a bin of their own, and
-need two bytes for a threshold.
+Trees on bins do not depend on the units of a column, have a separate bin for missing values, and need two
+bytes per threshold.
 """
 
 from __future__ import annotations
@@ -21,23 +21,16 @@ _MOST_EDGES = 254
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """The bins of each column.
-
-    Parameters
-    ----------
-    edges : tuple of ndarray
-        Increasing edges of each column. Bin 0 holds missing values, bin j + 1 the values above j edges.
-    """
+    """Increasing bin edges of each column. Bin 0 holds missing values, bin j + 1 the values above j edges."""
 
     edges: tuple[FloatArray, ...]
 
     @classmethod
     def of_table(cls, table: FloatArray) -> Self:
-        """Return the bins of training rows, shape (n, d), with about equally many rows in each."""
+        """Return the bins of training rows, shape (n, d), with about equal numbers of rows per bin."""
         return cls(tuple(_edges(column[~np.isnan(column)]) for column in table.T))
 
     def __call__(self, table: FloatArray) -> NDArray[np.int16]:
-        """Return the bin of each value, shape (n, d)."""
         codes = np.empty(table.shape, dtype=np.int16)
         for j, edges in enumerate(self.edges):
             codes[:, j] = np.searchsorted(edges, table[:, j]) + 1

@@ -1,4 +1,4 @@
-"""The shape of standardized residuals at each x, relative to the shape that all rows have in common."""
+"""Shape of standardized residuals at each x, relative to the common shape of all rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TABLE_LEVELS = ndtr(np.linspace(-4.5, 4.5, 361))
 """Levels at which the quantiles of the common shape are tabulated."""
 
 _LEAF_FACTORS = (0.2, 1.0)
-"""Of two kinds of trees: with many small leaves, and with few rows' accidents averaged out."""
+"""Leaf sizes of the two kinds of trees: many small leaves, and few large leaves."""
 
 _N_TREES = 25
 """Number of trees of each kind."""
@@ -31,38 +31,26 @@ _N_TREES = 25
 _FEWEST_ROWS = 40.0
 
 _GUARD = 2.33
-"""Standard errors above 0 that a covariance exceeds by chance once in a hundred samples."""
+"""Standard errors that a covariance exceeds by chance with probability 0.01."""
 
 _MOST_COMPARED = 20_000
-"""Rows that are enough to compare both shapes."""
+"""Largest number of rows in the comparison of both shapes."""
 
 _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalShape:
-    """A distribution of the probability levels under the common shape that depends on x.
-
-    Attributes
-    ----------
-    bins : Bins
-        Of the columns that the trees were grown on.
-    trees : tuple of ShareTrees
-        Two estimates of the distribution of the levels at each x, by small and by large leaves.
-    shares : ndarray of shape (2,)
-        Weights of the estimates, which sum to at most 1; the rest is the weight of the common shape.
-    standard : ndarray
-        Quantiles of the common shape, in units of the scale, at a fine grid of levels.
-    """
+    """Distribution, as a function of x, of the probability levels under the common shape."""
 
     bins: Bins
     trees: tuple[ShareTrees, ...]
-    shares: FloatArray
-    standard: FloatArray
+    shares: FloatArray  # weights of both kinds of trees, sum at most 1; the rest is the common shape
+    standard: FloatArray  # quantiles of the common shape at `_TABLE_LEVELS`, in units of the scale
 
     @property
     def share(self) -> float:
-        """Weight of the trees in all."""
+        """Total weight of the trees."""
         return float(self.shares.sum())
 
     def __call__(self, table: FloatArray) -> FloatArray:
@@ -71,7 +59,6 @@ class ConditionalShape:
         return _mixed(np.stack([trees(codes) for trees in self.trees]), self.shares)
 
     def distribution(self, shares: FloatArray, loc: FloatArray, scale: FloatArray) -> Quantiles:
-        """Return the distributions with these probabilities below the thresholds."""
         z = np.empty((len(shares), len(_LEVELS)))
         step = max(1, _BLOCK // (len(_LEVELS) * (len(THRESHOLDS) + 2)))
         for start in range(0, len(shares), step):
@@ -91,27 +78,7 @@ def fit_conditional_shape(
     clusters: Any = None,
     guard: bool,
 ) -> tuple[ConditionalShape, FloatArray] | None:
-    """Return the conditional shape and the out-of-fold probabilities of each row, or None.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n, d)
-        Columns on which the shape may depend; may be NaN.
-    level : ndarray of shape (n,)
-        Probability level of each target under the common shape.
-    weight : ndarray of shape (n,) or None
-        Repetitions of each row.
-    folds : list of (train, test)
-        Row numbers. Rows that no fold tests have the common shape out of fold.
-    common : Distribution of one row
-        The common shape, in units of the scale.
-    seed : int
-        Seed of the trees.
-    clusters : array-like of shape (n,), default=None
-        Labels of rows whose targets may depend on each other; None if no two rows do.
-    guard : bool
-        Return None unless the shape is better out of fold by more than chance explains.
-    """
+    """Return the conditional shape and the out-of-fold probabilities, or None if ``guard`` rejects it."""
     counted = np.ones(len(level)) if weight is None else weight
     folds = [fold for fold in folds if np.count_nonzero(counted[fold[0]]) >= 2]
     if counted.sum() < _FEWEST_ROWS or not folds:
@@ -152,17 +119,7 @@ def fit_conditional_shape(
 
 @dataclass(frozen=True, eq=False)
 class _Merit:
-    """Comparison of trees with the common shape out of fold.
-
-    Attributes
-    ----------
-    out_of_fold_shares, shares : ndarray of shape (2,)
-        Weights of both kinds of trees with the least squared error: of the trees of one fold, and of the
-        trees of all folds, whose mean is less noisy.
-    moment, error : float
-        Covariance of the weighted forecasts with the targets, and its standard error. It is positive where
-        the trees decrease the squared error.
-    """
+    """Comparison of trees with the common shape out of fold."""
 
     out_of_fold_shares: FloatArray
     shares: FloatArray
@@ -181,7 +138,7 @@ class _Merit:
         products = np.einsum("ink,nk->in", mean, target)
         moments = products @ share
         squares = np.einsum("ink,jnk,n->ij", mean, mean, share)
-        # what two independent sets of trees do not have in common is noise of the trees
+        # the difference between two independent sets of trees is noise
         common = np.einsum("ink,ink,n->i", first, second, share)
         noise = np.maximum(np.diag(squares) - common, 0.0)
         quiet = squares - np.diag(noise) * (1 - 1 / n_folds)
@@ -193,15 +150,7 @@ class _Merit:
 
 
 def _best_shares(moments: FloatArray, squares: FloatArray) -> FloatArray:
-    """Return the two weights, at least 0 and with a sum of at most 1, of the least squared error.
-
-    Parameters
-    ----------
-    moments : ndarray of shape (2,)
-        Mean products of both forecasts with the target.
-    squares : ndarray of shape (2, 2)
-        Mean products of the forecasts with each other.
-    """
+    """Return two non-negative weights of sum at most 1 with the least squared error."""
     (a, c), (_, b) = squares
     candidates = [np.zeros(2)]
     if a > 0:
@@ -222,20 +171,16 @@ def _best_shares(moments: FloatArray, squares: FloatArray) -> FloatArray:
 
 
 def _mixed(estimates: FloatArray, shares: FloatArray) -> FloatArray:
-    """Return the mixture of estimated probabilities, shape (2, n, k), and those of the common shape."""
-    # no matrix product, which rounds a row by its place
+    # a matrix product would round a row depending on its position
     parts = (share * (estimate - THRESHOLDS) for share, estimate in zip(shares, estimates, strict=True))
     return np.asarray(THRESHOLDS + sum(parts))
 
 
 def _common_levels(shares: FloatArray) -> FloatArray:
-    """Return the level under the common shape of each quantile, shape (n, n_levels).
-
-    Between two thresholds, the distribution is that of the common shape.
-    """
+    """Return the level under the common shape of each quantile, shape (n, n_levels)."""
     n = len(shares)
     knots = np.concatenate([[0.0], THRESHOLDS, [1.0]])
-    # rounding in the mixture may reverse two probabilities that are equal
+    # rounding in the mixture may reverse two equal probabilities
     reached = np.maximum.accumulate(np.column_stack([np.zeros(n), shares, np.ones(n)]), axis=1)
     upper = (reached[:, np.newaxis, :] < _LEVELS[:, np.newaxis]).sum(axis=2)
     row = np.arange(n)[:, np.newaxis]

@@ -1,7 +1,7 @@
 """Trees whose leaves hold the distribution of the probability levels of their rows.
 
-A tree is grown on the indicators of several thresholds at once. Its splits minimize the sum of their squared
-errors, which is the CRPS on the scale of levels at these thresholds.
+A tree is fitted to the indicators of several thresholds. Its splits minimize the sum of their squared errors,
+which approximates the CRPS on the scale of levels.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import ExtraTreeRegressor
 
+from skuq._fitting.seeds import MAX_SEED
 from skuq._typing import FloatArray
-from skuq.prediction._random import MAX_SEED
 
 __all__ = ["THRESHOLDS", "ShareTrees", "grow_trees"]
 
@@ -28,40 +28,23 @@ _MOST_ROWS = 5000
 _SMALLEST_LEAF = 3.0
 
 _BLOCK = 1 << 20
-"""Largest number of pairs of a row and a tree that are followed at a time."""
+"""Largest number of pairs of a row and a tree per block."""
 
 
 @dataclass(frozen=True, eq=False)
 class ShareTrees:
-    """Trees with their nodes numbered in one sequence; a leaf is a node that is its own child.
-
-    Attributes
-    ----------
-    roots : ndarray of shape (B,)
-        First node of each tree.
-    depth : int
-        Largest depth of a tree.
-    feature, threshold : ndarray of shape (n_nodes,)
-        Rows whose feature is at most the threshold go to the left.
-    children : ndarray of shape (n_nodes, 2)
-        Left and right child.
-    leaf : ndarray of shape (n_nodes,)
-        Row of ``shares`` for each leaf.
-    shares : ndarray of shape (n_leaves, k)
-        Share of the rows of each leaf at or below each of `THRESHOLDS`.
-    """
+    """Trees with one numbering of their nodes; a leaf is its own child."""
 
     roots: NDArray[np.int32]
     depth: int
     feature: NDArray[np.int16]
-    threshold: NDArray[np.int16]
-    children: NDArray[np.int32]
-    leaf: NDArray[np.int32]
-    shares: NDArray[np.float16]
+    threshold: NDArray[np.int16]  # rows with a feature of at most this go to the left
+    children: NDArray[np.int32]  # left and right child, shape (n_nodes, 2)
+    leaf: NDArray[np.int32]  # row of ``shares`` of each leaf
+    shares: NDArray[np.float16]  # share of a leaf's rows at or below each of `THRESHOLDS`
 
     @classmethod
     def of_fitted(cls, fitted: Sequence[ExtraTreeRegressor]) -> Self:
-        """Return the compact form of trees fitted to the indicators of levels."""
         trees = [one.tree_ for one in fitted]
         counts = [tree.node_count for tree in trees]
         roots = np.cumsum([0, *counts[:-1]])
@@ -92,7 +75,6 @@ class ShareTrees:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return the trees of all parts."""
         nodes = np.cumsum([0, *(len(part.feature) for part in parts[:-1])])
         leaves = np.cumsum([0, *(len(part.shares) for part in parts[:-1])])
         return cls(
@@ -112,7 +94,7 @@ class ShareTrees:
         )
 
     def __call__(self, codes: NDArray[np.int16]) -> FloatArray:
-        """Return the mean share over trees at each threshold, shape (n, k), for rows of binned columns."""
+        """Return the mean share over trees at each threshold, shape (n, k)."""
         mean = np.empty((len(codes), self.shares.shape[1]))
         step = max(1, _BLOCK // len(self.roots))
         for start in range(0, len(codes), step):
@@ -122,7 +104,6 @@ class ShareTrees:
         return mean
 
     def _leaf_nodes(self, codes: NDArray[np.int16]) -> NDArray[np.int32]:
-        """Return the leaf of each row in each tree, shape (n, B)."""
         node = np.repeat(self.roots[np.newaxis], len(codes), axis=0)
         flat, start = codes.ravel(), np.arange(len(codes))[:, np.newaxis] * codes.shape[1]
         children = self.children.ravel()
@@ -140,23 +121,7 @@ def grow_trees(
     n_trees: int,
     rng: np.random.RandomState,
 ) -> ShareTrees:
-    """Return trees with random thresholds, each grown on all rows or on a random sample.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n, d)
-        Binned columns.
-    level : ndarray of shape (n,)
-        Probability level of each row's target under the common shape.
-    weight : ndarray of shape (n,) or None
-        Repetitions of each row.
-    leaf_factor : float
-        Smallest weight of a leaf, relative to the root of the weight of all rows.
-    n_trees : int
-        Number of trees.
-    rng : RandomState
-        Source of samples and thresholds.
-    """
+    """Return trees with random thresholds, each grown on all rows or on a random sample."""
     rows = np.arange(len(level)) if weight is None else np.flatnonzero(weight > 0)
     fitted = []
     for _ in range(n_trees):
@@ -165,7 +130,7 @@ def grow_trees(
         leaf = max(_SMALLEST_LEAF, round(leaf_factor * total**0.5))
         tree = ExtraTreeRegressor(
             max_features=None,
-            # half a row less, so that rounding does not exclude a leaf of that size
+            # half a row less, so that rounding does not exclude a leaf of the smallest size
             min_weight_fraction_leaf=min((leaf - 0.5) / total, 0.5),
             random_state=int(rng.randint(MAX_SEED)),
         )

@@ -1,1 +1,1 @@
-"""The sparse Gaussian process regressor's bound and inducing points."""
+"""Bound and inducing points of the sparse Gaussian process regressor."""

@@ -1,6 +1,6 @@
-"""Collapsed inducing-point regression on gpytorch; in this package, only this module imports torch.
+"""Collapsed inducing-point regression on gpytorch, in float64 and without random numbers.
 
-Everything is float64 and standardised; nothing here draws a random number.
+In this package, only this module imports torch.
 """
 
 from __future__ import annotations
@@ -29,41 +29,29 @@ __all__ = [
 ]
 
 KERNELS = ("rbf", "matern32", "matern52")
-"""The kernels that go by a name."""
+"""Names of kernels."""
 
 MIN_NOISE = 1e-8
-"""Least variance of the noise, in units of the target's variance; float64 hardly resolves less."""
+"""Smallest noise variance, in units of the target's variance; float64 hardly resolves less."""
 
 START_NOISE = 0.5
-"""Where the variance of the noise starts: from much noise the search finds the wide features first."""
+"""Start value of the noise variance: from much noise the search finds wide features first."""
 
 HISTORY = 20
-"""Steps in the memory of L-BFGS; they cost nothing beside the bound."""
+"""Steps in the memory of L-BFGS; their cost is negligible compared with the bound."""
 
 NO_COVARIANCE = (
-    "`kernel` must give a finite covariance that is positive semi-definite, but does not on the standardised "
+    "`kernel` must give a finite covariance that is positive semi-definite, but does not on the standardized "
     "columns of X. Change its hyperparameters, or increase `jitter`."
 )
 
 _REJECTED = 1e10
-"""The value of a step that leaves the kernels' domain, from which the line search draws back."""
+"""Value for a step outside the kernel's domain, so that the line search rejects it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """Where the search for the best bound ended; the kernel it had holds its hyperparameters.
-
-    Attributes
-    ----------
-    inducing : ndarray of shape (m, d)
-        Inducing points.
-    constant : float
-        Mean of the process.
-    noise : float
-        Variance of the noise.
-    n_iter : int
-        Steps of L-BFGS.
-    """
+    """Result of the search for the best bound; the kernel holds its hyperparameters."""
 
     inducing: FloatArray
     constant: float
@@ -72,7 +60,6 @@ class Optimum:
 
 
 def check_gpytorch(caller: str) -> None:
-    """Raise an ImportError with the packages to install if gpytorch is missing."""
     try:
         import gpytorch  # noqa: F401 - only its presence is checked
     except ImportError as error:
@@ -81,7 +68,7 @@ def check_gpytorch(caller: str) -> None:
 
 @contextmanager
 def torch_threads(limit: int | None) -> Iterator[None]:
-    """Let torch use so many threads in the block, and behind it as many as before; None changes nothing."""
+    """Set the number of torch threads in the block, and restore it; None changes nothing."""
     import torch
 
     before = torch.get_num_threads()
@@ -94,11 +81,7 @@ def torch_threads(limit: int | None) -> Iterator[None]:
 
 
 def as_kernel(kernel: Any, n_features: int, ard: bool) -> Any:
-    """Return a float64 gpytorch kernel of its own: a copy of the one given, or the one that goes by a name.
-
-    The search starts at length scales of the square root of the number of columns, the distance to expect
-    between rows of standardised columns, so that no two rows are strangers to each other.
-    """
+    """Return a float64 gpytorch kernel: a copy of the given kernel, or a new kernel by its name."""
     import gpytorch
 
     if isinstance(kernel, gpytorch.kernels.InducingPointKernel):
@@ -120,13 +103,12 @@ def as_kernel(kernel: Any, n_features: int, ard: bool) -> Any:
     else:
         base = gpytorch.kernels.MaternKernel(nu=1.5 if kernel == "matern32" else 2.5, **options)
     named = gpytorch.kernels.ScaleKernel(base).double()
-    base.lengthscale = math.sqrt(n_features)
+    base.lengthscale = math.sqrt(n_features)  # expected distance between standardized rows
     named.outputscale = 1.0
     return named
 
 
 def _check_columns(kernel: Any, n_features: int) -> None:
-    """Raise unless the kernel takes rows of so many columns."""
     rows = np.zeros((2, n_features))
     try:
         covariance(kernel, rows, rows)
@@ -135,11 +117,7 @@ def _check_columns(kernel: Any, n_features: int) -> None:
 
 
 def covariance(kernel: Any, A: FloatArray, B: FloatArray) -> FloatArray:
-    """Return the kernel between the rows of A and of B.
-
-    gpytorch takes distances about the mean of its first argument, which should therefore be the inducing
-    points: new rows must not depend on their neighbours.
-    """
+    """Return the kernel between A and B; gpytorch centers both at the mean of A, the inducing points."""
     import torch
 
     with torch.no_grad():
@@ -148,7 +126,6 @@ def covariance(kernel: Any, A: FloatArray, B: FloatArray) -> FloatArray:
 
 
 def variance(kernel: Any, A: FloatArray) -> FloatArray:
-    """Return the kernel of each row of A with itself."""
     import torch
 
     with torch.no_grad():
@@ -170,27 +147,7 @@ def maximise_bound(
     tol: float,
     report: Callable[[], None] | None,
 ) -> Optimum:
-    """Maximise the collapsed bound over the kernel's hyperparameters, mean, noise and inducing points.
-
-    Parameters
-    ----------
-    kernel : gpytorch.kernels.Kernel
-        Changed in place; parameters that require no gradient stay.
-    X, y, weight : ndarray of shape (n, d), (n,) and (n,)
-        Training rows and how many observations each stands for.
-    inducing : ndarray of shape (m, d)
-        Where the inducing points start.
-    move_inducing : bool
-        Whether they are optimised.
-    jitter : float
-        Added to the diagonal of the inducing points' covariance, in units of its mean.
-    max_iter : int
-        Most steps of L-BFGS.
-    tol : float
-        Stop where no derivative of the bound, divided by the sum of weights, is larger.
-    report : callable or None
-        Called after each evaluation of the bound.
-    """
+    """Maximize the collapsed bound over inducing points and parameters; the kernel changes in place."""
     import torch
 
     model = _build_model(kernel, torch.from_numpy(X), torch.from_numpy(y), weight, inducing, jitter)
@@ -220,7 +177,7 @@ def maximise_bound(
 
 
 def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: FloatArray, jitter: float) -> Any:
-    """Return gpytorch's GP on its inducing-point kernel, with the noise of a row divided by its weight."""
+    """Return gpytorch's GP with an inducing-point kernel and noise divided by the weight of each row."""
     import gpytorch
     import torch
     from linear_operator.operators import DiagLinearOperator
@@ -235,7 +192,7 @@ def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: Floa
         @property
         def _inducing_inv_root(
             self,
-        ) -> Any:  # gpytorch's own has no jitter but where it fails, and warns then
+        ) -> Any:  # gpytorch adds jitter only after a failure, with a warning
             matrix = self.base_kernel(self.inducing_points).to_dense()
             eye = torch.eye(len(matrix), dtype=matrix.dtype)
             root = torch.linalg.cholesky(matrix + jitter * matrix.diagonal().mean() * eye, upper=True)
@@ -258,10 +215,9 @@ def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: Floa
 def _closure(
     model: Any, total: float, zero_grad: Callable[[], None], report: Callable[[], None] | None
 ) -> Callable[[], Any]:
-    """Return the function that L-BFGS minimises: minus the bound an observation, with its gradient.
+    """Return the objective of L-BFGS: minus the bound per observation, with its gradient.
 
-    A row of weight w stands for w observations: its noise variance divided by w gives the same posterior, and
-    the density of w observations is larger by a factor that does not depend on f, but on the noise.
+    The density of w equal observations is larger by a factor that depends on the noise but not on f.
     """
     import gpytorch
     import torch
@@ -296,7 +252,6 @@ def _closure(
 
 
 def _is_usable(model: Any, loss: Any) -> bool:
-    """Return whether a loss and its gradient are finite."""
     import torch
 
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]

@@ -1,4 +1,4 @@
-"""Inducing points to start from, and the posterior that they carry: the collapsed bound in closed form."""
+"""Initial inducing points, and the posterior of the collapsed bound in closed form."""
 
 from __future__ import annotations
 
@@ -17,17 +17,13 @@ from skuq.regressors._sparse_gp.collapsed_bound import NO_COVARIANCE, Optimum, c
 __all__ = ["Posterior", "choose_inducing_points", "collapsed_posterior", "distinct_rows"]
 
 _BLOCK = 2**21
-"""Most numbers in a block of the covariance between inducing points and rows."""
+"""Largest number of values in a block of the covariance between inducing points and rows."""
 
 
 def distinct_rows(
     X: FloatArray, y: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct pairs of X and y in ascending order, and how many observations each stands for.
-
-    A search of many steps magnifies the last digit, so equal data must be equal to it, however it is written:
-    shuffled, with rows repeated or with weights.
-    """
+    """Return the distinct pairs of X and y in ascending order, and their numbers of repetitions."""
     pairs, inverse = np.unique(np.column_stack([X, y]), axis=0, return_inverse=True)
     repetitions = np.bincount(inverse.ravel(), weights=weight).astype(np.float64)
     return np.ascontiguousarray(pairs[:, :-1]), np.ascontiguousarray(pairs[:, -1]), repetitions
@@ -36,7 +32,7 @@ def distinct_rows(
 def choose_inducing_points(
     X: FloatArray, weight: FloatArray, n_inducing_points: int, init: str, rng: np.random.RandomState
 ) -> tuple[FloatArray, bool]:
-    """Return inducing points to start from, and whether they are all distinct rows of X."""
+    """Return the initial inducing points, and whether they are all distinct rows of X."""
     rows, inverse = np.unique(X, axis=0, return_inverse=True)
     if len(rows) <= n_inducing_points:
         return rows, True
@@ -56,35 +52,17 @@ class Posterior:
 
     With :math:`a(x) = L^{-1} k_Z(x)` the process at x has mean ``constant`` + a · slope and variance
     :math:`k(x, x) - |a|^2 + |L_B^{-1} a|^2` (Titsias 2009, eq. 6).
-
-    Attributes
-    ----------
-    inducing : ndarray of shape (m, d)
-        Inducing points Z.
-    root : ndarray of shape (m, m)
-        L, lower Cholesky factor of their covariance.
-    root_b : ndarray of shape (m, m)
-        :math:`L_B`, that of :math:`I + A W A^T / \sigma^2` with A the columns a of the training rows.
-    slope : ndarray of shape (m,)
-        Posterior mean of the whitened inducing values.
-    constant : float
-        Mean of the process.
-    noise : float
-        Variance of the noise.
-    bound : float
-        The collapsed bound on the log marginal likelihood (Titsias 2009, eq. 9).
     """
 
-    inducing: FloatArray
-    root: FloatArray
-    root_b: FloatArray
-    slope: FloatArray
-    constant: float
-    noise: float
-    bound: float
+    inducing: FloatArray  # inducing points Z, shape (m, d)
+    root: FloatArray  # L, the lower Cholesky factor of their covariance
+    root_b: FloatArray  # L_B, the Cholesky factor of I + A W A' / noise with A the columns a of the rows
+    slope: FloatArray  # posterior mean of the whitened inducing values
+    constant: float  # mean of the process
+    noise: float  # variance
+    bound: float  # collapsed bound on the log marginal likelihood (Titsias 2009, eq. 9)
 
     def latent(self, kernel: Any, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance of the process at each row, block by block."""
         mean, spread = np.empty(len(X)), np.empty(len(X))
         for rows, a, diagonal in _whitened_blocks(kernel, self.inducing, self.root, X):
             b = solve_triangular(self.root_b, a, lower=True, check_finite=False)
@@ -96,7 +74,6 @@ class Posterior:
 def collapsed_posterior(
     kernel: Any, X: FloatArray, y: FloatArray, weight: FloatArray, optimum: Optimum, jitter: float
 ) -> Posterior:
-    """Condition the process on the training rows, in one pass over blocks of them."""
     Z, noise = optimum.inducing, optimum.noise
     K = covariance(kernel, Z, Z)
     m, total = len(Z), float(weight.sum())

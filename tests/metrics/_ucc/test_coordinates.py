@@ -7,12 +7,12 @@ from scipy import stats
 from skuq.distributions import Empirical, Normal, Quantiles
 from skuq.metrics import (
     coverage_width_loss,
-    interval_bandwidth,
     interval_deficit,
     interval_excess,
     interval_miss_rate,
     interval_score_loss,
     make_scorer,
+    mean_interval_half_width,
     mean_interval_width,
     normalized_mean_interval_width,
     prediction_interval_coverage,
@@ -30,12 +30,12 @@ Y = np.array([1.5, 6.0, -2.0, 3.0])
 
 def test_bands_by_hand():
     assert interval_miss_rate(Y, BOUNDS) == 0.5
-    assert interval_bandwidth(Y, BOUNDS) == interval_bandwidth(None, BOUNDS) == 2.0
+    assert mean_interval_half_width(Y, BOUNDS) == mean_interval_half_width(None, BOUNDS) == 2.0
     assert interval_excess(Y, BOUNDS) == pytest.approx((0.5 + 0 + 0 + 0) / 4)
     assert interval_deficit(Y, BOUNDS) == pytest.approx((0 + 1 + 2 + 0) / 4)
     weight = [2, 1, 0, 1]
     assert interval_miss_rate(Y, BOUNDS, sample_weight=weight) == 0.25
-    assert interval_bandwidth(Y, BOUNDS, sample_weight=weight) == pytest.approx((2 + 2 + 4) / 2 / 4)
+    assert mean_interval_half_width(Y, BOUNDS, sample_weight=weight) == pytest.approx((2 + 2 + 4) / 2 / 4)
     assert interval_excess(Y, BOUNDS, sample_weight=weight) == 0.25
     assert interval_deficit(Y, BOUNDS, sample_weight=weight) == 0.25
 
@@ -48,7 +48,7 @@ def test_bands_by_the_error_on_its_active_side():
     bounds = np.column_stack([prediction - lower, prediction + upper])
     d = y - prediction
     assert interval_miss_rate(y, bounds) == pytest.approx(np.mean((d > upper) | (d < -lower)))
-    assert interval_bandwidth(y, bounds) == pytest.approx(np.mean((lower + upper) / 2))
+    assert mean_interval_half_width(y, bounds) == pytest.approx(np.mean((lower + upper) / 2))
     outside = np.maximum(np.where(d >= 0, d - upper, -d - lower), 0)
     assert interval_deficit(y, bounds) == pytest.approx(outside.mean())
 
@@ -63,7 +63,7 @@ def test_identities(forecast, coverage):
             1 - prediction_interval_coverage(y, member, **options)
         )
         width = mean_interval_width(y, member, **options)
-        assert interval_bandwidth(y, member, **options) == pytest.approx(width / 2)
+        assert mean_interval_half_width(y, member, **options) == pytest.approx(width / 2)
         alpha = 1 - coverage
         score = width + 2 / alpha * interval_deficit(y, member, **options)
         assert interval_score_loss(y, member, **options) == pytest.approx(score, rel=1e-12)
@@ -104,7 +104,7 @@ def test_excess_on_the_active_side_is_uq360s():
 def test_infinite_bounds():
     whole, half = [[-np.inf, np.inf]], [[-np.inf, 3.0]]
     assert interval_miss_rate([1.0], whole) == interval_deficit([1.0], whole) == 0
-    assert interval_bandwidth([1.0], whole) == interval_excess([1.0], whole) == np.inf
+    assert mean_interval_half_width([1.0], whole) == interval_excess([1.0], whole) == np.inf
     assert interval_excess([1.0], half) == 2
     assert interval_deficit([5.0], half) == 2
 
@@ -114,7 +114,7 @@ def test_none_of_the_four_selects_a_model():
     y = np.random.default_rng(0).normal(size=1000)
     calibrated = Normal(np.zeros(1000), np.ones(1000))
     nothing, everything = np.full((1000, 2), 99.0), np.tile([-np.inf, np.inf], (1000, 1))
-    for metric in (interval_bandwidth, interval_excess, nmpiw):
+    for metric in (mean_interval_half_width, interval_excess, nmpiw):
         assert metric(y, nothing) < metric(y, calibrated)
     for metric in (interval_miss_rate, interval_deficit):
         assert metric(y, everything) < metric(y, calibrated)
@@ -162,7 +162,7 @@ def test_bad_norms(metric):
     for norm, error in (("iqr", ValueError), (0.0, ValueError), (-1, ValueError), (None, TypeError)):
         with pytest.raises(error, match="`norm` must be"):
             metric(Y, BOUNDS, norm=norm)
-    with pytest.raises(ValueError, match="`y_train` must be left out where `norm` is a number"):
+    with pytest.raises(ValueError, match="`y_train` must be left out if `norm` is a number"):
         metric(Y, BOUNDS, norm=2.0, y_train=Y)
     with pytest.raises(ValueError, match="`y_train` must be finite"):
         metric(Y, BOUNDS, y_train=[np.nan, 1.0])

@@ -149,7 +149,7 @@ def test_bands_of_zero_are_never_reached():
     assert uncertainty_characteristics_curve(y, dist, vary="bias").miss_rate[-1] == 0
     nothing = uncertainty_characteristics_curve(y, (np.zeros(3), np.zeros(3)))
     assert nothing.area() == np.inf
-    with pytest.raises(ValueError, match="`zero_band` must be 'keep' where all bands are 0"):
+    with pytest.raises(ValueError, match="`zero_band` must be 'keep' if no band is positive"):
         uncertainty_characteristics_curve(y, (np.zeros(3), np.zeros(3)), zero_band="min")
 
 
@@ -717,7 +717,7 @@ def test_bad_bounds_of_the_curve(bounds, options, message):
         ("area", {"x_range": (0, 1), "y_range": (0, 1)}, "must not both be given"),
         ("area", {"normalize": "range"}, "`normalize` must be one of"),
         ("area", {"normalize": 0.0}, "`normalize` must be positive"),
-        ("area", {"rule": "uq360", "y_range": (0.0, 1e-6)}, "must hold two points of the curve"),
+        ("area", {"rule": "uq360", "y_range": (0.0, 1e-6)}, "must contain two points of the curve"),
         ("at", {"parameter": -1.0}, "`parameter` must be non-negative"),
         ("at", {"parameter": np.nan}, "`parameter` must be finite"),
         ("operating_point", {"miss_rate": 1.2}, "`miss_rate` must lie in"),
@@ -769,7 +769,7 @@ def test_only_curves_are_compared():
     curve = uncertainty_characteristics_curve([1.0, 2.0], ([0.0, 0.0], [1.0, 1.0]))
     with pytest.raises(TypeError, match=r"`curves` must be a mapping"):
         compare_characteristics_curves([curve, curve])
-    with pytest.raises(TypeError, match=r"`curves` must hold what .* got int for 'b'"):
+    with pytest.raises(TypeError, match=r"`curves` must hold results of .* got int for 'b'"):
         compare_characteristics_curves({"a": curve, "b": 1})
 
 

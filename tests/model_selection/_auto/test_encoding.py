@@ -191,7 +191,7 @@ def test_integral_floats_are_the_categories_of_equal_integers(encoding, dtype):
 def test_an_error_names_a_column_of_lists(encoding, value):
     table = FRAME[["number"]].assign(parts=[value] * N)
     name = type(value).__name__
-    with pytest.raises(TypeError, match=f"got {name} in the column 'parts'. Replace"):
+    with pytest.raises(TypeError, match=f"got {name} in the column 'parts'. Divide"):
         TableEncoder(encoding).fit(table)
 
 

@@ -13,6 +13,7 @@ pytest.importorskip("skorch")
 
 from skuq.neural._modules.concrete import LOGIT_SPEED, ConcreteDropoutMLP
 from skuq.neural._modules.dropout import DropoutMLP
+from skuq.neural._modules.noise import has_noise
 from skuq.neural._modules.seeds import MemberSeed
 
 
@@ -137,7 +138,7 @@ def test_copies_predict_but_do_not_train(make):
 
 def test_networks_of_classes_have_an_output_each_and_no_noise():
     module = dropout(n_classes=4).eval()
-    assert not module.has_noise
+    assert not has_noise(module)
     assert "raw_noise" not in module.weights
     x = torch.randn(7, 3, dtype=torch.float64)
     with torch.no_grad():

@@ -114,7 +114,7 @@ def test_nothing_but_frequencies_changes_the_draws_of_a_member():
 
 
 def test_wide_tables_have_fewer_frequencies_for_each_column():
-    automatic = Layers.of("auto", True, "silu")
+    automatic = Layers.from_params("auto", True, "silu")
     n_columns = (1, 32, 33, 81, 256, 257)
     assert [automatic.input_layer(d).n_frequencies for d in n_columns] == [8, 8, 7, 3, 1, 0]
     n_inputs = [automatic.input_layer(d).n_outputs(d) for d in n_columns]
@@ -125,7 +125,7 @@ def test_wide_tables_have_fewer_frequencies_for_each_column():
 
 def test_features_of_the_last_layer_have_passed_the_layer_in_front():
     x = rows().numpy()
-    architecture = FeatureArchitecture.of((5, 4), None, Layers(3, True, "silu"))
+    architecture = FeatureArchitecture.from_params((5, 4), None, Layers(3, True, "silu"))
     module = architecture(MemberSeed.spawn(0, 1), 2, 1, F64)
     features = features_of(module, x, torch.device("cpu"))
     last = [module.weights[name][0].detach().numpy() for name in ("weight_2", "bias_2")]

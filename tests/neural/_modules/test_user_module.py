@@ -1,6 +1,6 @@
 """A skorch net that a user brings works wherever skuq takes an estimator, and its intervals hold.
 
-Shapes of the target, and what raises, are in ``tests/prediction/test_wrapped.py``.
+Shapes of the target, and what raises, are in ``tests/_fitting/test_fit_wrapped.py``.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def test_weights_are_repetitions():
     rng = np.random.default_rng(0)
     z, weight = rng.normal(size=40), rng.integers(0, 4, size=40).astype(float)
     repeated = np.repeat(z, weight.astype(int))
-    for learn in (Calibration.of_scale, Calibration.of_scale_and_tails):
+    for learn in (Calibration.fit_scale, Calibration.fit_scale_and_tails):
         one, other = learn(z, 0.9, weight), learn(repeated, 0.9, None)
         assert one.df == other.df
         assert one.factor == pytest.approx(other.factor)
@@ -33,7 +33,7 @@ def test_weights_are_repetitions():
 @pytest.mark.parametrize("df", [4.0, 10.0, 100.0])
 def test_the_tails_are_found(df):
     z = 2 * stats.t.ppf((np.arange(5000) + 0.5) / 5000, df)
-    found = Calibration.of_scale_and_tails(z, 0.9, None)
+    found = Calibration.fit_scale_and_tails(z, 0.9, None)
     assert found.df == df
     assert found.factor == pytest.approx(2 * np.sqrt(df / (df - 2)), rel=0.01)
 
@@ -42,7 +42,7 @@ def test_the_tails_are_found(df):
 def test_intervals_at_the_coverage_are_conformal(coverage):
     z = np.random.default_rng(0).standard_t(4, size=199)
     score = conformal_score(z, coverage, None)
-    for learn in (Calibration.of_scale, Calibration.of_scale_and_tails):
+    for learn in (Calibration.fit_scale, Calibration.fit_scale_and_tails):
         dist = learn(z, coverage, None).apply(np.zeros(1), np.ones(1))
         np.testing.assert_allclose(dist.interval(coverage), [[-score, score]], rtol=1e-9)
 
@@ -58,5 +58,5 @@ def test_the_factor_is_that_of_standard_deviations():
 
 
 def test_exact_predictions_change_nothing():
-    assert Calibration.of_scale_and_tails(np.zeros(10), 0.9, None) == Calibration()
-    assert Calibration.of_scale(np.zeros(10), 0.9, None) == Calibration()
+    assert Calibration.fit_scale_and_tails(np.zeros(10), 0.9, None) == Calibration()
+    assert Calibration.fit_scale(np.zeros(10), 0.9, None) == Calibration()

@@ -9,8 +9,8 @@ from sklearn.model_selection import KFold
 pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
+from skuq._fitting.training_data import TrainingData
 from skuq.neural._training.holdout import hold_out
-from skuq.regressors._fit_inputs import TrainingData
 
 
 def of_classes(*counts, weight=None):
@@ -75,3 +75,22 @@ def test_a_splitter_needs_no_shares():
     np.testing.assert_array_equal(
         np.flatnonzero(hold_out(KFold(2), of_classes(2, 2), 0, by_class=True)), np.arange(2)
     )
+
+
+@pytest.mark.parametrize(
+    ("splits", "error"),
+    [
+        ([3, 4], TypeError),
+        ([], ValueError),
+        ([(np.arange(20), [])], ValueError),
+        ([(np.arange(19), [20])], ValueError),
+        ([(np.arange(19), np.ones(7, dtype=bool))], ValueError),
+        (KFold(30), ValueError),
+    ],
+    ids=["no pairs", "no fold", "no test rows", "no such row", "short mask", "too many folds"],
+)
+def test_errors_of_a_splitter_name_the_parameter(splits, error):
+    with pytest.raises(error, match="`validation_size`") as caught:
+        hold_out(splits, rows(), 0)
+    assert "`cv" not in str(caught.value)
+    assert caught.value.__cause__ is None

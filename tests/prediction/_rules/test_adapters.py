@@ -440,7 +440,9 @@ class TestBoosting:
         ]
         for model in models:
             assert not supports_dist(model)
-            message = r"predicts one quantile, at level 0\.35, .* skuq\.UncertaintyRegressor\(\w+\(\.\.\.\)\)"
+            message = (
+                r"predicts a single quantile at level 0\.35 .* skuq\.UncertaintyRegressor\(\w+\(\.\.\.\)\)"
+            )
             with pytest.raises(NotProbabilisticError, match=message):
                 predict_dist(model.fit(X, y), X)
 

@@ -88,7 +88,7 @@ class TestPipeline:
         X, y = data
         model = Pipeline([("scale", StandardScaler()), ("last", last)]).fit(X, y)
         assert not supports_dist(model)
-        with pytest.raises(NotProbabilisticError, match="the Pipeline ends in"):
+        with pytest.raises(NotProbabilisticError, match="the last step of the Pipeline must predict"):
             predict_dist(model, X)
 
     def test_ending_in_a_transformer(self, data):
@@ -443,7 +443,8 @@ class TestSeveralTargets:
         multi = MultiOutputRegressor(BayesianRidge()).fit(X, both)
         assert not supports_dist(multi)
         with pytest.raises(
-            NotProbabilisticError, match=r"2 targets.*predict_dist\(multi.estimators_\[j\], X\)"
+            NotProbabilisticError,
+            match=r"must predict one target, got 2.*predict_dist\(multi.estimators_\[j\], X\)",
         ):
             predict_dist(multi, X)
         second = predict_dist(multi.estimators_[1], X)
@@ -461,7 +462,9 @@ class TestSeveralTargets:
     def test_a_chain_leaves_uncertainty_out(self, data):
         X, y = data
         chain = RegressorChain(BayesianRidge()).fit(X, np.column_stack([y, 3 * y, y]))
-        with pytest.raises(NotProbabilisticError, match=r"3 targets.*multi = MultiOutputRegressor"):
+        with pytest.raises(
+            NotProbabilisticError, match=r"must predict one target, got 3.*multi = MultiOutputRegressor"
+        ):
             predict_dist(make_pipeline(StandardScaler().fit(X), chain), X)
 
     @pytest.mark.parametrize("container", [MultiOutputRegressor, RegressorChain])

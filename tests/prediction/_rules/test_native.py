@@ -140,7 +140,7 @@ class TestGaussianProcess:
         X, _ = data
         model = self.fitted(data, alpha=np.full(60, 0.3))
         assert not supports_dist(model)
-        with pytest.raises(NotProbabilisticError, match="one `alpha` for each training row"):
+        with pytest.raises(NotProbabilisticError, match="got one value per training row"):
             predict_dist(model, X)
 
     def test_unfitted_raises_though_scikit_learn_predicts_the_prior(self, data):

@@ -364,7 +364,7 @@ class TestRefusals:
         )
         model = TransformedTargetRegressor(Fixed(), transformer=merge, check_inverse=False)
         model.fit(X, np.column_stack([y, y]))
-        with pytest.raises(ValueError, match="maps y to 2 columns"):
+        with pytest.raises(ValueError, match="must return one column, got 2"):
             predict_dist(model, X)
 
 

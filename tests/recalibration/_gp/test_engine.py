@@ -303,14 +303,14 @@ def test_blocks_and_what_is_kept_change_nothing(monkeypatch):
     parameters = np.array([0.1, -0.2, -0.7])
     whole = problem("normal").best(parameters, None, 1e-10)
     monkeypatch.setattr(engine, "BLOCK", 7)
-    monkeypatch.setattr(engine, "KEPT", 0)
+    monkeypatch.setattr(engine, "MAX_CACHED_VALUES", 0)
     parts = problem("normal").best(parameters, None, 1e-10)
     assert parts.elbo == pytest.approx(whole.elbo, rel=1e-12)
     assert_allclose(parts.process.coefficients, whole.process.coefficients, rtol=1e-8, atol=1e-10)
 
 
 def test_memory_is_that_of_a_block(monkeypatch):
-    monkeypatch.setattr(engine, "KEPT", 0)
+    monkeypatch.setattr(engine, "MAX_CACHED_VALUES", 0)
     own = problem("beta", n=60_000, m=24)
     parameters = np.array([0.1, -0.2, -0.7, -0.7, -0.7])
     monkeypatch.setattr(engine, "MOST_STEPS", 1)
@@ -381,8 +381,8 @@ def test_rows_are_merged_in_an_order_of_their_own():
 def test_the_input_scaler_has_the_units_of_y():
     rng = np.random.default_rng(0)
     mean, std = rng.normal(3.0, 2.0, size=501), 0.3 + rng.random(501)
-    scaler = InputScaler.of(mean, std, None)
-    other = InputScaler.of(10 - 1000 * mean, 1000 * std, None)
+    scaler = InputScaler.from_values(mean, std, None)
+    other = InputScaler.from_values(10 - 1000 * mean, 1000 * std, None)
     assert other.centre == pytest.approx(10 - 1000 * scaler.centre)
     assert other.scale == pytest.approx(1000 * scaler.scale)
     x = scaler.inputs(mean, std)
@@ -393,7 +393,7 @@ def test_the_input_scaler_has_the_units_of_y():
 
 def test_a_prediction_that_hardly_varies_is_not_inflated():
     rng = np.random.default_rng(0)
-    scaler = InputScaler.of(rng.normal(size=200), 0.7 * (1 + 0.001 * rng.random(200)), None)
+    scaler = InputScaler.from_values(rng.normal(size=200), 0.7 * (1 + 0.001 * rng.random(200)), None)
     assert np.ptp(scaler.inputs(np.zeros(200), 0.7 * (1 + 0.001 * rng.random(200)))[:, 1]) < 0.0011
-    narrow = InputScaler.of(0.01 * rng.normal(size=200), np.ones(200), None)
+    narrow = InputScaler.from_values(0.01 * rng.normal(size=200), np.ones(200), None)
     assert np.ptp(narrow.inputs(0.01 * rng.normal(size=200), np.ones(200))[:, 0]) < 0.1

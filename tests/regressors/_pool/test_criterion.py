@@ -26,7 +26,7 @@ def least(pool, rows=EVERY):
 
 @POOLS
 def test_scores_are_those_of_the_pool_itself(kind):
-    pool = kind.of(MEMBERS, Y, ONCE)
+    pool = kind.from_members(MEMBERS, Y, ONCE)
     weights = np.array([0.5, 0.2, 0.3])
     scores = pool.scores(weights, EVERY)
     np.testing.assert_allclose(scores, pool.forecast(weights, EVERY).crps(Y), rtol=1e-4)
@@ -35,7 +35,7 @@ def test_scores_are_those_of_the_pool_itself(kind):
 
 @POOLS
 def test_no_other_weights_have_less_crps(kind):
-    pool = kind.of(MEMBERS, Y, ONCE)
+    pool = kind.from_members(MEMBERS, Y, ONCE)
     best = least(pool)
     value = pool.scores(best, EVERY).mean()
     for other in np.random.default_rng(1).dirichlet(np.ones(3), size=30):
@@ -44,7 +44,7 @@ def test_no_other_weights_have_less_crps(kind):
 
 @POOLS
 def test_the_pull_is_by_the_standard_error_of_the_gain(kind):
-    pool = kind.of(MEMBERS, Y, ONCE)
+    pool = kind.from_members(MEMBERS, Y, ONCE)
     rows = np.arange(N) < 50
     best = least(pool, rows)
     gain = pool.scores(np.full(3, 1 / 3), rows) - pool.scores(best, rows)
@@ -59,7 +59,9 @@ def test_members_of_equal_quality_get_equal_weights_more_often_than_not():
     for _ in range(200):
         y = rng.normal(size=40)
         members = [Normal(rng.normal(size=40), np.sqrt(2)) for _ in range(2)]
-        equal += LinearPool.of(members, y, np.ones(40)).weights(np.ones(40, dtype=bool)).tolist() == [
+        equal += LinearPool.from_members(members, y, np.ones(40)).weights(
+            np.ones(40, dtype=bool)
+        ).tolist() == [
             0.5,
             0.5,
         ]
@@ -69,23 +71,23 @@ def test_members_of_equal_quality_get_equal_weights_more_often_than_not():
 def test_a_useless_member_has_next_to_no_weight_even_on_few_rows():
     members = [*MEMBERS, Normal(np.full(N, 1000.0), 1.0)]
     for n in (10, N):
-        weights = LinearPool.of(members, Y, ONCE).weights(np.arange(N) < n)
+        weights = LinearPool.from_members(members, Y, ONCE).weights(np.arange(N) < n)
         assert weights[-1] < 1e-4
 
 
 @pytest.mark.parametrize("n", [30, 49, 100, N])
 def test_one_absurd_forecast_does_not_leave_the_weights_equal(n):
     members = [MEMBERS[0], Normal(np.where(np.arange(N) == 7, 1e6, SIGNAL + 2), 1.0)]
-    pool = LinearPool.of([member[:n] for member in members], Y[:n], ONCE[:n])
+    pool = LinearPool.from_members([member[:n] for member in members], Y[:n], ONCE[:n])
     assert pool.weights(np.arange(n) >= 0)[1] < 0.1
 
 
 def test_fractions_of_rows_count_as_what_they_sum_to():
-    pool = LinearPool.of(MEMBERS, Y, ONCE)
+    pool = LinearPool.from_members(MEMBERS, Y, ONCE)
     for n in (50, 100, 150, 200):
         rows = np.arange(n)
         five = np.tile(rows, 5)
-        parts = LinearPool.of([member[five] for member in MEMBERS], Y[five], np.full(5 * n, 1 / 5))
+        parts = LinearPool.from_members([member[five] for member in MEMBERS], Y[five], np.full(5 * n, 1 / 5))
         np.testing.assert_allclose(parts.weights(five >= 0), pool.weights(np.arange(N) < n), atol=1e-9)
 
 
@@ -93,36 +95,38 @@ def test_fractions_of_rows_count_as_what_they_sum_to():
 def test_sample_weights_count_rows(kind):
     counts = np.random.default_rng(2).integers(0, 3, size=N)
     rows = np.repeat(np.arange(N), counts)
-    weighted = kind.of(MEMBERS, Y, counts.astype(float)).weights(EVERY)
-    repeated = kind.of([member[rows] for member in MEMBERS], Y[rows], np.ones(len(rows))).weights(EVERY[rows])
+    weighted = kind.from_members(MEMBERS, Y, counts.astype(float)).weights(EVERY)
+    repeated = kind.from_members([member[rows] for member in MEMBERS], Y[rows], np.ones(len(rows))).weights(
+        EVERY[rows]
+    )
     np.testing.assert_allclose(weighted, repeated, atol=1e-3 if kind is QuantilePool else 1e-10)
 
 
 @POOLS
 def test_units_and_the_order_of_members_do_not_matter(kind):
-    weights = kind.of(MEMBERS, Y, ONCE).weights(EVERY)
-    other = kind.of(
+    weights = kind.from_members(MEMBERS, Y, ONCE).weights(EVERY)
+    other = kind.from_members(
         [member._affine(*np.broadcast_arrays([5.0] * N, 1e6)) for member in MEMBERS], 5 + 1e6 * Y, ONCE
     )
     np.testing.assert_allclose(other.weights(EVERY), weights, atol=1e-3 if kind is QuantilePool else 1e-9)
-    turned = kind.of(MEMBERS[::-1], Y, ONCE).weights(EVERY)
+    turned = kind.from_members(MEMBERS[::-1], Y, ONCE).weights(EVERY)
     np.testing.assert_allclose(turned[::-1], weights, atol=5e-3 if kind is QuantilePool else 1e-10)
 
 
 @POOLS
 def test_tiny_targets_have_weights(kind):
     members = [Normal(np.full(N, loc), 1e-170) for loc in (0.0, 1e-170)]
-    assert kind.of(members, np.full(N, 1e-171), ONCE).weights(EVERY).sum() == pytest.approx(1)
+    assert kind.from_members(members, np.full(N, 1e-171), ONCE).weights(EVERY).sum() == pytest.approx(1)
 
 
 @POOLS
 def test_without_rows_weights_are_equal(kind):
-    np.testing.assert_allclose(kind.of(MEMBERS, Y, ONCE).weights(~EVERY), 1 / 3)
-    assert kind.of(MEMBERS[:1], Y, ONCE).weights(EVERY).tolist() == [1.0]
+    np.testing.assert_allclose(kind.from_members(MEMBERS, Y, ONCE).weights(~EVERY), 1 / 3)
+    assert kind.from_members(MEMBERS[:1], Y, ONCE).weights(EVERY).tolist() == [1.0]
 
 
 def test_a_linear_pool_is_a_mixture_and_leaves_out_weights_of_zero():
-    pool = LinearPool.of(MEMBERS, Y, ONCE)
+    pool = LinearPool.from_members(MEMBERS, Y, ONCE)
     pooled = pool.forecast(np.array([0.5, 0.0, 0.5]), EVERY)
     assert len(pooled.components) == 2
     np.testing.assert_allclose(pooled.cdf(Y), (MEMBERS[0].cdf(Y) + MEMBERS[2].cdf(Y)) / 2)
@@ -157,5 +161,5 @@ def test_averaged_quantiles_are_narrower_than_the_mixture():
 )
 @POOLS
 def test_members_may_be_of_any_family(kind, members):
-    pool = kind.of(members, Y, ONCE)
+    pool = kind.from_members(members, Y, ONCE)
     assert pool.forecast(pool.weights(EVERY), EVERY).interval().shape == (N, 2)

@@ -1,0 +1,1 @@
+"""Conformal prediction: calibration scores, their quantiles, intervals and sets, without public names."""

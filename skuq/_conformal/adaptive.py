@@ -1,0 +1,117 @@
+"""Adaptive conformal inference: the miscoverage of the next interval depends on earlier misses.
+
+Gibbs and Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021,
+https://arxiv.org/abs/2106.00170.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skuq._conformal.calibration_set import CalibrationSet, PredictedRows
+from skuq._conformal.groups_and_shift import GroupsAndShift
+from skuq._conformal.scores import ConformalScore
+from skuq._ranks import RANK_TOLERANCE, score_level
+from skuq._typing import BoolArray, FloatArray
+
+__all__ = ["AdaptiveCalibration", "Observed"]
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Ranks of m rows among the calibration rows at the time of their prediction.
+
+    Attributes
+    ----------
+    exceeded_weight : ndarray of shape (m,)
+        Weight of the calibration scores that each row exceeds.
+    total : ndarray of shape (m,)
+        Weight of all calibration scores and of the row itself.
+    repetitions : ndarray of shape (m,)
+        Number of repetitions of each row.
+    """
+
+    exceeded_weight: FloatArray
+    total: FloatArray
+    repetitions: FloatArray
+
+    def missed(self, miscoverage: float, symmetric: bool) -> BoolArray:
+        """Return whether each row is outside the interval of this miscoverage (conformal p-value)."""
+        if miscoverage <= 0:  # infinite interval
+            return np.zeros(self.exceeded_weight.shape, dtype=bool)
+        if miscoverage >= 1:  # empty interval
+            return np.ones(self.exceeded_weight.shape, dtype=bool)
+        target = score_level(1 - miscoverage, symmetric) * self.total
+        return np.asarray(self.exceeded_weight >= target * (1 - RANK_TOLERANCE))
+
+
+class AdaptiveCalibration:
+    r"""Calibration set that grows by observed rows, and the adapted miscoverage.
+
+    For a nominal miscoverage :math:`\alpha` the miscoverage :math:`\alpha_t` of the next interval is
+
+    .. math:: \alpha_{t+1} = \alpha_t + \gamma (\alpha - \mathrm{err}_t), \quad \alpha_1 = \alpha
+
+    (eq. 2 of the paper), with :math:`\mathrm{err}_t` 1 if row t was missed, else 0. Rows that were predicted
+    together have the same :math:`\alpha_t`. The calibration set exists after the first call of `extend`.
+    """
+
+    calibration_set: CalibrationSet
+
+    def __init__(
+        self,
+        score: ConformalScore,
+        coverage: float,
+        options: GroupsAndShift,
+        gamma: float,
+        window: int | None,
+    ) -> None:
+        self._score, self._coverage, self._options = score, coverage, options
+        self._gamma, self._window = gamma, window
+        self._n_parts = 0
+        self._observed: list[Observed] = []
+        self._levels: dict[float, tuple[int, float]] = {}
+
+    def extend(self, parts: Sequence[PredictedRows]) -> None:
+        """Rank the new ``parts`` among the earlier rows and add them; an invalid part changes nothing."""
+        for part in parts[self._n_parts :]:
+            new, observed = self._scored(part), []
+            if self._n_parts:
+                observed = [self._observe(part)]
+                # the window applies only after rows were observed
+                new = self.calibration_set.followed_by(new, self._window)
+            new.check()
+            self.calibration_set = new
+            self._observed += observed
+            self._n_parts += 1
+
+    def miscoverage(self, coverage: float) -> float:
+        r"""Return :math:`\alpha_t` after all observed rows; it may lie outside [0, 1] by up to one step."""
+        nominal = 1 - coverage
+        # continue from the last request, so that each observed row is used once
+        n_done, level = self._levels.get(coverage, (0, nominal))
+        for rows in self._observed[n_done:]:
+            misses = float(rows.repetitions @ rows.missed(level, self._score.symmetric))
+            level += self._gamma * (nominal * float(rows.repetitions.sum()) - misses)
+        self._levels[coverage] = (len(self._observed), level)
+        return level
+
+    def _scored(self, part: PredictedRows) -> CalibrationSet:
+        return CalibrationSet(
+            self._score.score(part.prediction, part.y, self._coverage),
+            part.repetitions,
+            np.broadcast_to(part.test_weight, part.n),
+            part.labels,
+            self._options,
+        )
+
+    def _observe(self, part: PredictedRows) -> Observed:
+        band = self._score.band(part.prediction, self._coverage)
+        return Observed(
+            self.calibration_set.exceeded_weight(part, band),
+            self.calibration_set.weight_for(part) + part.test_weight,
+            part.repetitions,
+        )

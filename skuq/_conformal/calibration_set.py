@@ -1,0 +1,167 @@
+"""Calibration rows of split conformal prediction: scores and score quantiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from skuq._conformal.groups import ALL_ROWS, Groups, grouped_dist
+from skuq._conformal.groups_and_shift import GroupsAndShift, WeightedRows
+from skuq._conformal.scores import Band
+from skuq._ranks import WeightedRanks, count_reached, score_level
+from skuq._typing import FloatArray, IntArray
+from skuq.distributions import Distribution
+
+__all__ = ["CalibrationScores", "CalibrationSet", "PredictedRows"]
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedRows(WeightedRows):
+    """Rows that were predicted together, by a model fitted on other rows; y is empty before observation."""
+
+    prediction: Any
+    y: FloatArray
+    repetitions: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationScores:
+    """Scores, weights and groups of k calibration rows, in the order of their observation.
+
+    The weight of a row is repetitions times density ratio.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (1, k) or (2, k)
+        One score for both bounds, or one score each for the lower and the upper bound.
+    repetitions, density_ratio : ndarray of shape (k,)
+        The density ratio is 1 without covariate shift.
+    labels : ndarray of shape (k,) or None
+        Mondrian categories.
+    """
+
+    scores: FloatArray
+    repetitions: FloatArray
+    density_ratio: FloatArray
+    labels: np.ndarray | None
+    options: GroupsAndShift
+    _ranks_of_groups: dict[int, tuple[WeightedRanks, ...]] = field(default_factory=dict, init=False)
+
+    def followed_by(self, later: Self, window: int | None) -> Self:
+        """Return the latest ``window`` rows of both sets; all rows if None."""
+        latest = slice(None if window is None else -window, None)
+        labels = self.labels
+        if labels is not None and later.labels is not None:
+            labels = np.concatenate([labels, later.labels])[latest]
+        return replace(
+            self,
+            scores=np.concatenate([self.scores, later.scores], axis=1)[:, latest],
+            repetitions=np.concatenate([self.repetitions, later.repetitions])[latest],
+            density_ratio=np.concatenate([self.density_ratio, later.density_ratio])[latest],
+            labels=labels,
+        )
+
+    def with_scores(self, scores: FloatArray) -> Self:
+        """Return the same rows with other scores."""
+        return replace(self, scores=scores)
+
+    def __len__(self) -> int:
+        return int(self.repetitions.size)
+
+    @cached_property
+    def weight(self) -> FloatArray:
+        """Weight of each row, shape (k,), not all 0."""
+        return check_weight(self.repetitions * self.density_ratio)
+
+    @cached_property
+    def groups(self) -> Groups | None:
+        """Mondrian categories of the rows; raise if one is too small. None without groups."""
+        return None if self.labels is None else self.options.groups(self.labels, self.repetitions)
+
+    def check(self) -> None:
+        """Raise if all weights are 0 or a group is too small."""
+        _ = self.weight, self.groups
+
+    def ranks_for(self, rows: WeightedRows) -> Iterator[tuple[IntArray | slice, tuple[WeightedRanks, ...]]]:
+        """Yield the new rows of each group and the ranks of its scores, lower bound first."""
+        labels, groups = rows.labels, self.groups
+        parts = [ALL_ROWS] if groups is None or labels is None else groups.partition(labels)
+        for number, new, calibrating in parts:
+            if number not in self._ranks_of_groups:
+                weight = check_weight(self.weight[calibrating])
+                self._ranks_of_groups[number] = tuple(
+                    WeightedRanks(scores[calibrating], weight) for scores in self.scores
+                )
+            # one label for all rows is looked up once
+            one_group = labels is not None and len(labels) == 1
+            yield slice(None) if one_group else new, self._ranks_of_groups[number]
+
+    # ------------------------------------------------------------------------------ new rows
+
+    def quantile(self, rows: WeightedRows, coverage: float) -> FloatArray:
+        r"""Return the score quantiles of new rows for a coverage, shape (1, n) or (2, n) as the scores.
+
+        The quantile is the smallest score at which the cumulative weight of the row's group is at least
+        :math:`p (W + w_*)`, or +inf if no score is large enough (Tibshirani et al. 2019, eq. 7). W is the
+        weight of the group, :math:`w_*` the weight of the new row, and p the coverage, or (1 + coverage) / 2
+        for each of two scores.
+        """
+        quantile = np.full((len(self.scores), rows.n), np.inf)
+        level = score_level(coverage, symmetric=len(self.scores) == 1)
+        for new, ranks in self.ranks_for(rows):
+            if level < 1:  # at level 1 the quantile is the score of the new row, +inf
+                target = level * (ranks[-1].total + rows.test_weight_of(new))
+                for of_bound, ranked in zip(quantile, ranks, strict=True):
+                    of_bound[new] = ranked.quantile(target)
+        return quantile
+
+    def weight_for(self, rows: WeightedRows) -> FloatArray:
+        """Return the weight of the calibration rows in the group of each new row, shape (n,)."""
+        weight = np.empty(rows.n)
+        for new, ranks in self.ranks_for(rows):
+            weight[new] = ranks[-1].total
+        return weight
+
+
+class CalibrationSet(CalibrationScores):
+    """Calibration scores of intervals."""
+
+    def exceeded_weight(self, rows: PredictedRows, band: Band) -> FloatArray:
+        """Return the weight of the scores whose intervals do not contain the observed y, shape (n,)."""
+        # bounds are compared after rounding, so that the misses agree with `predict_interval`
+        weight = np.empty(rows.n)
+        for new, ranks in self.ranks_for(rows):
+            low, high, scale = (part[new] for part in band)
+            y = rows.y[new]
+            # bound < y is equivalent to bound <= the largest number below y
+            below = count_reached(ranks[0].values, -low, scale, np.nextafter(-y, -np.inf))
+            above = count_reached(ranks[-1].values, high, scale, np.nextafter(y, -np.inf))
+            weight[new] = np.maximum(ranks[0].weight_of(below), ranks[-1].weight_of(above))
+        return weight
+
+    def predictive(self, rows: PredictedRows, band: Band) -> Distribution:
+        """Return the conformal predictive distributions; the band must be a point."""
+        return grouped_dist(
+            self.groups,
+            rows.labels,
+            self.scores[-1],
+            self.weight,
+            band.low,
+            band.scale,
+            rows.test_weight,
+            symmetric=len(self.scores) == 1,
+        )
+
+
+def check_weight(weight: FloatArray) -> FloatArray:
+    """Return the weights of calibration rows; raise if all are 0."""
+    if not weight.sum() > 0:
+        raise ValueError(
+            "calibration rows must have some weight, but `sample_weight` times `density_ratio` is 0 for all "
+            "calibration rows. Pass positive weights."
+        )
+    return weight

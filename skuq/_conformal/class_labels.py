@@ -1,0 +1,67 @@
+"""Classes of fitted classifiers, labels without training rows, and empty sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+
+from skuq._typing import BoolArray
+from skuq._warnings import warn_user
+from skuq.exceptions import SmallSampleWarning
+from skuq.prediction._child import name_of
+
+__all__ = ["check_known_labels", "classes_of", "fill_empty", "warn_of_unknown_labels"]
+
+
+def classes_of(estimator: Any, proba: np.ndarray | None = None) -> np.ndarray:
+    """Return the class of each column of a fitted classifier's probabilities."""
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        raise TypeError(
+            f"`estimator` must have the attribute `classes_` after `fit`, but {name_of(estimator)} lacks it. "
+            "The attribute labels the columns of the probabilities."
+        )
+    if proba is not None and len(classes) != proba.shape[1]:
+        raise ValueError(
+            f"`estimator` must predict one probability for each of its `classes_`, but {name_of(estimator)} "
+            f"has {len(classes)} classes and {proba.shape[1]} columns of probabilities."
+        )
+    return np.asarray(classes)
+
+
+def check_known_labels(is_known: BoolArray, labels: np.ndarray, classes: np.ndarray, estimator: Any) -> None:
+    """Raise if the classifier was trained on none of the calibration labels."""
+    if not is_known.size or is_known.any():
+        return
+    label = labels[:1].tolist()[0]
+    if isinstance(estimator, FrozenEstimator):
+        raise ValueError(
+            f"`y` must contain classes of the frozen classifier, {classes[:10].tolist()}, got only other "
+            f"labels, first {label!r} at row 0."
+        )
+    raise ValueError(
+        "`cv` must hold out rows with labels of training rows, got only labels without training rows, such "
+        f"as {label!r}. Pass another `cv`, or more rows of each class."
+    )
+
+
+def warn_of_unknown_labels(coverage: float, unknown: float, n: float) -> None:
+    """Warn that a coverage cannot be reached because of labels without training rows."""
+    warn_user(
+        f"{100 * coverage:g} % is out of reach, because {unknown:g} of {n:g} calibration rows have labels "
+        "without training rows: sets contain all classes. Use a lower coverage, or train on rows of more "
+        "classes.",
+        SmallSampleWarning,
+    )
+
+
+def fill_empty(sets: BoolArray, proba: Callable[[], np.ndarray]) -> BoolArray:
+    """Add the most probable class to empty sets, shape (n, K, k); ``proba`` is called only if needed."""
+    empty = ~sets.any(axis=1)
+    if empty.any():
+        row, level = np.nonzero(empty)
+        sets[row, proba().argmax(axis=1)[row], level] = True
+    return sets

@@ -1,0 +1,86 @@
+"""Nonconformity scores of classes, from predicted probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from skuq._typing import FloatArray, IntArray
+from skuq._validation import check_integer, check_number, check_option
+
+__all__ = ["APSScore", "ClassScore", "LACScore", "scores_of_labels", "select_score"]
+
+
+class ClassScore(Protocol):
+    """Score of each class of a row; the classes with the smallest scores are in the set."""
+
+    @property
+    def randomized(self) -> bool:
+        """Whether the score depends on a random number of the row."""
+
+    def score(self, proba: np.ndarray, uniform: FloatArray | None) -> FloatArray:
+        """Return scores (n, K) from probabilities (n, K) and, if randomized, uniform numbers (n,)."""
+
+
+@dataclass(frozen=True)
+class LACScore:
+    """One minus the probability of the class (Sadinle, Lei and Wasserman 2019)."""
+
+    randomized: bool = False
+
+    def score(self, proba: np.ndarray, uniform: FloatArray | None) -> FloatArray:
+        """Return the score of each class, shape (n, K)."""
+        return np.asarray(1 - proba.astype(np.float64, copy=False))
+
+
+@dataclass(frozen=True)
+class APSScore:
+    """Probability of the classes ranked above a class (Romano, Sesia and Candès 2020).
+
+    If randomized, a uniform share of the class's own probability is added. The penalty of RAPS is added for
+    each rank beyond ``k_reg`` (Angelopoulos, Bates, Jordan and Malik 2021).
+    """
+
+    randomized: bool
+    penalty: float
+    k_reg: int
+
+    def score(self, proba: np.ndarray, uniform: FloatArray | None) -> FloatArray:
+        """Return the score of each class, shape (n, K)."""
+        # a stable sort ranks ties in the order of the columns
+        order = np.argsort(-proba, axis=1, kind="stable")
+        descending = np.take_along_axis(proba, order, axis=1)
+        by_rank = np.zeros(proba.shape)
+        np.cumsum(descending[:, :-1], axis=1, dtype=np.float64, out=by_rank[:, 1:])
+        if uniform is not None:
+            by_rank += uniform[:, np.newaxis] * descending
+        if self.penalty:
+            by_rank += self.penalty * np.maximum(np.arange(1, proba.shape[1] + 1) - self.k_reg, 0)
+        scores = np.empty(proba.shape)
+        np.put_along_axis(scores, order, by_rank, axis=1)
+        return scores
+
+
+def select_score(method: Any, randomized: Any, penalty: Any, k_reg: Any) -> ClassScore:
+    """Check the parameters of a `ConformalClassifier` and return its score."""
+    check_option(method, "method", ("lac", "aps"))
+    check_option(randomized, "randomized", (True, False))
+    number, ranks = check_number(penalty, "penalty"), check_integer(k_reg, "k_reg", minimum=0)
+    if number < 0:
+        raise ValueError(f"`penalty` must be non-negative, got {number:g}.")
+    if method == "aps":
+        return APSScore(bool(randomized), number, ranks)
+    for name, value in (("randomized", randomized), ("penalty", number), ("k_reg", ranks)):
+        if value:
+            raise ValueError(
+                f"`{name}` must be {type(value)(0)!r} with method 'lac', got {value!r}. Use method 'aps'."
+            )
+    return LACScore()
+
+
+def scores_of_labels(scores: FloatArray, codes: IntArray) -> FloatArray:
+    """Return the score of each row's label, shape (n,); infinite for unknown labels (code -1)."""
+    of_label = scores[np.arange(len(scores)), codes]
+    return np.where(codes < 0, np.inf, of_label)

@@ -1,0 +1,147 @@
+"""Mondrian categories: scores are ranked within each group, so each group has its own guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from skuq._ranks import WeightedRanks
+from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._validation import check_integer, check_n_bins, check_option, check_unused
+from skuq.distributions import Concatenated, ConformalPredictive, Distribution
+
+RARE_GROUPS = ("raise", "pool")
+
+_SAME = 1e-9
+"""Scales with a smaller relative difference are equal up to rounding."""
+
+
+def check_groups(owner: Any) -> tuple[str, int]:
+    """Check and return ``rare_groups`` and ``min_group_size`` of an estimator."""
+    rare_groups: str = check_option(owner.rare_groups, "rare_groups", RARE_GROUPS)
+    min_group_size = check_integer(owner.min_group_size, "min_group_size")
+    if owner.group_by is None:
+        check_unused(owner, ("rare_groups", "min_group_size"), "without `group_by`", "There are no groups.")
+    return rare_groups, min_group_size
+
+
+def read_labels(labels: Any, n: int) -> np.ndarray:
+    """Return the result of ``group_by`` as an array of n labels; raise if a label is missing."""
+    array = np.asarray(labels)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.shape != (n,):
+        raise ValueError(f"`group_by` must give one label per row, shape ({n},), got shape {array.shape}.")
+    missing = pd.isna(array)
+    if missing.any():
+        raise ValueError(
+            f"`group_by` must give a label for every row, got {array[missing][0]} at row "
+            f"{int(np.argmax(missing))}. Give missing values a label of their own."
+        )
+    return array
+
+
+class Part(NamedTuple):
+    """Indices of the new rows and of the calibration rows of one group; number -1 means all groups."""
+
+    number: int
+    new: IntArray | slice
+    calibrating: IntArray | slice
+
+
+ALL_ROWS = Part(-1, slice(None), slice(None))
+"""The only part without groups."""
+
+
+class Groups:
+    """Groups of calibration rows; the rows with a label calibrate new rows with this label.
+
+    ``sizes`` is the number of calibration rows per label. A label with fewer than ``min_group_size`` rows is
+    rare: an error, or calibrated by the rows of all groups.
+    """
+
+    def __init__(
+        self,
+        labels: np.ndarray,
+        repetitions: FloatArray | None,
+        *,
+        rare_groups: str,
+        min_group_size: int,
+    ) -> None:
+        self.rare_groups, self.min_group_size = rare_groups, min_group_size
+        self._codes, unique = pd.factorize(labels, sort=False)
+        counts = np.bincount(self._codes, weights=repetitions, minlength=len(unique))
+        self.sizes: dict[Any, float] = dict(zip(unique.tolist(), counts.tolist(), strict=True))
+        self._labels = pd.Index(unique)
+        self._rare = counts < min_group_size
+        if rare_groups == "raise" and self._rare.any():
+            self._refuse(unique[int(np.argmax(self._rare))])
+
+    def partition(self, labels: np.ndarray) -> Iterator[Part]:
+        number_of = self._number_of(labels)
+        for number in np.unique(number_of).tolist():
+            calibrating = slice(None) if number < 0 else np.flatnonzero(self._codes == number)
+            yield Part(number, np.flatnonzero(number_of == number), calibrating)
+
+    def _number_of(self, labels: np.ndarray) -> IntArray:
+        """Return the group of each row, -1 for rare labels."""
+        codes = np.asarray(self._labels.get_indexer(pd.Index(labels)), dtype=np.intp)
+        rare = (codes < 0) | self._rare[np.maximum(codes, 0)]
+        if self.rare_groups == "raise" and rare.any():
+            row = int(np.argmax(rare))
+            self._refuse(labels[row], f" at row {row}")
+        return np.where(rare, -1, codes)
+
+    def _refuse(self, label: Any, where: str = "") -> None:
+        label = getattr(label, "item", lambda: label)()
+        raise ValueError(
+            f"`group_by` gives the label {label!r}{where}, which has {self.sizes.get(label, 0):g} "
+            f"calibration rows; `min_group_size` is {self.min_group_size}. Use larger groups, lower "
+            "`min_group_size`, or use rare_groups='pool' to calibrate rare groups by all rows."
+        )
+
+
+def grouped_dist(
+    groups: Groups | None,
+    labels: np.ndarray | None,
+    scores: FloatArray,
+    weights: FloatArray | None,
+    loc: FloatArray,
+    scale: FloatArray,
+    test_weight: ArrayLike = 1.0,
+    *,
+    symmetric: bool,
+) -> Distribution:
+    """Return the conformal predictive distribution of each new row, in the order of the rows.
+
+    ``scores`` are the standardized residuals of the calibration rows, absolute if ``symmetric``; ``loc`` and
+    ``scale`` are predictions for the new rows.
+    """
+    weight_of_new = np.broadcast_to(np.asarray(test_weight, dtype=np.float64), loc.shape)
+    parts, rows, positions = [], [], np.arange(len(loc))
+    for _, new, calibrating in [ALL_ROWS] if groups is None or labels is None else groups.partition(labels):
+        weights_of_part = None if weights is None else weights[calibrating]
+        parts.append(
+            ConformalPredictive(
+                loc[new], scale[new], scores[calibrating], weights_of_part, weight_of_new[new], symmetric
+            )
+        )
+        rows.append(positions[new])
+    if len(parts) == 1:
+        return parts[0]
+    return Concatenated(parts, np.argsort(np.concatenate(rows)))  # the inverse permutation
+
+
+def equal_count_edges(scale: FloatArray, n_bins: int, weights: FloatArray | None) -> FloatArray:
+    """Return increasing edges between bins of about equal weight; ties may reduce the number of bins."""
+    # an edge is halfway between two scales, so rounding moves no row to another bin
+    check_n_bins(n_bins, scale.size, "group_by")
+    ranks = WeightedRanks(scale, weights)
+    last = ranks.quantile(ranks.total * np.arange(1, n_bins) / n_bins)  # the largest scale of a bin
+    after = np.searchsorted(ranks.values, last * (1 + _SAME), side="right")  # the next larger scale
+    inner = after < len(ranks)  # no edge above the largest scale
+    low, high = last[inner], ranks.values[after[inner]]
+    return np.unique(low + (high - low) / 2)

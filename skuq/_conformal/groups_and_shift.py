@@ -1,0 +1,93 @@
+"""Mondrian groups and weights under covariate shift, for regression and classification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skuq._conformal.groups import Groups, check_groups, read_labels
+from skuq._sklearn_compat import count_rows
+from skuq._typing import FloatArray, IntArray
+from skuq._validation import as_float_array, check_finite, check_non_negative, check_positive, check_rows
+
+__all__ = ["GroupsAndShift", "WeightedRows"]
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRows:
+    """Number, weights and groups of new rows.
+
+    Attributes
+    ----------
+    test_weight : ndarray of shape (n,), or () without covariate shift
+        Density ratio of each row, else 1.
+    labels : ndarray of shape (n,), (1,) if all rows are in one group, or None
+        Mondrian categories.
+    """
+
+    n: int
+    test_weight: FloatArray
+    labels: np.ndarray | None
+
+    def test_weight_of(self, rows: IntArray | slice) -> FloatArray:
+        return self.test_weight[rows] if self.test_weight.ndim else self.test_weight
+
+
+@dataclass(frozen=True, eq=False)
+class GroupsAndShift:
+    """Checked parameters ``group_by``, ``rare_groups``, ``min_group_size`` and ``density_ratio``."""
+
+    group_by: Callable[[Any], Any] | Hashable | None = None
+    rare_groups: str = "raise"
+    min_group_size: int = 10
+    density_ratio: Callable[[Any], Any] | None = None
+
+    @classmethod
+    def from_params(cls, owner: Any) -> GroupsAndShift:
+        group_by, density_ratio = owner.group_by, owner.density_ratio
+        if density_ratio is not None and not callable(density_ratio):
+            raise TypeError(
+                f"`density_ratio` must be a callable X -> weights or None, got {density_ratio!r}."
+            )
+        named = isinstance(group_by, Hashable) and not isinstance(group_by, bool)
+        if group_by is not None and not callable(group_by) and not named:
+            raise TypeError(
+                f"`group_by` must be a callable X -> labels, a column name or None, got {group_by!r}."
+            )
+        return cls(group_by, *check_groups(owner), density_ratio)
+
+    def weighted_rows(self, X: Any, *, predicted: bool) -> WeightedRows:
+        """Return the weights and groups of X; only calibration rows may have a density ratio of 0."""
+        n = count_rows(X)
+        test_weight = np.ones(())
+        if self.density_ratio is not None:
+            test_weight = check_rows(
+                as_float_array(self.density_ratio(X), "density_ratio"), "density_ratio", n
+            )
+            check_non_negative(check_finite(test_weight, "density_ratio"), "density_ratio")
+            if predicted:
+                check_positive(test_weight, "density_ratio")
+        return WeightedRows(n, test_weight, None if self.group_by is None else self._labels(X, n))
+
+    def _labels(self, X: Any, n: int) -> np.ndarray:
+        if callable(self.group_by):
+            labels = self.group_by(X)
+        elif not isinstance(X, pd.DataFrame):
+            raise TypeError(
+                f"`group_by` {self.group_by!r} is a column name, so X must be a DataFrame, got "
+                f"{type(X).__name__}. In a Pipeline call `set_output(transform='pandas')` to keep the "
+                "names, or pass a callable X -> labels."
+            )
+        elif self.group_by not in X.columns:
+            raise ValueError(f"`group_by` must name a column of X, {list(X.columns)}, got {self.group_by!r}.")
+        else:
+            labels = X[self.group_by]
+        # as objects, because numpy would convert numbers if strings are appended later
+        return read_labels(labels, n).astype(object)
+
+    def groups(self, labels: np.ndarray, repetitions: FloatArray) -> Groups:
+        return Groups(labels, repetitions, rare_groups=self.rare_groups, min_group_size=self.min_group_size)

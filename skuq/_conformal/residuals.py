@@ -1,0 +1,100 @@
+"""Standardized residuals for recalibrators and conformal regressors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skuq._typing import FloatArray
+from skuq._validation import check_finite_moments
+from skuq.distributions import Distribution
+from skuq.distributions._pit import FLOAT32_ROUNDING
+
+_NO_SPREAD = 1e-14
+"""A standard deviation below this share of |mean| (of the row or the median) is 0 up to rounding."""
+
+_MOST_OUTSIDE = 0.1
+"""With more rows outside their distribution, recalibrated 90 % intervals cannot cover 90 %."""
+
+_ROUNDINGS = 3
+"""Number of roundings between y, its score and a bound."""
+
+
+class Residuals(NamedTuple):
+    """Moments and standardized residuals of n rows; both std and z are 0 if std is only rounding."""
+
+    mean: FloatArray
+    std: FloatArray
+    z: FloatArray
+
+
+def standardised_residuals(dist: Distribution, y: FloatArray, name: str = "dist") -> Residuals:
+    """Return the standardized residuals; raise for an infinite moment, or std 0 with a wrong mean."""
+    mean, std = finite_moments(dist)
+    with np.errstate(over="ignore"):
+        residual = y - mean
+    size = np.abs(mean)
+    # a mean near 0 has rounding errors of the size of the other means
+    certain = std <= _NO_SPREAD * np.maximum(size, np.median(size))
+    # a prediction without spread may differ from y by single-precision rounding
+    wrong = certain & (np.abs(residual) > FLOAT32_ROUNDING * np.abs(y).max())
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"`{name}` must have positive standard deviations unless the mean equals `y`, got {std[row]:.2g} "
+            f"at row {row}, where `y` differs from the mean by {residual[row]:g}. The members of an ensemble "
+            "may agree, because they exclude the noise. Use predictions with noise, such as "
+            "skuq.UncertaintyRegressor(..., method='residual')."
+        )
+    with np.errstate(over="ignore"):
+        z = np.where(certain, 0.0, residual / np.where(certain, 1.0, std))
+    if not np.isfinite(z).all():
+        row = int(np.argmin(np.isfinite(z)))
+        raise ValueError(
+            f"`y` must have a finite distance from its prediction in standard deviations, but at row {row} "
+            f"the difference is {residual[row]:g} and the standard deviation {std[row]:g}."
+        )
+    return Residuals(mean, np.where(certain, 0.0, std), z)
+
+
+def finite_moments(dist: Distribution) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation of each row; raise if one is not finite."""
+    mean, std = check_finite_moments(
+        dist, "mean", "std", subject="`dist` must have", remedy="IsotonicRecalibrator needs neither."
+    )
+    return mean, std
+
+
+def outside_share(
+    lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float, method: str
+) -> float:
+    """Return the share of rows with PIT 0 or 1; raise if 90 % intervals are impossible.
+
+    ``lower`` and ``upper`` are the normal scores of the PIT from `pit_scores`, ``n`` is the total weight, and
+    ``method`` is the name of the recalibrator.
+    """
+    share = float(np.average(np.isinf(lower) & (lower == upper), weights=weight))
+    if share > _MOST_OUTSIDE + 2 * np.sqrt(_MOST_OUTSIDE * (1 - _MOST_OUTSIDE) / n):
+        raise ValueError(
+            f"`dist` must have `y` in its support, got {share:.1%} of the rows outside, for example below "
+            "the smallest member of an ensemble. A map of levels cannot extend the support. Use "
+            f"EmpiricalRecalibrator, or widen the distributions first, with "
+            f"make_pipeline(StdScalingRecalibrator(), {method}())."
+        )
+    return share
+
+
+def scores_rounded_to_cover(
+    score: FloatArray, low: FloatArray, high: FloatArray, scale: FloatArray, y: FloatArray
+) -> FloatArray:
+    """Return the scores s, raised until the rounded interval [low - scale s, high + scale s] contains y."""
+    # Otherwise the interval of a score may miss all rows with this score, and coverage falls if many rows are
+    # equal, as counts or prices are. The step is the floating-point spacing at the largest term of a bound.
+    terms = np.abs(y), np.abs(low), np.abs(high), np.abs(scale * score)
+    grain = np.spacing(np.maximum.reduce(np.broadcast_arrays(*terms)))
+    step = np.divide(grain, scale, out=np.zeros_like(score), where=scale > 0)
+    for _ in range(_ROUNDINGS):
+        outside = (y < low - scale * score) | (y > high + scale * score)
+        score = score + np.where(outside, step, 0.0)
+    return score

@@ -1,0 +1,202 @@
+r"""Nonconformity scores of the methods that calibrate one model, one class per method.
+
+The model predicts a band :math:`[l(x), u(x)]` and a scale :math:`s(x)`. The scores of y are its distances
+below and above the band in units of the scale:
+
+.. math:: E_l = (l(x) - y) / s(x), \quad E_u = (y - u(x)) / s(x).
+
+The interval is :math:`[l - s q_l, u + s q_u]` with quantiles :math:`q_l, q_u` of the calibration scores. A
+symmetric score is :math:`E = \max(E_l, E_u)` with one quantile for both bounds (Romano et al. 2019, eq. 6);
+otherwise each bound has its own quantile (theorem 2).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from skuq._conformal.residuals import scores_rounded_to_cover, standardised_residuals
+from skuq._fitting.point_predict import point_and_dist, point_predict
+from skuq._typing import FloatArray
+from skuq._validation import check_finite_moments
+from skuq.distributions import Distribution, Normal
+from skuq.exceptions import NotProbabilisticError
+from skuq.prediction import predict_dist, supports_dist
+from skuq.prediction._rules.quantile_estimators import find_quantile_loss
+
+__all__ = [
+    "SCORES",
+    "AbsoluteScore",
+    "Band",
+    "CQRScore",
+    "ConformalScore",
+    "NormalizedScore",
+]
+
+
+class Band(NamedTuple):
+    """Predicted band of each row and unit of its scores, shape (n,); the bounds of a point are equal."""
+
+    low: FloatArray
+    high: FloatArray
+    scale: FloatArray
+
+
+@dataclass(frozen=True)
+class ConformalScore(ABC):
+    """Nonconformity score; if symmetric, both bounds share one score."""
+
+    symmetric: bool
+
+    depends_on_coverage: ClassVar[bool] = False
+    """Whether the band and the scores depend on the coverage."""
+
+    @abstractmethod
+    def check_estimator(self, estimator: Any) -> None:
+        """Raise if the predictions of the estimator do not suffice for the score."""
+
+    def predict(self, estimator: Any, X: Any) -> Any:
+        """Return the prediction that `band` needs, n rows."""
+        return self.read(predict_dist(estimator, X))
+
+    def predict_with_point(self, estimator: Any, X: Any) -> tuple[Any, FloatArray]:
+        """Return the prediction of `predict` and the estimator's point predictions."""
+        points, dist = point_and_dist(estimator, X)
+        return self.read(dist), points
+
+    @abstractmethod
+    def read(self, dist: Distribution) -> Any:
+        """Return the prediction that `band` needs, from predicted distributions."""
+
+    @abstractmethod
+    def band(self, prediction: Any, coverage: float) -> Band:
+        """Return the band of each row at a nominal coverage."""
+
+    def score(self, prediction: Any, y: FloatArray, coverage: float) -> FloatArray:
+        """Return the scores of observed rows, shape (1, n) if symmetric, else (2, n) for below and above.
+
+        The interval of a symmetric score, as rounded, contains its y.
+        """
+        distances = self._distances(prediction, y, coverage)
+        if not self.symmetric:
+            return distances
+        return scores_rounded_to_cover(
+            distances.max(axis=0, keepdims=True), *self.band(prediction, coverage), y
+        )
+
+    def invert(self, prediction: Any, quantile: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
+        """Return the bounds of the y with scores up to the quantiles; the bounds of an empty interval cross.
+
+        ``quantile`` has shape (1, n) or (2, n), in the order of `score`; +inf gives an infinite bound.
+        """
+        low, high, scale = self.band(prediction, coverage)
+        return -_shift(-low, scale, quantile[0]), _shift(high, scale, quantile[-1])
+
+    def _distances(self, prediction: Any, y: FloatArray, coverage: float) -> FloatArray:
+        """Return the signed distances of y below and above the band in units of the scale, shape (2, n)."""
+        low, high, _ = self.band(prediction, coverage)
+        return np.stack([low - y, y - high])
+
+
+def _shift(edge: FloatArray, scale: FloatArray, quantile: FloatArray) -> FloatArray:
+    """Return edge + scale * quantile; an infinite quantile gives infinity even with scale 0."""
+    infinite = np.isinf(quantile)
+    if not infinite.any():
+        return edge + scale * quantile
+    return np.where(infinite, quantile, edge + scale * np.where(infinite, 0.0, quantile))
+
+
+class AbsoluteScore(ConformalScore):
+    r"""Method "split": the residual :math:`|y - \hat\mu(x)|`; the band is the predicted point."""
+
+    def check_estimator(self, estimator: Any) -> None:
+        """Accept any regressor."""
+
+    def predict(self, estimator: Any, X: Any) -> FloatArray:
+        return point_predict(estimator, X)
+
+    def predict_with_point(self, estimator: Any, X: Any) -> tuple[FloatArray, FloatArray]:
+        points = self.predict(estimator, X)
+        return points, points
+
+    def read(self, dist: Distribution) -> FloatArray:
+        return dist.mean()
+
+    def band(self, prediction: FloatArray, coverage: float) -> Band:
+        return Band(prediction, prediction, np.broadcast_to(1.0, prediction.shape))
+
+
+class NormalizedScore(ConformalScore):
+    r"""Method "normalized": the residual in standard deviations, :math:`|y - \mu(x)| / \sigma(x)`."""
+
+    def check_estimator(self, estimator: Any) -> None:
+        _check_predicts_dist(estimator, "normalized", "UncertaintyRegressor")
+
+    def read(self, dist: Distribution) -> Normal:
+        """Return mean and standard deviation; raise if one is not finite."""
+        mean, std = check_finite_moments(
+            dist,
+            "mean",
+            "std",
+            subject="with method 'normalized', `estimator` must predict",
+            remedy="Method 'cqr' needs neither.",
+        )
+        return Normal(mean, std)
+
+    def band(self, prediction: Normal, coverage: float) -> Band:
+        return Band(prediction.loc, prediction.loc, prediction.scale)
+
+    def _distances(self, prediction: Normal, y: FloatArray, coverage: float) -> FloatArray:
+        z = standardised_residuals(prediction, y, name="estimator").z
+        return np.stack([-z, z])
+
+
+class CQRScore(ConformalScore):
+    """Method "cqr": the distance to the predicted interval, negative for a y inside."""
+
+    depends_on_coverage = True
+
+    def check_estimator(self, estimator: Any) -> None:
+        is_quantile_model = find_quantile_loss(estimator) is not None
+        wrapper = "MultiQuantileRegressor" if is_quantile_model else "UncertaintyRegressor"
+        _check_predicts_dist(estimator, "cqr", wrapper)
+
+    def read(self, dist: Distribution) -> Distribution:
+        return dist
+
+    def band(self, prediction: Distribution, coverage: float) -> Band:
+        """Return the predicted interval; the median for coverage 0."""
+        if coverage > 0:
+            low, high = prediction.interval(coverage).T
+        else:
+            low = high = prediction.median()
+        finite = np.isfinite(low) & np.isfinite(high)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            raise ValueError(
+                f"`estimator` must predict finite quantiles, got the interval [{low[row]}, {high[row]}] "
+                f"for the coverage {coverage:g} at row {row}."
+            )
+        return Band(low, high, np.broadcast_to(1.0, low.shape))
+
+
+def _check_predicts_dist(estimator: Any, method: str, wrapper: str) -> None:
+    """Raise if the estimator predicts no distribution; recommend ``wrapper``."""
+    if supports_dist(estimator):
+        return
+    name = type(estimator).__name__
+    raise NotProbabilisticError(
+        f"`method` {method!r} needs an estimator with a predictive distribution, but {name} predicts none. "
+        f"Wrap it: ConformalRegressor({wrapper}({name}(...)), {method!r}), or use method 'split'."
+    )
+
+
+SCORES: dict[str, type[ConformalScore]] = {
+    "split": AbsoluteScore,
+    "normalized": NormalizedScore,
+    "cqr": CQRScore,
+}
+"""Score of each method."""

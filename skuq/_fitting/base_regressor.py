@@ -1,0 +1,343 @@
+"""Base class of regressors with a predictive distribution."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
+from sklearn.utils import Tags, get_tags
+
+from skuq._fitting.cross_fit import CrossFit, cross_fit, resolve_cv
+from skuq._fitting.distribution_transformer import get_feature_names_out, set_output
+from skuq._fitting.metadata import router_for
+from skuq._fitting.progress import Progress
+from skuq._fitting.refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
+from skuq._fitting.training_data import TrainingData, read_training
+from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import DEFAULT_COVERAGE, check_new
+from skuq._versioned import versioned
+from skuq.distributions import Distribution
+
+__all__ = ["BaseUncertaintyRegressor"]
+
+
+@versioned
+class BaseUncertaintyRegressor(  # type: ignore[call-arg]
+    CallbackSupportMixin,
+    RegressorMixin,
+    TransformerMixin,
+    BaseEstimator,
+    auto_wrap_output_keys=None,
+    metaclass=ABCMeta,
+):
+    """Base class of regressors with a predictive distribution.
+
+    A subclass stores its parameters, including ``estimator`` if it wraps one. It implements
+    ``_fit(data, progress)``, which fits to checked data, and ``_predict_dist(X)``. The base class adds point
+    predictions, intervals, quantiles, use in a Pipeline, metadata routing and scikit-learn's tags. Override
+    ``_n_tasks`` and ``_fit_transform`` if out-of-sample distributions of the training rows cost less than
+    refitting on folds.
+
+    See Also
+    --------
+    UncertaintyRegressor : Ready-made regressor around any point regressor.
+
+    Examples
+    --------
+    A model that predicts the mean and the standard deviation of the target for all X:
+
+    >>> import numpy as np
+    >>> from skuq.distributions import Normal
+    >>> from skuq.regressors import BaseUncertaintyRegressor
+    >>> class MarginalRegressor(BaseUncertaintyRegressor):
+    ...     def __init__(self, cv=5, random_state=None):
+    ...         self.cv = cv
+    ...         self.random_state = random_state
+    ...     def _fit(self, data, progress):
+    ...         self.loc_, self.scale_ = data.y.mean(), data.y.std()
+    ...     def _predict_dist(self, X):
+    ...         return Normal(np.full(len(X), self.loc_), self.scale_)
+    >>> X, y = np.zeros((4, 1)), np.array([0.0, 1.0, 2.0, 3.0])
+    >>> MarginalRegressor().fit(X, y).predict_interval(X[:1]).round(2)
+    array([[-0.34,  3.34]])
+    """
+
+    # -------------------------------------------------------------- methods of a subclass
+
+    @abstractmethod
+    def _fit(self, data: TrainingData, progress: Progress) -> None:
+        """Fit to checked data and report finished tasks."""
+
+    @abstractmethod
+    def _predict_dist(self, X: Any) -> Distribution:
+        """Return the predictive distribution of each row of checked X."""
+
+    def _n_tasks(self) -> int | None:
+        """Return the number of reported tasks, or None if it is unknown."""
+        return None
+
+    def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
+        """Fit, and return the distributions of the training rows by models that are not trained on them."""
+        folds = self._cross_fit(data, progress)
+        dist: Distribution = folds.in_row_order(len(data))
+        self._fit(data, progress)
+        warn_of_mismatch(
+            find_mismatch(self, folds, data.X, data.y, _quartiles),
+            "`fit_transform` returns distributions of the latter, and the former predicts",
+        )
+        return dist
+
+    def _routes_weight(self) -> bool:
+        """Return whether the wrapped estimator gets the weights; False if rows are resampled by them."""
+        return True
+
+    def _is_calibrated(self) -> bool:
+        """Return whether the distribution is exact under its model or calibrated on unseen rows.
+
+        ``UncertaintyRegressor(method="auto")`` recalibrates all other distributions.
+        """
+        return True
+
+    def _is_out_of_bag(self) -> bool:
+        """Return whether `fit_transform` costs as much as `fit`; members predict the rows left out."""
+        return False
+
+    def _point(self, X: Any) -> FloatArray | None:
+        """Return the point prediction of the wrapped model, or None without a wrapped model."""
+        return None
+
+    def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
+        """Return point predictions and distributions; override it if both share computations."""
+        point = self._point(X)
+        dist = self._predict_dist(X)
+        return (dist.mean() if point is None else point), dist
+
+    # ------------------------------------------------------------------------------- fitting
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
+        """Fit the predictive distribution of y given X.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Training features. They reach the wrapped estimator unchanged.
+        y : array-like of shape (n,)
+            Target.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        **fit_params : dict
+            Further arguments. The splitter gets ``groups``, and the wrapped estimator's ``fit`` gets all
+            others. Each fold gets its rows of values with one entry per row.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor.
+        """
+        data = self._read(X, y, sample_weight, fit_params, "fit")
+        progress = Progress(self, self._n_tasks())
+        self._fit(data, progress)
+        progress.close()
+        return self
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit_transform(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Distribution:
+        """Fit on all rows, and return out-of-sample predictive distributions of these rows.
+
+        Each distribution comes from models that are not trained on its row, so that a recalibrator in the
+        next step of a Pipeline is fitted to errors as large as on new rows. The result therefore differs from
+        ``fit(X, y).transform(X)``.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Training features.
+        y : array-like of shape (n,)
+            Target.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        **fit_params : dict
+            As in `fit`.
+
+        Returns
+        -------
+        dist : Distribution of n rows
+            Distribution in row order.
+        """
+        data = self._read(X, y, sample_weight, fit_params, "fit_transform")
+        progress = Progress(self, self._n_tasks())
+        dist = self._fit_transform(data, progress)
+        progress.close()
+        return dist
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
+    ) -> TrainingData:
+        return read_training(
+            self, X, y, sample_weight, fit_params, caller, route_weight=self._routes_weight()
+        )
+
+    def _cross_fit(self, data: TrainingData, progress: Progress) -> CrossFit:
+        return cross_fit(
+            self._fold_estimator(),
+            data.X,
+            data.target,
+            cv=resolve_cv(getattr(self, "cv", None), getattr(self, "random_state", None)),
+            groups=data.groups,
+            params=data.metadata,
+            n_jobs=getattr(self, "n_jobs", None),
+            verbose=getattr(self, "verbose", 0),
+            on_fold=progress.reporter("fold"),
+        )
+
+    def _fold_estimator(self) -> Any:
+        estimator = clone(self)
+        return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
+
+    # ---------------------------------------------------------------------------- prediction
+
+    def predict_dist(self, X: Any) -> Distribution:
+        """Return the predictive distribution of each row.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+
+        Returns
+        -------
+        dist : Distribution of n rows
+            Distribution in the units of y.
+        """
+        self._check_new(X)
+        return self._predict_dist(X)
+
+    def transform(self, X: Any) -> Distribution:
+        """Return the predictive distribution of each row, for the next step of a Pipeline.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+
+        Returns
+        -------
+        dist : Distribution of n rows
+            The same as `predict_dist`.
+        """
+        return self.predict_dist(X)
+
+    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return point predictions, and their standard deviations with `return_std`.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+        return_std : bool, default=False
+            Whether to also return the standard deviation of the predictive distribution.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n,)
+            Prediction of the wrapped model if there is one, else the mean of the distribution, for example
+            for a model of several quantiles. In the units of y.
+        y_std : ndarray of shape (n,)
+            Standard deviation in the units of y, only with `return_std`.
+        """
+        self._check_new(X)
+        if return_std:
+            points, dist = self._point_and_dist(X)
+            return points, dist.std()
+        point = self._point(X)
+        return self._predict_dist(X).mean() if point is None else point
+
+    def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
+        """Return central prediction intervals.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+        coverage : float or array-like of shape (k,), default=0.9
+            Nominal coverage of the central interval. Strictly between 0 and 1.
+
+        Returns
+        -------
+        bounds : ndarray of shape (n, 2), or (n, 2, k) for k coverages
+            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]``, in the units of y.
+        """
+        return self.predict_dist(X).interval(coverage)
+
+    def predict_quantiles(self, X: Any, levels: ArrayLike) -> FloatArray:
+        """Return quantiles of the predictive distribution.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+        levels : float or array-like of shape (k,)
+            Levels in [0, 1].
+
+        Returns
+        -------
+        quantiles : ndarray of shape (n,), or (n, k) for k levels
+            Quantiles in the units of y.
+        """
+        return self.predict_dist(X).quantile(levels)
+
+    def _check_new(self, X: Any) -> None:
+        check_new(self, X)
+
+    # ------------------------------------------------------------------------- scikit-learn
+
+    set_output = set_output
+    get_feature_names_out = get_feature_names_out
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep scikit-learn from wrapping the Distribution of `transform`."""
+        kwargs["auto_wrap_output_keys"] = None
+        super().__init_subclass__(**kwargs)
+
+    def get_metadata_routing(self) -> Any:
+        """Return the metadata routing: ``groups`` to the splitter, the rest to the wrapped ``fit``.
+
+        Returns
+        -------
+        routing : MetadataRouter, or MetadataRequest without a wrapped estimator
+            See scikit-learn's user guide on metadata routing.
+        """
+        if hasattr(self, "estimator"):
+            return router_for(self, estimator=self.estimator)
+        return super().get_metadata_routing()
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        if not hasattr(self, "estimator"):
+            return tags
+        try:
+            child = get_tags(self.estimator)
+        except Exception:  # estimators of other packages may have no tags or broken tags
+            return tags
+        tags.input_tags = child.input_tags
+        tags.target_tags.positive_only = child.target_tags.positive_only
+        tags.non_deterministic = child.non_deterministic
+        if child.regressor_tags is not None:
+            tags.regressor_tags = child.regressor_tags
+        return tags
+
+
+def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:
+    """Return quartiles for rows of X that `fit` may have converted to an array."""
+    names = getattr(regressor, "feature_names_in_", None)
+    if names is not None and isinstance(X, np.ndarray):
+        X = pd.DataFrame(X, columns=names)
+    return predict_quartiles(regressor, X)

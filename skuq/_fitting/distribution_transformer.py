@@ -1,0 +1,48 @@
+"""Methods of Pipeline steps that return a Distribution, which no container of scikit-learn may wrap."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skuq._typing import ArrayLike
+
+__all__ = ["get_feature_names_out", "set_output"]
+
+EstimatorT = TypeVar("EstimatorT")
+
+
+def set_output(self: EstimatorT, *, transform: Any = None) -> EstimatorT:
+    """Accept scikit-learn's request for a container and change nothing.
+
+    `transform` always returns a Distribution. The method exists for ``Pipeline.set_output``.
+
+    Parameters
+    ----------
+    transform : {"default", "pandas", "polars"} or None, default=None
+        Ignored.
+
+    Returns
+    -------
+    self : object
+        The transformer itself.
+    """
+    return self
+
+
+def get_feature_names_out(self: Any, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+    """Return the names of the two columns of a Distribution as an array.
+
+    Parameters
+    ----------
+    input_features : array-like of str, default=None
+        Ignored.
+
+    Returns
+    -------
+    names : ndarray of shape (2,)
+        "mean" and "std".
+    """
+    return np.array(["mean", "std"], dtype=object)

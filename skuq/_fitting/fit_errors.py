@@ -1,0 +1,83 @@
+"""Notes with remedies on errors in ``fit`` of a wrapped estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skuq.prediction._child import name_of
+from skuq.prediction._failures import has_note
+
+__all__ = ["is_constant", "note_constant_target", "note_missing_encoder"]
+
+_NON_NUMERIC_MESSAGES = ("to float", "numeric", "int, float", "has dtype", "Unicode")
+"""Parts of messages of NumPy, scikit-learn, CatBoost, XGBoost and LightGBM about text in X."""
+
+_ONE_VALUE, _WORDS = "The target has one value", "X holds words"
+"""Beginnings of the notes, by which each note is added once, by the innermost estimator."""
+
+_MOST_NAMES = 5
+"""Largest number of columns in an error message."""
+
+
+def note_constant_target(error: Exception, estimator: Any, y: Any, *, about_constant: bool) -> None:
+    """Add a note to an error of ``fit`` on a constant target, or on rows within y with a constant target.
+
+    ``about_constant`` marks an error that already concerns a constant target.
+    """
+    if has_note(error, _ONE_VALUE):  # added by an inner fit
+        return
+    if is_constant(y):
+        error.add_note(f"{_ONE_VALUE}, {np.ravel(y)[0]:g}, in all rows of this fit.")
+    elif about_constant:
+        error.add_note(
+            f"{_ONE_VALUE} in all rows of a fit inside of {type(estimator).__name__}, such as one of its "
+            "folds or resamples. Use shuffled folds, or fewer folds."
+        )
+
+
+def is_constant(y: Any) -> bool:
+    values = np.asarray(y)
+    if values.dtype.kind not in "biuf" or not values.size:
+        return False
+    return bool(values.min() == values.max() and np.isfinite(values.flat[0]))
+
+
+def note_missing_encoder(error: Exception, estimator: Any, X: Any) -> None:
+    """Add a note on encoders to an error of ``fit`` that cannot convert text to numbers."""
+    words = _columns_of_words(X) if any(part in str(error) for part in _NON_NUMERIC_MESSAGES) else []
+    if not words or has_note(error, _WORDS):
+        return
+    shown = ", ".join(map(repr, words[:_MOST_NAMES])) + (", ..." if len(words) > _MOST_NAMES else "")
+    holds = f"{_WORDS}, in column {shown}, and {name_of(estimator)} takes numbers."
+    if _encodes(estimator):
+        error.add_note(f"{holds} Some columns of words are not encoded: use an encoder for each of them.")
+        return
+    error.add_note(
+        f"{holds} Put an encoder in front: "
+        f"make_pipeline(make_column_transformer((OrdinalEncoder(), [{shown}]), remainder='passthrough'), "
+        f"{type(estimator).__name__}(...)). For a linear model, use OneHotEncoder."
+    )
+
+
+def _encodes(estimator: Any) -> bool:
+    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    names = [type(value).__name__ for value in params.values()]
+    return any("Encoder" in name or "Vectorizer" in name for name in names)
+
+
+def _columns_of_words(X: Any) -> list[Any]:
+    if not isinstance(X, pd.DataFrame):
+        if not isinstance(X, list | tuple | np.ndarray):
+            return []
+        array = np.asarray(X, dtype=object)
+        if array.ndim != 2:
+            return []
+        X = pd.DataFrame(array)
+    return [
+        name
+        for name, column in X.items()
+        if not pd.api.types.is_numeric_dtype(column.dtype) and any(isinstance(value, str) for value in column)
+    ]

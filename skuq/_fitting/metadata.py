@@ -1,0 +1,139 @@
+"""Routing of metadata in ``fit`` to the splitter, the wrapped estimator and the owner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import KFold
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import has_fit_parameter
+
+from skuq._sklearn_compat import routing_enabled, splitter_ignores_groups
+from skuq._typing import FloatArray
+from skuq.prediction._child import child_of
+
+__all__ = [
+    "routed_groups",
+    "router_for",
+    "split_metadata",
+    "splitter_of",
+    "weight_keyword",
+    "weight_params_for",
+    "weights_for",
+]
+
+
+def weight_keyword(estimator: Any) -> str | None:
+    """Return the keyword for sample weights in the estimator's ``fit``, or None without support.
+
+    The keyword of a Pipeline is ``<step>__sample_weight`` with its last step.
+    """
+    if isinstance(estimator, FrozenEstimator) or has_fit_parameter(estimator, "sample_weight"):
+        return "sample_weight"
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        inner = weight_keyword(last)
+        return None if inner is None else f"{name}__{inner}"
+    child = child_of(estimator)  # a meta-estimator passes every keyword to its child
+    return None if child is None else weight_keyword(child)
+
+
+def splitter_of(estimator: Any) -> Any:
+    """Return the splitter of an estimator's ``cv``, for its metadata requests only."""
+    cv = getattr(estimator, "cv", None)
+    return cv if hasattr(cv, "split") else KFold()
+
+
+def router_for(owner: Any, **children: Any) -> MetadataRouter:
+    """Return the metadata router of a meta-estimator: groups to the splitter, the rest to the children.
+
+    Children request the weights in ``fit``, unless the user sets a request on the owner.
+    """
+    own = BaseEstimator.get_metadata_routing(owner)
+    if own.fit.requests.get("sample_weight", True) is None:
+        own.fit.requests.pop("sample_weight")
+    router = MetadataRouter(owner=type(owner).__name__).add_self_request(own)
+    fits = MethodMapping().add(caller="fit", callee="fit").add(caller="fit_transform", callee="fit")
+    router.add(**children, method_mapping=fits)
+    if hasattr(owner, "cv"):
+        splits = MethodMapping().add(caller="fit", callee="split").add(caller="fit_transform", callee="split")
+        router.add(splitter=splitter_of(owner), method_mapping=splits)
+    return router
+
+
+def split_metadata(
+    owner: Any, caller: str, weight: FloatArray | None, fit_params: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    """Split the arguments of ``fit`` besides X and y by recipient.
+
+    Returns the other arguments of the wrapped estimator's ``fit``, its weights by keyword (``weight`` is None
+    if it gets none), and the groups for the splitter. ``caller`` is "fit" or "fit_transform".
+    """
+    if routing_enabled() and hasattr(owner, "estimator"):
+        return _split_routed(owner, caller, weight, fit_params)
+    return _split_plain(owner, weight, fit_params)
+
+
+def _split_routed(
+    owner: Any, caller: str, weight: FloatArray | None, fit_params: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    given = dict(fit_params) if weight is None else {**fit_params, "sample_weight": weight}
+    routed = process_routing(owner, caller, **given)
+    params = dict(routed.estimator.fit)
+    weight_params = {"sample_weight": params.pop("sample_weight")} if "sample_weight" in params else {}
+    return params, weight_params, routed_groups(routed) if hasattr(owner, "cv") else None
+
+
+def routed_groups(routed: Any) -> Any:
+    split = dict(routed.splitter.split)
+    groups = split.pop("groups", None)
+    if split:
+        raise ValueError(f"`cv` must request no metadata except `groups`, got a request of {sorted(split)}.")
+    return groups
+
+
+def _split_plain(
+    owner: Any, weight: FloatArray | None, fit_params: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    params = dict(fit_params)
+    groups = params.pop("groups", None)
+    if groups is not None and (not hasattr(owner, "cv") or splitter_ignores_groups(splitter_of(owner))):
+        advice = (
+            "pass cv=GroupKFold(5)"
+            if hasattr(owner, "cv")
+            else "wrap it in RecalibratedRegressor(cv=GroupKFold(5))"
+        )
+        raise ValueError(
+            f"`groups` is given, but {type(owner).__name__} with these parameters makes no use of it: "
+            f"{advice}, or leave `groups` out."
+        )
+    if params and not hasattr(owner, "estimator"):
+        raise TypeError(f"{type(owner).__name__}.fit takes no parameters {sorted(params)}.")
+    return params, weight_params_for(owner.estimator, weight) if weight is not None else {}, groups
+
+
+def weight_params_for(estimator: Any, weight: FloatArray) -> dict[str, FloatArray]:
+    """Return the weights by the keyword of the estimator's ``fit``."""
+    keyword = weight_keyword(estimator)
+    if keyword is None:
+        raise ValueError(
+            f"`sample_weight` is given, but {type(estimator).__name__} takes none in `fit`. Leave it "
+            "out, use an estimator that takes weights, or use BootstrapRegressor, which resamples by weights."
+        )
+    return {keyword: weight}
+
+
+def weights_for(estimator: Any, weight: FloatArray | None, name: str) -> dict[str, Any]:
+    """Return the weights by the keyword of a second model, the parameter ``name``."""
+    if weight is None:
+        return {}
+    keyword = weight_keyword(estimator)
+    if keyword is None:
+        raise ValueError(
+            f"`sample_weight` is given, but `{name}` {type(estimator).__name__} takes none in `fit`. "
+            "Leave it out or use an estimator that takes weights."
+        )
+    return {"sample_weight" if routing_enabled() else keyword: weight}

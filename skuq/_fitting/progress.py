@@ -1,0 +1,57 @@
+"""Progress of a long fit through scikit-learn's callbacks (since scikit-learn 1.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+__all__ = ["NO_PROGRESS", "Progress"]
+
+
+class Progress:
+    """Tasks of one ``fit``, reported to the callbacks of the estimator.
+
+    The process that called ``fit`` reports each finished task, so that every parallel backend is supported
+    and callbacks need no pickling. ``n_tasks`` is None if the number is unknown.
+    """
+
+    def __init__(self, estimator: Any, n_tasks: int | None) -> None:
+        self._estimator = estimator
+        self._context: Any = None
+        if hasattr(estimator, "_init_callback_context"):
+            self._context = estimator._init_callback_context(max_subtasks=n_tasks)
+            self._context.call_on_fit_task_begin(estimator=estimator)
+        self._has_callbacks = bool(getattr(self._context, "_callbacks", ()))
+
+    def reporter(self, name: str) -> Callable[..., None] | None:
+        """Return a function that reports one finished task, or None without callbacks.
+
+        Without callbacks, results need not arrive one by one, which some parallel backends do not support.
+        """
+        return (lambda *_: self.done(name)) if self._has_callbacks else None
+
+    def done(self, name: str) -> None:
+        if self._has_callbacks:
+            with self.task(name):
+                pass
+
+    @contextmanager
+    def task(self, name: str, child: Any = None) -> Iterator[None]:
+        """Report begin and end of one task; a child fitted in the task reports its own tasks below."""
+        if self._context is None:
+            yield
+            return
+        context = self._context.subcontext(task_name=name)
+        with context.propagate_callback_context(child) if hasattr(child, "set_callbacks") else nullcontext():
+            context.call_on_fit_task_begin(estimator=self._estimator)
+            yield
+        context.call_on_fit_task_end(estimator=self._estimator)
+
+    def close(self) -> None:
+        if self._context is not None:
+            self._context.call_on_fit_task_end(estimator=self._estimator)
+
+
+NO_PROGRESS = Progress(None, None)
+"""Progress of a fit inside a fit, which reports nothing."""

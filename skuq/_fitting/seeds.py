@@ -1,0 +1,40 @@
+"""Seeds of wrapped estimators, one integer each, drawn before tasks start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+__all__ = ["MAX_SEED", "seed_everything", "seeded_clone"]
+
+MAX_SEED = int(np.iinfo(np.int32).max)
+
+
+def _random_states(estimator: Any) -> dict[str, Any]:
+    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return {
+        name: value
+        for name, value in params.items()
+        if name == "random_state" or name.endswith("__random_state")
+    }
+
+
+def seed_everything(estimator: Any, seed: int) -> Any:
+    """Set every ``random_state`` of the estimator and its parts to ``seed``, and return the estimator."""
+    names = _random_states(estimator)
+    return estimator.set_params(**dict.fromkeys(names, seed)) if names else estimator
+
+
+def seeded_clone(estimator: Any, seed: int, random_state: Any) -> Any:
+    """Return a clone that is reproducible if its owner is.
+
+    If the owner's ``random_state`` is not None, every ``random_state`` of the clone that is None becomes
+    ``seed``.
+    """
+    cloned = clone(estimator)
+    unset = [name for name, value in _random_states(cloned).items() if value is None]
+    if random_state is not None and unset:
+        cloned.set_params(**dict.fromkeys(unset, seed))
+    return cloned

@@ -1,0 +1,99 @@
+"""Targets in units near 1 for estimators with absolute tolerances.
+
+Boosting of scikit-learn stops early when the loss improves by less than a tolerance, and trees stop splitting
+at nodes with an impurity below 2e-16. Both numbers are in units of y, so that other units give another model.
+Otherwise these estimators are equivariant: with y divided by a power of two, every number in the fit is
+divided by a power of two.
+
+Networks of scikit-learn take steps of a fixed size. They do not train if the target is many orders of
+magnitude smaller or larger than their first predictions.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import (
+    BaggingRegressor,
+    ExtraTreesRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.tree import DecisionTreeRegressor
+
+from skuq._typing import FloatArray
+from skuq._units import power_of_two, standard_deviation, unit_of
+from skuq.prediction._child import is_search, last_step
+
+__all__ = ["in_target_units"]
+
+_TREES = (DecisionTreeRegressor, RandomForestRegressor, ExtraTreesRegressor, GradientBoostingRegressor)
+
+_ROWS_WITHOUT_STOPPING = 10_000
+"""Number of rows above which HistGradientBoostingRegressor stops early by default."""
+
+_EXPONENTS_OF_TREES = (-10, 64)
+"""Range of the exponent of the standard deviation of y in which trees do not stop because of the impurity."""
+
+_EXPONENTS_OF_NETWORKS = (-10, 10)
+"""Range of the exponent of the standard deviation of y in which networks are fitted to y itself."""
+
+
+def in_target_units(estimator: Any, y: FloatArray) -> Any:
+    """Return the estimator, in a `TransformedTargetRegressor` if it needs units near the standard deviation.
+
+    The innermost estimator of Pipelines and searches determines the result. ``y`` is the target of all rows,
+    so that all folds have the same unit.
+    """
+    inner = _inner(estimator)
+    exponent = _exponent_of(y, offset=isinstance(inner, MLPRegressor))
+    if exponent == 0 or not _has_absolute_tolerance(inner, len(y), exponent):
+        return estimator
+    return TransformedTargetRegressor(
+        estimator,
+        func=partial(_times_power, exponent=-exponent),
+        inverse_func=partial(_times_power, exponent=exponent),
+        check_inverse=False,
+    )
+
+
+def _times_power(y: FloatArray, exponent: int) -> FloatArray:
+    return np.ldexp(y, exponent)
+
+
+def _exponent_of(y: FloatArray, *, offset: bool) -> int:
+    """Return the exponent of the unit: the standard deviation, or the largest value with an offset."""
+    if y.max() == y.min():
+        return 0
+    unit = unit_of(y) if offset else power_of_two(standard_deviation(y))
+    return int(np.frexp(unit)[1]) - 1
+
+
+def _inner(estimator: Any) -> Any:
+    while isinstance(estimator, Pipeline) or is_search(estimator):
+        estimator = last_step(estimator) if isinstance(estimator, Pipeline) else estimator.estimator
+    return estimator
+
+
+def _has_absolute_tolerance(estimator: Any, n: int, exponent: int) -> bool:
+    """Return whether absolute tolerances or step sizes affect the fit in these units of y."""
+    if isinstance(estimator, BaggingRegressor):
+        member = DecisionTreeRegressor() if estimator.estimator is None else estimator.estimator
+        return _has_absolute_tolerance(member, n, exponent)
+    if isinstance(estimator, HistGradientBoostingRegressor):
+        early = estimator.early_stopping
+        return bool(n > _ROWS_WITHOUT_STOPPING if early == "auto" else early)
+    if isinstance(estimator, MLPRegressor):
+        lowest, highest = _EXPONENTS_OF_NETWORKS
+        return not lowest < exponent < highest
+    if not isinstance(estimator, _TREES) or estimator.min_impurity_decrease:
+        return False  # the user's threshold is in the units of y
+    lowest, highest = _EXPONENTS_OF_TREES
+    stops = getattr(estimator, "n_iter_no_change", None) is not None
+    return stops or not lowest < exponent < highest

@@ -1,0 +1,220 @@
+"""The arguments of ``fit``, checked once and sorted by recipient.
+
+X is not converted, because the wrapped estimator validates data frames, missing values and sparse matrices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.multioutput import MultiOutputRegressor, RegressorChain
+from sklearn.utils import check_consistent_length, indexable
+from sklearn.utils.validation import validate_data
+
+from skuq._few_rows import repeated_rows, warn_of_few_rows
+from skuq._fitting.fit_wrapped import wraps_skorch
+from skuq._fitting.metadata import split_metadata
+from skuq._sklearn_compat import (
+    is_classifying,
+    is_regressing,
+    safe_indexing,
+    slice_fit_params,
+)
+from skuq._typing import FloatArray, IntArray
+from skuq._validation import as_array, as_float_array, check_finite, check_sample_weight, check_X
+from skuq._warnings import warn_user
+from skuq.prediction import supports_dist
+from skuq.prediction._child import is_search, iter_wrapped
+from skuq.prediction._failures import one_column_each
+
+__all__ = [
+    "TrainingData",
+    "check_y",
+    "read_training",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Validated arguments of one ``fit``, split by recipient.
+
+    Attributes
+    ----------
+    X : array-like, DataFrame or sparse matrix of n rows
+        Unchanged features.
+    y : ndarray of shape (n,)
+        The target: finite numbers, or the labels of `ConformalClassifier`.
+    sample_weight : ndarray of shape (n,) or None
+        Number of repetitions of each row.
+    params, weight_params : dict
+        Arguments of the wrapped estimator's ``fit``, and its weights by keyword.
+    groups : array-like of shape (n,) or None
+        Argument of the splitter.
+    metadata : dict
+        All arguments except X and y, unchanged, for refitting the whole regressor on a fold.
+    y_original : ndarray of n rows, or None
+        Target in its original shape and type, for a wrapped skorch net.
+    """
+
+    X: Any
+    y: FloatArray
+    sample_weight: FloatArray | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    weight_params: dict[str, Any] = field(default_factory=dict)
+    groups: Any = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    y_original: Any = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def repetitions(self) -> FloatArray:
+        """Number of observations per row, shape (n,)."""
+        return np.ones(len(self)) if self.sample_weight is None else self.sample_weight
+
+    def repetitions_of(self, rows: IntArray) -> FloatArray:
+        """Return the repetitions of tested rows, divided by the number of tests of each row."""
+        return self.repetitions[rows] / np.bincount(rows)[rows]
+
+    def independent_rows(self, rows: IntArray) -> float:
+        """Return the number of distinct rows including repetitions, at most the number of their groups."""
+        rows = np.unique(rows)
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        n = repeated_rows(weight, len(rows))
+        if self.groups is None:
+            return n
+        counted = rows if weight is None else rows[weight > 0]
+        return min(n, float(len(np.unique(np.asarray(self.groups)[counted]))))
+
+    def warn_of_few_rows(self, rows: IntArray) -> None:
+        warn_of_few_rows(self.independent_rows(rows), "rows" if self.groups is None else "groups of rows")
+
+    @property
+    def target(self) -> Any:
+        """Argument y of the wrapped estimator's ``fit``."""
+        return self.y if self.y_original is None else self.y_original
+
+    def target_of(self, model: Any, target: FloatArray) -> Any:
+        """Return another target, such as the size of residuals, in the shape and type of the model."""
+        if self.y_original is None or not wraps_skorch(model):
+            return target
+        kind = np.result_type(self.y_original.dtype, np.float32)
+        return target.reshape(len(target), *self.y_original.shape[1:]).astype(kind)
+
+    @property
+    def fit_params(self) -> dict[str, Any]:
+        return {**self.params, **self.weight_params}
+
+    def take(self, rows: IntArray) -> TrainingData:
+        return TrainingData(
+            safe_indexing(self.X, rows),
+            self.y[rows],
+            None if self.sample_weight is None else self.sample_weight[rows],
+            slice_fit_params(self.X, self.params, rows),
+            slice_fit_params(self.X, self.weight_params, rows),
+            y_original=None if self.y_original is None else self.y_original[rows],
+        )
+
+
+def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
+    """Return the target as a finite float array of shape (n,), with scikit-learn's warnings and errors.
+
+    A column as target gives a warning unless ``column`` is True.
+    """
+    if y is None:
+        raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
+    if not sparse.issparse(y) and np.iscomplexobj(as_array(y, "y")):
+        raise ValueError("Complex data not supported: `y` must hold real numbers.")
+    target = as_float_array(y, "y")
+    if target.ndim == 2 and target.shape[1] == 1:
+        if not column:
+            warn_user(
+                "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+                "(n_samples,), for example using ravel().",
+                DataConversionWarning,
+            )
+        target = target[:, 0]
+    if target.ndim == 2:
+        raise ValueError(
+            f"`y` must have one column, got {target.shape[1]}. skuq handles one target at a time. "
+            + one_column_each(type(owner).__name__)
+        )
+    if target.ndim != 1:
+        raise ValueError(f"`y` must have shape (n,), got {target.shape}.")
+    try:
+        check_finite(target, "y")
+    except ValueError as error:
+        kind = "NaN" if np.isnan(target).any() else "infinity or a value too large for dtype('float64')"
+        raise ValueError(f"Input y contains {kind}. {error} Remove such rows.") from error
+    return np.ascontiguousarray(target)
+
+
+def read_training(
+    owner: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    fit_params: dict[str, Any],
+    caller: str,
+    *,
+    route_weight: bool,
+) -> TrainingData:
+    """Validate the arguments of ``fit`` of the regressor ``owner``, and split them by recipient.
+
+    The owner gets ``n_features_in_`` and ``feature_names_in_``. ``caller`` is "fit" or "fit_transform".
+    ``route_weight`` is False if rows are resampled by the weights.
+    """
+    if hasattr(owner, "estimator"):
+        _check_wrapped(owner.estimator)
+    y_original = np.asarray(y) if wraps_skorch(getattr(owner, "estimator", None)) else None
+    check_X(X)
+    target = check_y(y, owner, column=y_original is not None)
+    validate_data(owner, X, skip_check_array=True)
+    (X,) = indexable(X)  # only makes rows selectable
+    check_consistent_length(X, target)
+    n = len(target)
+    if n < 2:
+        raise ValueError(f"{type(owner).__name__} needs at least 2 samples, got {n} sample.")
+    weight = check_sample_weight(sample_weight, n)
+    metadata = dict(fit_params) if weight is None else {**fit_params, "sample_weight": weight}
+    routed_weight = weight if route_weight and hasattr(owner, "estimator") else None
+    params, weight_params, groups = split_metadata(owner, caller, routed_weight, fit_params)
+    return TrainingData(X, target, weight, params, weight_params, groups, metadata, y_original)
+
+
+def _check_wrapped(estimator: Any) -> None:
+    if isinstance(estimator, type):
+        raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
+    name = type(estimator).__name__
+    if is_classifying(estimator):
+        raise ValueError(f"`estimator` must be a regressor, got the classifier {name}.")
+    _check_inside(estimator)
+    # Some regressors have `predict` only after fitting, such as a StackingRegressor by default.
+    if not (is_regressing(estimator) or hasattr(estimator, "predict") or supports_dist(estimator)):
+        raise TypeError(
+            f"`estimator` must be a regressor with `fit` and `predict`, got {name}. Put a transformer in a "
+            "Pipeline in front of a regressor."
+        )
+
+
+def _check_inside(estimator: Any) -> None:
+    """Raise if there is a search without a model, or a model of several targets, at any depth."""
+    finished = False
+    for inner in iter_wrapped(estimator):
+        finished |= isinstance(inner, FrozenEstimator)  # a fitted model of one column is allowed
+        if is_search(inner) and not hasattr(inner, "best_estimator_") and not inner.refit:
+            raise ValueError(
+                f"`estimator` must have a model to predict with, got a {type(inner).__name__} with "
+                f"refit={inner.refit!r}. Set `refit=True`, or the name of a metric."
+            )
+        if isinstance(inner, MultiOutputRegressor | RegressorChain) and not finished:
+            name = type(inner).__name__
+            raise ValueError(
+                f"`estimator` must be a regressor of one target, got a {name}. {one_column_each()}"
+            )

@@ -1,0 +1,49 @@
+"""Tolerances of comparisons after rounding: shares and limits, ties, and values on an edge.
+
+A share is a sum of weights over their total, and an edge is low + i * step. Rounding changes both by
+different amounts in different units of y. A limit reached in exact arithmetic must count as reached.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skuq._typing import BoolArray, FloatArray
+
+ROUNDING = 1e-12
+"""Relative rounding error of a sum; a sum of a million terms has an error of about 1e-13 of the total."""
+
+LEVEL_ROUNDING = 2.0**-51
+"""Four units in the last place just below 1, the rounding error of complements."""
+
+LEVEL_SHARE = 1e-6
+"""Largest tolerance relative to a level, so that far tails keep their digits."""
+
+
+def reaches(value: float | FloatArray, limit: float | FloatArray, *, total: float = 1.0) -> BoolArray:
+    """Return whether values are not below a limit, up to the rounding of sums with this total."""
+    return np.asarray(np.asarray(value) >= np.asarray(limit) - ROUNDING * total)
+
+
+def count_above(falling: FloatArray, limit: float, *, total: float = 1.0, closed: bool = False) -> int:
+    """Return the number of values of a falling sequence above a limit; `closed` includes equal values."""
+    slack = ROUNDING * total
+    # searchsorted needs a rising sequence
+    if closed:
+        return int(np.searchsorted(-falling, slack - limit, side="right"))
+    return int(np.searchsorted(-falling, -limit - slack, side="left"))
+
+
+def last_of_ties(rising: FloatArray, scale: float | FloatArray) -> BoolArray:
+    """Return whether each of at least one rising values, shape (m,), is the last of its ties.
+
+    ``scale`` is the size of the numbers from which the values, or all values but the first, were computed.
+    """
+    last = np.ones(rising.size, dtype=np.bool_)  # the last value has no successor
+    np.greater(np.diff(rising), ROUNDING * np.asarray(scale), out=last[:-1])
+    return last
+
+
+def level_rounding(p: FloatArray) -> FloatArray:
+    """Return the rounding error of the levels."""
+    return np.asarray(np.minimum(LEVEL_ROUNDING, LEVEL_SHARE * p))

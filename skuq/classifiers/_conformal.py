@@ -1,0 +1,445 @@
+"""Conformal prediction sets for any classifier."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import Tags, check_consistent_length, get_tags, indexable
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skuq._conformal.class_scores import select_score
+from skuq._conformal.cross_sets import CrossSets, fit_cross_sets
+from skuq._conformal.fold_models import check_groups_need_cv, held_out_splits
+from skuq._conformal.groups_and_shift import GroupsAndShift
+from skuq._conformal.split_sets import SplitSets, fit_split_sets
+from skuq._fitting.cross_fit import Split
+from skuq._fitting.labels import check_labels
+from skuq._fitting.metadata import router_for, split_metadata
+from skuq._fitting.row_sets import stratified_split
+from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.training_data import TrainingData
+from skuq._sklearn_compat import count_rows, is_classifying, is_regressing
+from skuq._typing import ArrayLike, BoolArray
+from skuq._validation import (
+    DEFAULT_COVERAGE,
+    check_coverage,
+    check_integer,
+    check_new,
+    check_option,
+    check_random_state,
+    check_sample_weight,
+    check_unused,
+    check_X,
+    effective_rows,
+)
+from skuq._versioned import versioned
+
+__all__ = ["ConformalClassifier"]
+
+BY_CLASS = "class"
+"""Value of ``group_by`` for one guarantee per class."""
+
+
+@versioned
+class ConformalClassifier(ClassifierMixin, BaseEstimator):
+    r"""Prediction sets with guaranteed coverage for exchangeable rows, with any classifier.
+
+    The size of a set follows from the ranks of the labels' scores on rows left out of the fit. The only
+    assumption is that new rows are exchangeable with these rows. Prefer `skuq.prediction.predict_set` of the
+    classifier itself if its probabilities are known to be calibrated, or if no rows can be held out.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any classifier with ``predict_proba``; cloned. A FrozenEstimator is not refitted: all rows given to
+        `fit` calibrate it, and must be new to it.
+    method : {"lac", "aps"}, default="lac"
+        - "lac" (least ambiguous set-valued classifier) takes the classes whose probability exceeds a
+          threshold. Its sets are the smallest on average, but cover hard rows less often than easy ones.
+        - "aps" (adaptive prediction sets) takes classes in the order of their probability until their sum
+          exceeds a threshold. Its sets are larger, but coverage differs less between easy and hard rows.
+    randomized : bool, default=False
+        Whether "aps" adds a random share of each class's own probability. Coverage is then exact, and sets
+        are smaller for uncertain rows. With False nothing is added to the sum of the classes ranked above.
+    penalty : float, default=0
+        Amount added to the score of "aps" for each rank beyond ``k_reg`` (RAPS), non-negative. A penalty
+        makes sets of many classes rare.
+    k_reg : int, default=0
+        Number of ranks of "aps" without penalty.
+    group_by : {"class"}, callable, column name or None, default=None
+        Groups with a guarantee for each (Mondrian). "class" covers each class with the nominal coverage. A
+        callable takes X of n rows and returns n labels. Any other name is a column of the DataFrame X, which
+        is also a feature of the estimator. Not with several folds.
+    rare_groups : {"raise", "pool"}, default="raise"
+        Treatment of a label with no calibration rows or fewer than ``min_group_size``. "raise" raises a
+        ValueError; "pool" calibrates by the scores of all groups together. Only with ``group_by``.
+    min_group_size : int, default=10
+        Number of calibration rows below which a group is rare. Only with ``group_by``.
+    density_ratio : callable or None, default=None
+        Density ratio under covariate shift. Takes X of n rows and returns n weights: the density of x among
+        the rows to be predicted, divided by its density among the rows of `fit`, up to a constant factor.
+        Not with several folds.
+    allow_empty : bool, default=False
+        Whether sets may be empty. Sets of easy rows are empty if the classifier is more accurate than the
+        nominal coverage. With False an empty set receives the most probable class, which adds coverage.
+    cv : int, splitter or iterable of (train, test), default=None
+        None holds out ``calibration_size`` rows, stratified by class. One split, such as
+        ``GroupShuffleSplit(1)`` or ``[(past, recent)]``, holds out its test rows. Several folds are CV+:
+        no row is held out, and each row is predicted by the model of its fold. An int k is
+        ``StratifiedKFold(k, shuffle=True)``.
+    calibration_size : float or int, default=0.25
+        Share or number of rows held out at random to calibrate. Not with ``cv`` or a FrozenEstimator.
+    n_jobs : int or None, default=None
+        Number of jobs that run in parallel. One job is a fit; results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Randomness of held-out rows and folds, of estimators without a seed of their own, and of randomized
+        sets. An integer makes all results reproducible. Each call of `predict_set` then draws the same
+        numbers: predict all rows in one call.
+    verbose : int, default=0
+        Verbosity of joblib.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        Classifier fitted on the training rows, or on all rows if no row is held out.
+    classes_ : ndarray of shape (K,)
+        Labels of the columns, equal to the classes of ``estimator_``.
+    calibration_rows_ : ndarray or None
+        Indices of the rows of `fit` that calibrate, in ascending order; None with several folds.
+    n_calibration_ : float
+        Number of rows that calibrate, weights counted.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    See Also
+    --------
+    skuq.prediction.predict_set : Sets through Pipeline and searches.
+    skuq.prediction.prediction_set : Sets of probabilities, without calibration.
+    skuq.regressors.ConformalRegressor : Prediction intervals for regressors.
+
+    Notes
+    -----
+    *Scores.* With the predicted probabilities :math:`p_k(x)`, "lac" scores a class by :math:`1 - p_k`
+    ([1]_). "aps" sums the probabilities of all classes ranked above the class, with ties in the order of the
+    columns. If randomized, it adds :math:`u \, p_k` with u uniform on [0, 1] ([2]_). RAPS adds ``penalty``
+    times :math:`\max(r_k - k_\mathrm{reg}, 0)`, with the rank :math:`r_k` from 1 ([3]_). Other packages
+    without randomness add the probability of the class itself. The labels predicted with the highest
+    probability then have the largest scores, and sets are several times as large. Packages that calibrate
+    randomized scores but always include the last class cover far more than nominal.
+
+    *Held-out rows.* The set contains the classes with a score of at most q, the
+    :math:`\lceil (n + 1) c \rceil`-th smallest score of the labels of the n calibration rows. For
+    exchangeable rows and any n, the set contains the label with a probability of at least c. With
+    ``allow_empty=True`` and without ties of scores, the probability is at most c + 1/(n + 1). It is an
+    average over calibration sets: the coverage of one calibration set has the distribution
+    Beta(k, n + 1 - k), k the rank above. With ``group_by`` the guarantee holds within each group, with the
+    group's n; with "class" each class is compared with the quantile of its own rows. Fewer rows than
+    c/(1 - c) give sets of all classes and a `SmallSampleWarning`.
+
+    Rows held out by default are stratified: they have the class shares of all rows, so coverage varies less
+    between calibration sets. If most classes have few rows, stratified rows are exchangeable with new rows
+    only approximately; ``cv=ShuffleSplit(1)`` ignores the classes and is exact. Classes with fewer than two
+    rows to hold out are drawn together, so the only row of a class may calibrate; with ``group_by="class"``
+    this row always trains.
+
+    *Folds (CV+).* The model of each fold scores the class, and its score is compared with the calibration
+    scores of that fold's rows. A class is in the set if it exceeds fewer than c (n + 1) calibration scores,
+    summed over folds ([2]_, section 2.3). Coverage, averaged over training sets too, is at least 2c - 1
+    minus a term that vanishes as folds grow. In practice it is near c.
+
+    *Labels without training rows* are in no set. Calibration rows with such a label count as misses, with an
+    infinite score, so the guarantee holds and sets are larger. If more than a share 1 - c of the labels is
+    unknown, sets contain all classes, with a `SmallSampleWarning`. With ``group_by="class"`` each class has
+    the scores of its own rows, and unknown labels are left out.
+
+    *Covariate shift.* Each score is weighted by its row's density ratio, and the new row by its own ([4]_).
+    Coverage then holds under the new distribution of X if the distribution of y given x is the same. The
+    guarantee assumes the true ratio; it does not include the error of an estimated ratio.
+
+    Cost: one fit, O(n log n) time to calibrate, and one prediction, with a sort of each row for "aps". With
+    m folds: m + 1 fits and m predictions.
+
+    References
+    ----------
+    .. [1] M. Sadinle, J. Lei, L. Wasserman, "Least ambiguous set-valued classifiers with bounded error
+       levels", Journal of the American Statistical Association 114(525), 2019,
+       doi:10.1080/01621459.2017.1395341.
+    .. [2] Y. Romano, M. Sesia, E. J. Candès, "Classification with valid and adaptive coverage", NeurIPS
+       2020, https://arxiv.org/abs/2006.02544.
+    .. [3] A. N. Angelopoulos, S. Bates, M. I. Jordan, J. Malik, "Uncertainty sets for image classifiers
+       using conformal prediction", ICLR 2021, https://arxiv.org/abs/2009.14193.
+    .. [4] R. J. Tibshirani, R. Foygel Barber, E. J. Candès, A. Ramdas, "Conformal prediction under
+       covariate shift", NeurIPS 2019, https://arxiv.org/abs/1904.06019.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import train_test_split
+    >>> from skuq.classifiers import ConformalClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> model = ConformalClassifier(LogisticRegression(C=0.001, max_iter=500), random_state=0)
+    >>> sets = model.fit(X_train, y_train).predict_set(X_test, coverage=0.99)
+    >>> sets.shape
+    (450, 10)
+    >>> model.classes_[sets[33]]  # a digit that may be one of three
+    array([1, 3, 8])
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        method: Literal["lac", "aps"] = "lac",
+        *,
+        randomized: bool = False,
+        penalty: float = 0,
+        k_reg: int = 0,
+        group_by: Callable[[Any], Any] | Hashable | None = None,
+        rare_groups: Literal["raise", "pool"] = "raise",
+        min_group_size: int = 10,
+        density_ratio: Callable[[Any], ArrayLike] | None = None,
+        allow_empty: bool = False,
+        cv: Any = None,
+        calibration_size: float | int = 0.25,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.randomized = randomized
+        self.penalty = penalty
+        self.k_reg = k_reg
+        self.group_by = group_by
+        self.rare_groups = rare_groups
+        self.min_group_size = min_group_size
+        self.density_ratio = density_ratio
+        self.allow_empty = allow_empty
+        self.cv = cv
+        self.calibration_size = calibration_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -------------------------------------------------------------------------------- fitting
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
+        """Fit the classifier and calibrate its prediction sets.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Training features; passed to the wrapped estimator unchanged.
+        y : array-like of shape (n,)
+            Class labels: numbers, strings or booleans.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+        **fit_params : dict
+            ``groups`` goes to the splitter, everything else to the wrapped estimator's ``fit``.
+            Values with one entry per row are sliced with the fold.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
+        """
+        data = self._read(X, y, sample_weight, fit_params)
+        split_seed, model_seed, score_seed = (
+            check_random_state(self.random_state).randint(MAX_SEED, size=3).tolist()
+        )
+        score = select_score(self.method, self.randomized, self.penalty, self.k_reg)
+        uniform = check_random_state(score_seed).random_sample(len(data)) if score.randomized else None
+        allow_empty = bool(check_option(self.allow_empty, "allow_empty", (True, False)))
+        options, by_class = self._options()
+        splits = self._splits(data, split_seed)
+        estimator = self.estimator
+        if splits is not None:
+            estimator = seeded_clone(estimator, model_seed, self.random_state)
+        if splits is None or len(splits) == 1:
+            conformal: SplitSets | CrossSets = fit_split_sets(
+                estimator,
+                data,
+                None if splits is None else splits[0],
+                score,
+                uniform,
+                options,
+                by_class=by_class,
+                allow_empty=allow_empty,
+                verbose=self.verbose,
+            )
+        else:
+            remedy = "Hold rows out instead: cv=None, or one split such as ShuffleSplit(1)."
+            condition = f"with several folds, {len(splits)} from `cv`"
+            check_unused(self, ("group_by", "density_ratio"), condition, remedy)
+            conformal = fit_cross_sets(
+                estimator,
+                data,
+                splits,
+                score,
+                uniform,
+                allow_empty=allow_empty,
+                n_jobs=self.n_jobs,
+                verbose=self.verbose,
+            )
+        self._conformal = conformal
+        self.estimator_ = conformal.model.estimator
+        self.classes_ = conformal.classes
+        self.calibration_rows_ = conformal.calibration_rows if isinstance(conformal, SplitSets) else None
+        return self
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]) -> TrainingData:
+        """Check the arguments of `fit` and split the metadata by recipient."""
+        _check_wrapped(self.estimator)
+        check_X(X)
+        labels = check_labels(y, self)
+        validate_data(self, X, skip_check_array=True)
+        (X,) = indexable(X)
+        _check_group_by(self.group_by, X)
+        check_consistent_length(X, labels)
+        n = len(labels)
+        if n < 2:
+            raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {n} sample.")
+        check_groups_need_cv(self.cv, fit_params)
+        weight = check_sample_weight(sample_weight, n)
+        effective_rows(weight, n)  # ranks need repetitions, so relative weights raise
+        params, weight_params, groups = split_metadata(self, "fit", weight, fit_params)
+        return TrainingData(X, labels, weight, params, weight_params, groups)
+
+    def _options(self) -> tuple[GroupsAndShift, bool]:
+        options, by_class = GroupsAndShift.from_params(self), self.group_by == BY_CLASS
+        return (replace(options, group_by=None) if by_class else options), by_class
+
+    def _splits(self, data: TrainingData, seed: int) -> list[Split] | None:
+        """Return training and test rows of one split or of several folds; None for a frozen classifier."""
+
+        def draw(n_held_out: int) -> Split:
+            # a guarantee per class concerns only new rows of known classes
+            exchangeable = self.group_by != BY_CLASS
+            return stratified_split(data.y, n_held_out, seed, exchangeable=exchangeable)
+
+        cv = self.cv
+        if isinstance(cv, numbers.Integral):
+            folds = check_integer(cv, "cv", minimum=2)
+            cv = StratifiedKFold(folds, shuffle=True, random_state=seed)
+        return held_out_splits(self, cv, data, draw)
+
+    # ---------------------------------------------------------------------------- prediction
+
+    @property
+    def n_calibration_(self) -> float:
+        """Number of rows that calibrate, weights counted."""
+        check_is_fitted(self)
+        return self._conformal.n_calibration
+
+    def predict_set(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> BoolArray:
+        """Return the prediction sets that carry the guarantee.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+        coverage : float or array-like of shape (k,), default=0.9
+            Nominal coverage of the prediction set, strictly between 0 and 1.
+
+        Returns
+        -------
+        sets : ndarray of bool of shape (n, K), or (n, K, k) for k coverages
+            Whether each class of ``classes_`` is in the set of the row. Contains all classes, with a
+            `SmallSampleWarning`, if the coverage needs more calibration rows.
+        """
+        check_new(self, X)
+        checked = check_coverage(coverage)
+        uniform = None
+        if self._conformal.score.randomized:
+            uniform = check_random_state(self.random_state).random_sample(count_rows(X))
+        sets = self._conformal.sets(X, np.atleast_1d(checked), uniform)
+        return sets if checked.ndim else sets[:, :, 0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the labels that the wrapped classifier predicts.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            Label from ``classes_`` for each row.
+        """
+        check_new(self, X)
+        return np.asarray(self.estimator_.predict(self._conformal.model.model_input(X)))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the class probabilities that the wrapped classifier predicts.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+
+        Returns
+        -------
+        proba : ndarray of shape (n, K)
+            Probability of each class of ``classes_``, as the classifier predicts it.
+        """
+        check_new(self, X)
+        return np.asarray(self.estimator_.predict_proba(self._conformal.model.model_input(X)))
+
+    # ------------------------------------------------------------------------- scikit-learn
+
+    def get_metadata_routing(self) -> Any:
+        """Return the metadata routing: ``groups`` to the splitter, the rest to the wrapped ``fit``.
+
+        Returns
+        -------
+        routing : MetadataRouter
+            See scikit-learn's user guide on metadata routing.
+        """
+        return router_for(self, estimator=self.estimator)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return the tags of the wrapped estimator."""
+        tags = super().__sklearn_tags__()
+        try:
+            child = get_tags(self.estimator)
+        except Exception:  # other packages' estimators may have no scikit-learn tags, or broken ones
+            return tags
+        tags.input_tags = child.input_tags
+        tags.non_deterministic = child.non_deterministic
+        if child.classifier_tags is not None:
+            tags.classifier_tags = child.classifier_tags
+            tags.classifier_tags.multi_label = False
+        return tags
+
+
+def _check_group_by(group_by: Any, X: Any) -> None:
+    """Raise if the name "class" could also be a column."""
+    if group_by == BY_CLASS and isinstance(X, pd.DataFrame) and BY_CLASS in X.columns:
+        raise ValueError(
+            "`group_by` 'class' is ambiguous: it means the labels in y, but X has this column too. Pass "
+            "`lambda X: X['class']` to group by the column, or rename the column to group by the labels."
+        )
+
+
+def _check_wrapped(estimator: Any) -> None:
+    """Raise unless the wrapped estimator is an instance that may be a classifier."""
+    if isinstance(estimator, type):
+        raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
+    name = type(estimator).__name__
+    if is_regressing(estimator):
+        raise ValueError(
+            f"`estimator` must be a classifier, got the regressor {name}. Use "
+            "skuq.regressors.ConformalRegressor, which gives intervals."
+        )
+    if not (hasattr(estimator, "fit") and (is_classifying(estimator) or hasattr(estimator, "predict"))):
+        raise TypeError(f"`estimator` must be a classifier with `fit` and `predict_proba`, got {name}.")

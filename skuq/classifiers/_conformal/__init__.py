@@ -1,1 +1,0 @@
-"""Conformal classification: the estimator, its scores and their ranks."""

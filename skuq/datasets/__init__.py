@@ -1,0 +1,16 @@
+"""The papers' data sets, real and synthetic."""
+
+from skuq.datasets._fetch import fetch_gal, fetch_uci
+from skuq.datasets._load import load_abalone, load_airfoil, load_auto_mpg, load_concrete
+from skuq.datasets._make import make_chung, make_wibbeke
+
+__all__ = [
+    "fetch_gal",
+    "fetch_uci",
+    "load_abalone",
+    "load_airfoil",
+    "load_auto_mpg",
+    "load_concrete",
+    "make_chung",
+    "make_wibbeke",
+]

@@ -1,0 +1,314 @@
+"""Data sets from the package, a local mirror, a cache or the network."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils import Bunch
+
+from skuq._typing import IntArray
+from skuq._validation import check_integer, check_number, check_option
+from skuq._warnings import warn_user
+from skuq.datasets._download import FAILURES, download
+from skuq.datasets._sets import FOLDER, DataSet, find_set
+from skuq.datasets._table import read_table, store_table
+from skuq.exceptions import SkuqWarning
+
+__all__ = ["as_bunch", "fetch_gal", "fetch_uci", "load_set"]
+
+
+def fetch_uci(
+    name: str,
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    download_if_missing: bool = True,
+    n_retries: int = 3,
+    delay: float = 1.0,
+    return_X_y: bool = False,
+    as_frame: bool = True,
+) -> Any:
+    """Return a real data set of Wibbeke et al. (2025) [1]_, or the traffic of Navratil et al. (2023) [2]_.
+
+    The table is the one in the folder that the environment variable SKUQ_DATA names (see Notes), else in the
+    package, in the cache, on OpenML or in the UCI repository. Its values are compared with the published
+    table by checksum.
+
+    Parameters
+    ----------
+    name : str
+        "abalone", "airfoil_self_noise", "auction_verification", "auto_mpg", "combined_cycle_power_plant",
+        "computer_hardware", "concrete_strength", "energy_efficiency", "facebook_metrics", "forest_fires",
+        "grid_stability", "metro_traffic", "nhanes_age", "parkinsons_telemonitoring", "servo",
+        "steel_industry", "superconductivity" or "wine_quality".
+    data_home : path-like, default=None
+        Folder of the cache; None is the one of scikit-learn, ``~/scikit_learn_data`` unless the environment
+        variable SCIKIT_LEARN_DATA names another. The tables are in its folder ``skuq``.
+    download_if_missing : bool, default=True
+        Whether to use the network.
+    n_retries : int, default=3
+        Number of retries after an interrupted transfer.
+    delay : float, default=1.0
+        Seconds between retries.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)``.
+    as_frame : bool, default=True
+        Whether to return a DataFrame and a Series. Otherwise arrays of floats, with category i of a feature,
+        counted from 0, as the number i.
+
+    Returns
+    -------
+    data : Bunch
+        - ``data``: DataFrame of shape (n_samples, n_features), or ndarray; texts are categorical, with an
+          order if they have one.
+        - ``target``: Series of shape (n_samples,), or ndarray.
+        - ``frame``: DataFrame with features and target, or None if ``as_frame=False``.
+        - ``feature_names``, ``target_names``: lists of names.
+        - ``units``: unit of each column, "" for none.
+        - ``categories``: categories of each categorical feature.
+        - ``verified``: whether the values were compared with the published table. If not, only the shape and
+          the names of the columns were, as for "superconductivity".
+        - ``license``, ``source``, ``DESCR``: license, address and description.
+    (data, target) : tuple if ``return_X_y`` is true
+        Features and target.
+
+    Raises
+    ------
+    ValueError
+        If there is no set of this name, or ``as_frame=False`` and the set contains dates.
+    OSError
+        If the table cannot be obtained, or a file of SKUQ_DATA has other values.
+
+    Warns
+    -----
+    SkuqWarning
+        If the table cannot be stored in the cache.
+
+    See Also
+    --------
+    fetch_gal : The nine sets with published splits.
+    load_concrete : A set that ships with skuq.
+
+    Notes
+    -----
+    A mirror has the files ``paper001/<name>.csv.gz`` and ``other/metro_traffic.csv.gz``, comma-separated and
+    with the names of the columns in the first line.
+
+    References
+    ----------
+    .. [1] Wibbeke et al. (2025), Evaluating the quality of the quantified uncertainty for (re)calibration of
+       data-driven regression models. https://doi.org/10.48550/arXiv.2508.17761
+    .. [2] Navratil et al. (2023), Assessment of prediction intervals using uncertainty characteristics
+       curves. https://doi.org/10.48550/arXiv.2310.03158
+
+    Examples
+    --------
+    >>> from skuq.datasets import fetch_uci
+    >>> abalone = fetch_uci("abalone")  # ships with skuq
+    >>> abalone.data.shape
+    (4177, 8)
+    >>> abalone.categories["Sex"]
+    ['F', 'I', 'M']
+    >>> print(abalone.license, abalone.source)
+    CC BY 4.0 https://doi.org/10.24432/C55C7W
+    """
+    data = find_set("uci", name)
+    table = _get_table(data, data_home, download_if_missing, n_retries, delay)
+    return as_bunch(data, table, return_X_y=return_X_y, as_frame=as_frame)
+
+
+def fetch_gal(
+    name: str,
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    download_if_missing: bool = True,
+    n_retries: int = 3,
+    delay: float = 1.0,
+    return_X_y: bool = False,
+    as_frame: bool = True,
+) -> Any:
+    """Return a data set of Gal and Ghahramani (2016) [1]_ with its published splits.
+
+    Parameters
+    ----------
+    name : str
+        "boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine" or "yacht".
+    data_home : path-like, default=None
+        Folder of the cache, as in `fetch_uci`.
+    download_if_missing : bool, default=True
+        Whether to use the network.
+    n_retries : int, default=3
+        Number of retries after an interrupted transfer.
+    delay : float, default=1.0
+        Seconds between retries.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)``.
+    as_frame : bool, default=True
+        Whether to return a DataFrame and a Series instead of arrays.
+
+    Returns
+    -------
+    data : Bunch
+        As in `fetch_uci`, and ``splits``: list of 20 pairs (5 for "protein") of the rows for training and
+        test, a ``cv`` of scikit-learn. The rows are in the published order: Gal validates on the last fifth
+        of the training rows.
+    (data, target) : tuple if ``return_X_y`` is true
+        Features and target.
+
+    Raises
+    ------
+    ValueError
+        If there is no set of this name.
+    OSError
+        If the table cannot be obtained, or a file of SKUQ_DATA has other values.
+
+    Warns
+    -----
+    SkuqWarning
+        If the table cannot be stored in the cache.
+
+    See Also
+    --------
+    fetch_uci : Further sets, and how tables are found.
+
+    Notes
+    -----
+    A mirror has the files ``gal/gal_<name>.csv.gz``. Without it the table comes from OpenML or, if that has
+    other values or another order of rows, from Gal's repository.
+
+    References
+    ----------
+    .. [1] Y. Gal, Z. Ghahramani, "Dropout as a Bayesian approximation", ICML 2016; splits of J. M.
+       Hernandez-Lobato, R. Adams, "Probabilistic backpropagation", ICML 2015.
+
+    Examples
+    --------
+    >>> from skuq.datasets import fetch_gal
+    >>> concrete = fetch_gal("concrete")  # ships with skuq
+    >>> train, test = concrete.splits[0]
+    >>> len(concrete.splits), len(train), len(test)
+    (20, 927, 103)
+    """
+    data = find_set("gal", name)
+    table = _get_table(data, data_home, download_if_missing, n_retries, delay)
+    found = as_bunch(data, table, return_X_y=return_X_y, as_frame=as_frame)
+    if not return_X_y:
+        found["splits"] = _splits(data)
+    return found
+
+
+def load_set(name: str, return_X_y: bool, as_frame: bool) -> Any:
+    """Return a set that ships with skuq."""
+    data = find_set("uci", name)
+    return as_bunch(data, _bundled(data), return_X_y=return_X_y, as_frame=as_frame)
+
+
+def _bundled(data: DataSet) -> pd.DataFrame:
+    return read_table(FOLDER / "data" / f"{data.bundled}.csv.gz", data)
+
+
+def _get_table(
+    data: DataSet, data_home: Any, download_if_missing: bool, n_retries: int, delay: float
+) -> pd.DataFrame:
+    """Return the table from the mirror, the package, the cache or the network."""
+    check_option(download_if_missing, "download_if_missing", (True, False))
+    n_retries, delay = check_integer(n_retries, "n_retries", minimum=0), check_number(delay, "delay")
+    mirror = os.environ.get("SKUQ_DATA")
+    if mirror and (path := Path(mirror) / f"{data.file}.csv.gz").is_file():
+        try:
+            return read_table(path, data)
+        except FAILURES as error:
+            raise OSError(
+                f"{path} is not the table {data.name!r}: {error}. Replace the file, or unset SKUQ_DATA."
+            ) from error
+    if data.bundled:
+        return _bundled(data)
+
+    home = data_home or os.environ.get("SCIKIT_LEARN_DATA") or "~/scikit_learn_data"
+    path = Path(home).expanduser() / "skuq" / f"{data.file}.csv.gz"
+    try:
+        return read_table(path, data)
+    except FAILURES as error:
+        missing = f"no {path}" if isinstance(error, FileNotFoundError) else f"{path}: {error}"
+    remedy = f"Set SKUQ_DATA to a folder with {data.file}.csv.gz"
+    if not download_if_missing:
+        raise OSError(f"{missing}, and `download_if_missing` is False. {remedy}.")
+    try:
+        table = download(data, n_retries, delay)
+    except OSError as error:
+        raise OSError(f"{data.name!r} could not be downloaded: {error}. {remedy}, or try again.") from error
+    try:
+        store_table(table, path)
+    except OSError as error:
+        warn_user(f"{data.name!r} is not cached: {error}. Pass a writable `data_home`.", SkuqWarning)
+    return table
+
+
+def _splits(data: DataSet) -> list[tuple[IntArray, IntArray]]:
+    """Return the rows for training and test, drawn as the authors drew them."""
+    rng, n_train = np.random.RandomState(1), round(0.9 * data.n_rows)
+    orders = [rng.choice(data.n_rows, data.n_rows, replace=False) for _ in range(data.n_splits)]
+    return [(order[:n_train], order[n_train:]) for order in orders]
+
+
+def as_bunch(data: DataSet, table: pd.DataFrame, *, return_X_y: bool, as_frame: bool) -> Any:
+    """Return a table as scikit-learn's loaders do."""
+    check_option(return_X_y, "return_X_y", (True, False))
+    categories = {}
+    for name in data.text:
+        if name in data.dates:
+            table[name] = pd.to_datetime(table[name], format=data.dates[name])
+        else:
+            levels = list(data.ordered.get(name) or sorted(table[name].unique()))
+            table[name] = pd.Categorical(table[name], levels, ordered=name in data.ordered)
+            categories[name] = levels
+    X: Any = table[data.features]
+    y: Any = table[data.target]
+    if not check_option(as_frame, "as_frame", (True, False)):
+        if data.dates:
+            raise ValueError(
+                f"`as_frame` must be True for {data.name!r}, which has dates ({', '.join(data.dates)})."
+            )
+        X = np.column_stack([X[name].cat.codes if name in categories else X[name] for name in X])
+        X, y = X.astype(np.float64), y.to_numpy()
+    if return_X_y:
+        return X, y
+    return Bunch(
+        data=X,
+        target=y,
+        frame=table if as_frame else None,
+        feature_names=data.features,
+        target_names=[data.target],
+        units=dict(data.units),
+        categories=categories,
+        verified=bool(data.sha256),
+        license=data.license,
+        source=data.source,
+        DESCR=_describe(data),
+    )
+
+
+def _describe(data: DataSet) -> str:
+    """Return the description of a set."""
+    columns = [f"- {name}{f' ({unit})' if unit else ''}" for name, unit in data.units.items()]
+    check = (
+        "compared with the published table by checksum" if data.sha256 else "unverified, except for the shape"
+    )
+    return "\n".join(
+        [
+            data.title,
+            "=" * len(data.title),
+            "",
+            f"{data.n_rows} rows, {len(data.features)} features; the target is {data.target}.",
+            *([data.note] if data.note else []),
+            "",
+            *columns,
+            "",
+            f"Source: {data.source}",
+            f"License: {data.license}",
+            f"Values: {check}.",
+        ]
+    )

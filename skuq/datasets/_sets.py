@@ -1,0 +1,67 @@
+"""The table of the data sets, ``sets.toml``."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+__all__ = ["FOLDER", "DataSet", "find_set"]
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """One data set, and where it comes from."""
+
+    name: str
+    title: str
+    n_rows: int
+    license: str
+    file: str  # path in a mirror, without extension
+    units: dict[str, str]  # by column, in the order of the table; the target is last
+    sha256: str = ""  # of the values; empty if the table of the papers is not at hand
+    doi: str = ""
+    note: str = ""
+    bundled: str = ""  # file in the package
+    openml: int = 0  # data_id
+    uci: int = 0  # number in the UCI repository
+    gal: str = ""  # folder in Gal's repository
+    n_splits: int = 0
+    text: tuple[str, ...] = ()  # columns that are not numbers
+    dates: dict[str, str] = field(default_factory=dict)  # format by column
+    ordered: dict[str, tuple[str, ...]] = field(default_factory=dict)  # categories in their order
+
+    @property
+    def target(self) -> str:
+        """Name of the target."""
+        return list(self.units)[-1]
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features."""
+        return list(self.units)[:-1]
+
+    @property
+    def source(self) -> str:
+        """Address of the page about the set."""
+        return f"https://doi.org/{self.doi}" if self.doi else f"https://www.openml.org/d/{self.openml}"
+
+
+@cache
+def _all_sets() -> dict[str, dict[str, Any]]:
+    return tomllib.loads((FOLDER / "sets.toml").read_text(encoding="utf-8"))
+
+
+def find_set(family: str, name: str) -> DataSet:
+    """Return a data set by name, or raise with similar names."""
+    known = _all_sets()[family]
+    if name not in known:
+        near = difflib.get_close_matches(str(name).lower(), known, n=1, cutoff=0.4)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"`name` must be a data set, got {name!r}.{hint} Known: {', '.join(sorted(known))}.")
+    return DataSet(name=name, **known[name])

@@ -1,0 +1,83 @@
+"""Tables of values: read, checked against the table of the papers, and stored."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skuq.datasets._sets import DataSet
+
+__all__ = ["check_table", "read_csv", "read_table", "store_table"]
+
+_NUMBERS = {"": "nan", "NA": "nan", "?": "nan", "True": "1", "False": "0"}
+
+
+def read_csv(source: Any, **options: Any) -> pd.DataFrame:
+    """Return a table of texts."""
+    table: pd.DataFrame = pd.read_csv(source, dtype=str, keep_default_na=False, **options)
+    return table
+
+
+def read_table(path: Path, data: DataSet) -> pd.DataFrame:
+    """Return the checked table in a file."""
+    return check_table(read_csv(path, compression="gzip"), data)
+
+
+def check_table(texts: pd.DataFrame, data: DataSet) -> pd.DataFrame:
+    """Return a table with its numbers, or raise ValueError if it differs from the papers' table."""
+    columns = list(data.units)
+    if set(columns) <= set(texts.columns):
+        table = texts[columns].copy()
+    elif texts.shape[1] == len(columns) and data.sha256:  # the checksum confirms the order of the columns
+        table = texts.set_axis(columns, axis=1)
+    else:
+        raise ValueError(f"it has the columns {_shorten(texts.columns)}, not {_shorten(columns)}")
+    if len(table) != data.n_rows:
+        raise ValueError(f"it has {len(table)} rows, not {data.n_rows}")
+    for name in columns:
+        if name not in data.text:
+            table[name] = table[name].replace(_NUMBERS).astype(np.float64)
+    if data.sha256 and _checksum(table) != data.sha256:
+        raise ValueError("its values differ from the published table (checksum)")
+    return table
+
+
+def store_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table; the file appears at once, complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            table.to_csv(file, index=False, compression="gzip")
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _checksum(table: pd.DataFrame) -> str:
+    """Return the SHA-256 of the names and values, in single precision, as digits are lost in print."""
+    found = hashlib.sha256()
+    for name, values in table.items():
+        found.update(f"{name}\0".encode())
+        if values.dtype == np.float64:
+            numbers = values.to_numpy("<f4") + np.float32(0)  # -0.0 is 0.0
+            numbers[np.isnan(numbers)] = np.nan
+            found.update(numbers.tobytes())
+        else:
+            found.update("\0".join(values).encode())
+    return found.hexdigest()
+
+
+def _shorten(names: Any) -> str:
+    """Return the first names."""
+    listing = ", ".join(map(str, list(names)[:4]))[:80]
+    return f"{listing}, ... ({len(names)})" if len(names) > 4 else listing

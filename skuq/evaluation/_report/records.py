@@ -1,0 +1,56 @@
+"""Rows of a report and the table of one or several models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skuq._rounding import ROUNDING
+from skuq.evaluation._report.table import UncertaintyReport
+from skuq.evaluation._report.wording import Result, describe, is_in_percent, unit_of
+from skuq.metrics._internal import MetricSpec, all_specs
+
+
+def record(
+    spec: MetricSpec,
+    options: Mapping[str, Any],
+    numbers: Mapping[str, float],
+    n: float,
+    confidence: float,
+    error: str = "",
+) -> dict[str, Any]:
+    """Return one row of the table; ``numbers`` hold the value, its interval and the calibrated range."""
+    optimum = spec.optimum
+    if isinstance(optimum, str):
+        optimum = options.get(optimum, spec.options[optimum])
+    if spec.units == 0:  # numbers without units have a scale of 1, so these are rounding errors
+        numbers = {name: 0.0 if abs(value) < ROUNDING else value for name, value in numbers.items()}
+    result = Result(spec, **numbers, optimum=optimum, n=n, confidence=confidence, error=error)
+    return {
+        "metric": spec.abbreviation,
+        "title": spec.title,
+        **numbers,
+        "units": unit_of(spec),
+        "direction": spec.direction or "",
+        "optimum": np.nan if optimum is None else float(optimum),
+        "reading": describe(result),
+    }
+
+
+def assemble(
+    tables: Mapping[str, pd.DataFrame], summary: dict[str, str], n: float, confidence: float, *, single: bool
+) -> UncertaintyReport:
+    if single:
+        table = next(iter(tables.values())).set_index("metric")
+    else:
+        whole = pd.concat([part.assign(model=name, place=range(len(part))) for name, part in tables.items()])
+        order = {name: i for i, name in enumerate(tables)}
+        whole = whole.sort_values(["place", "model"], key=lambda c: c.map(order) if c.name == "model" else c)
+        table = whole.drop(columns="place").set_index(["metric", "model"])
+    report = UncertaintyReport(table)
+    in_percent = [spec.title for spec in all_specs().values() if is_in_percent(spec)]
+    report.attrs = {"rows": n, "confidence": confidence, "summary": summary, "in_percent": in_percent}
+    return report

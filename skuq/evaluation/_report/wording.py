@@ -1,0 +1,258 @@
+"""Formats of the numbers of a report, and a sentence for each value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtri
+
+from skuq._rounding import ROUNDING
+from skuq._weights import weighted_mean
+from skuq.distributions import Distribution
+from skuq.evaluation._resampling import Rows
+from skuq.metrics._internal import ClassForecast, MetricSpec, claimed_mass, covered, is_in_set, sets_of
+
+MOST_DECIMALS = 6
+"""Numbers with more decimals, and numbers from a million on, have an exponent."""
+
+
+@dataclass(frozen=True)
+class RowFormat:
+    """Common unit and number of decimals of all numbers in a row of the report."""
+
+    decimals: int | None
+    """Negative to round digits before the point; None for an exponent."""
+    percent: bool
+
+    @classmethod
+    def of(cls, values: Iterable[float], bounds: Iterable[float] = (), *, percent: bool) -> Self:
+        """Return the format with three digits of the largest number and at least one digit of each value.
+
+        Values above 1 have three digits, or all digits before the point. The digits of bounds do not count,
+        because a bound may be near 0 by chance.
+        """
+        unit = 100.0 if percent else 1.0
+        main = [abs(unit * value) for value in values if math.isfinite(value)]
+        largest = max([*main, *(abs(unit * bound) for bound in bounds if math.isfinite(bound))], default=0.0)
+        if largest == 0:
+            return cls(0, percent)
+        shown = [v for v in main if v > ROUNDING * largest]
+        needed = [_decimals(largest, 3)] + [max(_decimals(v, 1), min(_decimals(v, 3), 0)) for v in shown]
+        if percent:  # 99.96 % is not 100 %
+            needed += [_decimals(100 - v, 1) for v in main if 98.5 < v < 100]
+        decimals = max(needed)
+        fits = decimals <= MOST_DECIMALS and largest < 1e6
+        return cls(decimals if fits else None, percent)
+
+    def __call__(self, value: float) -> str:
+        """Return a number as text, empty for NaN."""
+        plain = self._plain(value)
+        return f"{plain} %" if self.percent and plain else plain
+
+    def span(self, low: float, high: float) -> str:
+        return "" if math.isnan(low) or math.isnan(high) else f"{self._plain(low)} to {self(high)}"
+
+    def _plain(self, value: float) -> str:
+        if not math.isfinite(value):
+            return {math.inf: "inf", -math.inf: "-inf"}.get(value, "")
+        value *= 100 if self.percent else 1
+        if self.decimals is None:
+            return f"{value:.2e}"
+        text = f"{round(value, self.decimals):.{max(self.decimals, 0)}f}"
+        return text.removeprefix("-") if float(text) == 0 else text
+
+
+def _decimals(value: float, digits: int) -> int:
+    """Return the number of decimals for these digits of a positive number, negative for large numbers."""
+    return digits - 1 - int(f"{value:.{digits - 1}e}".split("e")[1])
+
+
+def is_in_percent(spec: MetricSpec) -> bool:
+    return "{percent}" in spec.meaning or isinstance(spec.optimum, str)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A metric of one model with its interval, the null distribution and the optimum."""
+
+    spec: MetricSpec
+    value: float
+    low: float
+    high: float
+    optimum: float | None
+    n: float
+    calibrated: float
+    calibrated_low: float
+    calibrated_high: float
+    confidence: float
+    error: str
+
+    @property
+    def is_simulated(self) -> bool:
+        return math.isfinite(self.calibrated_low) and math.isfinite(self.calibrated_high)
+
+    @property
+    def is_calibration_error(self) -> bool:
+        """Whether calibrated forecasts of unlimited data have the value 0, the smallest value."""
+        spec = self.spec
+        return spec.small_sample and spec.direction == "lower" and spec.optimum == 0
+
+    @property
+    def format(self) -> RowFormat:
+        """Format of the numbers in the sentence and in the table."""
+        bounds = (self.low, self.high, self.calibrated_low, self.calibrated_high)
+        return RowFormat.of([self.value, self.calibrated], bounds, percent=is_in_percent(self.spec))
+
+    def words(self, text: str) -> str:
+        """Return a number with the units of the metric, unless they are y."""
+        unit = unit_of(self.spec)
+        return text if unit in {"", "y"} else f"{text} {unit}"
+
+
+def number(value: float, digits: int = 3) -> str:
+    if not math.isfinite(value):
+        return {math.inf: "inf", -math.inf: "-inf"}.get(value, "")
+    rounded = float(f"{value:.{digits - 1}e}")
+    if rounded == 0:
+        return "0"
+    if not 1e-4 <= abs(rounded) < 1e6:
+        return f"{rounded:.{digits - 1}e}"
+    return f"{rounded:.{max(digits - 1 - math.floor(math.log10(abs(rounded))), 0)}f}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with decimals near 0 and 100."""
+    rest = 100 * (1 - share if 0.985 < share < 1 else abs(share))
+    decimals = 0
+    if 0 < rest < 1.5:
+        decimals = min(max(-math.floor(math.log10(rest)), 1), 4)
+    return f"{100 * share:.{decimals}f} %"
+
+
+def unit_of(spec: MetricSpec) -> str:
+    if spec.units == "log":
+        return "nats"
+    return {0: "", 1: "y"}.get(spec.units, f"y^{spec.units}")
+
+
+def describe(result: Result) -> str:
+    if result.error:
+        return "not defined: " + result.error.split(". ")[0].rstrip(".")
+    if not math.isfinite(result.value):
+        size = "infinite" if result.value > 0 else "minus infinite"
+        return f"{size}: some rows have extreme values or infinite quantiles"
+    if isinstance(result.spec.optimum, str):
+        return _describe_coverage(result)
+    value = result.words(result.format(result.value))
+    meaning = result.spec.meaning.format(value=value, percent=value)
+    comparison = _compare_with_null(result)
+    return f"{meaning}; {comparison}" if meaning and comparison else meaning or comparison
+
+
+def headline(rows: Rows, forecast: Any, coverage: float) -> str:
+    """Return one line about overconfidence, underconfidence and bias of the forecasts."""
+    y, weight = rows.y, rows.weight
+    bounds = forecast.interval(coverage) if isinstance(forecast, Distribution) else forecast
+    inside, below = weighted_mean(covered(y, bounds[:, 0], bounds[:, 1]), weight), None
+    if isinstance(forecast, Distribution):
+        median = forecast.median()
+        below = weighted_mean((y < median) + 0.5 * (y == median), weight)
+    return headline_words(inside, below, coverage, rows.total)
+
+
+def headline_words(inside: float, below: float | None, coverage: float, n: float) -> str:
+    """Return the headline from the shares of n targets inside the interval and below the median.
+
+    Bounds have no median. Their nominal coverage is unknown, so the line compares nothing.
+    """
+    if below is None:
+        return f"the intervals contain {percent(inside)} of the targets"
+    words = coverage_words(inside, coverage, _deviation(coverage, n, 0.95))
+    if abs(below - 0.5) > _deviation(0.5, n, 0.95):
+        side = "high" if below > 0.5 else "low"
+        words += f"; biased: {percent(below)} of the targets lie below the median, which is too {side}"
+    return words
+
+
+def headline_of_classes(rows: Rows, forecast: ClassForecast, coverage: float) -> str:
+    """Return one line about the coverage of sets, compared with the claim of their probabilities."""
+    sets = sets_of(forecast, coverage)
+    inside = weighted_mean(is_in_set(rows.y, sets), rows.weight)
+    if forecast.dtype == np.bool_:
+        return f"the sets contain {percent(inside)} of the labels"
+    mass = claimed_mass(forecast, sets)
+    claimed = weighted_mean(mass, rows.weight)
+    chance = _deviation_of(weighted_mean(mass * (1 - mass), rows.weight), rows.total, 0.95)
+    word = _verdict(inside, claimed, chance)
+    return f"{word}: the sets contain {percent(inside)} of the labels and claim {percent(claimed)}"
+
+
+def coverage_words(inside: float, nominal: float, chance: float) -> str:
+    word = _verdict(inside, nominal, chance)
+    return f"{word}: the {percent(nominal)} intervals contain {percent(inside)} of the targets"
+
+
+def _verdict(inside: float, claimed: float, chance: float) -> str:
+    if abs(inside - claimed) <= chance:
+        return "calibrated"
+    return "overconfident" if inside < claimed else "underconfident"
+
+
+def _describe_coverage(result: Result) -> str:
+    nominal = float(result.optimum if result.optimum is not None else np.nan)
+    chance = _deviation(nominal, result.n, result.confidence)
+    if result.spec.of_classes:
+        word = _verdict(result.value, nominal, chance)
+        return f"{word}: the {percent(nominal)} sets contain {percent(result.value)} of the labels"
+    return coverage_words(result.value, nominal, chance)
+
+
+def _deviation(share: float, n: float, confidence: float) -> float:
+    return _deviation_of(share * (1 - share), n, confidence)
+
+
+def _deviation_of(variance: float, n: float, confidence: float) -> float:
+    """Return the half width from the variance of a hit; 0.5 / n corrects for continuity."""
+    return float(ndtri((1 + confidence) / 2) * math.sqrt(variance / n) + 0.5 / n)
+
+
+def _compare_with_null(result: Result) -> str:
+    spec, value = result.spec, result.value
+    if not result.is_simulated:
+        return _compare_without_simulation(result)
+    spread = result.calibrated_high - result.calibrated_low
+    if spread <= 1e-9 * abs(result.calibrated):
+        return "it does not depend on the targets" if spec.direction is None else ""
+    ordinary = result.words(result.format.span(result.calibrated_low, result.calibrated_high))
+    if result.calibrated_low <= value <= result.calibrated_high:
+        return f"a calibrated model has {ordinary} by chance"
+    above = value > result.calibrated_high
+    if spec.direction is None:
+        return f"{'more' if above else 'less'} than for targets drawn from the forecasts, {ordinary}"
+    worse = above if spec.direction == "lower" else not above
+    if worse:
+        return f"worse than a calibrated model, {ordinary}"
+    if result.is_calibration_error:
+        return f"no worse than a calibrated model, {ordinary}"
+    # Only proper scores are known to depend on the scale.
+    too_wide = ": the forecasts are too wide" if spec.proper else ""
+    return f"better than a calibrated model, {ordinary}{too_wide}"
+
+
+def _compare_without_simulation(result: Result) -> str:
+    """Return the comparison with a formula, or with the optimum."""
+    spec = result.spec
+    if math.isfinite(result.calibrated) and result.calibrated > 0 and spec.direction == "lower":
+        ratio = result.value / result.calibrated
+        average = result.words(result.format(result.calibrated))
+        return f"{ratio:.1f} times the average of a calibrated model ({average})"
+    if spec.direction is None:
+        return "neither direction is better"
+    if result.optimum in {None, -math.inf}:
+        return f"{spec.direction} is better"
+    best = float(result.optimum or 0.0)
+    return f"{spec.direction} is better, best {percent(best) if is_in_percent(spec) else number(best)}"

@@ -1,0 +1,478 @@
+"""Metrics of rows in blocks, from one or several machines."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import (
+    DEFAULT_COVERAGE,
+    check_integer,
+    check_mapping,
+    check_option,
+    check_probabilities,
+    check_random_state,
+    check_repetitions,
+    check_single_coverage,
+)
+from skuq._versioned import __version__, warn_of_other_version
+from skuq.evaluation import UncertaintyReport
+from skuq.evaluation._internal import headline_words
+from skuq.metrics import CalibrationCurve, UncertaintyCharacteristicsCurve
+from skuq.metrics._internal import MetricFunction, has_no_rows, is_bounds, level_grid, warn_of_small_report
+from skuq.monitoring._accumulator.arguments import (
+    CURVES,
+    DEFAULTS,
+    check_accuracy,
+    check_curves,
+    plans_of_metrics,
+    plans_of_tables,
+)
+from skuq.monitoring._accumulator.block import Block
+from skuq.monitoring._accumulator.histogram import bin_width
+from skuq.monitoring._accumulator.plans import Plan
+from skuq.monitoring._accumulator.report import ReportEntry, report_of
+from skuq.monitoring._accumulator.statistics import SquaresHistogram, Statistic, same
+
+MOST_SHOWN = 6
+"""Largest number of metrics whose names are shown."""
+
+
+class MetricAccumulator:
+    """Metrics of any number of rows in blocks; accumulators of different rows can be added.
+
+    Use the accumulator for more rows than memory holds, for rows on several machines or in several files, or
+    for rows over time. Each block of rows updates the accumulator and may then be discarded. Merge the
+    accumulators of several processes. If all rows fit into memory, use the functions of `skuq.metrics` or
+    `uncertainty_report`, which adds resampling.
+
+    Parameters
+    ----------
+    *metrics : str or callable
+        Metrics of skuq, by abbreviation or function. Without any, all mergeable metrics without a required
+        argument.
+    levels : int or array-like of shape (k,), default=99
+        Levels of the calibration curve, and of metrics with a default of 99 levels. An integer m means the
+        levels 1/(m+1), ..., m/(m+1).
+    n_bins : int, default=10
+        Number of bins of the reliability table, and of metrics with a default of 10 bins.
+    accuracy : float, default=1e-3
+        Relative accuracy of quantiles of the standard deviation, from 1e-5 to 0.1: half the bin width of the
+        histogram of its logarithm. It determines the size of the state.
+    coverage : float, default=0.9
+        Nominal coverage of the central interval. It applies to all metrics of one interval.
+    curves : sequence of {"calibration", "reliability", "characteristics"}, default=all three
+        Curves and tables to accumulate. "reliability" and "characteristics" need finite means and standard
+        deviations.
+    options : mapping of str to mapping, default=None
+        Options by abbreviation: ``options={"crpss": {"y_train": y_train}}``.
+
+    Attributes
+    ----------
+    metrics : tuple of str
+        Abbreviations of the metrics.
+    coverage : float
+        Nominal coverage of the central interval.
+    curves : tuple of str
+        Accumulated curves and tables.
+    n_rows : int
+        Number of rows so far, without rows of weight 0.
+    total_weight : float
+        Sum of the weights.
+    has_atoms : bool
+        Whether a forecast so far has atoms (point masses). Its central interval may cover more than nominal.
+    exact : dict of str to bool
+        Whether each metric equals the metric of all rows up to rounding. The others use a histogram.
+
+    Raises
+    ------
+    ValueError
+        If a metric is not mergeable: it draws random groups of all rows, or its options make it a function of
+        all rows.
+
+    See Also
+    --------
+    uncertainty_report : Metrics of all rows at once, with intervals by resampling.
+    calibration_drift : Comparison of the accumulators of several periods with nominal calibration.
+    CoverageMonitor : A test of the coverage of rows over time.
+
+    Notes
+    -----
+    Means per row, shares at fixed levels and ranges add exactly. They give all scores, coverage and width,
+    `auucc_loss`, and metrics such as `mean_absolute_calibration_error`. ENCE, UCE and QCE have bins of the
+    predicted standard deviation. These metrics, the uncertainty characteristics curve and areas of its parts
+    use a logarithmic histogram whose bins hold the sums of the other columns. With ``accuracy=1e-3`` and a
+    million rows, the error of ENCE is below 1e-4 and the error of the area of the curve below 1e-5. Areas of
+    parts of the curve have an error below `accuracy`. The exact `miscalibration_area` is computed with
+    straight lines between ``1 / accuracy`` levels, with an error below ``accuracy / 2``.
+
+    The state takes about 1 MB if standard deviations and errors span six orders of magnitude, for any number
+    of rows, and most of it is for QCE. The time is O(n). All metrics and curves of normal forecasts take
+    about 1 s per million rows, fewer metrics less. Each update also takes some milliseconds, so blocks
+    should have 10 000 rows or more. `skuq.distributions.Quantiles` are fastest at their own levels, without
+    evaluation of a distribution: ``MetricAccumulator("pinball", "mace", levels=levels,
+    curves=["calibration"])``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.monitoring import MetricAccumulator
+    >>> def block(seed):
+    ...     rng = np.random.default_rng(seed)
+    ...     scale = rng.uniform(1, 3, size=5000)
+    ...     return rng.normal(scale=scale), (np.zeros(5000), scale)
+    >>> monday, tuesday = (MetricAccumulator("crps", "picp", "ence") for _ in range(2))
+    >>> monday.update(*block(0))
+    MetricAccumulator('crps', 'picp', 'ence', 5000 rows)
+    >>> tuesday.update(*block(1)).update(*block(2))
+    MetricAccumulator('crps', 'picp', 'ence', 10000 rows)
+    >>> both = monday + tuesday
+    >>> {name: round(value, 2) for name, value in both.result().items()}
+    {'crps': 1.13, 'picp': 0.9, 'ence': 0.01}
+    >>> both.exact
+    {'crps': True, 'picp': True, 'ence': False}
+    """
+
+    def __init__(
+        self,
+        *metrics: str | MetricFunction,
+        levels: int | ArrayLike = 99,
+        n_bins: int = 10,
+        accuracy: float = 1e-3,
+        coverage: float = DEFAULT_COVERAGE,
+        curves: Sequence[str] = CURVES,
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        level_grid(levels, closed=True)  # raises for invalid levels
+        # Copies, because all later rows must use the same arguments.
+        self._arguments: dict[str, Any] = {
+            "levels": copy.deepcopy(levels),
+            "n_bins": check_integer(n_bins, "n_bins"),
+            "accuracy": check_accuracy(accuracy),
+            "coverage": check_single_coverage(coverage),
+            "curves": check_curves(curves),
+            "options": None if options is None else copy.deepcopy(check_mapping(options, "options")),
+        }
+        self._version = __version__
+        self._specs, self._options, self._plans = plans_of_metrics(metrics, self._arguments)
+        self._tables = plans_of_tables(self._arguments)
+        # Metrics with the same statistics share them.
+        self._statistics: list[Statistic] = []
+        for plan in [*self._plans.values(), *self._tables.values()]:
+            self._statistics += [each for each in plan.statistics if each not in self._statistics]
+        self._values: list[Any] | None = None
+        self._rows, self._total = 0, 0.0
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Abbreviations of the metrics."""
+        return tuple(self._plans)
+
+    @property
+    def coverage(self) -> float:
+        """Nominal coverage of the central interval."""
+        return float(self._arguments["coverage"])
+
+    @property
+    def curves(self) -> tuple[str, ...]:
+        """Accumulated curves and tables."""
+        return tuple(self._arguments["curves"])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows so far, without rows of weight 0."""
+        return self._rows
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of the rows so far."""
+        return self._total
+
+    @property
+    def has_atoms(self) -> bool:
+        """Whether a forecast so far has atoms, so that its central interval may cover more than nominal."""
+        return self._values is not None and bool(self._value(self._tables["atoms"]))
+
+    @property
+    def exact(self) -> dict[str, bool]:
+        """Whether each metric equals the metric of all rows up to rounding."""
+        return {name: plan.exact for name, plan in self._plans.items()}
+
+    def update(self, y: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Add a block of rows.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+            Observed targets. A block without rows has no effect.
+        y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+            Forecast of every target. An array of lower and upper bounds is valid if there are only interval
+            metrics and no curves.
+        sample_weight : array-like of shape (n,), default=None
+            Number of repetitions of each row.
+
+        Returns
+        -------
+        self : MetricAccumulator
+            The accumulator.
+
+        Raises
+        ------
+        ValueError
+            If a number is NaN, or a metric is not defined for a row. The state is then unchanged.
+        """
+        only_intervals = all(spec.needs == "interval" for spec in self._specs.values())
+        takes_bounds = only_intervals and not self._arguments["curves"]
+        if (takes_bounds or not is_bounds(y_pred)) and has_no_rows(y, y_pred, sample_weight):
+            return self
+        block = Block.checked(y, y_pred, sample_weight, takes_bounds=takes_bounds)
+        if is_bounds(block.forecast):
+            for options in self._options.values():  # an array of bounds has one coverage
+                check_single_coverage(options.get("coverage", DEFAULT_COVERAGE))
+        # The state changes only after all values are computed.
+        pieces = ([statistic.of(piece) for statistic in self._statistics] for piece in block.pieces())
+        self._add(functools.reduce(_added, pieces), len(block), block.total)
+        return self
+
+    def merge(self, other: MetricAccumulator) -> Self:
+        """Add the rows of another accumulator.
+
+        Parameters
+        ----------
+        other : MetricAccumulator
+            Accumulator with the same arguments and the same version of skuq. It is not changed.
+
+        Returns
+        -------
+        self : MetricAccumulator
+            The accumulator.
+        """
+        if not isinstance(other, MetricAccumulator):
+            raise TypeError(f"`other` must be a MetricAccumulator, got {type(other).__name__}.")
+        if self._version != other._version:
+            raise ValueError(
+                f"`other` must have the same version of skuq, {self._version}, got {other._version}, because "
+                "definitions may differ. Compute one of the two again."
+            )
+        for name in ("metrics", *self._arguments):
+            mine, theirs = self._setting(name), other._setting(name)
+            if not same(mine, theirs):
+                raise ValueError(f"`other` must have the same `{name}`, {mine!r}, got {theirs!r}.")
+        if other._values is not None:
+            self._add(other._values, other._rows, other._total)
+        return self
+
+    def __add__(self, other: MetricAccumulator) -> Self:
+        if not isinstance(other, MetricAccumulator):
+            return NotImplemented
+        return self.__copy__().merge(other)
+
+    def __radd__(self, other: object) -> Self:
+        return self.__copy__() if same(other, 0) else NotImplemented  # `sum` starts with 0
+
+    def result(self) -> dict[str, float]:
+        """Return the metrics of all rows so far.
+
+        Returns
+        -------
+        values : dict of str to float
+            Metrics by abbreviation.
+        """
+        return {name: float(self._value(plan)) for name, plan in self._plans.items()}
+
+    def standard_errors(self) -> dict[str, float]:
+        """Return the standard errors of the metrics that are means of one number per row.
+
+        Returns
+        -------
+        errors : dict of str to float
+            Standard errors by abbreviation, valid for independent rows. NaN for other metrics and infinite
+            metrics.
+        """
+        n = check_repetitions(self._total, self._rows)
+        return {
+            name: entry.standard_error(n) for name, entry in zip(self._plans, self._entries(), strict=True)
+        }
+
+    def calibration_curve(self) -> CalibrationCurve:
+        """Return the exact shares of targets below the quantile of each level.
+
+        Returns
+        -------
+        curve : CalibrationCurve
+            Curve as in `regression_calibration_curve`.
+        """
+        curve: CalibrationCurve = self._value(self._table("calibration", "curve"))
+        return curve
+
+    def reliability_table(self) -> pd.DataFrame:
+        """Return predicted and observed size of the errors in bins of the predicted uncertainty.
+
+        Returns
+        -------
+        table : DataFrame
+            Table as in the function `reliability_table`, for bins of equal weight. The errors of `lower` and
+            `upper` are within the accuracy.
+        """
+        table: pd.DataFrame = self._value(self._table("reliability", "table"))
+        return table
+
+    def characteristics_curve(self, *, bands: str = "std") -> UncertaintyCharacteristicsCurve:
+        """Return the uncertainty characteristics curve.
+
+        Parameters
+        ----------
+        bands : {"std", "constant"}, default="std"
+            Bands of one standard deviation to either side of the mean, or the same band for every row.
+
+        Returns
+        -------
+        curve : UncertaintyCharacteristicsCurve
+            Curve as in `uncertainty_characteristics_curve`, with a corner for each bin of the histogram.
+        """
+        check_option(bands, "bands", ("std", "constant"))
+        curve: UncertaintyCharacteristicsCurve = self._value(self._table("characteristics", bands))
+        return curve
+
+    def std_quantile(self, levels: ArrayLike) -> FloatArray:
+        """Return quantiles of the predicted standard deviation over the rows.
+
+        Parameters
+        ----------
+        levels : float or array-like of shape (k,)
+            Levels in [0, 1].
+
+        Returns
+        -------
+        quantiles : ndarray of shape (k,)
+            Smallest standard deviations that this share of the rows does not exceed, in the units of y,
+            within the relative accuracy.
+        """
+        p = np.atleast_1d(check_probabilities(levels, "levels"))
+        squares: SquaresHistogram = self._state(self._table("reliability", "table"))[0]
+        return squares.histogram.quantile(p, bin_width(self._arguments["accuracy"]))
+
+    def report(
+        self,
+        *,
+        confidence: float = 0.95,
+        n_resamples: int = 1000,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> UncertaintyReport:
+        """Return the metrics with intervals and their meaning.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            Nominal probability of the intervals.
+        n_resamples : int, default=1000
+            Number of draws of the means per row from their normal distribution, for the intervals of
+            functions of several means; 0 omits these intervals.
+        random_state : int, RandomState instance or None, default=None
+            Controls the draws. Pass an int for reproducible output across calls.
+
+        Returns
+        -------
+        report : UncertaintyReport
+            Report as in `uncertainty_report`, with the value of calibrated forecasts if a formula is known.
+            Metrics that are not a function of means per row have no interval.
+
+        Warns
+        -----
+        SmallSampleWarning
+            Below 50 rows.
+        """
+        n = check_repetitions(self._total, self._rows)
+        inside = self._value(self._tables["inside"])
+        below = self._value(self._tables["below"]) if "below" in self._tables else None
+        warn_of_small_report(n)
+        return report_of(
+            self._entries(),
+            n,
+            headline_words(inside, below, self._arguments["coverage"], self._total),
+            confidence=check_single_coverage(confidence, "confidence"),
+            n_resamples=check_integer(n_resamples, "n_resamples", 0),
+            rng=check_random_state(random_state),
+        )
+
+    def _entries(self) -> list[ReportEntry]:
+        return [
+            ReportEntry(self._specs[name], self._options[name], plan.value, self._state(plan))
+            for name, plan in self._plans.items()
+        ]
+
+    def _setting(self, name: str) -> Any:
+        """Return an argument in a form that allows comparison with another accumulator."""
+        if name == "metrics":
+            return self.metrics
+        if name == "options":
+            return self._options
+        value = self._arguments[name]
+        return level_grid(value, closed=True) if name == "levels" else value
+
+    def _add(self, values: list[Any], rows: int, total: float) -> None:
+        self._values = values if self._values is None else _added(self._values, values)
+        self._rows, self._total = self._rows + rows, self._total + total
+
+    def _state(self, plan: Plan) -> list[Any]:
+        if self._values is None:
+            raise ValueError("there are no rows yet: call `update` or `merge` first.")
+        return [self._values[self._statistics.index(each)] for each in plan.statistics]
+
+    def _value(self, plan: Plan) -> Any:
+        return plan.value(*self._state(plan))
+
+    def _table(self, curve: str, name: str) -> Plan:
+        if curve not in self._arguments["curves"]:
+            raise ValueError(
+                f"`curves` must hold {curve!r} for this method, got {self._arguments['curves']!r}. Make a "
+                "new accumulator."
+            )
+        return self._tables[f"{curve} {name}"]
+
+    def __repr__(self) -> str:
+        few = len(self._plans) <= MOST_SHOWN
+        shown = [repr(name) for name in self._plans] if few else [f"{len(self._plans)} metrics"]
+        shown += [
+            f"{key}={reprlib.repr(value)}"
+            for key, value in self._arguments.items()
+            if not same(value, DEFAULTS[key])
+        ]
+        return f"MetricAccumulator({', '.join([*shown, f'{self._rows} rows'])})"
+
+    def __copy__(self) -> Self:
+        copied = type(self).__new__(type(self))
+        # The plans are the same, and updates replace the statistics without changing them.
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Plans hold functions and are made again from the arguments.
+        return {
+            "version": self._version,
+            "metrics": tuple(self._plans),
+            "arguments": self._arguments,
+            "values": None if self._values is None else list(self._values),
+            "rows": self._rows,
+            "total": self._total,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if state["version"] != __version__:
+            warn_of_other_version(
+                type(self).__name__, state["version"], "give other numbers", "accumulate the rows again"
+            )
+        self.__init__(*state["metrics"], **state["arguments"])  # type: ignore[misc]
+        self._version, self._values = state["version"], state["values"]
+        self._rows, self._total = state["rows"], state["total"]
+
+
+def _added(first: list[Any], second: list[Any]) -> list[Any]:
+    return [one + other for one, other in zip(first, second, strict=True)]

@@ -1,0 +1,127 @@
+"""Arguments of an accumulator, and the statistics that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from skuq._validation import DEFAULT_COVERAGE, check_mapping, check_number, check_option
+from skuq.metrics._internal import (
+    MetricFunction,
+    MetricSpec,
+    all_specs,
+    coverage_rows,
+    find_spec,
+    require_spec,
+)
+from skuq.monitoring._accumulator.plans import (
+    Plan,
+    calibration_plan,
+    characteristics_plan,
+    plan_of,
+    plan_of_mean,
+    reliability_plan,
+)
+from skuq.monitoring._accumulator.statistics import AtomBlocks, below_median_rows
+
+CURVES = ("calibration", "reliability", "characteristics")
+
+COMMON = ("levels", "n_bins", "coverage")
+"""Parameters that apply to metrics with the same default."""
+
+DEFAULTS: dict[str, Any] = {
+    "levels": 99,
+    "n_bins": 10,
+    "accuracy": 1e-3,
+    "coverage": DEFAULT_COVERAGE,
+    "curves": CURVES,
+    "options": None,
+}
+
+LEAST_ACCURACY, MOST_ACCURACY = 1e-5, 0.1
+
+
+def check_accuracy(accuracy: float) -> float:
+    number = check_number(accuracy, "accuracy", positive=True)
+    if not LEAST_ACCURACY <= number <= MOST_ACCURACY:
+        raise ValueError(
+            f"`accuracy` must lie between {LEAST_ACCURACY:g} and {MOST_ACCURACY:g}, got {number:g}. It is "
+            "half the relative width of the bins of a histogram."
+        )
+    return number
+
+
+def check_curves(curves: Any) -> tuple[str, ...]:
+    if isinstance(curves, str) or not isinstance(curves, Iterable) or getattr(curves, "ndim", 1) == 0:
+        what = "the string " if isinstance(curves, str) else ""
+        raise TypeError(f"`curves` must be a sequence of names, got {what}{curves!r}.")
+    for name in curves:
+        check_option(name, "curves", CURVES)
+    return tuple(name for name in CURVES if name in curves)
+
+
+def _chosen(metrics: Sequence[str | MetricFunction]) -> list[MetricSpec]:
+    specs = []
+    for name in metrics:
+        spec = require_spec(name) if isinstance(name, str) else find_spec(name)
+        if spec is None:
+            raise TypeError(f"`metrics` must be metrics of skuq, by name or function, got {name!r}.")
+        specs.append(spec)
+    return list({spec.abbreviation: spec for spec in specs}.values())
+
+
+def plans_of_metrics(
+    metrics: Sequence[str | MetricFunction], arguments: Mapping[str, Any]
+) -> tuple[dict[str, MetricSpec], dict[str, dict[str, Any]], dict[str, Plan]]:
+    """Return records, options and plans of the metrics, by default of all mergeable ready-made metrics."""
+    given = {
+        require_spec(name).abbreviation: check_mapping(each, "options")
+        for name, each in check_mapping(arguments["options"], "options").items()
+    }
+    ready = [
+        spec
+        for spec in all_specs().values()
+        if (spec.ready_made and not spec.of_classes) or spec.abbreviation in given
+    ]
+    specs: dict[str, MetricSpec] = {}
+    options: dict[str, dict[str, Any]] = {}
+    plans: dict[str, Plan] = {}
+    for spec in _chosen(metrics) if metrics else ready:
+        name = spec.abbreviation
+        common = {key: arguments[key] for key in COMMON if _has_default(spec, key)}
+        options[name] = {**common, **given.get(name, {})}
+        try:
+            plans[name] = plan_of(spec, options[name], arguments["accuracy"])
+        except ValueError:
+            if metrics or name in given:
+                raise
+            continue
+        specs[name] = spec
+    unused = sorted(set(given) - set(specs))
+    if unused:
+        raise ValueError(f"`options` must be for the metrics {', '.join(specs)}, got {unused[0]!r}.")
+    return specs, {name: options[name] for name in specs}, plans
+
+
+def _has_default(spec: MetricSpec, key: str) -> bool:
+    default = spec.options.get(key)
+    return isinstance(default, int | float) and default == DEFAULTS[key]
+
+
+def plans_of_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
+    accuracy, coverage, curves = (arguments[name] for name in ("accuracy", "coverage", "curves"))
+    plans = {
+        "inside": plan_of_mean(coverage_rows, {"coverage": coverage}),
+        "atoms": Plan((AtomBlocks(),), bool, exact=True),
+    }
+    if curves:
+        plans["below"] = plan_of_mean(below_median_rows, {})
+    if "calibration" in curves:
+        plans["calibration curve"] = calibration_plan(arguments["levels"])
+    if "reliability" in curves:
+        plans["reliability table"] = reliability_plan(arguments["n_bins"], coverage, accuracy)
+    if "characteristics" in curves:
+        plans |= {
+            f"characteristics {bands}": characteristics_plan(bands, accuracy) for bands in ("std", "constant")
+        }
+    return plans

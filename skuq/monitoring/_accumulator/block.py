@@ -1,0 +1,74 @@
+"""Checked rows of one update, with values that several statistics need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from skuq._typing import ArrayLike, FloatArray
+from skuq.metrics._internal import (
+    BLOCK,
+    Forecast,
+    check_forecast,
+    check_forecast_or_bounds,
+    critical_scales,
+    finite_mean,
+    finite_std,
+)
+from skuq.monitoring._accumulator.histogram import Slots
+
+
+class Block:
+    """Targets, forecasts and weights of the rows with positive weight."""
+
+    def __init__(self, y: FloatArray, forecast: Forecast, weight: FloatArray | None) -> None:
+        self.y, self.forecast, self.weight = y, forecast, weight
+        self._slots: dict[tuple[str, float], Slots] = {}
+
+    @classmethod
+    def checked(
+        cls, y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None, *, takes_bounds: bool
+    ) -> Block:
+        """Return the checked rows of an update; `takes_bounds` allows an array of bounds."""
+        check: Any = check_forecast_or_bounds if takes_bounds else check_forecast
+        return cls(*check(y_true, y_pred, sample_weight))
+
+    def pieces(self) -> Iterator[Block]:
+        """Yield pieces of the rows whose intermediate results fit into the processor's cache."""
+        if len(self) <= BLOCK:
+            yield self
+            return
+        for start in range(0, len(self), BLOCK):
+            rows = slice(start, start + BLOCK)
+            weight = None if self.weight is None else self.weight[rows]
+            yield Block(self.y[rows], self.forecast[rows], weight)
+
+    def __len__(self) -> int:
+        return self.y.size
+
+    @property
+    def total(self) -> float:
+        return float(self.y.size) if self.weight is None else float(self.weight.sum())
+
+    @cached_property
+    def std(self) -> FloatArray:
+        """Standard deviation of each forecast, which must be finite."""
+        return finite_std(self.forecast)  # type: ignore[arg-type]  # only of distributions
+
+    @cached_property
+    def error(self) -> FloatArray:
+        return np.abs(self.y - finite_mean(self.forecast))  # type: ignore[arg-type, operator]
+
+    @cached_property
+    def critical_scale(self) -> FloatArray:
+        """Factor of the standard deviation at which the band around the mean reaches the target."""
+        return critical_scales(self.error, self.std, self.std)
+
+    def slots(self, key: str, width: float) -> Slots:
+        """Return the bin of each row by the logarithm of "std", "error" or "critical_scale"."""
+        if (key, width) not in self._slots:
+            self._slots[key, width] = Slots.of(getattr(self, key), width)
+        return self._slots[key, width]

@@ -1,0 +1,119 @@
+"""Logarithmic histogram that carries sums of other columns.
+
+Order statistics do not add, but the bins of a histogram do. In bins of equal relative width, a quantile has a
+bounded relative error, as in DDSketch (Masson, Rim and Lee 2019, https://doi.org/10.14778/3352063.3352135).
+Each bin also holds sums of other columns. Metrics of binned or sorted rows use one representative row per
+bin, with the weight and the means of the bin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from skuq._rounding import ROUNDING
+from skuq._typing import FloatArray, IntArray
+from skuq._weights import weighted
+
+
+def bin_width(accuracy: float) -> float:
+    """Return the bin width in log(x) at which centers have at most this relative error."""
+    return float(np.log1p(2 * accuracy / (1 - accuracy)))
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """Slot of each row of a block, from bin ``first`` on.
+
+    Slot 0 holds zeros, slot ``1 + i`` holds bin ``first + i`` of the logarithm, the last slot infinite
+    values. ``low`` and ``high`` are the extreme values.
+    """
+
+    index: IntArray
+    first: int
+    size: int
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, key: FloatArray, width: float) -> Self:
+        low, high = float(key.min()), float(key.max())
+        regular = low > 0 and high < np.inf
+        inside = None if regular else (key > 0) & (key < np.inf)
+        position = np.log(key if inside is None else key[inside])
+        position /= width
+        np.floor(position, out=position)
+        if position.size == 0:
+            first, last = 0, -1
+        else:
+            first, last = int(position.min()), int(position.max())
+        place = (position - (first - 1)).astype(np.intp)
+        if inside is not None:
+            everywhere = np.where(key > 0, last - first + 2, 0)
+            everywhere[inside] = place
+            place = everywhere
+        return cls(place, first, last - first + 3, low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class LogHistogram:
+    """Sums of columns over the rows of each slot; histograms of the same width add.
+
+    ``table`` of shape (c, m) holds the sum of each column in each slot. The first column is the weight.
+    Slot 1 is bin ``first``.
+    """
+
+    table: FloatArray
+    first: int
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, slots: Slots, columns: tuple[FloatArray, ...], weight: FloatArray | None) -> Self:
+        """Return the weight of each slot and the sums of the columns in it."""
+        sums = [np.bincount(slots.index, weight, slots.size)]
+        sums += [np.bincount(slots.index, weighted(column, weight), slots.size) for column in columns]
+        return cls(np.array(sums, dtype=np.float64), slots.first, slots.low, slots.high)
+
+    def __add__(self, other: Self) -> Self:
+        # If one histogram has no bins, the position of the other is valid for both.
+        parts = [each for each in (self, other) if each.table.shape[1] > 2] or [self]
+        first = min(each.first for each in parts)
+        last = max(each.first + each.table.shape[1] - 2 for each in parts)
+        table = np.zeros((self.table.shape[0], last - first + 2))
+        for each in (self, other):
+            table[:, 0] += each.table[:, 0]
+            table[:, -1] += each.table[:, -1]
+            begin = each.first - first + 1 if each.table.shape[1] > 2 else 1
+            table[:, begin : begin + each.table.shape[1] - 2] += each.table[:, 1:-1]
+        return type(self)(table, first, min(self.low, other.low), max(self.high, other.high))
+
+    @property
+    def occupied(self) -> IntArray:
+        return np.flatnonzero(self.table[0] > 0)
+
+    @property
+    def weight(self) -> FloatArray:
+        return np.asarray(self.table[0, self.occupied])
+
+    @property
+    def means(self) -> FloatArray:
+        """Means of the other columns in each occupied slot, shape (c - 1, b)."""
+        occupied = self.occupied
+        return np.asarray(self.table[1:, occupied] / self.table[0, occupied])
+
+    def quantile(self, levels: FloatArray, width: float) -> FloatArray:
+        """Return, for each level, the smallest value with at least this share of the weight up to it.
+
+        The bin is exact. The value is the point of the bin with the least relative error, tanh(width / 2).
+        """
+        cumulative = np.cumsum(self.table[0])
+        limit = (levels - ROUNDING) * cumulative[-1]
+        slot = np.minimum(np.searchsorted(cumulative, limit), self.occupied[-1])
+        slot = np.maximum(slot, self.occupied[0])
+        # This point has the same relative error at both ends e^a and e^(a + width) of a bin.
+        centre = np.exp((self.first - 1 + slot) * width) * (1 + np.tanh(width / 2))
+        centre = np.where(slot == 0, 0.0, np.where(slot == self.table.shape[1] - 1, np.inf, centre))
+        return np.clip(centre, self.low, self.high)

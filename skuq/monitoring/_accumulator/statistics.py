@@ -1,0 +1,236 @@
+"""Statistics of blocks of rows, and their sums."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from skuq._typing import FloatArray
+from skuq._units import mean_of, standard_deviation, unit_of
+from skuq._validation import check_no_nan
+from skuq._weights import group_sums, is_sparse, weighted, weighted_sum
+from skuq.distributions import Distribution
+from skuq.metrics._internal import Squares, covered, intervals_around, level_rows
+from skuq.monitoring._accumulator.block import Block
+from skuq.monitoring._accumulator.histogram import LogHistogram, Slots
+
+
+class Statistic(ABC):
+    """Function of blocks of rows; its values add with ``+`` and are never changed."""
+
+    @abstractmethod
+    def of(self, block: Block) -> Any:
+        """Return the value of a block."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and same(vars(self), vars(other))
+
+    __hash__ = None  # type: ignore[assignment]  # options may hold arrays
+
+
+def same(first: Any, second: Any) -> bool:
+    """Return whether options are equal, comparing mappings, arrays and distributions by content."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(same(first[name], second[name]) for name in first)
+    if isinstance(first, Distribution) or isinstance(second, Distribution):
+        if type(first) is not type(second) or not is_dataclass(first):
+            return first is second
+        return all(same(getattr(first, each.name), getattr(second, each.name)) for each in fields(first))
+    if np.ndim(first) or np.ndim(second):
+        return np.array_equal(np.asarray(first), np.asarray(second))
+    return type(first) is type(second) and bool(first == second)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Weighted sums of c columns and, for dense columns, of their products.
+
+    ``products`` of shape (c, c) are divided by ``units``, powers of two that avoid overflow and underflow.
+    """
+
+    total: float
+    sums: FloatArray
+    products: FloatArray | None
+    units: FloatArray
+
+    def __add__(self, other: Self) -> Self:
+        units = np.maximum(self.units, other.units)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs give NaN
+            sums, products = self.sums + other.sums, None
+            if self.products is not None and other.products is not None:
+                products = self.products * _outer_square(self.units / units)
+                products = products + other.products * _outer_square(other.units / units)
+        return type(self)(self.total + other.total, sums, products, units)
+
+    @property
+    def means(self) -> FloatArray:
+        means: FloatArray = np.divide(self.sums, self.total)
+        return means
+
+
+def _outer_square(values: FloatArray) -> FloatArray:
+    return np.asarray(np.outer(values, values))
+
+
+class RowSums(Statistic):
+    """Sums of the values per row ``rows(y, forecast, **options)`` of a metric."""
+
+    def __init__(self, rows: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        self.rows, self.options = rows, dict(options)
+
+    def of(self, block: Block) -> Sums:
+        values = self.rows(block.y, block.forecast, **self.options)
+        weight = block.weight
+        if is_sparse(values):
+            sums = values.sum(axis=0) if weight is None else weight @ values
+            return Sums(block.total, np.asarray(sums, dtype=np.float64), None, np.ones(sums.size))
+        columns = values if isinstance(values, tuple) else (values,)
+        sums = np.array([weighted_sum(check_no_nan(column, "y_pred"), weight) for column in columns])
+        units = np.array([unit_of(column) for column in columns])
+        with np.errstate(all="ignore"):  # infinite values have no variance
+            columns = tuple(column / unit for column, unit in zip(columns, units, strict=True))
+            scaled = [weighted(column, weight) for column in columns]
+            products = np.array([[left @ right for right in columns] for left in scaled])
+        return Sums(block.total, sums, products, units)
+
+
+def below_median_rows(y: FloatArray, dist: Distribution) -> FloatArray:
+    """Return 1 for targets below the median of their forecast, and 0.5 for targets at the median."""
+    median = dist.median()
+    return np.asarray((y < median) + 0.5 * (y == median))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Weight, mean, root of the sum of squared deviations, and range of the targets."""
+
+    total: float
+    mean: float
+    norm: float
+    low: float
+    high: float
+
+    def __add__(self, other: Moments) -> Moments:
+        # Adding the second part moves the mean by its share (Chan, Golub and LeVeque 1983).
+        total, gap = self.total + other.total, other.mean - self.mean
+        return Moments(
+            total,
+            self.mean + gap * (other.total / total),
+            math.hypot(self.norm, other.norm, gap * math.sqrt(self.total * other.total / total)),
+            min(self.low, other.low),
+            max(self.high, other.high),
+        )
+
+    @property
+    def std(self) -> float:
+        return self.norm / math.sqrt(self.total) if self.high > self.low else 0.0
+
+
+class TargetMoments(Statistic):
+    def of(self, block: Block) -> Moments:
+        mean = float(block.y[0]) + mean_of(block.y - block.y[0], block.weight)
+        norm = standard_deviation(block.y, block.weight) * math.sqrt(block.total)
+        return Moments(block.total, mean, norm, float(block.y.min()), float(block.y.max()))
+
+
+class AtomBlocks(Statistic):
+    def of(self, block: Block) -> int:
+        return int(isinstance(block.forecast, Distribution) and not block.forecast.has_density)
+
+
+@dataclass(frozen=True, eq=False)
+class SquaresHistogram:
+    """Predicted variances and squared errors in bins of the standard deviation, in squares of ``units``."""
+
+    histogram: LogHistogram
+    units: tuple[float, float]
+
+    def __add__(self, other: Self) -> Self:
+        units = max(self.units[0], other.units[0]), max(self.units[1], other.units[1])
+        return type(self)(self._in(units) + other._in(units), units)
+
+    def _in(self, units: tuple[float, float]) -> LogHistogram:
+        factors = np.array([1.0, *np.square(np.array(self.units) / np.array(units))])[:, np.newaxis]
+        table = self.histogram.table
+        finite = np.isfinite(table)
+        return replace(self.histogram, table=np.multiply(table, factors, out=table.copy(), where=finite))
+
+    @property
+    def roots(self) -> tuple[FloatArray, FloatArray]:
+        variance, square = self.histogram.means
+        return self.units[0] * np.sqrt(variance), self.units[1] * np.sqrt(square)
+
+    @property
+    def root_mean_variance(self) -> float:
+        total, variance, _ = self.histogram.table.sum(axis=1)
+        return self.units[0] * math.sqrt(variance / total)
+
+
+class SquaresByStd(Statistic):
+    """Predicted variance and squared error, in bins of the predicted standard deviation."""
+
+    def __init__(self, width: float) -> None:
+        self.width = width
+
+    def of(self, block: Block) -> SquaresHistogram:
+        squares = Squares.of(block.std, block.error)
+        slots = block.slots("std", self.width)
+        return SquaresHistogram(
+            LogHistogram.of(slots, squares.columns(slice(None)), block.weight), squares.units
+        )
+
+
+class CoverageByStd(Statistic):
+    """Targets inside the central interval, in bins of the predicted standard deviation."""
+
+    def __init__(self, width: float, coverage: float) -> None:
+        self.width, self.coverage = width, coverage
+
+    def of(self, block: Block) -> LogHistogram:
+        dist: Any = block.forecast
+        lower, upper = intervals_around(block.y, dist, self.coverage).T
+        inside = covered(block.y, lower, upper)
+        return LogHistogram.of(block.slots("std", self.width), (inside,), block.weight)
+
+
+class LevelsByStd(Statistic):
+    """Targets inside the interval of each level, in bins of the predicted standard deviation."""
+
+    def __init__(self, width: float, levels: FloatArray) -> None:
+        self.width, self.levels = width, levels
+
+    def of(self, block: Block) -> LogHistogram:
+        slots, dist = block.slots("std", self.width), block.forecast
+        rows = level_rows(block.y, dist, self.levels, "interval")  # type: ignore[arg-type]
+        # Sums are cumulative over levels, because a higher level covers all rows of a lower level.
+        sums = np.cumsum(_slot_sums(rows, slots, block.weight), axis=1)[:, :-1].T
+        weight = np.bincount(slots.index, block.weight, slots.size)
+        return LogHistogram(np.vstack([weight, sums]), slots.first, slots.low, slots.high)
+
+
+def _slot_sums(rows: Any, slots: Slots, weight: FloatArray | None) -> FloatArray:
+    sums = np.zeros((slots.size, rows.shape[1]))
+    grouped = group_sums(rows, slots.index, weight).toarray()
+    sums[: grouped.shape[0]] = grouped
+    return sums
+
+
+class BandsByScale(Statistic):
+    """Bands and absolute errors, in bins of the factor at which the band reaches the target.
+
+    ``bands`` "std" is one standard deviation, "constant" is a band of 1 in every row.
+    """
+
+    def __init__(self, width: float, bands: str) -> None:
+        self.width, self.bands = width, bands
+
+    def of(self, block: Block) -> LogHistogram:
+        if self.bands == "constant":
+            return LogHistogram.of(block.slots("error", self.width), (block.error,), block.weight)
+        columns = block.std, block.error
+        return LogHistogram.of(block.slots("critical_scale", self.width), columns, block.weight)

@@ -1,0 +1,187 @@
+"""Calibration of a model over periods of time, with joint tests of all periods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import betaincinv
+from scipy.stats import binom, kstwo
+
+from skuq._typing import FloatArray
+from skuq._units import root_mean_square
+from skuq._validation import check_repetitions, check_single_coverage
+from skuq.monitoring._accumulator.accumulator import MetricAccumulator
+
+METRICS, CURVES = ("crps", "mpiw"), ("calibration", "reliability")
+
+
+def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: float = 0.01) -> pd.DataFrame:
+    r"""Return the calibration of a model in each period, and flag periods without calibration.
+
+    The rows of each hour, day or month are accumulated separately. The table has coverage, width, score and
+    uniformity of the PIT of each period. The probability that a calibrated model has any flag in the table is
+    at most `false_alarm`. Separate tests of each period would flag some periods by chance, and more periods
+    in a longer table. The table is retrospective. `CoverageMonitor` gives alarms as rows arrive.
+
+    Parameters
+    ----------
+    periods : mapping of label to MetricAccumulator
+        Accumulated rows of each period, in the order of time, all with the same `coverage`. Each accumulator
+        needs the metrics "crps" and "mpiw" and the curves "calibration" and "reliability", which are among
+        the defaults. Forecasts with atoms have no log score and need ``MetricAccumulator("crps", "mpiw")``.
+    false_alarm : float, default=0.01
+        Largest probability that a calibrated model has a flag in any period, in (0, 1).
+
+    Returns
+    -------
+    table : DataFrame
+        One row per period, indexed by its label.
+
+        - `n`: number of rows, the sum of weights.
+        - `coverage`, `low`, `high`: share of targets inside their central interval, and the interval of this
+          share. All these intervals contain the coverages of the model with a probability of at least
+          ``1 - false_alarm / 2``.
+        - `crps`, `crps_standard_error`: mean CRPS, in the units of y.
+        - `width`: mean width of the central intervals, in the units of y.
+        - `rmse_to_rmv`: root mean squared error over the root mean predicted variance; above 1 for too small
+          predicted standard deviations.
+        - `pit_distance`: largest distance of the calibration curve from the diagonal.
+        - `p_coverage`, `p_pit`: p-values of the tests of coverage and of uniformity of the PIT, adjusted
+          for the number of tests in the table.
+        - `flag`: whether one of the p-values is at most `false_alarm`.
+
+    Raises
+    ------
+    ValueError
+        If an accumulator has no rows, or lacks a metric or curve.
+
+    See Also
+    --------
+    CoverageMonitor : A test of coverage that is valid after every row.
+    MetricAccumulator : Accumulates the rows of a period.
+    skuq.displays.CalibrationDriftDisplay : A plot of the table.
+
+    Notes
+    -----
+    The test of coverage is a two-sided binomial test with the intervals of Clopper and Pearson. The test of
+    the PIT is a Kolmogorov-Smirnov test at the levels of the accumulators. Both are valid for any number of
+    rows. With m periods, Holm's method adjusts the 2 m p-values [1]_.
+
+    Forecasts with atoms (point masses), such as counts or an `Empirical` distribution, have central intervals
+    that cover more than nominal if calibrated. The test of coverage is then one-sided against low coverage,
+    and too wide intervals show in the PIT. A change that keeps the PIT uniform, such as more noise with
+    correctly wider predictions, keeps the calibration. It shows only in the CRPS and the width.
+
+    No fitted model is calibrated exactly, so small deviations are flagged for very many rows. `low`, `high`
+    and `pit_distance` show their size.
+
+    The error rates hold for independent rows. Errors of neighboring hours are correlated, so that the
+    effective number of rows is below `n`. Use the forecasts of every k-th hour, with k large enough for
+    uncorrelated errors.
+
+    References
+    ----------
+    .. [1] Holm (1979), A simple sequentially rejective multiple test procedure, Scandinavian Journal of
+       Statistics 6, 65-70.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.monitoring import MetricAccumulator, calibration_drift
+    >>> def month(noise, seed):
+    ...     y = noise * np.random.default_rng(seed).normal(size=2000)
+    ...     return MetricAccumulator().update(y, (np.zeros(2000), np.ones(2000)))
+    >>> table = calibration_drift({"May": month(1.0, 0), "June": month(1.0, 1), "July": month(1.2, 2)})
+    >>> table[["coverage", "low", "high", "rmse_to_rmv", "flag"]].round(2)
+            coverage   low  high  rmse_to_rmv   flag
+    period
+    May         0.90  0.88  0.92         1.00  False
+    June        0.90  0.87  0.92         1.01  False
+    July        0.83  0.80  0.85         1.20   True
+    """
+    rate = check_single_coverage(false_alarm, "false_alarm")
+    coverage = _check_periods(periods)
+    rows = [_row_of(accumulator) for accumulator in periods.values()]
+    # Labels may be tuples, such as year and month.
+    table = pd.DataFrame(rows, index=pd.Index(list(periods), name="period", tupleize_cols=False))
+    n = table["n"].to_numpy()
+    inside = np.round(n * table["coverage"].to_numpy())
+    # The tests of coverage have half of the rate, so an interval that excludes nominal coverage has a flag.
+    low, high = _binomial_interval(inside, n, rate / (2 * len(table)))
+    table.insert(2, "low", low)
+    table.insert(3, "high", high)
+    too_few, too_many = binom.cdf(inside, n, coverage), binom.sf(inside - 1, n, coverage)
+    # A calibrated central interval with a bound on an atom covers more than nominal.
+    atoms = [accumulator.has_atoms for accumulator in periods.values()]
+    by_coverage = np.where(atoms, too_few, 2 * np.minimum(too_few, too_many))
+    adjusted = _holm(np.append(by_coverage, kstwo.sf(table["pit_distance"], n)))
+    table["p_coverage"], table["p_pit"] = np.split(adjusted, 2)
+    table["flag"] = (table["p_coverage"] <= rate) | (table["p_pit"] <= rate)
+    return table
+
+
+def _check_periods(periods: Mapping[Any, MetricAccumulator]) -> float:
+    if not isinstance(periods, Mapping):
+        raise TypeError(
+            f"`periods` must be a mapping of labels to accumulators, got {type(periods).__name__}. Pass a "
+            "dictionary in the order of time."
+        )
+    if not periods:
+        raise ValueError("`periods` must hold at least one period, got none.")
+    for label, accumulator in periods.items():
+        if not isinstance(accumulator, MetricAccumulator):
+            raise TypeError(
+                f"`periods` must hold accumulators, got {type(accumulator).__name__} for {label!r}."
+            )
+        missing = {*METRICS, *CURVES} - {*accumulator.metrics, *accumulator.curves}
+        if missing:
+            raise ValueError(
+                f"`periods` must hold accumulators with the metrics {METRICS} and the curves {CURVES}, got "
+                f"one without {min(missing)!r} for {label!r}. MetricAccumulator() has all of them."
+            )
+        if accumulator.n_rows == 0:
+            raise ValueError(
+                f"`periods` must hold rows in every period, got none for {label!r}. Leave it out."
+            )
+    found = sorted({accumulator.coverage for accumulator in periods.values()})
+    if len(found) > 1:
+        raise ValueError(f"`periods` must have one nominal coverage, got {found[0]:g} and {found[1]:g}.")
+    return found[0]
+
+
+def _row_of(accumulator: MetricAccumulator) -> dict[str, float]:
+    metrics, bins = accumulator.result(), accumulator.reliability_table()
+    curve = accumulator.calibration_curve()
+    rmse, rmv = (root_mean_square(bins[name].to_numpy(), bins["n"].to_numpy()) for name in ("rmse", "rmv"))
+    with np.errstate(divide="ignore", invalid="ignore"):  # all standard deviations may be 0
+        ratio = float(np.divide(rmse, rmv))
+    return {
+        "n": float(np.round(check_repetitions(accumulator.total_weight, accumulator.n_rows))),
+        "coverage": float(np.average(bins["coverage"], weights=bins["n"])),
+        "crps": metrics["crps"],
+        "crps_standard_error": accumulator.standard_errors()["crps"],
+        "width": metrics["mpiw"],
+        "rmse_to_rmv": ratio,
+        "pit_distance": float(np.abs(curve.observed - curve.levels).max()),
+    }
+
+
+def _binomial_interval(hits: FloatArray, n: FloatArray, false_alarm: float) -> tuple[FloatArray, FloatArray]:
+    """Return the exact interval of each share of hits (Clopper and Pearson 1934)."""
+    tail = false_alarm / 2
+    # The beta distribution is not defined without a hit or without a miss; the interval then ends at 0 or 1.
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, tail), 0.0)
+    high = np.where(hits < n, betaincinv(hits + 1, np.maximum(n - hits, 1), 1 - tail), 1.0)
+    return low, high
+
+
+def _holm(p_values: FloatArray) -> FloatArray:
+    """Return Holm's adjusted p-values, which control the family-wise error rate."""
+    order = np.argsort(p_values)
+    adjusted: FloatArray = np.empty(p_values.size)
+    steps = np.arange(p_values.size, 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p_values[order] * steps), 1.0)
+    return adjusted

@@ -1,0 +1,329 @@
+"""Conformal prediction intervals for any regressor, calibrated on held-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.model_selection import ShuffleSplit
+from sklearn.utils import check_consistent_length
+
+from skuq._conformal.base_regressor import BaseConformalRegressor
+from skuq._conformal.fold_models import check_groups_need_cv, fit_held_out, held_out_splits
+from skuq._conformal.groups_and_shift import GroupsAndShift
+from skuq._conformal.scores import SCORES
+from skuq._conformal.split import SplitConformal
+from skuq._fitting.cross_fit import Split
+from skuq._fitting.progress import Progress
+from skuq._fitting.seeds import seeded_clone
+from skuq._fitting.target_units import in_target_units
+from skuq._fitting.training_data import TrainingData, check_y
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import check_integer, check_number, check_option, check_sample_weight, effective_rows
+from skuq.distributions import Distribution
+
+__all__ = ["ConformalRegressor"]
+
+
+class ConformalRegressor(BaseConformalRegressor):
+    r"""Prediction intervals with guaranteed coverage, calibrated on held-out rows, for any regressor.
+
+    The width of an interval follows from the ranks of the errors on rows left out of the fit. The only
+    assumption is that new rows are exchangeable with these rows. Prefer `CrossConformalRegressor` with few
+    rows, `UncertaintyRegressor` if a smooth density or finite tails matter more than a guarantee, and
+    `skuq.recalibration.ConformalRecalibrator` behind a model in a Pipeline: it ranks out-of-fold errors, no
+    row is held out, and the guarantee is approximate.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any regressor; cloned. "normalized" and "cqr" need one with a predictive distribution, such as
+        `UncertaintyRegressor`, `ResidualRegressor` or `MultiQuantileRegressor`. A FrozenEstimator is not
+        refitted: all rows given to `fit` calibrate it, and must be new to it.
+    method : {"split", "normalized", "cqr"}, default="split"
+        - "split" ranks residuals: intervals of one width.
+        - "normalized" ranks residuals in units of the predicted standard deviation: the width of an interval
+          is proportional to it. Prefer "normalized" if the noise varies with x.
+        - "cqr" widens or narrows predicted quantile intervals (conformalized quantile regression). The
+          ``levels`` of a `MultiQuantileRegressor` should contain the levels of both bounds, 0.05 and 0.95
+          for a coverage of 0.9; otherwise the bounds come from its assumed tails.
+    symmetric : bool, default=True
+        Whether both bounds share one score. With False each bound has its own score, at half the
+        miscoverage: intervals follow skewed errors, but need about twice as many rows, 19 for 90 %.
+    cv : splitter or iterable of (train, test), default=None
+        Exactly one split into training and calibration rows, such as ``GroupShuffleSplit(1)`` or
+        ``[(past, recent)]``; None takes ``calibration_size``. Not with a FrozenEstimator.
+    calibration_size : float or int, default=0.25
+        Share or number of rows held out at random to calibrate. Not with ``cv`` or a FrozenEstimator.
+    group_by : callable, column name or None, default=None
+        Groups with a guarantee for each (Mondrian). A callable takes X of n rows and returns n labels. A
+        name is a column of the DataFrame X, which is also a feature of the estimator.
+    rare_groups : {"raise", "pool"}, default="raise"
+        Treatment of a label with no calibration rows or fewer than ``min_group_size``. "raise" raises a
+        ValueError; "pool" calibrates by the scores of all groups together. Only with ``group_by``.
+    min_group_size : int, default=10
+        Number of calibration rows below which a group is rare. Only with ``group_by``.
+    density_ratio : callable or None, default=None
+        Density ratio under covariate shift. Takes X of n rows and returns n weights: the density of x among
+        the rows to be predicted, divided by its density among the rows of `fit`, up to a constant factor.
+    gamma : float, default=0.005
+        Step per row of adaptive conformal inference, see `partial_fit`. With a larger step intervals follow a
+        drift faster and vary more. With 0 only the scores are updated. After 20 missed rows in one call of
+        `partial_fit`, the target miscoverage is lower by nearly 20 ``gamma``.
+    window : int or None, default=None
+        Number of latest rows that calibrate after a call of `partial_fit`; None takes all. Memory still
+        grows, because all rows given to `partial_fit` are kept.
+    n_jobs : int or None, default=None
+        Number of jobs that run in parallel. One job is a fit of `fit_transform`; `fit` needs one fit only.
+        Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Randomness of held-out rows, and of estimators without a seed of their own. An integer makes all
+        results reproducible.
+    verbose : int, default=0
+        Verbosity of joblib.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted model that predicts points.
+    calibration_rows_ : ndarray
+        Indices of the rows of `fit` that calibrate, in ascending order.
+    n_calibration_ : float
+        Number of rows that calibrate now, weights counted.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    See Also
+    --------
+    CrossConformalRegressor : Calibration on all rows, by folds or resamples.
+    UncertaintyRegressor : A predictive distribution for any regressor.
+    skuq.recalibration.ConformalRecalibrator : Conformal intervals from predicted distributions.
+    skuq.distributions.ConformalPredictive : The distribution that `predict_dist` returns.
+
+    Notes
+    -----
+    The score of a row is
+
+    .. math:: E = \max(l(x) - y, \; y - u(x)) / s(x)
+
+    with the band [l(x), u(x)] and the scale s(x) ([1]_, eq. 6 for the band). The band is the predicted
+    interval of the nominal coverage for "cqr", otherwise the predicted point. The scale is the predicted
+    standard deviation for "normalized", otherwise 1. The interval is [l - s q, u + s q] with q the
+    :math:`\lceil (n + 1) c \rceil`-th smallest of the n calibration scores. With ``symmetric=False`` the two
+    differences are ranked separately, at (1 + c)/2 each ([1]_, theorem 2). If the bounds cross, the interval
+    is the point halfway between them.
+
+    For exchangeable rows and any n, a new value is covered with a probability of at least c. Without ties the
+    probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. It is an average over
+    calibration sets: the coverage of one calibration set has the distribution Beta(k, n + 1 - k), k the rank
+    above. With ``symmetric=False`` and many equal targets, rounding may leave one of them just outside its
+    bound. With ``group_by`` the guarantee holds within each group, with the group's n. Fewer rows than
+    c/(1 - c) give infinite bounds and a `SmallSampleWarning`.
+
+    *Covariate shift.* Each score is weighted by its row's density ratio, and the new row by its own ([2]_,
+    eq. 7). Coverage then holds under the new distribution of X if the distribution of y given x is the
+    same. The guarantee assumes the true ratio; it does not include the error of an estimated ratio.
+
+    *Sequences.* `partial_fit` is adaptive conformal inference: after each row the target miscoverage changes
+    by ``gamma`` times nominal minus observed miscoverage ([3]_, eq. 2). On every sequence and under any
+    drift, the share of misses in T rows differs from :math:`\alpha = 1 - c` by at most
+    :math:`(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)` ([3]_, prop. 4.1). The interval is therefore
+    infinite if the target miscoverage is 0. At 1 the interval is empty: the point at its center is
+    returned, and the row counts as missed even if y equals this point. Rows given in one call count as
+    predicted together, before any of them was observed; the step in the bound is then the sum of their
+    steps. With "cqr" the predicted band keeps the nominal coverage. With ``group_by`` all groups share one
+    target miscoverage.
+
+    Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. `partial_fit`
+    costs O(n log n) per call.
+
+    References
+    ----------
+    .. [1] Y. Romano, E. Patterson, E. Candès, "Conformalized quantile regression", NeurIPS 2019,
+       https://arxiv.org/abs/1905.03222.
+    .. [2] R. J. Tibshirani, R. Foygel Barber, E. J. Candès, A. Ramdas, "Conformal prediction under
+       covariate shift", NeurIPS 2019, https://arxiv.org/abs/1904.06019.
+    .. [3] I. Gibbs, E. Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021,
+       https://arxiv.org/abs/2106.00170.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skuq.regressors import ConformalRegressor, ResidualRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 1, size=(2000, 1))
+    >>> y = 3 * X[:, 0] + (0.1 + X[:, 0]) * rng.normal(size=2000)
+    >>> model = ConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
+    >>> np.diff(model.predict_interval([[0.1], [0.9]])).ravel().round(1)  # one width
+    array([2.2, 2.2])
+    >>> adaptive = ConformalRegressor(ResidualRegressor(LinearRegression()), "normalized", random_state=0)
+    >>> adaptive.fit(X, y).predict_interval([[0.1], [0.9]], coverage=[0.5, 0.9]).shape
+    (2, 2, 2)
+    >>> np.diff(adaptive.predict_interval([[0.1], [0.9]])).ravel().round(1)
+    array([0.7, 3.7])
+    """
+
+    _conformal: SplitConformal
+
+    def __init__(
+        self,
+        estimator: Any,
+        method: Literal["split", "normalized", "cqr"] = "split",
+        *,
+        symmetric: bool = True,
+        cv: Any = None,
+        calibration_size: float | int = 0.25,
+        group_by: Callable[[Any], Any] | Hashable | None = None,
+        rare_groups: Literal["raise", "pool"] = "raise",
+        min_group_size: int = 10,
+        density_ratio: Callable[[Any], ArrayLike] | None = None,
+        gamma: float = 0.005,
+        window: int | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.symmetric = symmetric
+        self.cv = cv
+        self.calibration_size = calibration_size
+        self.group_by = group_by
+        self.rare_groups = rare_groups
+        self.min_group_size = min_group_size
+        self.density_ratio = density_ratio
+        self.gamma = gamma
+        self.window = window
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -------------------------------------------------------------------------------- fitting
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
+    ) -> TrainingData:
+        check_groups_need_cv(self.cv, fit_params)
+        return super()._read(X, y, sample_weight, fit_params, caller)
+
+    def _fit(self, data: TrainingData, progress: Progress) -> None:
+        split_seed, model_seed = self._draw_seeds()
+        method = check_option(self.method, "method", tuple(SCORES))
+        score = SCORES[method](check_option(self.symmetric, "symmetric", (True, False)))
+        options = GroupsAndShift.from_params(self)
+        gamma = check_number(self.gamma, "gamma")
+        if gamma < 0:
+            raise ValueError(f"`gamma` must be non-negative, got {gamma:g}.")
+        window = None if self.window is None else check_integer(self.window, "window")
+        score.check_estimator(self.estimator)
+        effective_rows(data.sample_weight, len(data))  # ranks need repetitions, so relative weights raise
+        split = self._split(data, split_seed)
+        estimator = self.estimator
+        if split is not None:
+            estimator = seeded_clone(estimator, model_seed, self.random_state)
+            if method == "split":
+                estimator = in_target_units(estimator, data.y)
+        held_out = fit_held_out(
+            estimator,
+            data,
+            split,
+            score.predict,
+            verbose=self.verbose,
+            on_fold=progress.reporter("model"),
+        )
+        rows = data.take(held_out.rows)
+        conformal = SplitConformal(held_out.model, score, options, gamma, window)
+        conformal.add(rows.X, held_out.prediction, rows.y, rows.sample_weight)
+        progress.done("calibration")
+        self._conformal = conformal
+        self.estimator_ = conformal.estimator
+        self.calibration_rows_ = held_out.rows
+
+    def _split(self, data: TrainingData, seed: int) -> Split | None:
+        """Return the rows that train and the rows that calibrate; None if all rows calibrate."""
+
+        def draw(n_held_out: int) -> Split:
+            splitter = ShuffleSplit(1, test_size=n_held_out, random_state=seed)
+            train, test = next(splitter.split(np.empty(len(data))))
+            return np.sort(train), test  # sorted for models whose fit depends on the order of rows
+
+        splits = held_out_splits(self, self.cv, data, draw)
+        if splits is None:
+            return None
+        if len(splits) != 1:
+            raise ValueError(
+                f"`cv` must give one split into training and calibration rows, got {len(splits)}. Pass for "
+                "example ShuffleSplit(1) or GroupShuffleSplit(1). For several folds use "
+                "CrossConformalRegressor, or RecalibratedRegressor(estimator, ConformalRecalibrator())."
+            )
+        return splits[0]
+
+    def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
+        if self.cv is not None:
+            raise ValueError(
+                "`fit_transform` needs folds that test every row, but `cv` is one split. Use cv=None, or "
+                "`fit` and then `transform` with new rows."
+            )
+        return super()._fit_transform(data, progress)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Update the calibration by observed rows of a sequence: adaptive conformal inference.
+
+        The model is not refitted. The target miscoverage falls after a miss and rises otherwise, and the
+        rows join the calibration rows. Call `partial_fit` with each row, or with all rows predicted
+        together, once y is observed.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of m rows
+            Features of the rows, in the order of time.
+        y : array-like of shape (m,)
+            Observed target.
+        sample_weight : array-like of shape (m,), default=None
+            Number of repetitions of each row.
+
+        Returns
+        -------
+        self : object
+            The regressor, with updated calibration.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` was not called before.
+        ValueError
+            If a group becomes rare because its rows leave the ``window``, unless rare groups are pooled. The
+            calibration is then unchanged.
+        """
+        self._check_new(X)
+        target = check_y(y, self)
+        check_consistent_length(X, target)
+        self._conformal.observe(X, target, check_sample_weight(sample_weight, len(target)))
+        return self
+
+    # ---------------------------------------------------------------------------- prediction
+
+    def predict_dist(self, X: Any) -> Distribution:
+        """Return the predictive distribution of each row.
+
+        Only the bounds of `predict_interval` carry the guarantee in every case.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the training data.
+
+        Returns
+        -------
+        dist : Distribution of n rows
+            In the units of y. "split" and "normalized" return a `ConformalPredictive`, one per group with
+            ``group_by``. "cqr" returns `Quantiles` through the bounds of many coverages, sorted where they
+            cross. Levels are nominal: `partial_fit` adapts only the bounds of `predict_interval`. Scorers
+            use the distribution; to evaluate adapted intervals, pass the bounds to a metric.
+        """
+        return super().predict_dist(X)
+
+    def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
+        return self._conformal.point_and_dist(X)

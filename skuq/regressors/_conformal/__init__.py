@@ -1,1 +1,0 @@
-"""Conformal regression: the estimator, its scores and their order statistics."""

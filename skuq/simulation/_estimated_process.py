@@ -1,0 +1,288 @@
+"""Processes estimated from a real data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from scipy import stats
+from sklearn.base import RegressorMixin
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.model_selection import train_test_split
+from sklearn.utils import Tags, check_consistent_length, get_tags, indexable
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skuq._fitting.cross_fit import cross_fit, resolve_cv
+from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.point_predict import point_predict
+from skuq._fitting.seeds import seeded_clone
+from skuq._fitting.training_data import check_y
+from skuq._sklearn_compat import count_rows, is_classifying, safe_indexing
+from skuq._typing import FloatArray
+from skuq._units import unit_of
+from skuq._validation import check_finite, check_new, check_option, check_X
+from skuq.distributions import Distribution, Normal, ScipyDistribution, StudentT
+from skuq.simulation._base import BaseProcess, check_index, check_truth
+from skuq.simulation._seeds import draw_seed, target_rng
+
+__all__ = ["EstimatedProcess"]
+
+_DF, _SHAPE = 3.0, 0.1
+"""Degrees of freedom of "student_t", and shape of "gamma"."""
+
+_LEAST_SCALE = 1e-6
+"""Smallest standard deviation of the noise, as a share of the root mean squared residual.
+
+Most families need a positive scale, and leaves of a tree may predict 0.
+"""
+
+
+def _student_t(loc: FloatArray, scale: FloatArray) -> Distribution:
+    return StudentT(loc, scale / np.sqrt(_DF / (_DF - 2)), _DF)
+
+
+def _gamma(loc: FloatArray, scale: FloatArray) -> Distribution:
+    root = np.sqrt(_SHAPE)
+    return ScipyDistribution(stats.gamma(_SHAPE, loc=loc - root * scale, scale=scale / root))
+
+
+_NOISES: dict[str, Callable[[FloatArray, FloatArray], Distribution]] = {
+    "normal": Normal,
+    "student_t": _student_t,
+    "gamma": _gamma,
+}
+
+
+class EstimatedProcess(RegressorMixin, BaseProcess):
+    r"""Process estimated from a data set: its rows, a fitted regression function, and fitted noise.
+
+    `fit` uses the predictions of one regressor as the regression function. The predictions of a second
+    regressor, fitted to the squared residuals, are the variance of the noise. `fit` splits the rows into
+    training and test rows. Training sets are the training rows with simulated targets, as in algorithm 3 of
+    [1]_. The process is also the ideal forecast of its own data, for every metric, scorer and display of
+    skuq.
+
+    Parameters
+    ----------
+    estimator : estimator or None, default=None
+        Regressor whose predictions are the regression function. It is cloned and fitted to all rows, with
+        X unchanged. None means a random forest of 100 trees of depth 15.
+    noise_estimator : estimator or None, default=None
+        Regressor of the squared residuals. Its predictions are the variance of the noise, at least 0. None
+        means another clone of ``estimator``.
+    residuals : {"out-of-sample", "training"}, default="out-of-sample"
+        Residuals for the noise. "out-of-sample" means residuals of cross-fitted clones. "training" means
+        residuals of the training rows, as in [1]_. Training residuals of deep trees are several times too
+        small, and simulated data are then easier than the real data.
+    noise : {"normal", "student_t", "gamma"} or callable, default="normal"
+        Family of the noise, with mean 0 and the fitted variance. "student_t" has 3 degrees of freedom.
+        "gamma" has the shape 0.1 and is very skewed. A callable ``noise(loc, scale)`` returns the
+        Distribution of y from mean and standard deviation, both of shape (n,).
+    test_size : float or int, default=0.2
+        Share or number of test rows.
+    cv : int, splitter or iterable, default=5
+        Folds for out-of-sample residuals. An int k means ``KFold(k, shuffle=True)``. Every row must be
+        tested exactly once.
+    random_state : int, RandomState instance or None, default=None
+        Seed of folds, split and targets, and of regressors without a seed; an integer makes results
+        reproducible. None is drawn once, in `fit`.
+
+    Attributes
+    ----------
+    estimator_, noise_estimator_ : estimator
+        Fitted regressors of the mean, and of the squared residuals in units of a common factor.
+    train_rows_, test_rows_ : ndarray of int
+        Row numbers of the training rows and the test rows.
+    X_test_ : array-like or DataFrame
+        Test rows.
+    truth_ : Distribution
+        Distribution of y in the test rows.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    See Also
+    --------
+    KnownProcess : Process given by a function, for example by a fitted model.
+    SplitData : Real targets of a very large data set.
+
+    Notes
+    -----
+    All simulations have the features of the data set, because the dependence of features is difficult to
+    simulate. A forest is a step function, which smooth models estimate with a bias. Their confidence
+    intervals then have low coverage because of ``bias``, for any width. Compare the width of intervals with
+    the width of the true intervals.
+
+    The standard deviation of the noise is at least a millionth of the root mean squared residual.
+
+    The cost is two fits, and one fit per fold.
+
+    References
+    ----------
+    .. [1] L. Sluijterman, E. Cator, T. Heskes, "How to evaluate uncertainty estimates in machine learning
+       for regression?", Neural Networks 173, 2024, doi:10.1016/j.neunet.2024.106203, section 5.5.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skuq.regressors import LeastSquaresRegressor
+    >>> from skuq.simulation import EstimatedProcess, simulate_coverage
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> process = EstimatedProcess(LinearRegression(), random_state=0).fit(X, y)
+    >>> result = simulate_coverage(LeastSquaresRegressor(), process, n_simulations=40, random_state=0)
+    >>> [round(float(part.mean()), 1) for part in (result.picf, result.cicf)]
+    [0.9, 0.9]
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        noise_estimator: Any = None,
+        residuals: str = "out-of-sample",
+        noise: str | Callable[[FloatArray, FloatArray], Distribution] = "normal",
+        test_size: float | int = 0.2,
+        cv: Any = 5,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.noise_estimator = noise_estimator
+        self.residuals = residuals
+        self.noise = noise
+        self.test_size = test_size
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Estimate the regression function and the noise.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, as for ``estimator``.
+        y : array-like of shape (n,)
+            Target.
+
+        Returns
+        -------
+        self : EstimatedProcess
+            The fitted process.
+        """
+        residuals = check_option(self.residuals, "residuals", ("out-of-sample", "training"))
+        if not callable(self.noise):
+            check_option(self.noise, "noise", list(_NOISES))
+        estimator = _regressor(self.estimator, "estimator", RandomForestRegressor(100, max_depth=15))
+        noise_estimator = _regressor(self.noise_estimator, "noise_estimator", estimator)
+        check_X(X)
+        target = check_y(y, self)
+        validate_data(self, X, skip_check_array=True)
+        (X,) = indexable(X)
+        check_consistent_length(X, target)
+        if len(target) < 2:
+            raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {len(target)} sample.")
+        self._seed = draw_seed(self.random_state)
+        split = np.random.RandomState(self._seed)
+        estimator, noise_estimator = (
+            seeded_clone(one, self._seed, self.random_state) for one in (estimator, noise_estimator)
+        )
+        if residuals == "out-of-sample":
+            folds = resolve_cv(self.cv, split)
+            fitted = cross_fit(estimator, X, target, cv=folds, predict=point_predict)
+            predicted = fitted.in_row_order(len(target))
+        self.estimator_ = fit_wrapped(estimator, X, target)
+        if residuals == "training":
+            predicted = point_predict(self.estimator_, X)
+        self._unit = unit_of(target - predicted)
+        squared = np.square((target - predicted) / self._unit)
+        self.noise_estimator_ = fit_wrapped(noise_estimator, X, squared)
+        self._least_variance = _LEAST_SCALE**2 * float(squared.mean())
+        self.train_rows_, self.test_rows_ = train_test_split(
+            np.arange(len(target)), test_size=self.test_size, random_state=split
+        )
+        self._X_train = safe_indexing(X, self.train_rows_)
+        self._train_truth = self._distribution(self._X_train)
+        self.X_test_ = safe_indexing(X, self.test_rows_)
+        self.truth_ = self._distribution(self.X_test_)
+        return self
+
+    def _distribution(self, X: Any) -> Distribution:
+        loc = point_predict(self.estimator_, X)
+        variance = np.maximum(point_predict(self.noise_estimator_, X), self._least_variance)
+        scale = self._unit * np.sqrt(variance)
+        if not scale.any():  # the regression function equals the target
+            return Normal(loc, 0.0)
+        noise = self.noise if callable(self.noise) else _NOISES[self.noise]
+        return check_truth(noise(loc, scale), count_rows(X), "noise")
+
+    def training_set(self, index: int) -> tuple[Any, FloatArray]:
+        """Draw one training set.
+
+        Parameters
+        ----------
+        index : int
+            Number of the training set, from 0. The same number gives the same set.
+
+        Returns
+        -------
+        X : array-like or DataFrame
+            Training rows, equal in all sets.
+        y : ndarray of shape (n_train,)
+            Targets drawn from the truth.
+        """
+        check_is_fitted(self)
+        y = self._train_truth.sample(1, target_rng(self._seed, check_index(index)))[:, 0]
+        return self._X_train, check_finite(y, "y")
+
+    def predict_dist(self, X: Any) -> Distribution:
+        """Return the true distribution of y.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the data.
+
+        Returns
+        -------
+        dist : Distribution of n rows
+            Distribution in the units of y.
+        """
+        check_new(self, X)
+        return self._distribution(X)
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the regression function.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of n rows
+            Features, with the columns of the data.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            Regression function in the units of y.
+        """
+        check_new(self, X)
+        return point_predict(self.estimator_, X)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        try:
+            child = get_tags(RandomForestRegressor() if self.estimator is None else self.estimator)
+        except Exception:  # estimators of other packages may have no tags or broken tags
+            return tags
+        tags.input_tags = child.input_tags
+        if child.regressor_tags is not None:
+            tags.regressor_tags = child.regressor_tags
+        return tags
+
+
+def _regressor(estimator: Any, name: str, default: Any) -> Any:
+    if estimator is None:
+        return default
+    if isinstance(estimator, type):
+        raise TypeError(f"`{name}` must be an instance, got the class {estimator.__name__}.")
+    if is_classifying(estimator) or not hasattr(estimator, "fit"):
+        raise TypeError(f"`{name}` must be a regressor or None, got {type(estimator).__name__}.")
+    return estimator

@@ -1,0 +1,215 @@
+"""Order statistics of sums: what the kernels find is what sorting all sums finds, for far less."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from skuq._conformal import cross_bounds, order_statistics
+from skuq._conformal.cross_bounds import ModelOfFold, PairBounds
+from skuq._conformal.order_statistics import FoldScores, SortedScores, smallest_fold_sums
+
+PROBABILITIES = np.array([0.001, 0.05, 0.3, 0.5, 0.9, 0.95])
+
+SCORES = {
+    "normal": lambda rng, k: rng.normal(size=k),
+    "whole numbers": lambda rng, k: rng.integers(0, 4, size=k).astype(float),
+    "all the same": lambda rng, k: np.full(k, 0.1),
+    "heavy tails": lambda rng, k: rng.standard_cauchy(size=k),
+    "over many scales": lambda rng, k: 2.0 ** -rng.integers(0, 60, size=k),
+    "next to nothing": lambda rng, k: 1e-13 * rng.normal(size=k),
+}
+
+CENTRES = {
+    "near": lambda rng, k, m: rng.normal(size=m) + 0.1 * rng.normal(size=(k, m)),
+    "apart": lambda rng, k, m: 5 * rng.normal(size=(k, m)),
+    "whole numbers": lambda rng, k, m: rng.integers(0, 3, size=(k, m)).astype(float),
+    "equal": lambda rng, k, m: np.full((k, m), 0.3),
+    "far from zero": lambda rng, k, m: 1e6 + rng.normal(size=(k, m)),
+    "over many scales": lambda rng, k, m: 10.0 ** rng.uniform(-8, 8, size=(k, m)),
+}
+
+WEIGHTS = {
+    "none": lambda rng, k: None,
+    "whole": lambda rng, k: rng.integers(1, 4, size=k).astype(float),
+    "fractions": lambda rng, k: rng.uniform(0.3, 2, size=k),
+}
+
+
+def sort_all(centers, scores, weights, targets):
+    """The definition: all sums of a row in one line, and the first up to which they weigh enough."""
+    sums = np.concatenate([row[:, None] + part for row, part in zip(centers, scores, strict=True)], axis=1)
+    order = np.argsort(sums, axis=1)
+    sums = np.take_along_axis(sums, order, axis=1)
+    weight = np.ones(sums.shape[1]) if weights is None else np.concatenate(weights)
+    reached = np.cumsum(weight[order], axis=1)
+    sums = np.column_stack([sums, np.full(len(sums), np.inf)])
+    place = [(reached < target * (1 - 1e-12)).sum(axis=1) for target in targets]
+    # the weight of all, added in another order, is the weight of all
+    beyond = targets * (1 - 1e-12) > weight.sum()
+    place = [np.where(far, p, np.minimum(p, weight.size - 1)) for far, p in zip(beyond, place, strict=True)]
+    return np.take_along_axis(sums, np.stack(place, axis=1), axis=1)
+
+
+def assert_same(found, expected, centers):
+    """Equal to rounding, which is that of the sums and of what they are made of."""
+    assert_array_equal(np.isinf(found), np.isinf(expected))
+    finite = np.isfinite(expected)
+    size = np.maximum(np.abs(centers).max(axis=0)[:, None], np.where(finite, np.abs(expected), 0.0))
+    error = np.where(finite, found, 0.0) - np.where(finite, expected, 0.0)
+    assert (np.abs(error) <= 1e-12 * size).all()
+
+
+def by_fold(centers, scores, weights, targets):
+    return smallest_fold_sums(centers, FoldScores(scores, weights), targets)
+
+
+def by_pair(centers, scores, weights, targets):
+    ranked = SortedScores(np.concatenate(scores), None if weights is None else np.concatenate(weights))
+    own = ModelOfFold(np.repeat(np.arange(len(scores)), [len(part) for part in scores]))
+    return PairBounds(own, ranked, ranked).bounds(centers, targets)[:, 1]
+
+
+both_kernels = pytest.mark.parametrize("kernel", [by_fold, by_pair])
+
+
+@both_kernels
+@pytest.mark.parametrize("weighting", WEIGHTS)
+@pytest.mark.parametrize("centring", CENTRES)
+@pytest.mark.parametrize("scoring", SCORES)
+def test_equal_to_sorting_all_sums(kernel, scoring, centring, weighting):
+    for seed, sizes in enumerate([(1,), (1, 2), (3, 40, 7), (90, 100, 110, 90), (400, 5, 300)]):
+        rng = np.random.default_rng(seed)
+        scores = [SCORES[scoring](rng, k) for k in sizes]
+        weights = None if weighting == "none" else [WEIGHTS[weighting](rng, k) for k in sizes]
+        centers = CENTRES[centring](rng, len(sizes), 30)
+        total = sum(sizes) if weights is None else sum(map(np.sum, weights))
+        targets = np.concatenate([PROBABILITIES * (total + 1), [0.0, total, total + 1]])
+        expected = sort_all(centers, scores, weights, targets)
+        assert_same(kernel(centers, scores, weights, targets), expected, centers)
+
+
+finite = st.floats(-1e3, 1e3)
+
+
+@both_kernels
+@given(
+    scores=st.lists(st.lists(finite, min_size=1, max_size=60), min_size=1, max_size=4),
+    centers=st.lists(finite, min_size=4, max_size=4),
+    probability=st.floats(0.0, 1.0),
+)
+@example(scores=[[0.0, 2.2e-311]], centers=[0.0] * 4, probability=0.0)  # lengths whose inverse overflows
+def test_equal_to_sorting_whatever_the_numbers(kernel, scores, centers, probability):
+    scores = [np.array(part) for part in scores]
+    column = np.array(centers[: len(scores)])[:, None]
+    targets = np.array([probability * (sum(map(len, scores)) + 1)])
+    expected = sort_all(column, scores, None, targets)
+    found = kernel(column, scores, None, targets)
+    size = 1e3 + np.abs(expected)  # scores may be far larger than a sum of theirs
+    assert (np.isinf(found) == np.isinf(expected)).all()
+    assert np.isinf(expected).all() or (np.abs(found - expected) <= 1e-12 * size).all()
+
+
+@both_kernels
+def test_what_is_found_is_one_of_the_sums(kernel):
+    rng = np.random.default_rng(0)
+    scores = [rng.normal(size=500) for _ in range(3)]
+    centers = rng.normal(size=(3, 40))
+    found = kernel(centers, scores, None, PROBABILITIES * 1501)
+    for column, row in zip(centers.T, found, strict=True):
+        sums = np.concatenate([centre + part for centre, part in zip(column, scores, strict=True)])
+        assert np.isin(row, sums).all()
+
+
+@both_kernels
+def test_weights_are_repetitions(kernel):
+    rng = np.random.default_rng(0)
+    scores, weights = [rng.normal(size=60) for _ in range(3)], [rng.integers(1, 5, size=60) for _ in range(3)]
+    centers = rng.normal(size=(3, 20))
+    repeated = [np.repeat(part, times) for part, times in zip(scores, weights, strict=True)]
+    targets = PROBABILITIES * (sum(map(len, repeated)) + 1)
+    weighted = kernel(centers, scores, [part.astype(float) for part in weights], targets)
+    assert_array_equal(weighted, kernel(centers, repeated, None, targets))
+
+
+@both_kernels
+def test_a_rank_that_only_rounding_lifts_is_not_lifted(kernel):
+    assert 0.55 * 100 > 55
+    found = kernel(np.zeros((1, 1)), [np.arange(1.0, 100.0)], None, np.array([0.55 * 100]))
+    assert found.item() == 55
+
+
+@both_kernels
+def test_chunks_of_rows_and_levels_do_not_matter(kernel, monkeypatch):
+    rng = np.random.default_rng(0)
+    scores = [rng.normal(size=100) for _ in range(4)]
+    centers, targets = rng.normal(size=(4, 50)), PROBABILITIES * 401
+    whole = kernel(centers, scores, None, targets)
+    for floats in (1, 700, 3000):
+        monkeypatch.setattr(order_statistics, "_CHUNK_FLOATS", floats)
+        monkeypatch.setattr(cross_bounds, "_CHUNK_FLOATS", floats)
+        assert_array_equal(kernel(centers, scores, None, targets), whole)
+
+
+def passes(monkeypatch, centers, scores, targets):
+    """How often, on average over order statistics, all folds are searched."""
+    counted = []
+    count_below = FoldScores.count_below
+
+    def count(self, values):
+        counted.append(values.shape[1])
+        return count_below(self, values)
+
+    monkeypatch.setattr(FoldScores, "count_below", count)
+    by_fold(centers, scores, None, targets)
+    return sum(counted) / (centers.shape[1] * len(targets))
+
+
+@pytest.mark.parametrize(("spread", "most"), [(0.02, 3), (0.1, 4), (0.5, 6), (5, 12)])
+def test_few_searches_find_an_order_statistic(monkeypatch, spread, most):
+    rng = np.random.default_rng(0)
+    scores = [np.abs(rng.normal(size=2000)) for _ in range(5)]
+    centers = rng.normal(size=500) + spread * rng.normal(size=(5, 500))
+    assert passes(monkeypatch, centers, scores, PROBABILITIES * 10_001) < most
+
+
+def test_a_search_ends_whatever_the_numbers(monkeypatch):
+    rng = np.random.default_rng(0)
+    scores = [2.0 ** -rng.uniform(0, 1000, size=1000) for _ in range(3)]
+    centers = 10.0 ** rng.uniform(-300, 8, size=(3, 100))
+    assert passes(monkeypatch, centers, scores, PROBABILITIES * 3001) < 250
+
+
+@both_kernels
+def test_an_order_statistic_of_zero_among_many_others(kernel):
+    scores = [np.append(np.arange(-200.0, 201.0), np.zeros(50)) for _ in range(2)]
+    assert_array_equal(kernel(np.zeros((2, 3)), scores, None, np.array([450.0])), np.zeros((3, 1)))
+
+
+def test_a_single_score_of_each_kind_of_fold():
+    found = by_fold(np.array([[1.0], [10.0]]), [np.array([2.0]), np.array([])], None, np.array([1.0, 2.0]))
+    assert_array_equal(found, [[3.0, np.inf]])
+
+
+def test_memory_is_that_of_the_rows_and_folds():
+    rng = np.random.default_rng(0)
+    n_rows, n_folds = 20_000, 5
+    scores = FoldScores([rng.normal(size=n_rows // n_folds) for _ in range(n_folds)])
+    centers = rng.normal(size=n_rows) + 0.5 * rng.normal(size=(n_folds, n_rows))
+    tracemalloc.start()
+    smallest_fold_sums(centers, scores, np.array([0.9 * (n_rows + 1)]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * (n_rows + 8 * order_statistics._CHUNK_FLOATS)
+
+
+def test_only_sums_that_may_matter_are_formed():
+    rng = np.random.default_rng(0)
+    ranked = SortedScores(np.abs(rng.normal(size=2000)))
+    near = rng.normal(size=30)
+    window = ranked.window(np.array([0.9 * 2001]), near - 0.05, near + 0.05)
+    assert 0 < window.stop - window.start < 150
+    assert ranked.window(np.array([2001.0]), near, near) == slice(0, 0)

@@ -1,0 +1,104 @@
+"""Progress through scikit-learn's callbacks, and without them."""
+
+import pytest
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor
+from sklearn.model_selection import GridSearchCV
+
+from skuq._fitting.progress import Progress
+from skuq.regressors import (
+    BootstrapRegressor,
+    ConformalRegressor,
+    CrossConformalRegressor,
+    LeastSquaresRegressor,
+    MultiQuantileRegressor,
+    RecalibratedRegressor,
+    ResidualRegressor,
+    UncertaintyRegressor,
+)
+from tests.regressors.worlds import linear_world
+
+FREE = 4  # folds of the regressors whose fit needs none
+
+CASES = [
+    (BootstrapRegressor(LinearRegression(), 7), ["fit", *["member"] * 7]),
+    (BootstrapRegressor(LinearRegression(), 7, n_jobs=2), ["fit", *["member"] * 7]),
+    (MultiQuantileRegressor(QuantileRegressor(), [0.1, 0.9], cv=FREE), ["fit", "level", "level"]),
+    (
+        ResidualRegressor(LinearRegression(), cv=2),
+        ["fit", "mean fold", "mean fold", "scale fold", "scale fold", "mean model"],
+    ),
+    (ConformalRegressor(LinearRegression()), ["fit", "model", "calibration"]),
+    (
+        ConformalRegressor(FrozenEstimator(LinearRegression().fit(*linear_world(20)))),
+        ["fit", "calibration"],
+    ),
+    (CrossConformalRegressor(LinearRegression(), cv=3), ["fit", "fold", "fold", "fold", "model"]),
+    (RecalibratedRegressor(LeastSquaresRegressor(), cv=3), ["fit", "fold", "fold", "fold", "fit"]),
+    (
+        UncertaintyRegressor(LinearRegression(), "bootstrap", method_params={"n_estimators": 30}),
+        ["fit", "fit", *["member"] * 30],
+    ),
+    (UncertaintyRegressor(BayesianRidge(), cv=FREE), ["fit", "fit"]),
+]
+
+
+@pytest.mark.parametrize(("model", "tasks"), CASES, ids=lambda case: type(case).__name__)
+@pytest.mark.parametrize("caller", ["fit", "fit_transform"])
+def test_every_task_is_reported(model, tasks, caller):
+    callback = pytest.importorskip("sklearn.callback")
+    begun, ended = [], []
+
+    class Recorder:
+        max_propagation_depth = None
+
+        def setup(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context):
+            begun.append(context.task_name)
+
+        def on_fit_task_end(self, estimator, context):
+            ended.append(context.task_name)
+
+        def teardown(self, estimator, context):
+            ended.append("teardown")
+
+    assert isinstance(Recorder(), callback.FitCallback)
+    X, y = linear_world(40)
+    model = clone(model).set_callbacks(Recorder())
+    if caller == "fit_transform" and isinstance(model, BootstrapRegressor):
+        model.set_params(n_estimators=30)
+        tasks = ["fit", *["member"] * 30]
+    if caller == "fit_transform" and isinstance(model, ConformalRegressor | CrossConformalRegressor):
+        tasks = [tasks[0], *["fold"] * (model.cv or 5), *tasks[1:]]
+    if caller == "fit_transform" and getattr(model, "cv", 5) == FREE:
+        tasks = [tasks[0], *["fold"] * FREE, *tasks[1:]]
+    getattr(model, caller)(X, y)
+    assert begun == tasks
+    assert ended[-1] == "teardown"
+    assert sorted(ended[:-1]) == sorted(begun)
+    assert not hasattr(model, "_callback_fit_ctx")
+
+
+def test_a_progress_bar_works_in_a_search(capsys):
+    callback = pytest.importorskip("sklearn.callback")
+    pytest.importorskip("rich")
+    X, y = linear_world(40)
+    search = GridSearchCV(ResidualRegressor(LinearRegression(), cv=2), {"shape": ["normal"]}, cv=2)
+    search.set_callbacks(callback.ProgressBar(max_propagation_depth=None))
+    search.fit(X, y)
+    assert "ResidualRegressor" in capsys.readouterr().out
+
+
+def test_without_callbacks_nothing_is_reported():
+    class Plain:
+        pass
+
+    progress = Progress(Plain(), 2)
+    progress.done("task")
+    assert progress.reporter("task") is None
+    with progress.task("task", Plain()):
+        pass
+    progress.close()

@@ -1,0 +1,96 @@
+"""Estimators with absolute tolerances are fitted to targets in units near 1."""
+
+import numpy as np
+import pytest
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import BaggingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import Lasso, LinearRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+from skuq._fitting.target_units import in_target_units
+from skuq.regressors import BootstrapRegressor, ResidualRegressor
+
+Y = np.linspace(-1.0, 1.0, 101)
+
+
+def factor(estimator, y):
+    """Return the factor by which the target reaches the estimator."""
+    wrapped = in_target_units(estimator, y)
+    return wrapped.func(np.ones(1))[0] if isinstance(wrapped, TransformedTargetRegressor) else 1.0
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DecisionTreeRegressor(),
+        BaggingRegressor(),
+        BaggingRegressor(DecisionTreeRegressor()),
+        make_pipeline(StandardScaler(), DecisionTreeRegressor()),
+        GridSearchCV(DecisionTreeRegressor(), {"max_depth": [1, 2]}),
+        MLPRegressor(),
+    ],
+)
+def test_the_target_has_a_size_near_one(estimator):
+    for exponent in (-600, -40, 600):
+        y = np.ldexp(Y, exponent)
+        assert 0.5 <= np.abs(y * factor(estimator, y)).max() <= 4
+    assert factor(estimator, Y) == 1.0
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        Ridge(),
+        KNeighborsRegressor(),
+        BaggingRegressor(Ridge()),
+        DecisionTreeRegressor(min_impurity_decrease=1e-30),
+        HistGradientBoostingRegressor(),
+    ],
+)
+def test_estimators_without_tolerances_are_left_alone(estimator):
+    y = np.ldexp(Y, -40)
+    assert in_target_units(estimator, y) is estimator
+
+
+def test_boosting_that_stops_early_is_in_units_of_the_standard_deviation():
+    early = HistGradientBoostingRegressor(early_stopping=True)
+    assert factor(early, Y) == factor(early, Y * 8) * 8
+    many = np.tile(Y / 64, 100)  # 10 100 rows, above which it stops early by default
+    assert factor(HistGradientBoostingRegressor(), many) > 32
+    assert factor(HistGradientBoostingRegressor(early_stopping=False), many) == 1.0
+
+
+def test_a_network_learns_the_offset_too():
+    assert factor(MLPRegressor(), 1.5 + 4e-4 * Y) == 1.0
+    assert factor(DecisionTreeRegressor(), 1.5 + 4e-4 * Y) > 1000
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, -7.7e-30, 1e250])
+@pytest.mark.parametrize("estimator", [MLPRegressor(), DecisionTreeRegressor()])
+def test_a_constant_has_no_unit(estimator, constant):
+    assert in_target_units(estimator, np.full(50, constant)) is estimator
+
+
+@pytest.mark.parametrize("estimator", [Ridge(), LinearRegression(), Lasso(), DecisionTreeRegressor()])
+def test_a_constant_target_gives_no_warning_of_a_refit(estimator):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = ResidualRegressor(estimator, location="refit", random_state=0).fit(X, np.full(60, 0.1))
+    assert np.allclose(model.predict(X), 0.1)
+
+
+@pytest.mark.parametrize(
+    "forest", [RandomForestRegressor(20), BaggingRegressor(DecisionTreeRegressor(min_samples_leaf=3), 20)]
+)
+@pytest.mark.parametrize("exponent", [-30, 664])
+def test_bootstrap_around_a_forest_in_any_units(forest, exponent):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(80, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=80)
+    plain = BootstrapRegressor(forest, random_state=0).fit(X, y).predict_interval(X)
+    scaled = BootstrapRegressor(forest, random_state=0).fit(X, np.ldexp(y, exponent)).predict_interval(X)
+    assert np.allclose(np.ldexp(scaled, -exponent), plain, rtol=1e-9)

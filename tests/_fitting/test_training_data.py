@@ -1,0 +1,293 @@
+"""Who gets which metadata: with routing off and on, through Pipeline and GridSearchCV."""
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import RandomForestRegressor, StackingRegressor
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics import make_scorer, r2_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skuq._fitting.metadata import weight_keyword
+from skuq.recalibration import StdScalingRecalibrator
+from skuq.regressors import (
+    BootstrapRegressor,
+    ConformalRegressor,
+    CrossConformalRegressor,
+    LeastSquaresRegressor,
+    RecalibratedRegressor,
+    ResidualRegressor,
+    UncertaintyRegressor,
+)
+from tests.regressors.worlds import linear_world
+
+N = 120
+GROUPS = np.repeat(np.arange(24), 5)
+
+
+class GroupSpy(LinearRegression):
+    """Fails where a row is predicted whose group was seen; the first column of X is the group."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.seen_ = np.unique(np.asarray(X)[:, 0])
+        self.weights_ = sample_weight
+        return super().fit(X, y, sample_weight=sample_weight)
+
+    def predict(self, X):
+        overlap = np.isin(np.asarray(X)[:, 0], self.seen_)
+        assert not overlap.any()
+        return super().predict(X)
+
+
+def grouped_world():
+    X, y = linear_world(N)
+    return np.column_stack([GROUPS, X]), y
+
+
+SPIED = [
+    # a refit is compared with the folds' models on rows that these are trained on
+    ResidualRegressor(GroupSpy(), location="folds", cv=GroupKFold(3)),
+    UncertaintyRegressor(GroupSpy(), "residual", method_params={"location": "folds"}, cv=GroupKFold(3)),
+]
+
+
+@pytest.mark.parametrize("model", SPIED, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("caller", ["fit", "fit_transform"])
+@pytest.mark.parametrize("routing", [False, True])
+def test_groups_stay_together(model, caller, routing):
+    X, y = grouped_world()
+    with config_context(enable_metadata_routing=routing):
+        getattr(model, caller)(X, y, groups=GROUPS)
+    with pytest.raises(ValueError, match="groups"), config_context(enable_metadata_routing=routing):
+        getattr(model, caller)(X, y)
+
+
+SEARCHED = [
+    ResidualRegressor(Ridge(), cv=GroupKFold(3)),
+    UncertaintyRegressor(Ridge(), cv=GroupKFold(3)),
+    RecalibratedRegressor(LeastSquaresRegressor(), cv=GroupKFold(3)),
+]
+
+
+@pytest.mark.parametrize("model", SEARCHED, ids=lambda model: type(model).__name__)
+def test_group_k_fold_inside_a_pipeline_inside_a_search_with_routing_off(model):
+    X, y = linear_world(N)
+    name = type(model).__name__.lower()
+    pipeline = make_pipeline(StandardScaler(), model)
+    search = GridSearchCV(
+        pipeline, {f"{name}__cv": [GroupKFold(2), GroupKFold(3)]}, cv=2, error_score="raise"
+    )
+    search.fit(X, y, **{f"{name}__groups": GROUPS})
+    assert search.best_estimator_[-1].n_features_in_ == 3
+    with pytest.raises(ValueError, match="groups"):
+        search.fit(X, y)
+
+
+@pytest.mark.parametrize("model", SEARCHED, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("before_recalibrator", [False, True])
+def test_group_k_fold_inside_a_pipeline_inside_a_search_with_routing_on(model, before_recalibrator):
+    X, y = linear_world(N)
+    name = type(model).__name__.lower()
+    with config_context(enable_metadata_routing=True):
+        steps = [StandardScaler(), model] + [StdScalingRecalibrator()] * before_recalibrator
+        search = GridSearchCV(
+            make_pipeline(*steps),
+            {f"{name}__cv": [GroupKFold(2), GroupKFold(3)]},
+            cv=GroupKFold(2),
+            error_score="raise",
+        )
+        search.fit(X, y, groups=GROUPS)
+        assert np.isfinite(search.predict(X)).all()
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_weights_and_groups_together_in_a_search(routing):
+    X, y = linear_world(N)
+    weight = np.ones(N)
+    weight[:10] = 5
+    with config_context(enable_metadata_routing=routing):
+        scaler, child, scorer = StandardScaler(), Ridge(), make_scorer(r2_score)
+        if routing:
+            scorer.set_score_request(sample_weight=True)
+            scaler.set_fit_request(sample_weight=False)
+            child.set_fit_request(sample_weight=True)
+        model = ResidualRegressor(child, cv=GroupKFold(3))
+        grid = {"residualregressor__estimator__alpha": [1.0]}
+        pipeline = make_pipeline(scaler, model)
+        search = GridSearchCV(pipeline, grid, cv=3, scoring=scorer, error_score="raise")
+        prefix = "" if routing else "residualregressor__"
+        search.fit(X, y, **{f"{prefix}groups": GROUPS, f"{prefix}sample_weight": weight})
+    scaled = StandardScaler().fit(X).transform(X)
+    assert np.allclose(search.predict(X), Ridge().fit(scaled, y, sample_weight=weight).predict(scaled))
+
+
+def test_with_routing_the_child_must_request_weights():
+    X, y = linear_world(N)
+    with config_context(enable_metadata_routing=True):
+        with pytest.raises(UnsetMetadataPassedError):
+            ResidualRegressor(Ridge()).fit(X, y, sample_weight=np.ones(N))
+        model = ResidualRegressor(Ridge().set_fit_request(sample_weight=True), random_state=0)
+        weight = np.arange(N) + 1.0
+        model.fit(X, y, sample_weight=weight)
+    assert np.allclose(model.predict(X), Ridge().fit(X, y, sample_weight=weight).predict(X))
+
+
+def test_with_routing_a_request_on_the_owner_does_no_harm():
+    X, y = linear_world(N)
+    weight = np.arange(N) + 1.0
+    with config_context(enable_metadata_routing=True):
+        model = ResidualRegressor(Ridge().set_fit_request(sample_weight=True), random_state=0)
+        pipeline = make_pipeline(model.set_fit_request(sample_weight=True)).fit(X, y, sample_weight=weight)
+    assert np.allclose(pipeline.predict(X), Ridge().fit(X, y, sample_weight=weight).predict(X))
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_bootstrap_weights_need_no_request(routing):
+    X, y = linear_world(N)
+    with config_context(enable_metadata_routing=routing):
+        model = BootstrapRegressor(KNeighborsRegressor(), 10, random_state=0)
+        assert np.isfinite(model.fit(X, y, sample_weight=np.ones(N)).predict_interval(X)).all()
+
+
+def test_groups_that_nobody_uses_raise():
+    X, y = linear_world(N)
+    for model in (
+        ResidualRegressor(Ridge()),
+        RecalibratedRegressor(LeastSquaresRegressor()),
+        UncertaintyRegressor(Ridge()),
+    ):
+        with pytest.raises(ValueError, match=r"`groups` is given.*cv=GroupKFold"):
+            model.fit(X, y, groups=GROUPS)
+        with config_context(enable_metadata_routing=True), pytest.raises(TypeError, match="groups"):
+            model.fit(X, y, groups=GROUPS)
+
+
+def test_rows_of_other_parameters_are_sliced_with_the_fold():
+    class Tagged(LinearRegression):
+        def fit(self, X, y, tag=None, unit=None):
+            assert len(tag) == len(y)
+            assert np.array_equal(tag, np.asarray(X)[:, 0])
+            assert unit == "cm"
+            return super().fit(X, y)
+
+    X, y = linear_world(N)
+    X[:, 0] = np.arange(N)
+    for model in (
+        ResidualRegressor(Tagged()),
+        BootstrapRegressor(Tagged(), 10),
+        UncertaintyRegressor(Tagged(), "bootstrap"),
+    ):
+        model.fit(X, y, tag=np.arange(N), unit="cm")
+
+
+def test_by_which_keyword_an_estimator_takes_weights():
+    assert weight_keyword(Ridge()) == "sample_weight"
+    assert (
+        weight_keyword(make_pipeline(StandardScaler(), make_pipeline(Ridge())))
+        == "pipeline__ridge__sample_weight"
+    )
+    assert weight_keyword(KNeighborsRegressor()) is None
+    assert weight_keyword(make_pipeline(KNeighborsRegressor())) is None
+    # An unfitted forest has no length, so it is neither true nor false.
+    assert weight_keyword(GridSearchCV(RandomForestRegressor(), {})) == "sample_weight"
+    assert weight_keyword(GridSearchCV(make_pipeline(Ridge()), {})) == "ridge__sample_weight"
+    assert weight_keyword(TransformedTargetRegressor(Ridge())) == "sample_weight"
+
+
+@pytest.mark.parametrize("wrapper", [UncertaintyRegressor, ResidualRegressor, BootstrapRegressor])
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (LogisticRegression(), "must be a regressor, got the classifier LogisticRegression"),
+        (make_pipeline(StandardScaler(), LogisticRegression()), "must be a regressor, got the classifier"),
+        (StandardScaler(), "must be a regressor with `fit` and `predict`, got StandardScaler"),
+        (Ridge, "must be an instance, got the class Ridge"),
+    ],
+)
+def test_what_is_wrapped_must_be_a_regressor(wrapper, estimator, message):
+    X, y = linear_world(N)
+    with pytest.raises((TypeError, ValueError), match=f"`estimator` {message}"):
+        wrapper(estimator).fit(X, y > 0)
+
+
+@pytest.mark.parametrize("wrapper", [UncertaintyRegressor, ResidualRegressor, RecalibratedRegressor])
+@pytest.mark.parametrize("refit", [False, np.False_])
+def test_a_search_must_keep_a_model(wrapper, refit):
+    X, y = linear_world(N)
+    search = GridSearchCV(Ridge(), {"alpha": [1.0]}, refit=refit, error_score="raise")
+    for estimator in (search, make_pipeline(StandardScaler(), search), FrozenEstimator(search.fit(X, y))):
+        with pytest.raises(ValueError, match=r"got a GridSearchCV with refit=.*Set `refit=True`"):
+            wrapper(estimator).fit(X, y)
+
+
+def test_the_error_of_a_splitter_by_groups_names_the_parameter():
+    X, y = linear_world(N)
+    model = ResidualRegressor(Ridge(), cv=GroupKFold(3))
+    with pytest.raises(ValueError, match=r"GroupKFold splits by it. Pass `groups=...`.*metadata routing"):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match="metadata routing"):
+        cross_validate(model, X, y, groups=GROUPS, cv=GroupKFold(3), error_score="raise")
+    with config_context(enable_metadata_routing=True):
+        cross_validate(model, X, y, params={"groups": GROUPS}, cv=GroupKFold(3), error_score="raise")
+
+
+STACKED = StackingRegressor([("ridge", Ridge()), ("neighbours", KNeighborsRegressor(3))], cv=2)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        STACKED,
+        make_pipeline(StandardScaler(), STACKED),
+        GridSearchCV(STACKED, {"ridge__alpha": [0.1, 10.0]}, cv=2),
+    ],
+    ids=["bare", "pipeline", "search"],
+)
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda estimator: UncertaintyRegressor(estimator, cv=2),
+        lambda estimator: BootstrapRegressor(estimator, 3),
+        ConformalRegressor,
+        lambda estimator: CrossConformalRegressor(estimator, cv=2),
+        lambda estimator: ResidualRegressor(Ridge(), scale_estimator=estimator, cv=2),
+    ],
+    ids=["uncertainty", "bootstrap", "split", "cv+", "scale"],
+)
+def test_a_regressor_whose_predict_exists_after_fit_only_can_be_wrapped(wrap, estimator):
+    X, y = linear_world(N)
+    assert not hasattr(estimator, "predict")
+    bounds = wrap(estimator).fit(X, y).predict_interval(X)
+    assert np.mean((y >= bounds[:, 0]) & (y <= bounds[:, 1])) > 0.7
+
+
+class Untagged:
+    """A regressor of a package without scikit-learn's tags, with `fit` alone."""
+
+    def get_params(self, deep=True):
+        return {}
+
+    def set_params(self, **params):
+        return self
+
+    def fit(self, X, y):
+        self.mean_ = np.mean(y)
+        return self
+
+
+class UntaggedRegressor(Untagged):
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+
+def test_without_tags_an_estimator_is_a_regressor_by_its_predict():
+    X, y = linear_world(N)
+    assert np.isfinite(BootstrapRegressor(UntaggedRegressor(), 3).fit(X, y).predict_interval(X)).all()
+    with pytest.raises(TypeError, match=r"regressor with `fit` and `predict`, got Untagged\."):
+        BootstrapRegressor(Untagged(), 3).fit(X, y)

@@ -1,0 +1,655 @@
+"""ConformalClassifier: labels of all kinds, parameters, folds, weights, bad input, reproducibility."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import parallel_config
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, GroupShuffleSplit, ShuffleSplit, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from skuq._fitting.row_sets import stratified_split
+from skuq.classifiers import ConformalClassifier
+from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
+from skuq.prediction import predict_set
+from tests.classifiers.worlds import CLASSES, GivenProba, contains, miscalibrated_rows
+
+X, CODES = make_blobs(600, centers=4, cluster_std=3.0, random_state=0)
+Y = CLASSES[CODES]
+X_NEW, Y_NEW = X[400:], Y[400:]
+X, Y = X[:400], Y[:400]
+BAYES = GaussianNB()
+
+
+def fitted(**options):
+    return ConformalClassifier(BAYES, random_state=0, **options).fit(X, Y)
+
+
+def quantile_set(model, scores, new_scores, coverage):
+    """The classes whose score is at most the ceil((n + 1) c)-th smallest."""
+    k = int(np.ceil((len(scores) + 1) * coverage - 1e-9))
+    return new_scores <= np.sort(scores)[k - 1]
+
+
+# ------------------------------------------------------------------------------- what is predicted
+
+
+def test_sets_are_those_of_the_order_statistic_of_the_calibration_rows():
+    model = fitted(allow_empty=True)
+    rows = model.calibration_rows_
+    assert model.n_calibration_ == len(rows) == 100
+    refitted = GaussianNB().fit(np.delete(X, rows, axis=0), np.delete(Y, rows))
+    scores = 1 - refitted.predict_proba(X[rows])[np.arange(100), np.searchsorted(CLASSES, Y[rows])]
+    for coverage in (0.5, 0.9):
+        expected = quantile_set(model, scores, 1 - refitted.predict_proba(X_NEW), coverage)
+        np.testing.assert_array_equal(model.predict_set(X_NEW, coverage), expected)
+
+
+@pytest.mark.parametrize("cv", [None, 4])
+def test_labels_and_probabilities_are_those_of_the_wrapped_classifier(cv):
+    model = fitted(cv=cv)
+    rows = np.ones(len(X), dtype=bool)
+    if cv is None:
+        rows[model.calibration_rows_] = False
+    wrapped = GaussianNB().fit(X[rows], Y[rows])
+    np.testing.assert_array_equal(model.classes_, CLASSES)
+    np.testing.assert_array_equal(model.predict(X_NEW), wrapped.predict(X_NEW))
+    np.testing.assert_allclose(model.predict_proba(X_NEW), wrapped.predict_proba(X_NEW), rtol=1e-12)
+    assert model.score(X_NEW, Y_NEW) == wrapped.score(X_NEW, Y_NEW)
+
+
+def test_folds_compare_each_class_with_the_rows_of_each_fold():
+    """CV+ written out: a class is in unless it exceeds c (n + 1) or more of the calibration scores."""
+    splits = [(np.setdiff1d(np.arange(400), test), test) for test in np.array_split(np.arange(400), 4)]
+    model = fitted(cv=splits, allow_empty=True)
+    assert model.calibration_rows_ is None
+    assert model.n_calibration_ == 400
+    for coverage in (0.5, 0.8, 0.95):
+        exceeded = np.zeros((len(X_NEW), 4))
+        for train, test in splits:
+            part = GaussianNB().fit(X[train], Y[train])
+            scores = 1 - part.predict_proba(X[test])[np.arange(len(test)), np.searchsorted(CLASSES, Y[test])]
+            exceeded += (scores < (1 - part.predict_proba(X_NEW))[..., np.newaxis]).sum(axis=-1)
+        np.testing.assert_array_equal(model.predict_set(X_NEW, coverage), exceeded < coverage * 401 - 1e-9)
+
+
+def test_a_row_that_several_folds_test_counts_once():
+    twice = [(np.arange(200, 400), np.arange(200)), (np.arange(200), np.arange(200, 400))]
+    once, repeated = fitted(cv=twice), fitted(cv=twice * 2)
+    assert repeated.n_calibration_ == once.n_calibration_ == 400
+    np.testing.assert_array_equal(repeated.predict_set(X_NEW), once.predict_set(X_NEW))
+
+
+@pytest.mark.parametrize("options", [{}, {"cv": 3}, {"method": "aps"}, {"group_by": "class"}])
+def test_several_coverages_are_the_sets_of_each_and_nested(options):
+    model = fitted(**options)
+    sets = model.predict_set(X_NEW, [0.5, 0.8, 0.95])
+    assert sets.shape == (len(X_NEW), 4, 3)
+    assert sets.dtype == bool
+    for column, coverage in enumerate((0.5, 0.8, 0.95)):
+        np.testing.assert_array_equal(sets[:, :, column], model.predict_set(X_NEW, coverage))
+    assert (sets[:, :, :-1] <= sets[:, :, 1:]).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"cv": 3}, {"method": "aps", "randomized": True}])
+def test_an_empty_set_becomes_that_of_the_most_probable_class(options):
+    with_empty, without = fitted(allow_empty=True, **options), fitted(**options)
+    sets, filled = with_empty.predict_set(X_NEW, [0.3, 0.9]), without.predict_set(X_NEW, [0.3, 0.9])
+    empty = ~sets.any(axis=1)
+    assert empty[:, 0].any()
+    top = np.eye(4, dtype=bool)[without.predict_proba(X_NEW).argmax(axis=1)]
+    expected = np.where(empty[:, np.newaxis], top[..., np.newaxis], sets)
+    np.testing.assert_array_equal(filled, expected)
+
+
+def test_class_conditional_sets_compare_each_class_with_its_own_rows():
+    model = fitted(group_by="class", allow_empty=True)
+    rows = model.calibration_rows_
+    scores = 1 - model.predict_proba(X[rows])[np.arange(100), np.searchsorted(CLASSES, Y[rows])]
+    new = 1 - model.predict_proba(X_NEW)
+    sets = model.predict_set(X_NEW, 0.8)
+    for k, label in enumerate(CLASSES):
+        expected = quantile_set(model, scores[Y[rows] == label], new[:, k], 0.8)
+        np.testing.assert_array_equal(sets[:, k], expected)
+
+
+def test_a_name_groups_by_a_column():
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(side=(X[:, 0] > 0).astype(int))
+    by_name = ConformalClassifier(BAYES, group_by="side", random_state=0).fit(frame, Y)
+    by_call = ConformalClassifier(BAYES, group_by=lambda X: X["side"], random_state=0).fit(frame, Y)
+    np.testing.assert_array_equal(by_name.predict_set(frame), by_call.predict_set(frame))
+    assert (
+        by_name.predict_set(frame)
+        != ConformalClassifier(BAYES, random_state=0).fit(frame, Y).predict_set(frame)
+    ).any()
+
+
+def test_a_column_that_is_called_class_needs_a_callable():
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(**{"class": (X[:, 0] > 0).astype(int)})
+    with pytest.raises(ValueError, match=r"`group_by` 'class' is ambiguous: .* `lambda X: X\['class'\]`"):
+        ConformalClassifier(BAYES, group_by="class").fit(frame, Y)
+    grouped = ConformalClassifier(BAYES, group_by=lambda X: X["class"], random_state=0).fit(frame, Y)
+    assert grouped.predict_set(frame).shape == (400, 4)
+
+
+def copied(splits, repeated):
+    """The splits of rows that are written down as often as they count, without folds that test none."""
+    parts = [[np.flatnonzero(np.isin(repeated, rows)) for rows in split] for split in splits]
+    return [(train, test) for train, test in parts if test.size]
+
+
+THIRDS = [(np.setdiff1d(np.arange(400), test), test) for test in np.array_split(np.arange(400), 3)]
+
+
+@pytest.mark.parametrize(
+    ("splits", "options"),
+    [
+        ([(np.arange(200), np.arange(200, 400))], {}),
+        ([(np.arange(200), np.arange(200, 400))], {"method": "aps"}),
+        ([(np.arange(200), np.arange(200, 400))], {"group_by": "class"}),
+        ([(np.arange(200), np.arange(200, 400))], {"density_ratio": lambda X: np.exp(0.1 * X[:, 0])}),
+        (THIRDS, {}),
+        (THIRDS, {"method": "aps", "penalty": 0.1}),
+    ],
+)
+@pytest.mark.parametrize("without", [[], range(100)])
+def test_weights_count_repetitions(splits, options, without):
+    weight = np.random.default_rng(0).integers(0, 3, size=400)
+    weight[without] = 0
+    if len(splits) > 1 and len(without):
+        weight[splits[0][1]] = 0  # a whole fold
+    weighted = ConformalClassifier(BAYES, cv=splits, **options).fit(X, Y, sample_weight=weight)
+    repeated = np.repeat(np.arange(400), weight)
+    copies = ConformalClassifier(BAYES, cv=copied(splits, repeated), **options).fit(X[repeated], Y[repeated])
+    tested = np.concatenate([test for _, test in splits])
+    assert weighted.n_calibration_ == copies.n_calibration_ == weight[tested].sum()
+    coverages = np.linspace(0.05, 0.95, 19)
+    np.testing.assert_array_equal(
+        weighted.predict_set(X_NEW, coverages), copies.predict_set(X_NEW, coverages)
+    )
+
+
+def test_rows_of_a_class_without_weight_do_not_calibrate():
+    proba, labels = miscalibrated_rows(400, np.random.default_rng(0))
+    weight = 2 * (labels != "dog")
+    model = ConformalClassifier(FrozenEstimator(GivenProba()), allow_empty=True)
+    weighted = clone(model).fit(proba, labels, sample_weight=weight)
+    copies = clone(model).fit(np.repeat(proba, weight, axis=0), np.repeat(labels, weight))
+    np.testing.assert_array_equal(weighted.predict_set(proba, 0.8), copies.predict_set(proba, 0.8))
+    with pytest.raises(ValueError, match=r"the label 'dog'.* 0 calibration rows"):
+        clone(model).set_params(group_by="class").fit(proba, labels, sample_weight=weight)
+
+
+def test_folds_without_any_weight_are_an_error():
+    splits = [(np.arange(200, 400), np.arange(100)), (np.arange(200, 400), np.arange(100, 200))]
+    weight = np.repeat([0, 2], 200)
+    with pytest.raises(ValueError, match="`sample_weight` must be positive for some test row of `cv`"):
+        fitted(cv=splits).fit(X, Y, sample_weight=weight)
+
+
+def test_a_precomputed_kernel_loses_the_columns_of_the_rows_that_calibrate():
+    kernel, new = rbf_kernel(X, X), rbf_kernel(X_NEW, X)
+    one = [(np.arange(300), np.arange(300, 400))]
+    for cv in (one, [*one, (np.arange(100, 400), np.arange(100))]):
+        model = ConformalClassifier(KernelBayes(), cv=cv).fit(kernel, Y)
+        assert contains(model.predict_set(new), Y_NEW).mean() > 0.8
+
+
+class KernelBayes(GaussianNB):
+    """Works on the kernel's columns, and says that its X is a matrix between rows."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = True
+        return tags
+
+    def fit(self, X, y):
+        assert X.shape[0] == X.shape[1]
+        return super().fit(X, y)
+
+
+# -------------------------------------------------------------------------------- labels of all kinds
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        np.array([3, -1, 7, 10]),
+        np.array([0.0, 1.0, 2.0, 3.0]),
+        np.array(["a", "b", "c", "d"], dtype=object),
+        np.array(["d", "c", "b", "a"]),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"folds": 3}, {"group_by": "class"}])
+def test_labels_of_any_kind_give_the_same_sets(classes, options):
+    rows = np.arange(400)
+    parts = np.array_split(rows, 3)[: options.get("folds", 1)]
+    model = ConformalClassifier(
+        BAYES, cv=[(np.setdiff1d(rows, part), part) for part in parts], group_by=options.get("group_by")
+    )
+    order = np.argsort(classes)
+    sets = clone(model).fit(X, CODES[:400]).predict_set(X_NEW)
+    named = clone(model).fit(X, classes[CODES[:400]])
+    np.testing.assert_array_equal(named.classes_, classes[order])
+    np.testing.assert_array_equal(named.predict_set(X_NEW), sets[:, order])
+
+
+def test_two_classes_booleans_and_a_series():
+    y = pd.Series(Y == "ant")
+    model = ConformalClassifier(BAYES, random_state=0).fit(X, y)
+    assert model.classes_.tolist() == [False, True]
+    assert model.predict_set(X_NEW).shape == (200, 2)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"cv": 4}, {"method": "aps", "randomized": True}, {"group_by": "class"}]
+)
+def test_sets_of_two_classes_cover_as_nominal(options):
+    covered = []
+    for seed in range(60):
+        rows, codes = make_blobs(900, centers=2, cluster_std=6.0, random_state=seed)
+        labels = np.array(["no", "yes"])[codes]
+        model = ConformalClassifier(BAYES, allow_empty=True, random_state=seed, **options)
+        model.fit(rows[:400], labels[:400])
+        sets = model.predict_set(rows[400:], 0.8)
+        assert sets.shape == (500, 2)
+        covered.append(contains(sets, labels[400:], model.classes_).mean())
+    error = np.sqrt(0.16 * (1 / 100 + 1 / 500) / 60)
+    assert np.mean(covered) == pytest.approx(0.8, abs=3 * error)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"cv": 3}, {"group_by": "class"}, {"density_ratio": lambda X: np.exp(0.1 * X[:, 0])}]
+)
+def test_rows_predicted_apart_have_the_sets_of_all_rows(options):
+    model = fitted(**options)
+    sets = model.predict_set(X_NEW, [0.5, 0.9])
+    apart = np.concatenate([model.predict_set(X_NEW[[i]], [0.5, 0.9]) for i in range(20)])
+    np.testing.assert_array_equal(apart, sets[:20])
+    np.testing.assert_array_equal(model.predict_set(X_NEW[::3], [0.5, 0.9]), sets[::3])
+    assert model.predict_set(X_NEW[:1]).shape == (1, 4)
+
+
+@pytest.mark.parametrize("options", [{"calibration_size": 1}, {"cv": [(np.arange(399), [399])]}])
+def test_a_single_row_calibrates_coverages_up_to_one_half(options):
+    model = fitted(allow_empty=True, **options)
+    assert model.n_calibration_ == 1
+    (row,) = model.calibration_rows_
+    score = 1 - model.predict_proba(X[[row]])[0, np.searchsorted(CLASSES, Y[row])]
+    expected = 1 - model.predict_proba(X_NEW) <= score
+    np.testing.assert_array_equal(model.predict_set(X_NEW, 0.5), expected)
+    with pytest.warns(SmallSampleWarning, match="51 % needs at least"):
+        assert model.predict_set(X_NEW, 0.51).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"cv": 3}])
+def test_missing_features_reach_a_classifier_that_allows_them(options):
+    holes = X.copy()
+    holes[::7, 0] = np.nan
+    model = ConformalClassifier(HistGradientBoostingClassifier(max_iter=5), random_state=0, **options)
+    sets = model.fit(holes, Y).predict_set(holes)
+    assert contains(sets, Y).mean() > 0.85
+    with pytest.raises(ValueError, match="NaN"):
+        fitted().fit(holes, Y)
+
+
+def test_one_class_is_always_in_the_set():
+    model = ConformalClassifier(DecisionTreeClassifier(), random_state=0).fit(X, np.full(400, "ant"))
+    assert model.predict_set(X_NEW).shape == (200, 1)
+    assert model.predict_set(X_NEW).all()
+
+
+def test_labels_that_the_training_rows_lack_count_as_misses():
+    """20 of 100 calibration rows have such a label: 90 % of all are then out of reach, 75 % are not."""
+    proba, labels = miscalibrated_rows(3100, np.random.default_rng(0))
+    labels = labels.astype(object)
+    labels[:20] = labels[100:700] = "eel"
+    with_new = ConformalClassifier(FrozenEstimator(GivenProba())).fit(proba[:100], labels[:100])
+    without = ConformalClassifier(FrozenEstimator(GivenProba())).fit(proba[20:100], labels[20:100])
+    assert with_new.classes_.tolist() == list(CLASSES)
+    message = "90 % is out of reach, because 20 of 100 calibration rows have labels without training rows"
+    with pytest.warns(SmallSampleWarning, match=message) as caught:
+        assert with_new.predict_set(proba, [0.75, 0.9])[..., 1].all()
+    assert len(caught) == 1
+    sets = with_new.predict_set(proba[100:], 0.75)
+    assert sets.sum() > without.predict_set(proba[100:], 0.75).sum()
+    assert contains(sets, labels[100:]).mean() > 0.7
+
+
+@pytest.mark.parametrize("folds", [1, 2])
+def test_coverage_out_of_reach_of_the_labels_gives_all_classes_and_a_warning(folds):
+    rows = np.arange(400)
+    labels = np.where(rows % 10 == 0, np.char.add("new ", rows.astype(str)), Y)
+    splits = [(rows[200:], rows[:200]), (rows[:200], rows[200:])][:folds]
+    model = fitted(cv=splits).fit(X, labels)
+    n = 200 * folds
+    with pytest.warns(
+        SmallSampleWarning, match=f"95 % is out of reach, because {n // 10} of {n} calibration rows"
+    ):
+        assert model.predict_set(X_NEW, 0.95).all()
+    assert not model.predict_set(X_NEW, 0.85).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"group_by": "class"}, {"folds": 2}])
+def test_no_known_label_among_the_rows_that_calibrate_is_an_error(options):
+    rows = np.arange(400)
+    splits = [(rows[200:], rows[:200]), (rows[:200], rows[200:])][: options.get("folds", 1)]
+    labels = np.where(rows < 200, "zebra", Y)
+    with pytest.raises(ValueError, match="got only labels without training rows, such as 'zebra'"):
+        fitted(cv=splits, group_by=options.get("group_by")).fit(X, labels)
+
+
+def test_labels_that_no_training_row_has_are_left_out_of_class_conditional_sets():
+    proba, labels = miscalibrated_rows(400, np.random.default_rng(0))
+    extra = np.append(labels, "eel")
+    options = {"group_by": "class"}
+    with_new = ConformalClassifier(FrozenEstimator(GivenProba()), **options)
+    with_new.fit(np.vstack([proba, proba[:1]]), extra)
+    without = ConformalClassifier(FrozenEstimator(GivenProba()), **options).fit(proba, labels)
+    np.testing.assert_array_equal(with_new.predict_set(proba), without.predict_set(proba))
+    assert with_new.n_calibration_ == 400
+
+
+def test_a_fold_without_a_class_gives_sets_of_all_classes():
+    splits = [(np.flatnonzero(Y != "dog"), np.flatnonzero(Y == "dog")), (np.arange(300), np.arange(300, 400))]
+    splits[0] = (splits[0][0][:250], splits[0][1])
+    model = fitted(cv=splits)
+    with pytest.warns(SmallSampleWarning, match="have labels without training rows"):
+        sets = model.predict_set(X_NEW)
+    assert sets.shape == (200, 4)
+    assert sets.all()
+
+
+# -------------------------------------------------------------------------------- rows held out
+
+
+def test_held_out_rows_have_the_shares_of_the_classes():
+    labels = np.repeat(list("abcd"), [600, 300, 96, 4])
+    train, held_out = stratified_split(labels, 250, seed=0)
+    assert np.intersect1d(train, held_out).size == 0
+    assert len(train) + len(held_out) == 1000
+    _, counts = np.unique(labels[held_out], return_counts=True)
+    np.testing.assert_allclose(counts, [150, 75, 24, 1], atol=1)
+
+
+def test_the_only_row_of_a_class_may_calibrate_where_coverage_is_that_of_all_classes():
+    labels = np.array(["a"] * 20 + ["b"] * 20 + ["c"])
+    times = sum(40 in stratified_split(labels, 10, seed, exchangeable=True)[1] for seed in range(200))
+    assert times == pytest.approx(200 * 10 / 41, abs=20)
+    for seed in range(30):  # it has to train for a guarantee of each class
+        assert 40 in stratified_split(labels, 10, seed)[0]
+    train, held_out = stratified_split(np.arange(10), 4, seed=0)  # nothing but such rows
+    assert (len(train), len(held_out)) == (6, 4)
+
+
+def test_every_row_may_be_held_out():
+    labels = np.array(["a"] * 30 + ["b"] * 10)
+    times = sum(np.bincount(stratified_split(labels, 10, seed)[1], minlength=40) for seed in range(400))
+    assert times.min() > 60
+    assert times.max() < 145
+
+
+def test_groups_go_to_the_splitter():
+    groups = np.arange(400) // 10
+    model = ConformalClassifier(BAYES, cv=GroupShuffleSplit(1, random_state=0)).fit(X, Y, groups=groups)
+    held_out = np.isin(np.arange(400), model.calibration_rows_)
+    assert all(len(set(held_out[groups == group])) == 1 for group in range(40))
+    with pytest.raises(ValueError, match="rows held out at random ignore it"):
+        fitted().fit(X, Y, groups=groups)
+
+
+# -------------------------------------------------------------------------------- reproducibility
+
+
+@pytest.mark.parametrize("options", [{}, {"cv": 4}, {"method": "aps", "randomized": True}])
+def test_an_integer_makes_sets_reproducible_and_jobs_change_nothing(options):
+    forest = RandomForestClassifier(5)
+    with parallel_config("threading"):
+        models = [
+            ConformalClassifier(forest, random_state=3, n_jobs=n_jobs, **options).fit(X, Y)
+            for n_jobs in (None, None, 2)
+        ]
+    sets = [model.predict_set(X_NEW) for model in models]
+    np.testing.assert_array_equal(sets[0], sets[1])
+    np.testing.assert_array_equal(sets[0], sets[2])
+    np.testing.assert_array_equal(sets[0], models[0].predict_set(X_NEW))
+
+
+def test_without_a_seed_each_call_draws_anew():
+    model = ConformalClassifier(BAYES, "aps", randomized=True, allow_empty=True).fit(X, Y)
+    assert (model.predict_set(X_NEW) != model.predict_set(X_NEW)).any()
+
+
+# -------------------------------------------------------------------------------- in containers
+
+
+def test_a_search_through_a_pipeline_reaches_the_sets():
+    digits, labels = load_digits(return_X_y=True)
+
+    def neg_set_size(estimator, X, y):
+        return -predict_set(estimator, X).sum(axis=1).mean()
+
+    pipeline = make_pipeline(StandardScaler(), ConformalClassifier(GaussianNB(), random_state=0))
+    grid = {
+        "conformalclassifier__method": ["lac", "aps"],
+        "conformalclassifier__estimator__var_smoothing": [1e-9, 1e-2],
+    }
+    search = GridSearchCV(pipeline, grid, scoring=neg_set_size, cv=2, error_score="raise")
+    search.fit(digits[:600], labels[:600])
+    sets = predict_set(search, digits[600:], [0.8, 0.9])
+    assert sets.shape == (1197, 10, 2)
+    inner = search.best_estimator_
+    np.testing.assert_array_equal(sets, inner[-1].predict_set(inner[0].transform(digits[600:]), [0.8, 0.9]))
+
+
+def test_frames_and_sparse_matrices_reach_the_classifier():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = ConformalClassifier(BAYES, random_state=0).fit(frame, Y)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(
+        model.predict_set(pd.DataFrame(X_NEW, columns=["a", "b"])), fitted().predict_set(X_NEW)
+    )
+    tree = ConformalClassifier(DecisionTreeClassifier(max_depth=3, random_state=0), random_state=0)
+    dense = clone(tree).fit(X, Y).predict_set(X_NEW)
+    np.testing.assert_array_equal(
+        tree.fit(sparse.csr_matrix(X), Y).predict_set(sparse.csr_matrix(X_NEW)), dense
+    )
+
+
+def test_scorers_of_scikit_learn_use_the_probabilities():
+    scores = cross_val_score(ConformalClassifier(BAYES, random_state=0), X, Y, scoring="neg_log_loss", cv=3)
+    assert np.isfinite(scores).all()
+
+
+# -------------------------------------------------------------------------------- warnings and errors
+
+
+@pytest.mark.parametrize("options", [{}, {"cv": 2}])
+def test_too_few_rows_give_all_classes_and_a_warning(options):
+    model = ConformalClassifier(BAYES, random_state=0, **options).fit(X[:40], Y[:40])
+    with pytest.warns(SmallSampleWarning, match="99.9 % needs at least 999 calibration rows.*all classes"):
+        assert model.predict_set(X_NEW, 0.999).all()
+    assert not model.predict_set(X_NEW, 0.5).all()
+
+
+def test_one_warning_for_all_classes():
+    model = fitted(group_by="class")
+    with pytest.warns(SmallSampleWarning) as caught:
+        model.predict_set(X_NEW, [0.5, 0.999])
+    assert len(caught) == 1
+
+
+def test_a_rare_class_is_an_error_or_pooled():
+    y = np.full(400, "common", dtype=object)
+    y[np.flatnonzero(CODES[:400] == 0)[:12]] = "rare"
+    with pytest.raises(ValueError, match="`group_by` gives the label 'rare', which has 3 calibration rows"):
+        fitted(group_by="class").fit(X, y)
+    pooled = fitted(group_by="class", rare_groups="pool").fit(X, y)
+    assert pooled.predict_set(X_NEW).shape == (200, 2)
+    assert fitted(group_by="class", min_group_size=1).fit(X, y).predict_set(X_NEW, 0.6).any()
+
+
+def test_a_class_without_calibration_rows_is_an_error_of_fit():
+    rows = np.flatnonzero(Y != "dog")
+    cv = [(np.arange(200), rows[rows >= 200])]
+    with pytest.raises(ValueError, match=r"the label 'dog'.*0 calibration rows"):
+        fitted(group_by="class", cv=cv, min_group_size=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"method": "score"}, ValueError, "`method` must be one of"),
+        ({"allow_empty": 1}, ValueError, "`allow_empty` must be one of True, False"),
+        ({"calibration_size": 1.5}, ValueError, "`calibration_size` must be a share"),
+        ({"calibration_size": 400}, ValueError, "`calibration_size` must leave rows to train on"),
+        ({"group_by": True}, TypeError, "`group_by` must be a callable"),
+        ({"group_by": "side"}, TypeError, "`group_by` 'side' is a column name"),
+        ({"density_ratio": 2.0}, TypeError, "`density_ratio` must be a callable"),
+        ({"density_ratio": lambda X: -np.ones(len(X))}, ValueError, "`density_ratio` must be non-negative"),
+        ({"density_ratio": lambda X: np.zeros(len(X))}, ValueError, "must have some weight"),
+        ({"density_ratio": lambda X: np.ones(3)}, ValueError, "`density_ratio` must have"),
+        ({"cv": 1}, ValueError, "`cv` must be at least 2"),
+        ({"cv": "five"}, TypeError, "`cv` must be an int, a splitter"),
+        ({"cv": [(np.arange(300), np.arange(200, 400))]}, ValueError, "fold 0 has row 200 in both"),
+        (
+            {"cv": 3, "group_by": "class"},
+            ValueError,
+            "`group_by` must be None with several folds, 3 from `cv`, got",
+        ),
+        ({"cv": 3, "density_ratio": len}, ValueError, "`density_ratio` must be None with several folds"),
+        ({"min_group_size": 0}, ValueError, "`min_group_size` must be at least 1"),
+        ({"min_group_size": 5}, ValueError, "`min_group_size` must be 10 without `group_by`, got 5"),
+        ({"rare_groups": "pool"}, ValueError, "`rare_groups` must be 'raise' without `group_by`, got 'pool'"),
+        ({"cv": 3, "calibration_size": 9}, ValueError, "`calibration_size` must be 0.25 with `cv`, got 9"),
+        ({"rare_groups": "drop"}, ValueError, "`rare_groups` must be one of"),
+    ],
+)
+def test_parameters_out_of_range_are_named_errors(options, error, message):
+    with pytest.raises(error, match=message):
+        fitted(**options)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, "requires y to be passed"),
+        (np.random.default_rng(0).normal(size=400), "Unknown label type"),
+        (np.where(CODES[:400] == 0, np.nan, 1.0), "NaN"),
+        (np.where(CODES[:400] == 0, None, "a"), "`y` must not have missing values"),
+        (np.eye(4)[CODES[:400]], "1d array|shape"),
+        (Y[:30], "inconsistent numbers of samples"),
+    ],
+)
+def test_labels_that_are_none_are_errors(y, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        fitted().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "error", "message"),
+    [
+        (LinearRegression(), ValueError, "must be a classifier, got the regressor LinearRegression"),
+        (GaussianNB, TypeError, "`estimator` must be an instance"),
+        (StandardScaler(), TypeError, "must be a classifier with `fit` and `predict_proba`"),
+        ("bayes", TypeError, "must be a classifier with `fit` and `predict_proba`"),
+        (LinearSVC(), NotProbabilisticError, "LinearSVC gives no class probabilities.*Calibrated"),
+        (SVC(), NotProbabilisticError, "SVC gives no class probabilities"),
+        (FrozenEstimator(GaussianNB()), NotFittedError, "not fitted"),
+    ],
+)
+def test_estimators_that_give_no_probabilities_are_named_errors(estimator, error, message):
+    with pytest.raises(error, match=message):
+        ConformalClassifier(estimator).fit(X, Y)
+
+
+def test_labels_of_another_kind_than_those_of_a_frozen_classifier_are_an_error():
+    frozen = FrozenEstimator(GaussianNB().fit(X, CODES[:400]))
+    with pytest.raises(
+        ValueError, match=r"`y` must contain classes of .* \[0, 1, 2, 3\], got only other labels"
+    ):
+        ConformalClassifier(frozen).fit(X, Y)
+
+
+def test_a_frozen_classifier_is_not_split():
+    frozen = FrozenEstimator(GaussianNB().fit(X[:200], Y[:200]))
+    with pytest.raises(ValueError, match="`cv` must be None with a FrozenEstimator"):
+        ConformalClassifier(frozen, cv=ShuffleSplit(1)).fit(X, Y)
+    model = ConformalClassifier(frozen).fit(X[200:], Y[200:])
+    assert model.n_calibration_ == 200
+    assert model.estimator_ is frozen
+
+
+def test_probabilities_that_are_none_name_the_classifier():
+    class Doubling(GaussianNB):
+        def predict_proba(self, X):
+            return 2 * super().predict_proba(X)
+
+    with pytest.raises(ValueError, match=r"`Doubling\.predict_proba` must have rows that sum to 1"):
+        ConformalClassifier(Doubling()).fit(X, Y)
+
+
+@pytest.mark.parametrize("cv", [None, 2])
+def test_as_many_classes_as_columns(cv):
+    class FirstTwo(GaussianNB):
+        def predict_proba(self, X):
+            return np.full((len(X), 2), 0.5)
+
+    with pytest.raises(ValueError, match=r"`estimator` must predict .* FirstTwo has 4 classes and 2 columns"):
+        ConformalClassifier(FirstTwo(), cv=cv).fit(X, Y)
+
+
+def test_relative_weights_are_an_error():
+    with pytest.raises(ValueError, match="counts repetitions"):
+        fitted().fit(X, Y, sample_weight=np.full(400, 1 / 400))
+
+
+def test_prediction_needs_a_fit_and_the_columns_of_the_training_rows():
+    with pytest.raises(NotFittedError):
+        ConformalClassifier(BAYES).predict_set(X)
+    with pytest.raises(ValueError, match="3 features"):
+        fitted().predict_set(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="`coverage` must lie strictly between 0 and 1"):
+        fitted().predict_set(X, 90)
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+@pytest.mark.parametrize(
+    "missing", [lambda y: y, lambda y: y.tolist(), lambda y: pd.Series(y, dtype="string"), pd.Categorical]
+)
+def test_missing_texts_among_labels_raise(cv, missing):
+    rng = np.random.default_rng(0)
+    y = rng.choice(["a", "b"], size=40).astype(object)
+    for value in (None, np.nan, pd.NA):
+        y[3] = value
+        with pytest.raises(ValueError, match="`y` must not have missing values, got 1, the first at row 3"):
+            ConformalClassifier(GaussianNB(), cv=cv).fit(rng.normal(size=(40, 2)), missing(y))
+    y[3] = 1
+    with pytest.raises(TypeError, match="`y` must hold labels of one kind"):
+        ConformalClassifier(GaussianNB(), cv=cv).fit(rng.normal(size=(40, 2)), y)
+
+
+def test_labels_may_be_texts_of_numpy_and_pandas():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), rng.choice(["a", "b"], size=60)
+    expected = ConformalClassifier(GaussianNB(), random_state=0).fit(X, y).predict_set(X)
+    for dtype in (np.dtypes.StringDType(), object):
+        sets = ConformalClassifier(GaussianNB(), random_state=0).fit(X, y.astype(dtype)).predict_set(X)
+        np.testing.assert_array_equal(sets, expected)
+    sets = (
+        ConformalClassifier(GaussianNB(), random_state=0).fit(X, pd.Series(y, dtype="string")).predict_set(X)
+    )
+    np.testing.assert_array_equal(sets, expected)
