@@ -742,10 +742,10 @@ def test_it_works_in_pipelines_searches_and_recalibration(sine):
 
 def test_the_uncertainty_regressor_recalibrates_a_network_that_was_not_calibrated(model, sine):
     X, y = (part[:80] for part in sine)
-    calibrated = UncertaintyRegressor(clone(model), cv=2, random_state=0)
+    calibrated = UncertaintyRegressor(clone(model), cv=3, random_state=0)
     assert calibrated._resolve() == "native"
     raw = clone(model).set_params(calibration=None)
-    front = UncertaintyRegressor(raw, cv=2, random_state=0).fit(X, y)
+    front = UncertaintyRegressor(raw, cv=3, random_state=0).fit(X, y)
     assert front.method_ == "recalibrated"
     assert np.isfinite(front.predict_interval(X)).all()
 
