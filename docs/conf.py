@@ -17,6 +17,7 @@ import metric_tables
 import no_break
 import pool_pictures
 import recalibration_pictures
+import redirects as moved_pages
 import site_options
 
 os.environ["MPLBACKEND"] = "Agg"
@@ -42,6 +43,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "sphinx_reredirects",
 ]
 templates_path = ["_templates"]
 html_static_path = ["_static", str(mathml.FONTS)]
@@ -56,6 +58,7 @@ nitpick_ignore_regex = [(r"py:.*", r"(?!skuq\b).*")]
 
 # The reference: one page per public name, generated from docs/reference/api.rst.
 autosummary_generate = True
+redirects = moved_pages.redirects()  # old pages lead to the new ones
 autodoc_typehints = "none"  # numpydoc sections state the types in words
 numpydoc_show_class_members = False
 numpydoc_show_inherited_class_members = False
