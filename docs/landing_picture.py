@@ -4,7 +4,6 @@
 the other. Both files are in the repository, because the README shows the first.
 """
 
-import logging
 from pathlib import Path
 
 import matplotlib as mpl
@@ -72,7 +71,6 @@ def draw(weight, economy, both, rows, columns, size):
 
 def write_pictures():
     """Write the files."""
-    logging.disable(logging.INFO)  # the package of data sets logs every column
     data = forecasts()
     for name, layout in LAYOUTS.items():
         with mpl.rc_context(STYLE):

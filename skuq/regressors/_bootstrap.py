@@ -98,11 +98,10 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     variance parameter :math:`\hat\sigma_\omega^2 + \hat\sigma^2`.
 
     The intervals are often too long, as the paper notes, since :math:`\hat\sigma_\omega^2` is the variance of
-    one member rather than of their mean. With a forest of fully grown trees, 90 % intervals cover 96 to 98 %.
+    one member rather than of their mean. On 21 data sets, 90 % intervals of a default forest cover 97 %.
     A fully grown tree reproduces the noise of its rows, so :math:`\hat\sigma_\omega^2` alone is about as
     large as the squared errors. Equation 9 then adds the mean positive excess of the squared errors, which is
-    :math:`2 \varphi(1) = 0.48` times their variance if they are normal. With default forests on eleven data
-    sets the sum is 1.2 to 2.5 times the mean squared error. A recalibrator corrects this;
+    :math:`2 \varphi(1) = 0.48` times their variance if they are normal. A recalibrator corrects this;
     `ForestDistributionRegressor` needs no correction.
 
     "heteroscedastic" models :math:`\log |y - \hat f|`, shrunk as in `ResidualRegressor`. Equation 9 sets the

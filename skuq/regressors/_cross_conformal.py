@@ -98,9 +98,10 @@ class CrossConformalRegressor(BaseConformalRegressor):
     Coverage, averaged over training sets too, is at least :math:`1 - 2 \alpha` for "jackknife+". For "cv+"
     it is at least :math:`1 - 2 \alpha - \sqrt{2/n}` ([1]_). For "jackknife+ab" the bound
     :math:`1 - 2 \alpha` assumes a binomial number of resamples ([2]_), but here the number is fixed. In
-    practice coverage is near c for stable models. Unstable models cover more: single trees cover 97 to 99 %
-    with "cv+" and 91 % with "jackknife+ab" if 90 % is nominal. Time-ordered folds are not exchangeable, so
-    they have no guarantee. Fewer rows than c/(1 - c) give infinite bounds and a `SmallSampleWarning`.
+    practice coverage is near c for stable models. For unstable models "cv+" covers more: for single trees
+    about 96 % if 90 % is nominal, but about 90 % with "jackknife+ab". Time-ordered folds are not
+    exchangeable, so they have no guarantee. Fewer rows than c/(1 - c) give infinite bounds and a
+    `SmallSampleWarning`.
 
     Cost to fit and to predict m rows: "cv+" K + 1 fits, O((n + m K) log n) time and O(n + m K) memory;
     "jackknife+" n + 1 fits and the predictions of n models for each row; "jackknife+ab" B + 1 fits,
