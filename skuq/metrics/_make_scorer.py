@@ -64,8 +64,9 @@ def make_scorer(
 
     A metric of your own:
 
+    >>> import numpy as np
     >>> def miss_below(y_true, dist, *, sample_weight=None):
-    ...     return float((y_true < dist.interval(0.9)[:, 0]).mean())
+    ...     return np.average(y_true < dist.interval(0.9)[:, 0], weights=sample_weight)
     >>> make_scorer(miss_below, greater_is_better=False)
     make_scorer(miss_below, greater_is_better=False)
     """
@@ -225,9 +226,14 @@ def _calls_of(spec: MetricSpec) -> list[str]:
     return [f"make_scorer({', '.join([repr(spec.abbreviation), *wanted])})" for wanted in choices]
 
 
-def require_spec(name: str) -> MetricSpec:
-    """Return the record of a metric by abbreviation or scorer name; the error suggests similar names."""
+def require_spec(name: object) -> MetricSpec:
+    """Return the record of a metric by name or function; the error suggests similar names."""
     spec = find_spec(name)
+    if spec is None and not isinstance(name, str):
+        raise TypeError(
+            f"`metrics` must be metrics of skuq, by name or function, got {name!r}. Pass a metric of your own "
+            "to `bootstrap_interval`, `paired_permutation_test` or `make_scorer`."
+        )
     if spec is None:
         known = list(all_specs())
         near = [each.abbreviation for each in all_specs().values() if each.function.__name__ == name]

@@ -30,6 +30,7 @@ from skuq.evaluation._resampling import Evaluation, Rows, RowsOfClasses, bootstr
 from skuq.evaluation._significance import interval_of_draws
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._internal import (
+    MetricFunction,
     MetricSpec,
     all_specs,
     check_class_forecast,
@@ -91,7 +92,7 @@ def uncertainty_report(
     labels: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
     sample_weight: ArrayLike | None = None,
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[str | MetricFunction] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     n_resamples: int = 300,
     n_simulations: int = 100,
@@ -122,8 +123,9 @@ def uncertainty_report(
         metrics of one interval or set. Bounds and sets must have been made for it.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
-    metrics : sequence of str, default=None
-        Abbreviations. None means all metrics without required arguments and X.
+    metrics : sequence of str or callable, default=None
+        Metrics of skuq, by abbreviation or function. None means all metrics without required arguments and X.
+        For a metric of your own, call `bootstrap_interval`.
     options : mapping of str to mapping, default=None
         Options by abbreviation. The report includes metrics with required options if these are given:
         ``options={"crpss": {"y_train": y_train}}``.
@@ -277,7 +279,9 @@ def _settings(options: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict
     return settings
 
 
-def _chosen(metrics: Sequence[str] | None, given: Mapping[str, Any], of_classes: bool) -> list[MetricSpec]:
+def _chosen(
+    metrics: Sequence[str | MetricFunction] | None, given: Mapping[str, Any], of_classes: bool
+) -> list[MetricSpec]:
     """Return the records of the metrics to report, by default in the order of the registry."""
     if isinstance(metrics, str):
         raise TypeError(f"`metrics` must be a sequence of names, got the string {metrics!r}.")
@@ -286,9 +290,6 @@ def _chosen(metrics: Sequence[str] | None, given: Mapping[str, Any], of_classes:
         usual = [spec for spec in fitting if spec.ready_made and not spec.needs_X]
         chosen = [spec for spec in fitting if spec in usual or spec.abbreviation in given]
     else:
-        for name in metrics:
-            if not isinstance(name, str):
-                raise TypeError(f"`metrics` must be a sequence of names, got {name!r} in it.")
         chosen = list({id(spec): spec for spec in map(require_spec, metrics)}.values())
     if not chosen:
         raise ValueError("`metrics` must name at least one metric, got none.")
