@@ -59,8 +59,9 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     matrices. A subclass without a wrapped estimator converts X by scikit-learn's ``validate_data``.
 
     `fit_transform` refits clones on folds. It uses the parameters ``cv``, ``n_jobs``, ``random_state`` and
-    ``verbose`` if the subclass has them. Override ``_fit_transform(data, progress)`` if out-of-sample
-    distributions of the training rows cost less than refits.
+    ``verbose`` if the subclass has them. Without ``random_state`` the folds differ between calls. Override
+    ``_fit_transform(data, progress)`` if out-of-sample distributions of the training rows cost less than
+    refits.
 
     Examples
     --------

@@ -231,8 +231,8 @@ def require_spec(name: object) -> MetricSpec:
     spec = find_spec(name)
     if spec is None and not isinstance(name, str):
         raise TypeError(
-            f"`metrics` must be metrics of skuq, by name or function, got {name!r}. Pass a metric of your own "
-            "to `bootstrap_interval`, `paired_permutation_test` or `make_scorer`."
+            f"`metrics` must be metrics of skuq, by name or function, got {name!r}. Pass a metric of your "
+            "own to `bootstrap_interval`, `paired_permutation_test` or `make_scorer`."
         )
     if spec is None:
         known = list(all_specs())
