@@ -461,8 +461,7 @@ def test_the_readme_names_every_package_and_counts():
     for name in (path.parent.name for path in (ROOT / "skuq").glob("[!_]*/__init__.py")):
         assert f"`skuq.{name}`" in readme
     methods = {name for name in recalibration.__all__ if not name.startswith(("Base", "Identity"))}
-    assert "eleven recalibrators" in readme
-    assert len(methods) == 11
+    assert f"{len(methods)} recalibrators" in readme
     assert f"{len(all_specs())} metrics" in readme
     plots = [name for name in names_in("skuq/displays/__init__.py") if name.endswith("Display")]
     assert f"{len(plots)} plots" in readme
