@@ -36,21 +36,39 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 ):
     """Base class of regressors with a predictive distribution.
 
-    A subclass stores its parameters, including ``estimator`` if it wraps one. It implements
-    ``_fit(data, progress)``, which fits to checked data, and ``_predict_dist(X)``. The base class adds point
-    predictions, intervals, quantiles, use in a Pipeline, metadata routing and scikit-learn's tags. Override
-    ``_n_tasks`` and ``_fit_transform`` if out-of-sample distributions of the training rows cost less than
-    refitting on folds.
+    A subclass stores its parameters, including ``estimator`` if it wraps one, and implements
+    ``_fit(data, progress)`` and ``_predict_dist(X)``. The base class adds point predictions, intervals,
+    quantiles, use in a Pipeline, metadata routing and scikit-learn's tags. A class with a method
+    ``predict_dist`` works with skuq without this base class.
 
     See Also
     --------
     UncertaintyRegressor : Ready-made regressor around any point regressor.
+
+    Notes
+    -----
+    The arguments of ``_fit`` are:
+
+    - ``data.X``: the features, not converted.
+    - ``data.y``: the target, an array of finite floats of shape (n,).
+    - ``data.sample_weight``: an array of shape (n,), or None. ``data.repetitions`` has ones instead of None.
+    - ``data.fit_params``: the arguments of the wrapped estimator's ``fit`` by name, with its weights.
+    - ``progress``: reports finished tasks to scikit-learn's callbacks. A subclass may ignore it.
+
+    ``_predict_dist`` gets X unconverted too, because a wrapped estimator validates data frames and sparse
+    matrices. A subclass without a wrapped estimator converts X by scikit-learn's ``validate_data``.
+
+    `fit_transform` refits clones on folds. It uses the parameters ``cv``, ``n_jobs``, ``random_state`` and
+    ``verbose`` if the subclass has them. Without ``random_state`` the folds differ between calls. Override
+    ``_fit_transform(data, progress)`` if out-of-sample distributions of the training rows cost less than
+    refits.
 
     Examples
     --------
     A model that predicts the mean and the standard deviation of the target for all X:
 
     >>> import numpy as np
+    >>> from sklearn.utils.validation import validate_data
     >>> from skuq.distributions import Normal
     >>> from skuq.regressors import BaseUncertaintyRegressor
     >>> class MarginalRegressor(BaseUncertaintyRegressor):
@@ -58,8 +76,12 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     ...         self.cv = cv
     ...         self.random_state = random_state
     ...     def _fit(self, data, progress):
-    ...         self.loc_, self.scale_ = data.y.mean(), data.y.std()
+    ...         validate_data(self, data.X)
+    ...         self.loc_ = np.average(data.y, weights=data.sample_weight)
+    ...         variance = np.average((data.y - self.loc_) ** 2, weights=data.sample_weight)
+    ...         self.scale_ = np.sqrt(variance)
     ...     def _predict_dist(self, X):
+    ...         X = validate_data(self, X, reset=False)
     ...         return Normal(np.full(len(X), self.loc_), self.scale_)
     >>> X, y = np.zeros((4, 1)), np.array([0.0, 1.0, 2.0, 3.0])
     >>> MarginalRegressor().fit(X, y).predict_interval(X[:1]).round(2)
@@ -70,7 +92,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
     @abstractmethod
     def _fit(self, data: TrainingData, progress: Progress) -> None:
-        """Fit to checked data and report finished tasks."""
+        """Fit to checked data; the docstring of the class describes the arguments."""
 
     @abstractmethod
     def _predict_dist(self, X: Any) -> Distribution:

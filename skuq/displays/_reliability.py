@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import LineCollection
 
+INTERVAL_COVERAGE = 0.9
+"""Default probability of the intervals of the errors."""
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ReliabilityDisplay(CurveMixin, Display):
@@ -97,7 +100,7 @@ class ReliabilityDisplay(CurveMixin, Display):
         *,
         name: str | None = None,
         ref_line: bool = True,
-        interval_coverage: float | None = 0.9,
+        interval_coverage: float | None = INTERVAL_COVERAGE,
         line_kwargs: Style = None,
         ref_line_kwargs: Style = None,
         interval_kwargs: Style = None,
@@ -234,7 +237,7 @@ class ReliabilityDisplay(CurveMixin, Display):
         """
         check_matplotlib("ReliabilityDisplay.from_accumulator")
         table = accumulator.reliability_table()
-        if kwargs.get("interval_coverage", 0.9) is not None:
+        if kwargs.get("interval_coverage", INTERVAL_COVERAGE) is not None:
             check_repetitions(accumulator.total_weight, accumulator.n_rows)
         return cls(table=table, unit=unit, name=name).plot(ax, **kwargs)
 
@@ -256,8 +259,8 @@ class ReliabilityDisplay(CurveMixin, Display):
             )
             for fold in folds
         ]
-        if kwargs.get("interval_coverage", 0.9) is not None:
-            for fold in folds:
+        if kwargs.get("interval_coverage", INTERVAL_COVERAGE) is not None:
+            for fold in folds:  # weights that are no counts raise: the intervals need a number of rows
                 n = len(np.asarray(fold.y_true))
                 effective_rows(check_sample_weight(fold.sample_weight, n), n)
         return cls(table=one_or_list(tables), unit=unit, name=name).plot(ax, **kwargs)

@@ -64,8 +64,9 @@ def make_scorer(
 
     A metric of your own:
 
+    >>> import numpy as np
     >>> def miss_below(y_true, dist, *, sample_weight=None):
-    ...     return float((y_true < dist.interval(0.9)[:, 0]).mean())
+    ...     return np.average(y_true < dist.interval(0.9)[:, 0], weights=sample_weight)
     >>> make_scorer(miss_below, greater_is_better=False)
     make_scorer(miss_below, greater_is_better=False)
     """
@@ -225,18 +226,23 @@ def _calls_of(spec: MetricSpec) -> list[str]:
     return [f"make_scorer({', '.join([repr(spec.abbreviation), *wanted])})" for wanted in choices]
 
 
-def require_spec(name: str) -> MetricSpec:
-    """Return the record of a metric by abbreviation or scorer name; the error suggests similar names."""
+def require_spec(name: object) -> MetricSpec:
+    """Return the record of a metric by name or function; the error suggests similar names."""
     spec = find_spec(name)
-    if spec is None:
-        known = list(all_specs())
-        near = [each.abbreviation for each in all_specs().values() if each.function.__name__ == name]
-        near = near or difflib.get_close_matches(name.lower().removeprefix("neg_"), known, n=3, cutoff=0.5)
-        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise ValueError(
-            f"`metric` must be a metric of skuq, got {name!r}.{hint} Known: {', '.join(sorted(known))}."
+    if spec is not None:
+        return spec
+    if not isinstance(name, str):
+        raise TypeError(
+            f"`metrics` must be metrics of skuq, by name or function, got {name!r}. Pass a metric of your "
+            "own to `bootstrap_interval`, `paired_permutation_test` or `make_scorer`."
         )
-    return spec
+    known = list(all_specs())
+    near = [each.abbreviation for each in all_specs().values() if each.function.__name__ == name]
+    near = near or difflib.get_close_matches(name.lower().removeprefix("neg_"), known, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    raise ValueError(
+        f"`metric` must be a metric of skuq, got {name!r}.{hint} Known: {', '.join(sorted(known))}."
+    )
 
 
 def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:

@@ -16,10 +16,10 @@ from skuq.metrics._kernels import count_below, level_grid, location_scale, stand
 from skuq.metrics._spec import FastPath, metric
 
 WIS_COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+"""Default coverages of the weighted interval score."""
 
-
-# The pinball loss and the interval scores at several coverages do not use their `rows`: `pinball_by_level`
-# takes one pass over the rows for all levels, `rows` takes one pass per level.
+# There are two paths to each mean. The metrics of several levels use `pinball_by_level`, one pass over the
+# rows for all levels. Resampling and the accumulator need values per row: `rows` takes one pass per level.
 
 
 def check_levels(*, levels: int | ArrayLike = 99) -> FloatArray:
@@ -125,7 +125,7 @@ def pinball_by_level(
     pass bins s and s z by the position of z among the standard quantiles q.
     """
     warn_of_unreachable_level(dist._unreachable_level(levels, "level"))
-    form = location_scale(dist) if levels.size > 4 else None
+    form = location_scale(dist) if levels.size > 1 else None
     if form is None:
         return np.array([weighted_mean(pinball(y, dist._ppf(p), p), weight) for p in levels])
     loc, scale, standard = form
@@ -231,6 +231,20 @@ def interval_score_loss(
     return weighted_mean(interval_score_rows(y, forecast, coverage=coverage), weight)
 
 
+def interval_score(y: FloatArray, bounds: FloatArray, coverage: float) -> FloatArray:
+    alpha, (lower, upper) = 1 - coverage, bounds.T
+    return np.asarray(upper - lower + 2 / alpha * (np.maximum(lower - y, 0) + np.maximum(y - upper, 0)))
+
+
+def interval_score_by_coverage(
+    y: FloatArray, dist: Distribution, coverages: FloatArray, weight: FloatArray | None
+) -> FloatArray:
+    """Return the mean interval score at each coverage from the pinball losses of the bounds, shape (k,)."""
+    alpha = 1 - coverages
+    pinballs = pinball_by_level(y, dist, np.concatenate([alpha / 2, 1 - alpha / 2]), weight)
+    return 2 / alpha * (pinballs[: alpha.size] + pinballs[alpha.size :])
+
+
 def weighted_interval_score_rows(
     y: FloatArray, dist: Distribution, *, coverage: ArrayLike = WIS_COVERAGES
 ) -> FloatArray:
@@ -310,17 +324,3 @@ def weighted_interval_score_loss(
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     losses = pinball_by_level(y, dist, np.concatenate([tail, [0.5], 1 - tail]), weight)
     return float(losses.sum() / (tail.size + 0.5))
-
-
-def interval_score(y: FloatArray, bounds: FloatArray, coverage: float) -> FloatArray:
-    alpha, (lower, upper) = 1 - coverage, bounds.T
-    return np.asarray(upper - lower + 2 / alpha * (np.maximum(lower - y, 0) + np.maximum(y - upper, 0)))
-
-
-def interval_score_by_coverage(
-    y: FloatArray, dist: Distribution, coverages: FloatArray, weight: FloatArray | None
-) -> FloatArray:
-    """Return the mean interval score at each coverage from the pinball losses of the bounds, shape (k,)."""
-    alpha = 1 - coverages
-    pinballs = pinball_by_level(y, dist, np.concatenate([alpha / 2, 1 - alpha / 2]), weight)
-    return 2 / alpha * (pinballs[: alpha.size] + pinballs[alpha.size :])

@@ -5,7 +5,8 @@ Add predictive distributions to a custom model
 This page connects skuq to models with their own predictive distributions: your own
 classes, classes of other packages, and predicted quantiles or samples. If a
 regressor does not predict distributions, wrap it in
-:class:`~skuq.regressors.UncertaintyRegressor` instead.
+:class:`~skuq.regressors.UncertaintyRegressor` instead. :doc:`/how-to/extend` has new
+methods: custom metrics, recalibrators, regressors and conformal scores.
 
 Custom classes
 --------------

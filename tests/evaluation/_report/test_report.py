@@ -12,6 +12,7 @@ from skuq.distributions import Empirical, Normal
 from skuq.evaluation import UncertaintyReport, bootstrap_interval, uncertainty_report
 from skuq.evaluation._report.wording import RowFormat, is_in_percent, number, percent
 from skuq.exceptions import SmallSampleWarning
+from skuq.metrics import crps_loss, prediction_interval_coverage
 from skuq.metrics._spec import all_specs, metric
 from tests.metrics.options import forecast_specs
 
@@ -408,6 +409,14 @@ def test_a_reference_of_n_rows_stays_with_its_rows(truth):
         )
 
 
+def test_metrics_are_given_by_name_or_function(truth):
+    by_name, by_function = (
+        report_of(*truth, metrics=metrics, n_resamples=0, n_simulations=0)
+        for metrics in (["crps", "picp"], [crps_loss, prediction_interval_coverage, "neg_crps"])
+    )
+    pd.testing.assert_frame_equal(by_name, by_function)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -416,7 +425,11 @@ def test_a_reference_of_n_rows_stays_with_its_rows(truth):
         ({"options": {"crps": {"level": 1}}}, TypeError, "`options` of 'crps' must be among its own"),
         ({"options": {"picp": {"coverage": 2.0}}}, ValueError, "`coverage` must lie strictly between"),
         ({"options": {"picp": 0.8}}, TypeError, "`options` of 'picp' must be a mapping"),
-        ({"metrics": ["crps", len]}, TypeError, "sequence of names, got <built-in function len> in it"),
+        (
+            {"metrics": ["crps", len]},
+            TypeError,
+            r"by name or function, got <built-in function len>. .*`bootstrap_interval`",
+        ),
         ({"y_pred": np.zeros(3)}, ValueError, r"`y_pred` must have shape \(n, 2\), lower and upper"),
         ({"n_resamples": -1}, ValueError, "`n_resamples` must be at least 0"),
         ({"n_simulations": 0.5}, TypeError, "`n_simulations` must be an integer"),
