@@ -98,7 +98,12 @@ def test_a_row_is_predicted_alike_alone_and_among_others(model, blobs):
     same(model.predict_proba(X)[[5]], model.predict_proba(X[[5]]), 1e-12)
 
 
-@pytest.mark.parametrize("labels", [[False, True], [-1.0, 1.0], ["no", "yes"], [7, 3]])
+LABELS = [[False, True], [-1.0, 1.0], ["no", "yes"], [7, 3]]
+
+
+@pytest.mark.parametrize(
+    ("model", "labels"), [(name, LABELS[k % 4]) for k, name in enumerate(MODELS)], indirect=["model"]
+)
 def test_two_classes_of_any_kind(model, labels):
     X = np.linspace(-1, 1, 40).reshape(-1, 1)
     y = np.array(labels)[(X[:, 0] > 0).astype(int)]
@@ -306,7 +311,7 @@ def test_features_that_are_all_the_same_are_ignored(value):
 def test_fit_many_is_fitting_one_by_one(model, blobs):
     X, y = blobs
     model.set_params(dtype="float64")
-    rows = [train for train, _ in KFold(3, shuffle=True, random_state=1).split(X)] + [np.arange(50)]
+    rows = [train for train, _ in KFold(2, shuffle=True, random_state=1).split(X)] + [np.arange(50)]
     for part, together in zip(rows, model._fit_many(X, y, rows), strict=True):
         alone = clone(model).fit(X[part], y[part])
         same(together.predict_proba(X), alone.predict_proba(X), 1e-8)

@@ -457,7 +457,7 @@ def rows():
 
 def test_in_recalibrated_regressor_with_groups_and_a_report(rows):
     X, X_new, y, y_new = rows
-    forest = RandomForestRegressor(20, min_samples_leaf=3, random_state=0)
+    forest = RandomForestRegressor(10, min_samples_leaf=3, random_state=0)
     model = RecalibratedRegressor(
         UncertaintyRegressor(forest, random_state=0), ConformalRecalibrator(group_by=3), random_state=0
     ).fit(X, y)
@@ -483,14 +483,14 @@ def test_in_a_pipeline_and_a_search(rows):
             IsotonicRecalibrator(),
         ],
     }
-    search = GridSearchCV(pipeline, grid, scoring=get_scorer("neg_crps"), cv=3, error_score="raise").fit(X, y)
+    search = GridSearchCV(pipeline, grid, scoring=get_scorer("neg_crps"), cv=2, error_score="raise").fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     search = GridSearchCV(
         make_pipeline(UncertaintyRegressor(LinearRegression(), random_state=0), ConformalRecalibrator()),
         {"conformalrecalibrator__symmetric": [True, False], "conformalrecalibrator__group_by": [None, 3]},
         scoring={name: get_scorer(f"neg_{name}") for name in ("crps", "mace", "interval_score")},
         refit="crps",
-        cv=3,
+        cv=2,
         error_score="raise",
     ).fit(X, y)  # warnings are errors: none is given
     dist = predict_dist(search, X_new)

@@ -114,7 +114,9 @@ def test_it_learns_and_covers_in_every_regressor(net, wrapper, rows):
     assert not hasattr(net, "module_")
 
 
-@pytest.mark.parametrize("wrapper", ["uncertainty", "bootstrap"])
+@pytest.mark.parametrize(
+    ("net", "wrapper"), [("skorch's", "bootstrap"), ("ours", "uncertainty")], indirect=["net"]
+)
 def test_it_works_behind_transformations_of_features_and_target(net, wrapper, rows):
     X, y, X_new, y_new = rows
     frame = pd.DataFrame({"east": 1e4 * X[:, 0], "north": 1e-4 * X[:, 1]})  # float64, of far apart units
@@ -195,8 +197,15 @@ def test_a_net_without_a_distribution_raises(rows):
         predict_dist(net.fit(X, given(net, y)), X_new)
 
 
-@pytest.mark.parametrize("kind", NETS)
-@pytest.mark.parametrize("wrapper", ["uncertainty", "bootstrap", "conformal", "recalibrated"])
+@pytest.mark.parametrize(
+    ("kind", "wrapper"),
+    [
+        ("skorch's", "uncertainty"),
+        ("ours", "bootstrap"),
+        ("skorch's", "conformal"),
+        ("ours", "recalibrated"),
+    ],
+)
 def test_intervals_hold_on_real_data(shared_data, kind, wrapper):
     data = shared_data("gal/gal_concrete").sample(frac=1.0, random_state=0).to_numpy()
     X, y, X_new, y_new = data[:600, :-1], data[:600, -1], data[600:, :-1], data[600:, -1]
