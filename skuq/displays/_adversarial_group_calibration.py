@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_sample_weight, effective_rows
 from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
 from skuq.displays._drawing import (
     INK,
@@ -132,13 +131,13 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         size = 100 * self.fractions
         means = [100 * worst.mean(axis=1) for worst in folds]
         curves = [(size, mean) for mean in means]
-        colour = self._draw_curves(
+        color = self._draw_curves(
             curves, self.name if name is None else name, line_kwargs, marker="o", markersize=4.0
         )
         self.band_ = None
         if band and len(folds) == 1 and folds[0].shape[1] > 1:
             error = 200 * folds[0].std(axis=1, ddof=1) / np.sqrt(folds[0].shape[1])
-            default = {"color": colour, "alpha": 0.2, "linewidth": 0.0}
+            default = {"color": color, "alpha": 0.2, "linewidth": 0.0}
             style = merge_style("collections.PolyCollection", default, fill_kwargs, "fill_kwargs")
             self.band_ = self.ax_.fill_between(size, means[0] - error, means[0] + error, **style)
         self._draw_reference(ref_line, ref_line_kwargs)
@@ -221,7 +220,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
             )
             for fold in folds
         ]
-        rows = [_rows(fold) for fold in folds]
+        rows = [fold.count_rows() for fold in folds]
         return cls(
             fractions=curves[0].fractions,
             worst=one_or_list([curve.worst for curve in curves]),
@@ -229,12 +228,6 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
             error=error,
             name=name,
         ).plot(ax, **kwargs)
-
-
-def _rows(fold: Fold) -> float:
-    """Return the number of rows of a fold, repetitions counted."""
-    n = len(np.asarray(fold.y_true))
-    return effective_rows(check_sample_weight(fold.sample_weight, n), n)
 
 
 def perfect_curve(n: int, keywords: dict[str, Any], n_simulations: int = 10) -> FloatArray:

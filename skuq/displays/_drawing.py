@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BLUE = "#3b6fb6"
 RED = "#d1495b"
-GREY = "#8a8f98"
+GRAY = "#8a8f98"
 INK = "#22262b"
 CURVES = (BLUE, "#d9822b", "#3f8f5f", "#8a5aa8", RED, "#4aa3b5")
 """Colors of the curves on one axes, in the order of drawing."""
@@ -76,7 +76,7 @@ def has_label(ax: Axes, label: str) -> bool:
     return label in ax.get_legend_handles_labels()[1]
 
 
-def next_colour(ax: Axes) -> str:
+def next_color(ax: Axes) -> str:
     """Return the color of the next curve on the axes."""
     earlier = sum(artist.get_gid() == CURVE for artist in ax.get_children())
     return CURVES[earlier % len(CURVES)]
@@ -127,10 +127,10 @@ def _make_neutral(handle: Any, ax: Axes) -> None:
     from matplotlib.colors import to_rgb, to_rgba
 
     kind = "edgecolor" if hasattr(handle, "get_edgecolor") else "color"
-    colour = np.ravel(handle.get_edgecolor() if kind == "edgecolor" else to_rgba(handle.get_color()))
+    color = np.ravel(handle.get_edgecolor() if kind == "edgecolor" else to_rgba(handle.get_color()))
     models: list[Any] = [line for line in ax.get_lines() if line.get_gid() == CURVE]
-    if any(np.allclose(to_rgb(line.get_color()), colour[:3]) for line in models):
-        handle.set(**{kind: (*to_rgb(INK), colour[3])})
+    if any(np.allclose(to_rgb(line.get_color()), color[:3]) for line in models):
+        handle.set(**{kind: (*to_rgb(INK), color[3])})
 
 
 def scatter_style(shown: int, n: int, label: str, style: Style) -> dict[str, Any]:

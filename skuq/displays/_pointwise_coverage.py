@@ -22,7 +22,7 @@ from skuq.displays._drawing import (
     draw_legend,
     has_label,
     merge_style,
-    next_colour,
+    next_color,
     percent,
 )
 from skuq.displays._sharpness import round_number
@@ -157,7 +157,7 @@ class PointwiseCoverageDisplay(AxesMixin):
         else:
             score = f"mean = {self.values.mean():.3g}"
         marks = {
-            "color": next_colour(self.ax_),
+            "color": next_color(self.ax_),
             "linewidth": 2.0,
             "label": label_of(self.name if name is None else name, score),
             "gid": CURVE,

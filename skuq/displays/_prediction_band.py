@@ -152,7 +152,7 @@ class PredictionBandDisplay(Display):
         check_integer(max_bins, "max_bins", minimum=2)
         x = self.y_pred if self.x is None else self.x
         order = np.argsort(x, kind="stable")
-        groups = neighbours(x[order], order, max_bins)
+        groups = neighbors(x[order], order, max_bins)
         # the band extends to the outermost rows, with the widths of their groups
         ends = order[[0, -1]] if len(order) > max_bins else np.empty(0, dtype=np.intp)
         places = _with_ends(local_means(x, groups, self.sample_weight), x[ends])
@@ -344,7 +344,7 @@ def _with_ends(values: FloatArray, ends: FloatArray) -> FloatArray:
     return np.concatenate([ends[:1], values, ends[1:]])
 
 
-def neighbours(places: FloatArray, rows: IntArray, max_bins: int) -> list[IntArray]:
+def neighbors(places: FloatArray, rows: IntArray, max_bins: int) -> list[IntArray]:
     """Split rows, sorted by their places, into groups of about equal size without splitting equal places."""
     even = [part[0] for part in np.array_split(np.arange(len(rows)), min(max_bins, len(rows)))]
     least = len(rows) / len(even) / 2

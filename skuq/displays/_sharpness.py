@@ -16,7 +16,7 @@ from skuq.displays._drawing import (
     check_matplotlib,
     draw_legend,
     merge_style,
-    next_colour,
+    next_color,
     rows_that_count,
     with_unit,
 )
@@ -123,16 +123,16 @@ class SharpnessDisplay(Display):
             The display itself.
         """
         self._use_axes(ax, (6.4, 4.0))
-        colour = next_colour(self.ax_)
+        color = next_color(self.ax_)
         edges = self._edges(bin_width)
         inside = np.clip(self.std, edges[0], edges[-1])  # rounding may put a value just outside its edge
         share = np.histogram(inside, edges, weights=self.sample_weight)[0]
-        default = {"facecolor": colour, "alpha": 0.35, "linewidth": 0.0, "fill": True, "gid": _HISTOGRAM}
+        default = {"facecolor": color, "alpha": 0.35, "linewidth": 0.0, "fill": True, "gid": _HISTOGRAM}
         style = merge_style("patches.StepPatch", default, hist_kwargs, "hist_kwargs")
         self.hist_ = self.ax_.stairs(100 * share / share.sum(), edges, **style)
         note = f"{_NAMES[self.kind]} = {self.value:.3g}"
         label = label_of(self.name if name is None else name, note)
-        marks = {"color": colour, "linewidth": 2.0, "label": label, "gid": CURVE}
+        marks = {"color": color, "linewidth": 2.0, "label": label, "gid": CURVE}
         self.line_ = self.ax_.axvline(
             self.value, **merge_style("lines.Line2D", marks, line_kwargs, "line_kwargs")
         )
