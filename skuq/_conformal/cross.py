@@ -90,17 +90,17 @@ def bagged_bounds(
     left_out = ~np.isnan(predicted)
     _check_left_out(left_out, counted)
     mean = aggregate == "mean"
-    centre = np.nanmean(predicted, axis=0) if mean else np.nanmedian(predicted, axis=0)
-    centring = LeftOutMean(left_out) if mean else LeftOutMedian(left_out)
-    bounds = _pair_bounds(centring, data.y[counted] - centre, weight, symmetric)
+    center = np.nanmean(predicted, axis=0) if mean else np.nanmedian(predicted, axis=0)
+    centering = LeftOutMean(left_out) if mean else LeftOutMedian(left_out)
+    bounds = _pair_bounds(centering, data.y[counted] - center, weight, symmetric)
     return bounds, float(len(counted) if weight is None else weight.sum())
 
 
 def _pair_bounds(
-    centring: Centring, residual: FloatArray, weight: FloatArray | None, symmetric: bool
+    centering: Centring, residual: FloatArray, weight: FloatArray | None, symmetric: bool
 ) -> PairBounds:
     high = SortedScores(np.abs(residual) if symmetric else residual, weight)
-    return PairBounds(centring, high if symmetric else SortedScores(-residual, weight), high)
+    return PairBounds(centering, high if symmetric else SortedScores(-residual, weight), high)
 
 
 def _weight_of(rows: IntArray, share: FloatArray | None, data: TrainingData) -> FloatArray | None:

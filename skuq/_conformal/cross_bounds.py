@@ -136,7 +136,7 @@ class PairBounds:
     and ``high`` are the distances of the calibration rows below and above their predictions.
     """
 
-    centring: Centring
+    centering: Centring
     low: SortedScores
     high: SortedScores
 
@@ -164,6 +164,6 @@ class PairBounds:
     ) -> FloatArray:
         """Return the target sums of score and sign * prediction (between least and most), shape (r, L)."""
         window = scores.window(targets, least, most)
-        sums = self.centring.centers(predictions, scores.order[window])
+        sums = self.centering.centers(predictions, scores.order[window])
         sums = np.add(sign * sums, scores.ranks.values[window], order="C")
         return scores.smallest(sums, window, targets)

@@ -67,9 +67,9 @@ class FoldScores:
     def density_at(self, value: FloatArray) -> FloatArray:
         """Return the weight per length of the 4 sqrt(n) pooled scores around ``value``."""
         values, last = self.pooled.values, len(self.pooled) - 1
-        centre = values.searchsorted(value)
+        center = values.searchsorted(value)
         near = 2 * math.isqrt(len(values))
-        first, final = np.clip(centre - near, 0, last), np.clip(centre + near, 0, last)
+        first, final = np.clip(center - near, 0, last), np.clip(center + near, 0, last)
         length = values[final] - values[first]
         weight = self.pooled.cumulative[final] - self.pooled.cumulative[first]
         with np.errstate(over="ignore"):  # a denormal length gives an infinite density, as ties do

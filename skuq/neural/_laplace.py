@@ -227,7 +227,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
             features = features_of(module, plan.X[rows], read_device(self.device, 1))
             return features, plan.y[rows], None if data.sample_weight is None else data.sample_weight[rows]
 
-        evidence = Evidence.maximise(*rows_of(~plan.held_out))
+        evidence = Evidence.maximize(*rows_of(~plan.held_out))
         if self.calibration is not None:
             evidence = evidence.with_likely_noise(*rows_of(plan.held_out))
         posterior = LastLinearPosterior(

@@ -56,11 +56,11 @@ def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]
     variance = variance_of(raw)
     residual = loc - y
     precision = variance.reciprocal()
-    standardised = residual * precision
-    loss = torch.log(variance).add_(residual * standardised).add_(_LOG_2PI).mul_(0.5)
+    standardized = residual * precision
+    loss = torch.log(variance).add_(residual * standardized).add_(_LOG_2PI).mul_(0.5)
     gradient = torch.empty_like(output)
-    gradient[..., 0] = standardised
-    half_excess = torch.addcmul(precision, standardised, standardised, value=-1).mul_(0.5)
+    gradient[..., 0] = standardized
+    half_excess = torch.addcmul(precision, standardized, standardized, value=-1).mul_(0.5)
     torch.mul(torch.sigmoid(raw), half_excess, out=gradient[..., 1])
     if beta == 0:
         return loss, gradient

@@ -127,7 +127,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         """Return scale and tails estimated from rows outside the training, and the number of these rows."""
         rows, oob_mask = self._oob_rows("calibration", fit, data, self._min_oob_members())
         left_out = data.take(rows)
-        z = posterior.standardised_residuals(left_out.X, left_out.y, oob_mask)
+        z = posterior.standardized_residuals(left_out.X, left_out.y, oob_mask)
         learn = Calibration.fit_scale_and_tails if posterior.calibrates_tails else Calibration.fit_scale
         weight = left_out.sample_weight
         n_rows = float(len(z) if weight is None else weight.sum())

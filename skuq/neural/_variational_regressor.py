@@ -262,7 +262,7 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> ConstantNoisePosterior:
         module: VariationalModule = fit.net.module_
-        posterior = self._with_learnt_noise(module, fit.plan.seed)
+        posterior = self._with_learned_noise(module, fit.plan.seed)
         if self.calibration is not None:
             unseen = data.take(rows_with_weight(fit.plan.held_out, data))
             posterior = posterior.with_likely_noise(unseen)
@@ -271,7 +271,7 @@ class VariationalRegressor(BaseNeuralRegressor):
             self._warn_of_a_constant(module, fit.plan.X)
         return posterior
 
-    def _with_learnt_noise(self, module: VariationalModule, seed: int) -> ConstantNoisePosterior:
+    def _with_learned_noise(self, module: VariationalModule, seed: int) -> ConstantNoisePosterior:
         """Return the posterior of the last layer or of all layers, with the noise of the training."""
         common = self.scaler_, module, self.device, noise_variance(module)
         if self.last_layer:

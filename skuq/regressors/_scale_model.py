@@ -96,9 +96,9 @@ def shrunk_scale_model(
     shrink: bool = True,
 ) -> ScaleModel:
     """Return the scale model with its predictions shrunk to their out-of-fold skill, by a linear map."""
-    centre = np.average(out_of_fold, weights=weight)
+    center = np.average(out_of_fold, weights=weight)
     level = np.average(target, weights=weight)
-    spread = out_of_fold - centre
+    spread = out_of_fold - center
     variance = np.average(spread**2, weights=weight)
     slope = 0.0 if variance == 0 else float(np.average(spread * (target - level), weights=weight) / variance)
     slope = min(max(slope, 0.0), 1.0) if shrink else 1.0
@@ -106,7 +106,7 @@ def shrunk_scale_model(
     bounds = (float(counted.min()), float(counted.max()))
     if slope == 0 and isinstance(model, MeanOfModels | LogScaleRegressor):  # others may raise for new rows
         model = None
-    return ScaleModel(model, float(level - slope * centre), slope, unit, bounds)
+    return ScaleModel(model, float(level - slope * center), slope, unit, bounds)
 
 
 @dataclass(frozen=True, eq=False)

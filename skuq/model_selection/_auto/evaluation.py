@@ -204,7 +204,7 @@ class Evaluator:
         for rows, part in zip(tested, parts, strict=True):
             trial.add(part, self.data.y[rows], self.data.repetitions[rows])
         trial.fitted = outcome.fitted
-        trial.summarise(self.data.y, self.data.repetitions, self.test_rows)
+        trial.summarize(self.data.y, self.data.repetitions, self.test_rows)
         if trial.summary is None or not np.isfinite(trial.summary.crps):
             trial.state, trial.error = "failed", ValueError("the CRPS of its forecasts is not finite.")
         elif len(trial.forecasts) == len(self.folds):

@@ -125,7 +125,7 @@ class Evidence:
     noise: float
 
     @classmethod
-    def maximise(cls, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
+    def maximize(cls, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
         """Maximize the evidence by MacKay's fixed point; weights count repetitions."""
         counts = np.ones(len(y)) if weight is None else weight
         weighted = features * counts[:, np.newaxis]

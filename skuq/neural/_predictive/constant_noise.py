@@ -50,7 +50,7 @@ class ConstantNoisePosterior(Posterior):
         loc = self.scaler.loc(self.draw_latent(self.scaler.features(X)))
         return loc, np.full(loc.shape, self.noise_std)
 
-    def standardised_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
+    def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
         mean, epistemic = self.latent_moments(self.scaler.features(X))
         z: FloatArray = (self.scaler.target(y) - mean) / np.sqrt(self.noise + epistemic)
         return z

@@ -33,10 +33,10 @@ def _bayesian_linear_dist(estimator: BayesianRidge | ARDRegression, X: Any) -> N
     check_is_fitted(estimator)
     X = _as_numeric(X)
     loc = single_output(estimator.predict(X), estimator)
-    centred = np.asarray(X, dtype=np.float64) - estimator.X_offset_
+    centered = np.asarray(X, dtype=np.float64) - estimator.X_offset_
     if isinstance(estimator, ARDRegression):
-        centred = centred[:, estimator.lambda_ < estimator.threshold_lambda]
-    coefficients = np.maximum(np.einsum("ij,ij->i", centred @ estimator.sigma_, centred), 0.0)
+        centered = centered[:, estimator.lambda_ < estimator.threshold_lambda]
+    coefficients = np.maximum(np.einsum("ij,ij->i", centered @ estimator.sigma_, centered), 0.0)
     return Normal(loc, np.sqrt(coefficients + 1.0 / float(estimator.alpha_)), np.sqrt(coefficients))
 
 

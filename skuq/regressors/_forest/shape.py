@@ -86,8 +86,8 @@ class ForestShape:
             values = values + self.leaf_share * (leaf - values)  # exact if both are equal
         if self.factor == 1:
             return values
-        centre = values[:, [len(self.levels) // 2]]  # the middle level is 0.5
-        return np.asarray(centre + self.factor * (values - centre))
+        center = values[:, [len(self.levels) // 2]]  # the middle level is 0.5
+        return np.asarray(center + self.factor * (values - center))
 
 
 def _shrunk_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray, n: float) -> FloatArray:

@@ -23,7 +23,7 @@ __all__ = [
     "as_kernel",
     "check_gpytorch",
     "covariance",
-    "maximise_bound",
+    "maximize_bound",
     "torch_threads",
     "variance",
 ]
@@ -134,7 +134,7 @@ def variance(kernel: Any, A: FloatArray) -> FloatArray:
     return values
 
 
-def maximise_bound(
+def maximize_bound(
     kernel: Any,
     X: FloatArray,
     y: FloatArray,
