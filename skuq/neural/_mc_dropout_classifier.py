@@ -9,7 +9,7 @@ import numpy as np
 
 from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer
-from skuq.neural._classifier import BaseNeuralClassifier, LabeledData
+from skuq.neural._classifier import BaseNeuralClassifier
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.dropout import DropoutArchitecture
 from skuq.neural._modules.user_module import check_module
@@ -188,7 +188,7 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         hidden = () if module is not None else self._hidden_sizes(at_least=1)
         return DropoutArchitecture.from_params(hidden, self.dropout, self.last_layer, module, noise=False)
 
-    def _spec_for(self, data: LabeledData) -> TrainingSpec:
+    def _spec_for(self, data: TrainingData) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
         return self._spec(data, self.learning_rate)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer, check_number
-from skuq.neural._classifier import BaseNeuralClassifier, LabeledData
+from skuq.neural._classifier import BaseNeuralClassifier
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.variational import Divergence, VariationalArchitecture
 from skuq.neural._predictive.class_probabilities import DrawnClassPosterior
@@ -214,7 +214,7 @@ class VariationalClassifier(BaseNeuralClassifier):
             return None
         return check_number(self.prior, "prior", positive=True) ** 2
 
-    def _spec_for(self, data: LabeledData) -> TrainingSpec:
+    def _spec_for(self, data: TrainingData) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
         rate = resolve_learning_rate(self.learning_rate, _RATES[self.last_layer])
         return self._spec(data, rate, counts_rows=True)
