@@ -17,8 +17,6 @@ from skuq._conformal.scores import ConformalScore
 from skuq._ranks import RANK_TOLERANCE, score_level
 from skuq._typing import BoolArray, FloatArray
 
-__all__ = ["AdaptiveCalibration", "Observed"]
-
 
 @dataclass(frozen=True, eq=False)
 class Observed:

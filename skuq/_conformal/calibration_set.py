@@ -16,8 +16,6 @@ from skuq._ranks import WeightedRanks, count_reached, score_level
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
 
-__all__ = ["CalibrationScores", "CalibrationSet", "PredictedRows"]
-
 
 @dataclass(frozen=True, eq=False)
 class PredictedRows(WeightedRows):

@@ -29,8 +29,6 @@ from skuq._sklearn_compat import count_rows, delayed, run_parallel, safe_indexin
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions import Quantiles
 
-__all__ = ["CrossConformal", "bagged_bounds", "bootstrap_splits", "fold_bounds"]
-
 _BLOCK_FLOATS = 1 << 22
 """Number of predictions of all models held at a time: 32 MB."""
 

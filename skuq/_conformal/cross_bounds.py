@@ -10,16 +10,6 @@ import numpy as np
 from skuq._conformal.order_statistics import FoldScores, SortedScores, smallest_fold_sums
 from skuq._typing import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "Centring",
-    "CrossBounds",
-    "FoldBounds",
-    "LeftOutMean",
-    "LeftOutMedian",
-    "ModelOfFold",
-    "PairBounds",
-]
-
 _CHUNK_FLOATS = 1 << 18
 """Number of sums held at a time: 2 MB, which fit into the cache."""
 

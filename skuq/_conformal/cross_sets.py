@@ -25,8 +25,6 @@ from skuq._sklearn_compat import count_rows
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.prediction._predict_set import class_proba
 
-__all__ = ["CrossSets", "fit_cross_sets"]
-
 
 def fit_cross_sets(
     estimator: Any,

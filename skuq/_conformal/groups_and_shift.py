@@ -14,8 +14,6 @@ from skuq._sklearn_compat import count_rows
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_non_negative, check_positive, check_rows
 
-__all__ = ["GroupsAndShift", "WeightedRows"]
-
 
 @dataclass(frozen=True, eq=False)
 class WeightedRows:

@@ -18,8 +18,6 @@ import numpy as np
 from skuq._ranks import RANK_TOLERANCE, WeightedRanks
 from skuq._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["FoldScores", "SortedScores", "smallest_fold_sums"]
-
 _WINDOW = 16
 """If at most this number of sums per fold is left, the sums are sorted."""
 

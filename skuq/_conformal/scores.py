@@ -27,15 +27,6 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._rules.quantile_estimators import find_quantile_loss
 
-__all__ = [
-    "SCORES",
-    "AbsoluteScore",
-    "Band",
-    "CQRScore",
-    "ConformalScore",
-    "NormalizedScore",
-]
-
 
 class Band(NamedTuple):
     """Predicted band of each row and unit of its scores, shape (n,); the bounds of a point are equal."""

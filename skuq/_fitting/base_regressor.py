@@ -22,8 +22,6 @@ from skuq._validation import DEFAULT_COVERAGE, check_new
 from skuq._versioned import versioned
 from skuq.distributions import Distribution
 
-__all__ = ["BaseUncertaintyRegressor"]
-
 
 @versioned
 class BaseUncertaintyRegressor(  # type: ignore[call-arg]

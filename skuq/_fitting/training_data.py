@@ -32,12 +32,6 @@ from skuq.prediction import supports_dist
 from skuq.prediction._child import is_search, iter_wrapped
 from skuq.prediction._failures import one_column_each
 
-__all__ = [
-    "TrainingData",
-    "check_y",
-    "read_training",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:

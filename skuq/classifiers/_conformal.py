@@ -41,8 +41,6 @@ from skuq._validation import (
 )
 from skuq._versioned import versioned
 
-__all__ = ["ConformalClassifier"]
-
 BY_CLASS = "class"
 """Value of ``group_by`` for one guarantee per class."""
 

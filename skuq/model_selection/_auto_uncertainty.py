@@ -43,8 +43,6 @@ from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 from skuq.regressors import BaseUncertaintyRegressor
 
-__all__ = ["AutoUncertaintyRegressor"]
-
 _CONSTRAINED = {"picp": "coverage", "mpiw": "width"}
 """Metrics with constraints, and their columns."""
 

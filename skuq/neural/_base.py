@@ -30,8 +30,6 @@ from skuq.neural._training.plan import AUTO_EPOCHS, FitPlan, TrainingOptions, Tr
 from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training.trainer import TrainedFit, train
 
-__all__ = ["BaseNeuralEstimator", "NetworkT", "fit_clones", "fit_together"]
-
 NetworkT = TypeVar("NetworkT", bound="BaseNeuralEstimator")
 
 _RESERVED_NET_PARAMS = (

@@ -15,8 +15,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["DeepEnsembleRegressor"]
-
 _OUTPUTS = ("moments", "mixture", "members")
 
 

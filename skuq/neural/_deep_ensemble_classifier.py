@@ -14,8 +14,6 @@ from skuq.neural._predictive.class_probabilities import EnsembleClassPosterior
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["DeepEnsembleClassifier"]
-
 
 class DeepEnsembleClassifier(BaseNeuralClassifier):
     """Ensemble of networks that predict class probabilities, trained in one pass.

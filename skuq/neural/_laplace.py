@@ -20,8 +20,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["LastLayerLaplaceRegressor"]
-
 
 class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     r"""Network trained by squared errors, with a normal posterior of the last layer's weights.

@@ -21,20 +21,6 @@ from torch.nn.functional import softplus
 from skuq._validation import check_integer, check_number
 from skuq.neural._training_loss import TrainingLoss, check_per_row
 
-__all__ = [
-    "LOSSES",
-    "BetaNLLLoss",
-    "CRPSLoss",
-    "CheckLoss",
-    "IntervalLoss",
-    "Loss",
-    "NLLLoss",
-    "SquaredErrorLoss",
-    "read_loss",
-    "resolve_selection_score",
-    "variance_of",
-]
-
 MIN_VARIANCE = 1e-4
 """Least noise variance, relative to the variance of the target."""
 

@@ -19,8 +19,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["MCDropoutRegressor"]
-
 
 class MCDropoutRegressor(BaseNeuralRegressor):
     """One network with dropout in training and prediction, and one learned noise variance.

@@ -17,8 +17,6 @@ from skuq.neural._predictive.class_probabilities import DrawnClassPosterior
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["MCDropoutClassifier"]
-
 
 class MCDropoutClassifier(BaseNeuralClassifier):
     """One network with dropout in training and prediction that predicts class probabilities.

@@ -33,8 +33,6 @@ from skuq.neural._training.plan import TrainingSpec, rows_with_weight
 from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["BaseNeuralRegressor"]
-
 
 class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     """Base class of the neural regressors: calibration and predictions, in the units of y."""

@@ -21,8 +21,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingOptions, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["SWARegressor"]
-
 
 @dataclass(frozen=True)
 class SnapshotArchitecture:

@@ -16,8 +16,6 @@ from skuq.neural._predictive.class_probabilities import DrawnClassPosterior
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_learning_rate
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["VariationalClassifier"]
-
 _RATES = {False: 1e-2, True: 3e-3}
 """Learning rate by `last_layer`, whose standard deviations start closer to their final values."""
 

@@ -32,8 +32,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_learning_rate, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["VariationalRegressor"]
-
 _CONSTANT = 0.05
 """Relative standard deviation below which the prediction counts as constant."""
 _RATES = {False: 1e-2, True: 3e-3}

@@ -9,8 +9,6 @@ from typing import Any
 
 from skuq.distributions import Distribution
 
-__all__ = ["Adapter", "add_adapter", "find_adapter", "is_named", "may_predict_columns", "register"]
-
 
 @dataclass(frozen=True)
 class Adapter:

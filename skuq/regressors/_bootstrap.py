@@ -29,8 +29,6 @@ from skuq.regressors._members import (
 )
 from skuq.regressors._scale_model import ScaleModel, fit_scale
 
-__all__ = ["BootstrapRegressor"]
-
 _NOISE_FOLDS = 5
 """Folds for a noise model of the user."""
 

@@ -23,8 +23,6 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_number, check_option, check_sample_weight, effective_rows
 from skuq.distributions import Distribution
 
-__all__ = ["ConformalRegressor"]
-
 
 class ConformalRegressor(BaseConformalRegressor):
     r"""Prediction intervals with guaranteed coverage, calibrated on held-out rows, for any regressor.

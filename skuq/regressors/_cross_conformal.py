@@ -23,8 +23,6 @@ from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer, check_option, check_unused, effective_rows
 from skuq.distributions import Distribution
 
-__all__ = ["CROSS_METHODS", "CrossConformalRegressor"]
-
 CROSS_METHODS = {
     "cv+": {"cv"},
     "jackknife+": {"block_size"},

@@ -13,8 +13,6 @@ from skuq.recalibration import (
     StdScalingRecalibrator,
 )
 
-__all__ = ["DefaultRecalibrator"]
-
 
 class DefaultRecalibrator(BaseRecalibrator):
     """QuantileShiftRecalibrator for quantiles, StdScalingRecalibrator for other distributions.

@@ -24,8 +24,6 @@ from skuq.regressors._forest.out_of_bag import OutOfBag, residual_slope
 from skuq.regressors._forest.shape import ForestShape
 from skuq.regressors._forest.trees import Trees, check_forest, fit_forest
 
-__all__ = ["ForestDistributionRegressor"]
-
 _FEWEST_ROWS = 3
 """With two rows, each out-of-bag error is the difference of the two targets."""
 

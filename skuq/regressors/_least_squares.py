@@ -15,8 +15,6 @@ from skuq._typing import FloatArray
 from skuq._validation import check_sample_weight, check_unmasked, effective_rows
 from skuq.distributions import Distribution, StudentT
 
-__all__ = ["LeastSquaresRegressor"]
-
 _MIN_DF = 3
 """Least degrees of freedom with a finite predictive variance."""
 

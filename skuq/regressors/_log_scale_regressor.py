@@ -14,8 +14,6 @@ from sklearn.preprocessing import StandardScaler
 
 from skuq._typing import FloatArray
 
-__all__ = ["LogScaleRegressor", "best_linear_share", "weighted_mean"]
-
 _RIDGE = 1.0
 """Regularization of standardized columns, which matters with tens of rows."""
 

@@ -40,8 +40,6 @@ from skuq.regressors._pool.criterion import COMBINATIONS, Pool, mean_and_error
 from skuq.regressors._pool.members import fit_pool, is_dropped, named_members
 from skuq.regressors._recalibrated import check_recalibrator, fit_recalibrator
 
-__all__ = ["MixtureRegressor"]
-
 Folds = list[tuple[IntArray, IntArray]]
 
 

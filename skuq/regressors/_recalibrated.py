@@ -25,8 +25,6 @@ from skuq.prediction import predict_dist, supports_dist
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors._fold_groups import Folds
 
-__all__ = ["RecalibratedRegressor", "check_recalibrator", "fit_recalibrator"]
-
 
 class RecalibratedRegressor(BaseUncertaintyRegressor):
     """Probabilistic regressor, recalibrated on its own out-of-fold predictions.

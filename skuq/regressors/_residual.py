@@ -47,8 +47,6 @@ from skuq.regressors._scale_features import ScaleFeatures
 from skuq.regressors._scale_model import fit_scale
 from skuq.regressors._shape.conditional import ConditionalShape, fit_conditional_shape
 
-__all__ = ["ResidualRegressor"]
-
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 """Number of folds where ``cv`` is None."""
 

@@ -20,15 +20,6 @@ from skuq.prediction._failures import note_fold
 from skuq.regressors._log_scale_regressor import LogScaleRegressor, best_linear_share, weighted_mean
 from skuq.regressors._scale_features import ScaleFeatures
 
-__all__ = [
-    "SMALLEST_RESIDUAL",
-    "FittedScale",
-    "ScaleModel",
-    "fit_scale",
-    "log_residuals",
-    "shrunk_scale_model",
-]
-
 SMALLEST_RESIDUAL = 0.02
 """Smallest residual relative to their mean; 1 % of normal residuals are smaller. With a much smaller share,
 residuals of exactly 0, as in a tree on a zero-inflated target, would determine the scale model."""

@@ -36,8 +36,6 @@ from skuq.regressors._sparse_gp.inducing_points import (
     distinct_rows,
 )
 
-__all__ = ["SparseGaussianProcessRegressor"]
-
 _FARTHEST = 1e100
 """Largest value of a column of a new row, in standard deviations, so that its square does not overflow."""
 

@@ -19,8 +19,6 @@ from skuq.prediction import predict_dist
 from skuq.regressors._method_rules import is_calibrated, method_of
 from skuq.regressors._methods import EFFORTS, METHODS, Effort, MethodName, MethodOptions
 
-__all__ = ["UncertaintyRegressor"]
-
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
     """Predictive distribution for any regressor, by a suitable method.

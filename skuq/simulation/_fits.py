@@ -19,8 +19,6 @@ from skuq.exceptions import NoDecompositionError
 from skuq.prediction import predict_dist
 from skuq.prediction._failures import note_fold
 
-__all__ = ["Forecast", "Task", "fit_and_forecast", "simulations_per_task", "training_sets"]
-
 TrainingSet = tuple[Any, FloatArray]
 Caught = tuple[type[Warning], str]
 

@@ -17,8 +17,6 @@ from scipy.special import ndtr
 
 from skuq._typing import FloatArray, IntArray
 
-__all__ = ["LAST_SCORE", "Rule", "cell_rule", "exponential_rule", "score_edges", "score_rule"]
-
 _SIZE = 4
 _FINE, _FINE_WEIGHTS = leggauss(10)
 LAST_SCORE = 8.3

@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq._typing import FloatArray
 from skuq.regressors._scale_features import as_numbers, as_table, categories_of, numbers_of
 
-__all__ = ["ENCODINGS", "TableEncoder", "encoder_for"]
-
 ENCODINGS = ("codes", "categories", "numbers")
 MAX_CODES = 254
 """Largest number of codes of a column; rare categories share one. Histogram boosting takes 255."""

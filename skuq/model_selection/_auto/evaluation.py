@@ -21,8 +21,6 @@ from skuq.model_selection._auto.space import Candidate, Deferred, Space
 from skuq.model_selection._auto.trial import Trial
 from skuq.regressors import UncertaintyRegressor
 
-__all__ = ["Evaluator"]
-
 PROBE_ROWS = 100
 """Number of rows of the first measurement of the time of a kind."""
 PROBE_FACTOR = 4

@@ -23,8 +23,6 @@ from skuq.regressors import MixtureRegressor
 from skuq.regressors._pool.criterion import COMBINATIONS
 from skuq.regressors._recalibrated import fit_recalibrator
 
-__all__ = ["Finalist", "best_of", "finalists"]
-
 COMBINE: Literal["linear", "quantiles"] = "quantiles"
 """Combination of a pool; averages of quantiles are fast and keep the members' width."""
 CRPS_TOLERANCE = 1.005

@@ -13,8 +13,6 @@ from skuq._validation import DEFAULT_COVERAGE
 from skuq.distributions import Distribution, concat
 from skuq.model_selection._auto.space import Candidate
 
-__all__ = ["Summary", "Trial", "summarize"]
-
 
 @dataclass(frozen=True)
 class Summary:

@@ -18,8 +18,6 @@ from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedModule, dense_blocks
 from skuq.neural._modules.user_module import StackedUserModule, headed
 
-__all__ = ["ConcreteArchitecture", "ConcreteDropoutMLP", "ConcreteUserModule"]
-
 FIRST_RATE, TEMPERATURE = 0.1, 0.1
 """Initial rate, and temperature of the draws."""
 

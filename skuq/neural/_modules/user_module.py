@@ -16,8 +16,6 @@ from skuq._typing import FloatArray
 from skuq.neural._modules.device import seeded_torch
 from skuq.neural._modules.stacked import StackedModule
 
-__all__ = ["HeadedNetwork", "StackedUserModule", "check_module", "check_network", "check_outputs", "headed"]
-
 _MAX_TORCH_SEED = 2**63
 _TRIAL_ROWS = 3
 """Rows of the trial run of a network."""

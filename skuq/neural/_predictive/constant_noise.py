@@ -13,8 +13,6 @@ from skuq._typing import BoolArray, FloatArray
 from skuq.neural._modules.noise import MIN_NOISE, minimum
 from skuq.neural._predictive.posterior import Moments, Posterior
 
-__all__ = ["ConstantNoisePosterior", "likely_noise"]
-
 
 @dataclass(frozen=True, eq=False)
 class ConstantNoisePosterior(Posterior):

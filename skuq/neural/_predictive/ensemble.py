@@ -17,14 +17,6 @@ from skuq.neural._modules.evaluate import member_moments
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.posterior import Moments, Posterior
 
-__all__ = [
-    "BootstrapPosterior",
-    "EnsemblePosterior",
-    "NetworkPosterior",
-    "NetworkPredictions",
-    "bagged_mean_and_spread",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class NetworkPredictions:

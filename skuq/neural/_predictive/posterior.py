@@ -12,8 +12,6 @@ from skuq.neural._modules.stacked import StackedModule
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._training.scaling import Standardizer
 
-__all__ = ["Moments", "Posterior", "TrainedNetworks"]
-
 
 @dataclass(frozen=True, eq=False)
 class Moments:

@@ -21,8 +21,6 @@ from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.constant_noise import ConstantNoisePosterior
 from skuq.neural._predictive.posterior import Moments, Posterior, TrainedNetworks
 
-__all__ = ["DropoutPosterior", "SampledPosterior", "drawn_outputs"]
-
 
 class _DrawsNetworks(Protocol):
     """Stacked module from which networks are drawn."""

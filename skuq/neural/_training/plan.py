@@ -17,18 +17,6 @@ from skuq.neural._training.batches import MemberRows, batch_shape
 from skuq.neural._training.scaling import Standardizer
 from skuq.neural._training_loss import TrainingLoss
 
-__all__ = [
-    "AUTO_EPOCHS",
-    "LONG_TRAINING",
-    "FitPlan",
-    "TrainingOptions",
-    "TrainingSpec",
-    "plan_members",
-    "plan_pairs",
-    "resolve_learning_rate",
-    "rows_with_weight",
-]
-
 AUTO_EPOCHS = (8000, 40, 200)
 """Steps of ``max_epochs="auto"``, and the least and greatest number of epochs."""
 

@@ -10,8 +10,6 @@ import numpy as np
 from skuq._fitting.column_scale import column_scale
 from skuq._typing import FloatArray
 
-__all__ = ["Standardizer"]
-
 
 @dataclass(frozen=True, eq=False)
 class Standardizer:

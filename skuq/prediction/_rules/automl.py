@@ -18,8 +18,6 @@ from skuq.prediction._registry import Adapter, is_named
 from skuq.prediction._rules.no_distribution import not_fitted
 from skuq.prediction._rules.rule import MetaEstimatorRule, Predict
 
-__all__ = ["AUTOML_ADAPTERS", "AUTOML_CONTAINERS"]
-
 
 def _named(*qualified_names: str) -> Callable[[Any], bool]:
     names = {name.rpartition(".")[2] for name in qualified_names}

@@ -18,8 +18,6 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._failures import single_output
 from skuq.prediction._rules.rule import EstimatorRule
 
-__all__ = ["NATIVES"]
-
 _BLOCK = 32
 """Rows per kernel block; small, because only the diagonal is used."""
 

@@ -15,8 +15,6 @@ from scipy.special import log_ndtr
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.regressors._forest.leaf_weights import row_blocks
 
-__all__ = ["InfinitesimalJackknife"]
-
 
 @dataclass(frozen=True, eq=False)
 class InfinitesimalJackknife:

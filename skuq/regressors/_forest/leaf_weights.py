@@ -16,8 +16,6 @@ from scipy import sparse
 
 from skuq._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["LeafWeights", "leaf_quantiles", "row_blocks"]
-
 _BLOCK = 1 << 22
 """Largest number of weights in a temporary matrix, 32 MB."""
 

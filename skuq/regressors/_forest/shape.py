@@ -13,8 +13,6 @@ from skuq._validation import DEFAULT_COVERAGE
 from skuq.distributions import StudentT
 from skuq.distributions._estimated_scale import fit_student, predictive_scores, prior_share
 
-__all__ = ["ForestShape"]
-
 _LEVELS = np.array([0.0025, 0.005, 0.01, *np.arange(1, 40) / 40, 0.99, 0.995, 0.9975])
 """Levels of the quantiles; 0.05, 0.5 and 0.95 are among them."""
 

@@ -16,18 +16,6 @@ import numpy as np
 
 from skuq._typing import FloatArray
 
-__all__ = [
-    "KERNELS",
-    "NO_COVARIANCE",
-    "Optimum",
-    "as_kernel",
-    "check_gpytorch",
-    "covariance",
-    "maximize_bound",
-    "torch_threads",
-    "variance",
-]
-
 KERNELS = ("rbf", "matern32", "matern52")
 """Names of kernels."""
 
