@@ -120,9 +120,6 @@ def _check_left_out(left_out: BoolArray, rows: IntArray) -> None:
         )
 
 
-# ------------------------------------------------------------------------------------ prediction
-
-
 @dataclass(frozen=True, eq=False)
 class CrossConformal:
     """Models of all folds or resamples, and the scores of the calibration rows.

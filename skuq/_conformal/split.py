@@ -85,8 +85,6 @@ class SplitConformal:
             np.ones(rows.n) if weight is None else weight,
         )
 
-    # -------------------------------------------------------------------------------- prediction
-
     def _predict(self, X: Any) -> Any:
         return self._score.predict(self.estimator, self._model.model_input(X))
 

@@ -114,8 +114,6 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         dist = self._predict_dist(X)
         return (dist.mean() if point is None else point), dist
 
-    # ------------------------------------------------------------------------------- fitting
-
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
         """Fit the predictive distribution of y given X.
@@ -198,8 +196,6 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def _fold_estimator(self) -> Any:
         estimator = clone(self)
         return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
-
-    # ---------------------------------------------------------------------------- prediction
 
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import pandas as pd
 from scipy.stats import beta
 
@@ -197,4 +198,4 @@ def frequency_interval(table: pd.DataFrame, coverage: float) -> list[FloatArray]
     """Return the ends of the Jeffreys interval of the frequency of each bin."""
     hits = table["n"] * table["observed"]
     ends = (1 - coverage) / 2, (1 + coverage) / 2
-    return [beta.ppf(p, hits + 0.5, table["n"] - hits + 0.5) for p in ends]
+    return [np.asarray(beta.ppf(p, hits + 0.5, table["n"] - hits + 0.5)) for p in ends]

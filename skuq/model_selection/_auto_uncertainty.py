@@ -250,8 +250,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         """
         return default_space() if self.space is None else copy.deepcopy(self.space)
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _n_tasks(self) -> int | None:
         return self.n_trials
 
@@ -370,8 +368,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         self.leaderboard_: pd.DataFrame = leaderboard(search.trials, found, stored, search.violation, winner)
         self.time_spent_ = self._budget.uses()
         return winner
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _point(self, X: Any) -> FloatArray:
         return point_predict(self.best_estimator_, X)

@@ -222,8 +222,6 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _training_spec(self) -> TrainingSpec:
         return TrainingSpec(
             SquaredErrorLoss(),

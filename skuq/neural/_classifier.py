@@ -42,8 +42,6 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         keep_best = check_option(self.keep_best, "keep_best", ("log_loss", False))
         return TrainingSpec(loss, learning_rate, loss if keep_best else None, **options)
 
-    # ------------------------------------------------------------------------------- fitting
-
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train the networks.
@@ -138,8 +136,6 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         message = super()._finish_fit(fit, data)
         self.classes_ = data.classes  # set together with the networks, so that a failed fit changes nothing
         return message
-
-    # ---------------------------------------------------------------------------- prediction
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row.

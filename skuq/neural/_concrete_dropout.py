@@ -205,8 +205,6 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _architecture(self) -> Architecture:
         length_scale = check_number(self.length_scale, "length_scale", positive=True)
         hidden = self._hidden_sizes(at_least=1)

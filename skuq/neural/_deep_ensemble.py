@@ -234,8 +234,6 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _training_spec(self) -> TrainingSpec:
         n_members = check_integer(self.n_estimators, "n_estimators")
         loss = self._check_settings(n_members)

@@ -170,8 +170,6 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _spec_for(self, data: TrainingData) -> TrainingSpec:
         n_members = check_integer(self.n_estimators, "n_estimators")
         bootstrap = check_option(self.bootstrap, "bootstrap", (True, False))

@@ -205,8 +205,6 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _architecture(self) -> Architecture:
         return FeatureArchitecture.from_params(
             self._hidden_sizes(), check_module(self.module), self._layers()

@@ -209,8 +209,6 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _architecture(self) -> Architecture:
         check_option(self.output, "output", ("moments", "members"))
         module = check_module(self.module)

@@ -179,8 +179,6 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _architecture(self) -> Architecture:
         module = check_module(self.module)
         hidden = () if module is not None else self._hidden_sizes(at_least=1)

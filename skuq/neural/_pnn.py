@@ -187,8 +187,6 @@ class PNNRegressor(BaseNeuralRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _training_spec(self) -> TrainingSpec:
         loss = read_loss(self.loss)
         if loss.n_outputs != 2:

@@ -66,8 +66,6 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _holds_out(self, spec: TrainingSpec) -> bool:
         return super()._holds_out(spec) or self.calibration == "split"
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
@@ -172,8 +170,6 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
             pairs.append((other, data.take(rows_outside(rows, len(data)))))
         fit_together(pairs, NO_PROGRESS)
         return zip(parts, (other._fitted_posterior for other, _ in pairs), strict=True)
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _predict_dist(self, X: Any) -> Distribution:
         dist: Distribution = self._current_posterior().distribution(self._features(X), self._calibration)

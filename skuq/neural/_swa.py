@@ -257,8 +257,6 @@ class SWARegressor(BaseNeuralRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _options(self) -> TrainingOptions:
         n_snapshots = check_integer(self.n_snapshots, "n_snapshots", minimum=2)
         rate = check_number(self.snapshot_learning_rate, "snapshot_learning_rate", positive=True)

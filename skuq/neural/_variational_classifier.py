@@ -195,8 +195,6 @@ class VariationalClassifier(BaseNeuralClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _architecture(self) -> Architecture:
         divergence = Divergence.from_params(self.kl_weight, self.warm_up, self._prior_variance())
         sizes = self._hidden_sizes()

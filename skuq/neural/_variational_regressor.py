@@ -238,8 +238,6 @@ class VariationalRegressor(BaseNeuralRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _architecture(self) -> Architecture:
         divergence = Divergence.from_params(self.kl_weight, self.warm_up)
         return VariationalArchitecture.from_params(

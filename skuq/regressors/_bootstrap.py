@@ -168,8 +168,6 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _n_tasks(self) -> int | None:
         if has_own_members(self.estimator):
             return None
@@ -334,8 +332,6 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         self._noise_factor = self.noise_scale_ / root_mean_square(scale[usable_rows], rows.sample_weight)
         scaled: FloatArray = self._noise_factor * scale
         return scaled
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _members(self, X: Any) -> MemberPredictions:
         if self.model_ is not None:

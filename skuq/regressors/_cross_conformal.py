@@ -151,8 +151,6 @@ class CrossConformalRegressor(BaseConformalRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # -------------------------------------------------------------------------------- fitting
-
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         split_seed, model_seed = self._draw_seeds()
         method = self._check_method()
@@ -219,8 +217,6 @@ class CrossConformalRegressor(BaseConformalRegressor):
             n_estimators = 50 if self.n_estimators is None else self.n_estimators
             return bootstrap_splits(len(data), check_integer(n_estimators, "n_estimators"), seed)
         return splits_of(resolve_cv(self.cv, seed), data)
-
-    # ---------------------------------------------------------------------------- prediction
 
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.

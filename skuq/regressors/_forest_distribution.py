@@ -165,8 +165,6 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _n_tasks(self) -> int:
         return 2
 
@@ -279,8 +277,6 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
                 helper._learn(data.take(rows_outside(part, len(data))), NO_PROGRESS)
             dists.append(helper._predict_dist(safe_indexing(data.X, part)))
         return concat(dists), order
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _point(self, X: Any) -> FloatArray:
         mean: FloatArray = self._unit * self._trees.values[self._trees.leaves(X)].mean(axis=1)

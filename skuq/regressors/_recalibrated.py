@@ -220,8 +220,6 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         recalibrator = StdScalingRecalibrator() if self.recalibrator is None else self.recalibrator
         return fit_recalibrator(recalibrator, dist, data, rows)
 
-    # ---------------------------------------------------------------------------- prediction
-
     def _predict_dist(self, X: Any) -> Distribution:
         pairs = zip(self.estimators_, self.recalibrators_, strict=True)
         parts = [recalibrator.transform(predict_dist(estimator, X)) for estimator, recalibrator in pairs]

@@ -448,8 +448,6 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             return StudentT(loc, self._factor * scale, predictive_df(n))
         return Recalibrated(self._family(loc, scale), self._level_map)
 
-    # ---------------------------------------------------------------------------- prediction
-
     def _point(self, X: Any) -> FloatArray:
         return self._location.predict(X)
 

@@ -178,8 +178,6 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
@@ -251,8 +249,6 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         """Return the estimator for a fold, whose weights may sum to less than its number of rows."""
         estimator = clone(_OnFold(**self.get_params(deep=False)))
         return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _predict_dist(self, X: Any) -> Distribution:
         rows = self._standardize(validate_data(self, X, dtype=np.float64, reset=False))

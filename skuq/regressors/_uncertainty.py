@@ -206,8 +206,6 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         inner = self.estimator if method == "native" else self._build(method)
         return isinstance(inner, BaseUncertaintyRegressor) and inner._is_out_of_bag()
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
@@ -237,8 +235,6 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             dist: Distribution = estimator.fit_transform(data.X, data.target, **params)
         self.estimator_ = estimator
         return dist
-
-    # ---------------------------------------------------------------------------- prediction
 
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
         """Return central prediction intervals, with the coverage guarantee of the method if it has one.
