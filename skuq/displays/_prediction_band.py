@@ -159,7 +159,9 @@ class PredictionBandDisplay(Display):
         line = local_means(self.y_pred, groups, self.sample_weight)
         line = _with_ends(line, self.y_pred[ends] if self.x is None else line[[0, -1]][: len(ends)])
         self._draw_bands(places, line, groups, fill_kwargs)
-        self._draw_points(x, order[choose_rows(len(order), max_rows)], scatter_kwargs)
+        rows = order[choose_rows(len(order), max_rows)]
+        style = scatter_style(len(rows), len(x), "Observed", scatter_kwargs)
+        self.scatter_ = self.ax_.scatter(x[rows], self.y_true[rows], **style)
         default = {"color": INK, "linewidth": 1.2, "label": "Prediction"}
         style = merge_style("lines.Line2D", default, line_kwargs, "line_kwargs")
         (self.line_,) = self.ax_.plot(places, line, **style)
@@ -182,10 +184,6 @@ class PredictionBandDisplay(Display):
             }
             merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
             self.bands_.append(self.ax_.fill_between(places, line + mean[:, 0], line + mean[:, 1], **merged))
-
-    def _draw_points(self, x: FloatArray, rows: IntArray, style: Style) -> None:
-        merged = scatter_style(len(rows), len(x), "Observed", style)
-        self.scatter_ = self.ax_.scatter(x[rows], self.y_true[rows], **merged)
 
     def _decorate(self, title: str | None) -> None:
         if self.x is None:
@@ -327,7 +325,7 @@ class PredictionBandDisplay(Display):
 
     @classmethod
     def _from_folds(cls, folds: Sequence[Fold], **kwargs: Any) -> Self:
-        if kwargs.get("x") is not None:
+        if kwargs.get("x") is not None and folds[0].rows is not None:
             kwargs["x"] = safe_indexing(kwargs["x"], np.concatenate([fold.rows for fold in folds]))
         return super()._from_folds(folds, **kwargs)
 
