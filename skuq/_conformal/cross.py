@@ -122,28 +122,16 @@ def _check_left_out(left_out: BoolArray, rows: IntArray) -> None:
 
 @dataclass(frozen=True, eq=False)
 class CrossConformal:
-    """Models of all folds or resamples, and the scores of the calibration rows.
+    """Models of all folds or resamples, and the scores of the calibration rows."""
 
-    Attributes
-    ----------
-    estimator : estimator
-        Fitted on all rows; predicts points.
-    n_calibration : float
-        Number of calibration rows, weights counted.
-    block_size : int or None
-        Number of rows predicted at a time by `PairBounds`; None chooses it by memory.
-    member_name : str
-        Name of a member in errors.
-    """
-
-    estimator: Any
+    estimator: Any  # fitted on all rows; predicts points
     members: tuple[FoldModel, ...]
     calibration: CrossBounds
-    n_calibration: float
+    n_calibration: float  # number of calibration rows, weights counted
     symmetric: bool
-    block_size: int | None
+    block_size: int | None  # number of rows predicted at a time by `PairBounds`; None chooses it by memory
     n_jobs: int | None
-    member_name: str
+    member_name: str  # name of a member in errors
 
     def point(self, X: Any) -> FloatArray:
         return point_predict(self.estimator, X)

@@ -18,19 +18,10 @@ class CrossBounds(Protocol):
     """Scores of the calibration rows and the models fitted without each row."""
 
     def bounds(self, predictions: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return lower and upper bounds.
+        """Return lower and upper bounds of m rows, shape (m, 2, L), from predictions of shape (M, m).
 
-        Parameters
-        ----------
-        predictions : ndarray of shape (M, m)
-            Prediction of each new row by each model.
-        targets : ndarray of shape (L,)
-            Ranks or weights of the bounds, counted outwards from the center.
-
-        Returns
-        -------
-        bounds : ndarray of shape (m, 2, L)
-            Infinite if the target exceeds the weight of the calibration rows.
+        ``targets`` of shape (L,) are ranks or weights, counted outwards from the center. A bound is infinite
+        if its target exceeds the weight of the calibration rows.
         """
 
 

@@ -127,26 +127,11 @@ def fit_scale(
     n_jobs: int | None = None,
     on_fold: Callable[[int], object] | None = None,
 ) -> FittedScale:
-    """Fit a scale model to the residuals of rows with these out-of-sample point predictions.
+    """Fit a scale model to the residuals of rows with out-of-sample point predictions ``loc``.
 
-    Parameters
-    ----------
-    rows : TrainingData of n rows
-        Rows, target and weights.
-    loc : ndarray of shape (n,)
-        Point predictions of models that are not trained on the row.
-    estimator : estimator or None
-        Model of the logarithms of absolute residuals. None is `LogScaleRegressor`.
-    name : str
-        Name of the parameter ``estimator`` in errors.
-    folds : callable
-        ``folds(is_default)`` returns a splitter or pairs of rows; ``is_default`` if ``estimator`` is None.
-    pairwise : bool
-        Whether the columns of X belong to training rows.
-    seed : int
-        Seed of the default model.
-    shrink, n_jobs, on_fold : object
-        See `shrunk_scale_model` and `cross_fit`.
+    ``estimator`` models the logarithms of absolute residuals; None is `LogScaleRegressor` with ``seed``. Its
+    name in errors is ``name``. ``folds(is_default)`` returns a splitter or pairs of rows. ``pairwise`` means
+    that the columns of X belong to training rows.
     """
     target, unit = log_residuals(rows.y - loc, rows.sample_weight, positive=bool(rows.y.min() >= 0))
     features, model = None, estimator
