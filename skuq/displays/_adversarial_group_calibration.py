@@ -11,9 +11,8 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
 from skuq.displays._drawing import (
-    INK,
     PERFECT,
-    REFERENCE,
+    REFERENCE_LINE,
     Style,
     check_matplotlib,
     draw_legend,
@@ -152,8 +151,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         """Draw the curve of a perfectly calibrated model, once per axes."""
         self.ref_line_: Line2D | None = None
         if ref_line and self.reference is not None and not has_label(self.ax_, PERFECT):
-            default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0}
-            default.update(label=PERFECT, gid=REFERENCE, zorder=1.9)
+            default = {**REFERENCE_LINE, "label": PERFECT, "zorder": 1.9}
             merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
             (self.ref_line_,) = self.ax_.plot(100 * self.fractions, 100 * self.reference, **merged)
 

@@ -14,10 +14,9 @@ from skuq._validation import check_option
 from skuq.displays._display import AxesMixin
 from skuq.displays._drawing import (
     CURVE,
-    INK,
     PERFECT,
     RED,
-    REFERENCE,
+    REFERENCE_LINE,
     Style,
     check_matplotlib,
     choose_rows,
@@ -196,8 +195,7 @@ class CalibrationDriftDisplay(AxesMixin):
         if self.quantity not in values or has_label(self.ax_, values[self.quantity][1]):
             return
         value, label = values[self.quantity]
-        default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "zorder": 1.5}
-        default |= {"label": label, "gid": REFERENCE}
+        default = {**REFERENCE_LINE, "label": label, "zorder": 1.5}
         merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
         self.ref_line_ = self.ax_.axhline(unit * value, **merged)
 

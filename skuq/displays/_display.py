@@ -12,7 +12,7 @@ import pandas as pd
 
 from skuq._sklearn_compat import count_rows, safe_indexing
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import check_sample_weight, check_target, effective_rows
+from skuq._validation import check_number, check_sample_weight, check_target, effective_rows
 from skuq.displays._drawing import (
     CURVE,
     REFERENCE,
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
+    from matplotlib.patches import StepPatch
+
+
+_HISTOGRAM = "skuq-histogram"
 
 
 @dataclass(frozen=True)
@@ -266,6 +270,25 @@ class CurveMixin(AxesMixin):
             default["label"] = label
         merged = merge_style("collections.LineCollection", default, style, "interval_kwargs")
         return self.ax_.vlines(x, lower, upper, **merged)
+
+
+class HistogramMixin(AxesMixin):
+    """Histogram of a display; the histograms of several models on the same axes share the bin width."""
+
+    def _bin_width(self, bin_width: float | None, auto: float) -> float:
+        if bin_width is not None:
+            return check_number(bin_width, "bin_width", positive=True)
+        earlier: list[Any] = [patch for patch in self.ax_.patches if patch.get_gid() == _HISTOGRAM]
+        return float(np.diff(earlier[0].get_data().edges[:2])[0]) if earlier else auto
+
+    def _draw_histogram(
+        self, values: FloatArray, edges: FloatArray, weight: FloatArray | None, color: Any, style: Style
+    ) -> StepPatch:
+        inside = np.clip(values, edges[0], edges[-1])  # rounding may put a value just outside its edge
+        share = np.histogram(inside, edges, weights=weight)[0]
+        default = {"facecolor": color, "alpha": 0.35, "linewidth": 0.0, "fill": True, "gid": _HISTOGRAM}
+        merged = merge_style("patches.StepPatch", default, style, "hist_kwargs")
+        return self.ax_.stairs(100 * share / share.sum(), edges, **merged)
 
 
 def check_cv_results(cv_results: Any) -> None:

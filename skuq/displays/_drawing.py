@@ -25,6 +25,8 @@ CURVES = (BLUE, "#d9822b", "#3f8f5f", "#8a5aa8", RED, "#4aa3b5")
 CURVE, REFERENCE = "skuq-curve", "skuq-reference"
 """Marks (gid) of the first curve of a model and of reference lines."""
 
+REFERENCE_LINE: dict[str, Any] = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "gid": REFERENCE}
+
 PERFECT = "Perfectly calibrated"
 
 Style = Mapping[str, Any] | None
@@ -86,17 +88,9 @@ def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
     """Draw the line y = x, once per axes."""
     if has_label(ax, PERFECT):
         return None
-    default = {
-        "color": INK,
-        "linestyle": (0, (4, 3)),
-        "linewidth": 1.0,
-        "label": PERFECT,
-        "gid": REFERENCE,
-        "zorder": 1.5,
-    }
-    return draw_endless_line(
-        ax, (0.0, 0.0), 1.0, merge_style("lines.Line2D", default, style, "ref_line_kwargs")
-    )
+    default = {**REFERENCE_LINE, "label": PERFECT, "zorder": 1.5}
+    merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
+    return draw_endless_line(ax, (0.0, 0.0), 1.0, merged)
 
 
 def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style: Mapping[str, Any]) -> AxLine:

@@ -12,8 +12,8 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import EFFECTIVE_ROWS, as_float_array, check_finite, check_number, check_rows
 from skuq.displays._display import CurveMixin
 from skuq.displays._drawing import (
-    INK,
     REFERENCE,
+    REFERENCE_LINE,
     Style,
     check_matplotlib,
     draw_legend,
@@ -165,7 +165,7 @@ class ShiftCurveDisplay(CurveMixin):
             (self.hollow_,) = self.ax_.plot(self.severities[few], mean[few], "o", gid=REFERENCE, **style)
 
     def _draw_reference(self, value: float, style: Style) -> None:
-        default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "zorder": 1.5, "gid": REFERENCE}
+        default = {**REFERENCE_LINE, "zorder": 1.5}
         merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
         self.ref_line_ = self.ax_.axhline(value, **merged)
 

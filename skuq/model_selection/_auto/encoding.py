@@ -37,12 +37,8 @@ def encoder_for(X: Any, encoding: str | None) -> TableEncoder | None:
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encoder of columns of strings, dates and numbers as numbers.
 
-    Parameters
-    ----------
-    encoding : {"codes", "categories", "numbers"}, default="codes"
-        Encoding of strings: numbers of categories in an array ("codes"), pandas columns of type category
-        ("categories"), or indicator columns ("numbers"). "numbers" also replaces missing values by medians
-        and adds indicators of missing values.
+    Strings become numbers of categories in an array ("codes"), pandas columns of type category ("categories")
+    or indicator columns ("numbers"). "numbers" also replaces missing values by medians, with indicators.
     """
 
     def __init__(self, encoding: Literal["codes", "categories", "numbers"] = "codes") -> None:
