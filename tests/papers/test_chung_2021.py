@@ -103,7 +103,7 @@ def full(study):
     networks = study.plan()
     return {
         name: study.rows_of(networks, train(networks, 2000))
-        for name, train in {"raw": study.raw, "skuq": study.standardised}.items()
+        for name, train in {"raw": study.raw, "skuq": study.standardized}.items()
     }
 
 

@@ -383,7 +383,7 @@ def test_the_input_scaler_has_the_units_of_y():
     mean, std = rng.normal(3.0, 2.0, size=501), 0.3 + rng.random(501)
     scaler = InputScaler.from_values(mean, std, None)
     other = InputScaler.from_values(10 - 1000 * mean, 1000 * std, None)
-    assert other.centre == pytest.approx(10 - 1000 * scaler.centre)
+    assert other.center == pytest.approx(10 - 1000 * scaler.center)
     assert other.scale == pytest.approx(1000 * scaler.scale)
     x = scaler.inputs(mean, std)
     mirrored = other.inputs(10 - 1000 * mean, 1000 * std)
