@@ -1,4 +1,4 @@
-"""Standardised residuals: what counts as certain, and what is forecast where there are none."""
+"""Standardized residuals: what counts as certain, and what is forecast where there are none."""
 
 import numpy as np
 import pytest

@@ -56,7 +56,7 @@ def test_the_diagonal_is_drawn_once_and_does_not_move_the_limits():
     assert ax.get_xlim()[0] > 4
 
 
-def test_the_legend_has_models_first_and_gives_shared_entries_no_colour_of_a_model():
+def test_the_legend_has_models_first_and_gives_shared_entries_no_color_of_a_model():
     _, ax = plt.subplots()
     ax.scatter([0], [0], edgecolor="blue", facecolor="white", alpha=0.3, label="mark", gid=REFERENCE)
     ax.plot([0], [0], color="red", label="own", gid=REFERENCE)

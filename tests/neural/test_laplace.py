@@ -92,13 +92,13 @@ def test_functions_drawn_have_the_moments_of_the_posterior():
 def test_the_last_layer_on_the_features_is_the_network(module):
     X, y = world(100, 0)
     model = LastLayerLaplaceRegressor(module=module, dtype="float64", **SMALL).fit(X, y)
-    network, standardised = model.net_.module_, model.scaler_.features(X)
-    features = features_of(network, standardised, CPU)
+    network, standardized = model.net_.module_, model.scaler_.features(X)
+    features = features_of(network, standardized, CPU)
     assert features.shape == (100, 17)
     names = ("weight_1", "bias_1") if module is None else ("head.weight", "head.bias")
     last = np.concatenate([network.weights[name].detach().numpy().ravel() for name in names])
     with torch.no_grad():
-        output = network.eval()(torch.from_numpy(standardised))[:, 0, 0].numpy()
+        output = network.eval()(torch.from_numpy(standardized))[:, 0, 0].numpy()
     np.testing.assert_allclose(features @ last, output, rtol=1e-8, atol=1e-10)
 
 

@@ -41,7 +41,7 @@ RNG = np.random.RandomState
 
 
 def world(n=60, seed=0):
-    """A smooth function of two columns with noise, standardised."""
+    """A smooth function of two columns with noise, standardized."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
     y = np.sin(2 * X[:, 0]) + 0.3 * X[:, 1] + 0.3 * rng.normal(size=n)
@@ -49,7 +49,7 @@ def world(n=60, seed=0):
 
 
 def fitted(kernel_name, X, y, n_inducing_points, *, weight=None, max_iter=30, jitter=1e-10):
-    """Return kernel and posterior as the regressor fits them, in standardised units."""
+    """Return kernel and posterior as the regressor fits them, in standardized units."""
     weight = np.ones(len(y)) if weight is None else weight
     kernel = as_kernel(kernel_name, X.shape[1], True)
     start, exact = choose_inducing_points(X, weight, n_inducing_points, "k-means++", RNG(0))
@@ -143,7 +143,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
         np.testing.assert_allclose(one, other, atol=1e-10)
 
 
-def test_a_row_does_not_depend_on_its_neighbours():
+def test_a_row_does_not_depend_on_its_neighbors():
     X, y = heteroscedastic_world(100)
     model = SparseGaussianProcessRegressor(10, random_state=0, max_iter=20).fit(X, y)
     far = np.vstack([X[:1], [[1e300, 0, 0]]])

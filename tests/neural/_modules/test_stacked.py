@@ -129,7 +129,7 @@ def test_users_networks_give_what_they_give_alone(build, vectorized):
         torch.testing.assert_close(stacked(x)[:, member], alone(x))
 
 
-def test_the_loop_trains_as_the_vectorised_do(plan):
+def test_the_loop_trains_as_the_vectorized_do(plan):
     options = TrainingOptions(MLPArchitecture((), plain), max_epochs=10, dtype="float64")
 
     class Looped(nn.Module):
