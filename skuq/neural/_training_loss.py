@@ -11,9 +11,17 @@ from torch import Tensor
 
 
 class TrainingLoss(ABC):
-    """Loss of network outputs, minimized on average over rows for each member."""
+    """Loss of network outputs, minimized on average over rows for each member.
 
-    target: ClassVar[str]  # "number" or "class"
+    Attributes
+    ----------
+    n_outputs : int
+        Number of outputs of the network.
+    target : {"number", "class"}
+        Kind of the target.
+    """
+
+    target: ClassVar[str]
 
     @property
     @abstractmethod
@@ -25,7 +33,22 @@ class TrainingLoss(ABC):
         """Return the loss (...) for outputs (..., k) of the network at targets (...)."""
 
     def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss (...) and its derivative (..., k) with respect to the outputs."""
+        """Return the loss and its derivative with respect to the outputs.
+
+        Parameters
+        ----------
+        output : Tensor of shape (..., k)
+            Outputs of the network.
+        y : Tensor of shape (...)
+            Targets.
+
+        Returns
+        -------
+        loss : Tensor of shape (...)
+            Values of the loss.
+        gradient : Tensor of shape (..., k)
+            Derivative of each value with respect to the outputs.
+        """
         leaf = output.detach().requires_grad_()
         loss = check_per_row(self, self(leaf, y), y)
         (gradient,) = torch.autograd.grad(loss.sum(), leaf)
@@ -33,15 +56,37 @@ class TrainingLoss(ABC):
 
     @abstractmethod
     def averaged_parts(self, output: Tensor) -> Sequence[Tensor]:
-        """Return the quantities (M, B) whose means over members define the average forecast.
+        """Return the quantities whose means over members define the average forecast.
 
-        ``output`` has shape (M, k, B), for M members and B rows. All losses with the same ``target`` and
-        ``n_outputs`` have the same number of parts.
+        Parameters
+        ----------
+        output : Tensor of shape (M, k, B)
+            Outputs of M members for B rows.
+
+        Returns
+        -------
+        parts : sequence of Tensor of shape (M, B)
+            As many parts for all losses with the same ``target`` and ``n_outputs``.
         """
 
     @abstractmethod
     def score_average(self, parts: Sequence[Tensor], y: Tensor) -> Tensor:
-        """Return the score (B,) of each row's average forecast, from the means of `averaged_parts`."""
+        """Return the score of each row's average forecast.
+
+        The smaller the better.
+
+        Parameters
+        ----------
+        parts : sequence of Tensor of shape (B,)
+            Means over members of `averaged_parts`.
+        y : Tensor of shape (B,)
+            Targets.
+
+        Returns
+        -------
+        score : Tensor of shape (B,)
+            Scores.
+        """
 
 
 def check_per_row(loss: TrainingLoss, values: Tensor, y: Tensor) -> Tensor:
