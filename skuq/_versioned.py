@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 from skuq._warnings import warn_user
 from skuq.exceptions import InconsistentVersionWarning
 
-__all__ = ["__version__", "versioned"]
-
 __version__ = "0.1.0"
 
 _KEY = "_skuq_version"

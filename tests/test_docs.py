@@ -87,7 +87,7 @@ CLAIMS = {
     ],
     "docs/explanation/pools.rst": [
         "table == {'member': (0.9, 0.627), 'pool': (0.98, 0.52), 'recalibrated': (0.89, 0.49)}",
-        "model.out_of_fold_crps_.index.tolist() == ['ridge', 'neighbours', 'pool']",
+        "model.out_of_fold_crps_.index.tolist() == ['ridge', 'neighbors', 'pool']",
     ],
     "docs/explanation/classes.rst": [
         "(covered, size, calibrated, overconfident, useless) == (0.94, 3.53, 0.003, -0.14, 0.0)",

@@ -128,7 +128,7 @@ def plan() -> list[Network]:
     return list(product(LOSSES, range(SEEDS), range(STARTS)))
 
 
-def standardised(networks: list[Network], epochs: int) -> list[Normal]:
+def standardized(networks: list[Network], epochs: int) -> list[Normal]:
     """Train all networks in one call, and return their forecasts of the test rows."""
     simulated = [simulate(seed) for seed in range(SEEDS)]
     X, y = (np.concatenate([parts[k] for parts in simulated]) for k in (0, 1))
@@ -283,7 +283,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Rows]:
     torch.set_num_threads(1)
     epochs, networks = FULL if options.full else QUICK, plan()
     results, seconds = {}, {}
-    for name, train in {"skuq": standardised, "raw units": raw}.items():
+    for name, train in {"skuq": standardized, "raw units": raw}.items():
         if name == "skuq" or options.raw:
             start = time.process_time()
             results[name] = rows_of(networks, train(networks, epochs))

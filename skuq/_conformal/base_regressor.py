@@ -13,8 +13,6 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage, check_random_state
 from skuq.distributions import Distribution
 
-__all__ = ["BaseConformalRegressor", "ConformalStrategy"]
-
 
 class ConformalStrategy(Protocol):
     """A fitted method of a conformal regressor."""

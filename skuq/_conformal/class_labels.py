@@ -13,8 +13,6 @@ from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 from skuq.prediction._child import name_of
 
-__all__ = ["check_known_labels", "classes_of", "fill_empty", "warn_of_unknown_labels"]
-
 
 def classes_of(estimator: Any, proba: np.ndarray | None = None) -> np.ndarray:
     """Return the class of each column of a fitted classifier's probabilities."""

@@ -17,19 +17,6 @@ from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_unused
 from skuq.distributions._unreachable_levels import LevelKind, unreachable_level, warn_of_unreachable_level
 
-__all__ = [
-    "FoldModel",
-    "HeldOut",
-    "check_groups_need_cv",
-    "check_tested_weight",
-    "fit_folds",
-    "fit_held_out",
-    "fold_models",
-    "held_out_splits",
-    "splits_of",
-    "warn_of_few_rows",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class FoldModel:

@@ -29,7 +29,7 @@ class Residuals(NamedTuple):
     z: FloatArray
 
 
-def standardised_residuals(dist: Distribution, y: FloatArray, name: str = "dist") -> Residuals:
+def standardized_residuals(dist: Distribution, y: FloatArray, name: str = "dist") -> Residuals:
     """Return the standardized residuals; raise for an infinite moment, or std 0 with a wrong mean."""
     mean, std = finite_moments(dist)
     with np.errstate(over="ignore"):

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skuq._conformal.residuals import scores_rounded_to_cover, standardised_residuals
+from skuq._conformal.residuals import scores_rounded_to_cover, standardized_residuals
 from skuq._fitting.point_predict import point_and_dist, point_predict
 from skuq._typing import FloatArray
 from skuq._validation import check_finite_moments
@@ -28,15 +28,6 @@ from skuq.distributions import Distribution, Normal
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._rules.quantile_estimators import find_quantile_loss
-
-__all__ = [
-    "SCORES",
-    "AbsoluteScore",
-    "Band",
-    "CQRScore",
-    "ConformalScore",
-    "NormalizedScore",
-]
 
 
 class Band(NamedTuple):
@@ -155,7 +146,7 @@ class NormalizedScore(ConformalScore):
         return Band(prediction.loc, prediction.loc, prediction.scale)
 
     def _distances(self, prediction: Normal, y: FloatArray, coverage: float) -> FloatArray:
-        z = standardised_residuals(prediction, y, name="estimator").z
+        z = standardized_residuals(prediction, y, name="estimator").z
         return np.stack([-z, z])
 
 

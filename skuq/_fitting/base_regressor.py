@@ -22,8 +22,6 @@ from skuq._validation import DEFAULT_COVERAGE, check_new
 from skuq._versioned import versioned
 from skuq.distributions import Distribution
 
-__all__ = ["BaseUncertaintyRegressor"]
-
 
 @versioned
 class BaseUncertaintyRegressor(  # type: ignore[call-arg]
@@ -138,8 +136,6 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         dist = self._predict_dist(X)
         return (dist.mean() if point is None else point), dist
 
-    # ------------------------------------------------------------------------------- fitting
-
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
         """Fit the predictive distribution of y given X.
@@ -222,8 +218,6 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def _fold_estimator(self) -> Any:
         estimator = clone(self)
         return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
-
-    # ---------------------------------------------------------------------------- prediction
 
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.

@@ -34,18 +34,6 @@ from skuq.distributions import Distribution, concat
 from skuq.prediction._failures import note_fold, place_of
 from skuq.prediction._resolve import predict_dist
 
-__all__ = [
-    "CrossFit",
-    "cross_fit",
-    "fold_masks",
-    "has_random_folds",
-    "is_partition",
-    "other_rows_masks",
-    "resolve_cv",
-    "row_order",
-    "split_rows",
-]
-
 Split = tuple[IntArray, IntArray]
 
 

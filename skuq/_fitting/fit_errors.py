@@ -10,8 +10,6 @@ import pandas as pd
 from skuq.prediction._child import name_of
 from skuq.prediction._failures import has_note
 
-__all__ = ["is_constant", "note_constant_target", "note_missing_encoder"]
-
 _NON_NUMERIC_MESSAGES = ("to float", "numeric", "int, float", "has dtype", "Unicode")
 """Parts of messages of NumPy, scikit-learn, CatBoost, XGBoost and LightGBM about text in X."""
 

@@ -12,8 +12,6 @@ from skuq._sklearn_compat import sequential_in_cluster_task
 from skuq.prediction._child import iter_wrapped
 from skuq.prediction._resolve import supports_dist
 
-__all__ = ["fit_wrapped", "wraps_skorch"]
-
 _TORCH_WARNS = "Using a target size"
 """Beginning of torch's warning that targets (n,) and outputs (n, 1) are broadcast."""
 

@@ -15,16 +15,6 @@ from skuq._sklearn_compat import routing_enabled, splitter_ignores_groups
 from skuq._typing import FloatArray
 from skuq.prediction._child import child_of
 
-__all__ = [
-    "routed_groups",
-    "router_for",
-    "split_metadata",
-    "splitter_of",
-    "weight_keyword",
-    "weight_params_for",
-    "weights_for",
-]
-
 
 def weight_keyword(estimator: Any) -> str | None:
     """Return the keyword for sample weights in the estimator's ``fit``, or None without support.

@@ -20,8 +20,6 @@ from skuq._warnings import warn_user
 from skuq.exceptions import FoldMismatchWarning
 from skuq.prediction._resolve import predict_dist
 
-__all__ = ["Mismatch", "find_mismatch", "predict_quartiles", "warn_of_mismatch"]
-
 _MAX_ROWS = 1000
 """Largest number of rows in the comparison, which costs one prediction per model."""
 

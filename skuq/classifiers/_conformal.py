@@ -41,8 +41,6 @@ from skuq._validation import (
 )
 from skuq._versioned import versioned
 
-__all__ = ["ConformalClassifier"]
-
 BY_CLASS = "class"
 """Value of ``group_by`` for one guarantee per class."""
 
@@ -229,8 +227,6 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    # -------------------------------------------------------------------------------- fitting
-
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
         """Fit the classifier and calibrate its prediction sets.
 
@@ -330,8 +326,6 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
             folds = check_integer(cv, "cv", minimum=2)
             cv = StratifiedKFold(folds, shuffle=True, random_state=seed)
         return held_out_splits(self, cv, data, draw)
-
-    # ---------------------------------------------------------------------------- prediction
 
     @property
     def n_calibration_(self) -> float:

@@ -18,8 +18,6 @@ from skuq.datasets._sets import FOLDER, DataSet, find_set
 from skuq.datasets._table import read_table, store_table
 from skuq.exceptions import SkuqWarning
 
-__all__ = ["as_bunch", "fetch_gal", "fetch_uci", "load_set"]
-
 
 def fetch_uci(
     name: str,

@@ -6,8 +6,6 @@ from typing import Any
 
 from skuq.datasets._fetch import load_set
 
-__all__ = ["load_abalone", "load_airfoil", "load_auto_mpg", "load_concrete"]
-
 
 def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Return the age of 4177 abalone, by the rings of the shell.

@@ -12,8 +12,6 @@ from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_number, check_option, check_random_state
 from skuq.distributions import Normal
 
-__all__ = ["make_chung", "make_wibbeke"]
-
 Draw = Callable[[int, np.random.RandomState], tuple[FloatArray, FloatArray]]
 
 

@@ -14,13 +14,11 @@ from skuq._validation import (
     DEFAULT_COVERAGE,
     check_option,
     check_repetitions,
-    check_sample_weight,
     check_single_coverage,
-    effective_rows,
 )
 from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
 from skuq.displays._drawing import (
-    GREY,
+    GRAY,
     REFERENCE,
     Style,
     check_matplotlib,
@@ -177,7 +175,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
             return
         grid = np.linspace(0.0, 1.0, 401)
         lower, upper = sampling_band(grid, self.n_rows, band, probability)
-        default = {"color": GREY, "alpha": 0.22, "linewidth": 0.0, "label": label, "gid": REFERENCE}
+        default = {"color": GRAY, "alpha": 0.22, "linewidth": 0.0, "label": label, "gid": REFERENCE}
         merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
         self.band_ = self.ax_.fill_between(100 * grid, 100 * lower, 100 * upper, **merged)
 
@@ -282,10 +280,8 @@ class CalibrationCurveDisplay(CurveMixin, Display):
             curve = regression_calibration_curve(
                 fold.y_true, fold.y_pred, levels=levels, kind=kind, sample_weight=fold.sample_weight
             )
-            n = len(np.asarray(fold.y_true))
-            weight = check_sample_weight(fold.sample_weight, n)
             proportions.append(curve.observed)
-            n_rows.append(float(n) if band is None else effective_rows(weight, n))
+            n_rows.append(float(len(np.asarray(fold.y_true))) if band is None else fold.count_rows())
         return cls(
             levels=curve.levels,
             proportions=one_or_list(proportions),

@@ -14,17 +14,16 @@ from skuq._validation import check_option
 from skuq.displays._display import AxesMixin
 from skuq.displays._drawing import (
     CURVE,
-    INK,
     PERFECT,
     RED,
-    REFERENCE,
+    REFERENCE_LINE,
     Style,
     check_matplotlib,
     choose_rows,
     draw_legend,
     has_label,
     merge_style,
-    next_colour,
+    next_color,
     percent,
 )
 from skuq.monitoring import MetricAccumulator, calibration_drift
@@ -142,7 +141,7 @@ class CalibrationDriftDisplay(AxesMixin):
         unit = 100.0 if self.quantity == "coverage" else 1.0
         place, value = _places(self.table.index), unit * self.table[self.quantity].to_numpy()
         default = {
-            "color": next_colour(self.ax_),
+            "color": next_color(self.ax_),
             "linewidth": 1.2,
             "marker": "o",
             "markersize": 4.0,
@@ -159,11 +158,11 @@ class CalibrationDriftDisplay(AxesMixin):
         draw_legend(self.ax_)
         return self
 
-    def _draw_bars(self, place: np.ndarray, unit: float, colour: str, style: Style) -> None:
+    def _draw_bars(self, place: np.ndarray, unit: float, color: str, style: Style) -> None:
         self.bars_: LineCollection | None = None
         ends = self._ends()
         if ends is not None:
-            default = {"color": colour, "linewidth": 1.0, "alpha": 0.5}
+            default = {"color": color, "linewidth": 1.0, "alpha": 0.5}
             merged = merge_style("collections.LineCollection", default, style, "bar_kwargs")
             self.bars_ = self.ax_.vlines(place, unit * ends[0], unit * ends[1], **merged)
 
@@ -196,8 +195,7 @@ class CalibrationDriftDisplay(AxesMixin):
         if self.quantity not in values or has_label(self.ax_, values[self.quantity][1]):
             return
         value, label = values[self.quantity]
-        default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "zorder": 1.5}
-        default |= {"label": label, "gid": REFERENCE}
+        default = {**REFERENCE_LINE, "label": label, "zorder": 1.5}
         merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
         self.ref_line_ = self.ax_.axhline(unit * value, **merged)
 

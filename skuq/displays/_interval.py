@@ -143,9 +143,9 @@ class IntervalDisplay(Display):
         order = self._order(sort_by)
         position = choose_rows(len(order), max_rows)
         self.rows_ = order[position]
-        centre = self.y_pred[self.rows_] if sort_by == "width" else np.zeros(len(position))
-        bounds = self.bounds[self.rows_] - centre[:, np.newaxis]
-        y = self.y_true[self.rows_] - centre
+        center = self.y_pred[self.rows_] if sort_by == "width" else np.zeros(len(position))
+        bounds = self.bounds[self.rows_] - center[:, np.newaxis]
+        y = self.y_true[self.rows_] - center
         self._draw_intervals(
             position, finite_bounds(bounds, y), inside[self.rows_], line_kwargs, missed_kwargs
         )

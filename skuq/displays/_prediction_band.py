@@ -152,14 +152,16 @@ class PredictionBandDisplay(Display):
         check_integer(max_bins, "max_bins", minimum=2)
         x = self.y_pred if self.x is None else self.x
         order = np.argsort(x, kind="stable")
-        groups = neighbours(x[order], order, max_bins)
+        groups = neighbors(x[order], order, max_bins)
         # the band extends to the outermost rows, with the widths of their groups
         ends = order[[0, -1]] if len(order) > max_bins else np.empty(0, dtype=np.intp)
         places = _with_ends(local_means(x, groups, self.sample_weight), x[ends])
         line = local_means(self.y_pred, groups, self.sample_weight)
         line = _with_ends(line, self.y_pred[ends] if self.x is None else line[[0, -1]][: len(ends)])
         self._draw_bands(places, line, groups, fill_kwargs)
-        self._draw_points(x, order[choose_rows(len(order), max_rows)], scatter_kwargs)
+        rows = order[choose_rows(len(order), max_rows)]
+        style = scatter_style(len(rows), len(x), "Observed", scatter_kwargs)
+        self.scatter_ = self.ax_.scatter(x[rows], self.y_true[rows], **style)
         default = {"color": INK, "linewidth": 1.2, "label": "Prediction"}
         style = merge_style("lines.Line2D", default, line_kwargs, "line_kwargs")
         (self.line_,) = self.ax_.plot(places, line, **style)
@@ -182,10 +184,6 @@ class PredictionBandDisplay(Display):
             }
             merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
             self.bands_.append(self.ax_.fill_between(places, line + mean[:, 0], line + mean[:, 1], **merged))
-
-    def _draw_points(self, x: FloatArray, rows: IntArray, style: Style) -> None:
-        merged = scatter_style(len(rows), len(x), "Observed", style)
-        self.scatter_ = self.ax_.scatter(x[rows], self.y_true[rows], **merged)
 
     def _decorate(self, title: str | None) -> None:
         if self.x is None:
@@ -327,7 +325,7 @@ class PredictionBandDisplay(Display):
 
     @classmethod
     def _from_folds(cls, folds: Sequence[Fold], **kwargs: Any) -> Self:
-        if kwargs.get("x") is not None:
+        if kwargs.get("x") is not None and folds[0].rows is not None:
             kwargs["x"] = safe_indexing(kwargs["x"], np.concatenate([fold.rows for fold in folds]))
         return super()._from_folds(folds, **kwargs)
 
@@ -344,7 +342,7 @@ def _with_ends(values: FloatArray, ends: FloatArray) -> FloatArray:
     return np.concatenate([ends[:1], values, ends[1:]])
 
 
-def neighbours(places: FloatArray, rows: IntArray, max_bins: int) -> list[IntArray]:
+def neighbors(places: FloatArray, rows: IntArray, max_bins: int) -> list[IntArray]:
     """Split rows, sorted by their places, into groups of about equal size without splitting equal places."""
     even = [part[0] for part in np.array_split(np.arange(len(rows)), min(max_bins, len(rows)))]
     least = len(rows) / len(even) / 2

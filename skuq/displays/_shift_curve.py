@@ -12,8 +12,8 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import EFFECTIVE_ROWS, as_float_array, check_finite, check_number, check_rows
 from skuq.displays._display import CurveMixin
 from skuq.displays._drawing import (
-    INK,
     REFERENCE,
+    REFERENCE_LINE,
     Style,
     check_matplotlib,
     draw_legend,
@@ -129,7 +129,7 @@ class ShiftCurveDisplay(CurveMixin):
         """
         self._use_axes(ax, (6.0, 4.0))
         mean, spread = self.values.mean(axis=1), self.values.std(axis=1)
-        colour = self._draw_curves(
+        color = self._draw_curves(
             [(self.severities, mean)],
             self.name if name is None else name,
             line_kwargs,
@@ -139,10 +139,10 @@ class ShiftCurveDisplay(CurveMixin):
         )
         self.band_: FillBetweenPolyCollection | None = None
         if self.values.shape[1] > 1:
-            style = {"color": colour, "alpha": 0.15, "linewidth": 0.0, "zorder": 2.0}
+            style = {"color": color, "alpha": 0.15, "linewidth": 0.0, "zorder": 2.0}
             merged = merge_style("collections.PolyCollection", style, fill_kwargs, "fill_kwargs")
             self.band_ = self.ax_.fill_between(self.severities, mean - spread, mean + spread, **merged)
-        self._draw_hollow(mean, colour)
+        self._draw_hollow(mean, color)
         self.ref_line_: Line2D | None = None
         if ref_line is not None:
             self._draw_reference(check_number(ref_line, "ref_line"), ref_line_kwargs)
@@ -151,7 +151,7 @@ class ShiftCurveDisplay(CurveMixin):
         draw_legend(self.ax_)
         return self
 
-    def _draw_hollow(self, mean: FloatArray, colour: Any) -> None:
+    def _draw_hollow(self, mean: FloatArray, color: Any) -> None:
         """Draw the points of few effective rows hollow, with one legend entry for all models."""
         self.hollow_: Line2D | None = None
         few = np.zeros(mean.size, dtype=bool)
@@ -159,13 +159,13 @@ class ShiftCurveDisplay(CurveMixin):
             few = self.effective_rows.mean(axis=1) < FEW_ROWS
         if few.any():
             label = f"fewer than {FEW_ROWS} effective rows"
-            style = {"color": colour, "markerfacecolor": "white", "markersize": 5.5, "zorder": 2.3}
+            style = {"color": color, "markerfacecolor": "white", "markersize": 5.5, "zorder": 2.3}
             if not has_label(self.ax_, label):
                 style["label"] = label
             (self.hollow_,) = self.ax_.plot(self.severities[few], mean[few], "o", gid=REFERENCE, **style)
 
     def _draw_reference(self, value: float, style: Style) -> None:
-        default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "zorder": 1.5, "gid": REFERENCE}
+        default = {**REFERENCE_LINE, "zorder": 1.5}
         merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
         self.ref_line_ = self.ax_.axhline(value, **merged)
 

@@ -15,7 +15,7 @@ from skuq.distributions._concatenated import concat
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._numerics.cdf_quadrature import value_moments
 from skuq.distributions._numerics.finite_differences import derivative
-from skuq.distributions._numerics.level_quadrature import Winsorised, level_crps, level_moments
+from skuq.distributions._numerics.level_quadrature import Winsorized, level_crps, level_moments
 from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
@@ -235,7 +235,7 @@ class Transformed(Distribution):
         endless = ~np.isfinite(moments[0])
         if not endless.any():
             return moments
-        held = level_moments(Winsorised(self, WINSOR_LEVEL))
+        held = level_moments(Winsorized(self, WINSOR_LEVEL))
         return np.where(endless, held[0], moments[0]), np.where(endless, held[1], moments[1])
 
     def _crps(self, y: FloatArray) -> FloatArray:
@@ -243,7 +243,7 @@ class Transformed(Distribution):
         endless = ~np.isfinite(score)
         if not endless.any():
             return score
-        return np.where(endless, level_crps(Winsorised(self, WINSOR_LEVEL), y), score)
+        return np.where(endless, level_crps(Winsorized(self, WINSOR_LEVEL), y), score)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         finite = self._finite_part()

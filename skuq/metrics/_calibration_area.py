@@ -12,7 +12,7 @@ from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import BLOCK, level_grid
 from skuq.metrics._levels import KINDS, Entry, covered_weight, entries, observed_uniform, one_bin
-from skuq.metrics._spec import FastPath, OrderedWeights, WeightFunction, metric
+from skuq.metrics._spec import FastPath, Merging, OrderedWeights, WeightFunction, metric
 
 _NO_RAMP = 1e-9
 """Distance of levels below which a ramp is a jump, because rounding would dominate its slope."""
@@ -135,6 +135,11 @@ def area_of_lines(levels: FloatArray, observed: FloatArray) -> float:
     source="Tran et al. 2020; Chung et al. 2021",
     meaning="the distance of the calibration curve from the diagonal is {value} on average",
     fast=FastPath(of_weights=area_of_weights, of_uniform=area_of_uniform),
+    merging=Merging(
+        needs=("calibration",),
+        value=lambda curve, **_: area_of_lines(curve.levels, curve.observed),
+        exact=lambda *, levels, **_: levels is not None,
+    ),
     check=check_area,
 )
 def miscalibration_area(

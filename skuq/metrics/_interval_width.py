@@ -15,7 +15,7 @@ from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check
 from skuq._weights import weighted_mean
 from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, interval_bounds
 from skuq.metrics._kernels import covered
-from skuq.metrics._spec import FastPath, WeightFunction, metric
+from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric
 
 NORMS = ("range", "std")
 FORMULAS = ("khosravi", "mapie")
@@ -54,6 +54,27 @@ def nmpiw_of_weights(
     lower, upper = interval_bounds(y, forecast, coverage).T
     width, unit = upper - lower, width_unit(norm, y, y_train)
     return lambda weight: relative_width(weighted_mean(width, weight), unit(weight))
+
+
+def width_and_hit_rows(
+    y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE, **_: Any
+) -> tuple[FloatArray, FloatArray]:
+    lower, upper = interval_bounds(y, forecast, coverage).T
+    return upper - lower, covered(y, lower, upper)
+
+
+def nmpiw_of_means(
+    means: FloatArray,
+    targets: Any,
+    *,
+    norm: str | float = "range",
+    y_train: ArrayLike | None = None,
+    **_: Any,
+) -> float:
+    """Return the relative width from the mean width and the range and standard deviation of the targets."""
+    if isinstance(norm, str) and y_train is None:
+        return relative_width(float(means[0]), getattr(targets, norm))
+    return relative_width(float(means[0]), width_unit(norm, np.zeros(1), y_train)(None))
 
 
 def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> WeightFunction:
@@ -114,6 +135,7 @@ def relative_width(width: float, unit: float) -> float:
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 2; Kompa et al. 2021",
     meaning="the mean interval width is {percent} of the spread of the targets",
     fast=FastPath(of_weights=nmpiw_of_weights),
+    merging=Merging(needs=("means", "targets"), value=nmpiw_of_means, rows=width_and_hit_rows),
     check=check_width,
 )
 def normalized_mean_interval_width(
@@ -206,6 +228,19 @@ def cwc_of_weights(
     return lambda weight: penalty(width(weight), weighted_mean(inside, weight))
 
 
+def cwc_of_means(
+    means: FloatArray,
+    targets: Any,
+    *,
+    coverage: float = DEFAULT_COVERAGE,
+    eta: float = 50.0,
+    formula: str = "khosravi",
+    **unit: Any,
+) -> float:
+    penalty = check_penalty(coverage, eta, formula)
+    return penalty(nmpiw_of_means(means, targets, **unit), float(means[1]))
+
+
 def check_penalty(coverage: float, eta: float, formula: str) -> Callable[[float, float], float]:
     """Return the criterion as a function of relative width and excess coverage."""
     check_option(formula, "formula", FORMULAS)
@@ -238,6 +273,7 @@ def coverage_width(width: float, excess_coverage: float, eta: float, formula: st
     small_sample=True,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 4",
     fast=FastPath(of_weights=cwc_of_weights),
+    merging=Merging(needs=("means", "targets"), value=cwc_of_means, rows=width_and_hit_rows),
     check=check_cwc,
 )
 def coverage_width_loss(

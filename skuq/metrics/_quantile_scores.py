@@ -12,7 +12,7 @@ from skuq._weights import weighted_mean
 from skuq.distributions import Distribution
 from skuq.distributions._unreachable_levels import warn_of_unreachable_level
 from skuq.metrics._inputs import Forecast, check_forecast, check_forecast_or_bounds, interval_bounds
-from skuq.metrics._kernels import count_below, level_grid, location_scale, standardised
+from skuq.metrics._kernels import count_below, level_grid, location_scale, standardized
 from skuq.metrics._spec import FastPath, metric
 
 WIS_COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
@@ -132,7 +132,7 @@ def pinball_by_level(
     order = np.argsort(levels)
     q = np.array([standard._ppf(p)[0] for p in levels[order]])
     error = y - loc
-    place = count_below(q, standardised(y, loc, scale))
+    place = count_below(q, standardized(y, loc, scale))
     if weight is not None:
         scale, error = scale * weight, error * weight
     scale_below = np.bincount(place, scale, minlength=q.size + 1)[:-1].cumsum()

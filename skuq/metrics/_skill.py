@@ -154,9 +154,9 @@ def reference_crps(y: FloatArray, reference: Distribution) -> FloatArray:
 
 def climatology_crps(y: FloatArray, members: FloatArray) -> FloatArray:
     """Return the CRPS of one sample as the forecast of every target, by sorting and prefix sums."""
-    centre = float(np.median(members))
-    x = np.sort(members) - centre
-    target, m = y - centre, x.size
+    center = float(np.median(members))
+    x = np.sort(members) - center
+    target, m = y - center, x.size
     below = np.searchsorted(x, target, side="right")
     sums = np.concatenate([[0.0], np.cumsum(x)])
     distance = (target * (2 * below - m) + sums[-1] - 2 * sums[below]) / m

@@ -82,6 +82,31 @@ class FastPath:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Merging:
+    """Computation from sums over blocks of rows, for metrics that are not functions of means per row.
+
+    Parameters
+    ----------
+    needs : tuple of str
+        Statistics of all rows. "means": means of `rows`. "targets": range and standard deviation of the
+        targets. "calibration": calibration curve at the options `levels` and `kind`. "groups": groups of rows
+        with similar standard deviations. "group_means": means of `rows` in each group. "characteristics":
+        uncertainty characteristics curve. "constant_characteristics": curve of constant bands.
+    value : callable
+        ``value(*statistics, **options)`` returns the metric.
+    rows : callable or None
+        ``rows(y, forecast, **options)`` returns values per row as in `FastPath`.
+    exact : bool or callable
+        Whether the value is the metric of all rows up to rounding, or a function ``exact(**options)``.
+    """
+
+    needs: tuple[str, ...]
+    value: Callable[..., float]
+    rows: Callable[..., RowValues] | None = None
+    exact: bool | Callable[..., bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class MetricSpec:
     """Properties of a metric, its definition and its functions.
 
@@ -129,6 +154,7 @@ class MetricSpec:
     check: Callable[..., object] | None = None
     calibrated: Callable[..., float] | None = None
     fast: FastPath = FastPath()
+    merging: Merging | None = None
 
     @property
     def compute(self) -> MetricFunction:

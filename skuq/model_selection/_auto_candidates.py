@@ -17,8 +17,6 @@ from skuq.model_selection._auto.space import Deferred
 from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
 from skuq.regressors import UncertaintyRegressor
 
-__all__ = ["default_estimators", "default_space", "deferred_space", "import_optuna"]
-
 
 def default_estimators(
     random_state: int | np.random.RandomState | None = None,

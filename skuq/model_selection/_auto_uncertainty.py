@@ -43,8 +43,6 @@ from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 from skuq.regressors import BaseUncertaintyRegressor
 
-__all__ = ["AutoUncertaintyRegressor"]
-
 _CONSTRAINED = {"picp": "coverage", "mpiw": "width"}
 """Metrics with constraints, and their columns."""
 
@@ -252,8 +250,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         """
         return default_space() if self.space is None else copy.deepcopy(self.space)
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _n_tasks(self) -> int | None:
         return self.n_trials
 
@@ -372,8 +368,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         self.leaderboard_: pd.DataFrame = leaderboard(search.trials, found, stored, search.violation, winner)
         self.time_spent_ = self._budget.uses()
         return winner
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _point(self, X: Any) -> FloatArray:
         return point_predict(self.best_estimator_, X)

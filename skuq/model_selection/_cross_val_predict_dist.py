@@ -13,8 +13,6 @@ from skuq._typing import ArrayLike
 from skuq._validation import check_target, check_unmasked
 from skuq.distributions import Distribution
 
-__all__ = ["cross_val_predict_dist"]
-
 
 def cross_val_predict_dist(
     estimator: Any,

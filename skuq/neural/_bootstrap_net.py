@@ -16,8 +16,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import TrainingSpec, plan_pairs
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["BootstrapNetRegressor"]
-
 
 class BootstrapNetRegressor(BaseNeuralRegressor):
     r"""Bootstrap ensemble of networks trained by squared errors, with one noise variance.
@@ -223,8 +221,6 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    # ------------------------------------------------------------------------------- fitting
 
     def _training_spec(self) -> TrainingSpec:
         return TrainingSpec(

@@ -18,8 +18,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["ConcreteDropoutRegressor"]
-
 
 class ConcreteDropoutRegressor(BaseNeuralRegressor):
     r"""One network that predicts mean and variance, with learned dropout rates.
@@ -206,8 +204,6 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
         length_scale = check_number(self.length_scale, "length_scale", positive=True)

@@ -15,8 +15,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["DeepEnsembleRegressor"]
-
 _OUTPUTS = ("moments", "mixture", "members")
 
 
@@ -234,8 +232,6 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    # ------------------------------------------------------------------------------- fitting
 
     def _training_spec(self) -> TrainingSpec:
         n_members = check_integer(self.n_estimators, "n_estimators")

@@ -9,12 +9,10 @@ import numpy as np
 
 from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer, check_option
-from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
+from skuq.neural._classifier import BaseNeuralClassifier
 from skuq.neural._predictive.class_probabilities import EnsembleClassPosterior
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
-
-__all__ = ["DeepEnsembleClassifier"]
 
 
 class DeepEnsembleClassifier(BaseNeuralClassifier):
@@ -172,9 +170,7 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
-    def _spec_for(self, data: LabelledData) -> TrainingSpec:
+    def _spec_for(self, data: TrainingData) -> TrainingSpec:
         n_members = check_integer(self.n_estimators, "n_estimators")
         bootstrap = check_option(self.bootstrap, "bootstrap", (True, False))
         return self._spec(data, self.learning_rate, n_members=n_members, bootstrap=bootstrap)

@@ -20,8 +20,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["LastLayerLaplaceRegressor"]
-
 
 class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     r"""Network trained by squared errors, with a normal posterior of the last layer's weights.
@@ -207,8 +205,6 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _architecture(self) -> Architecture:
         return FeatureArchitecture.from_params(
             self._hidden_sizes(), check_module(self.module), self._layers()
@@ -227,7 +223,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
             features = features_of(module, plan.X[rows], read_device(self.device, 1))
             return features, plan.y[rows], None if data.sample_weight is None else data.sample_weight[rows]
 
-        evidence = Evidence.maximise(*rows_of(~plan.held_out))
+        evidence = Evidence.maximize(*rows_of(~plan.held_out))
         if self.calibration is not None:
             evidence = evidence.with_likely_noise(*rows_of(plan.held_out))
         posterior = LastLinearPosterior(

@@ -19,8 +19,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["MCDropoutRegressor"]
-
 
 class MCDropoutRegressor(BaseNeuralRegressor):
     """One network with dropout in training and prediction, and one learned noise variance.
@@ -210,8 +208,6 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    # ------------------------------------------------------------------------------- fitting
 
     def _architecture(self) -> Architecture:
         check_option(self.output, "output", ("moments", "members"))

@@ -9,15 +9,13 @@ import numpy as np
 
 from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer
-from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
+from skuq.neural._classifier import BaseNeuralClassifier
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.dropout import DropoutArchitecture
 from skuq.neural._modules.user_module import check_module
 from skuq.neural._predictive.class_probabilities import DrawnClassPosterior
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
-
-__all__ = ["MCDropoutClassifier"]
 
 
 class MCDropoutClassifier(BaseNeuralClassifier):
@@ -181,14 +179,12 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _architecture(self) -> Architecture:
         module = check_module(self.module)
         hidden = () if module is not None else self._hidden_sizes(at_least=1)
         return DropoutArchitecture.from_params(hidden, self.dropout, self.last_layer, module, noise=False)
 
-    def _spec_for(self, data: LabelledData) -> TrainingSpec:
+    def _spec_for(self, data: TrainingData) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
         return self._spec(data, self.learning_rate)
 

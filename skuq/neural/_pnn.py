@@ -14,8 +14,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import TrainingSpec
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["PNNRegressor"]
-
 
 class PNNRegressor(BaseNeuralRegressor):
     """One network that predicts mean and variance, calibrated on held-out rows.
@@ -188,8 +186,6 @@ class PNNRegressor(BaseNeuralRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    # ------------------------------------------------------------------------------- fitting
 
     def _training_spec(self) -> TrainingSpec:
         loss = read_loss(self.loss)

@@ -21,8 +21,6 @@ from skuq._versioned import versioned
 from skuq.distributions import Distribution, Normal
 from skuq.neural._losses import Loss, read_loss, variance_of
 
-__all__ = ["ProbabilisticCriterion", "ProbabilisticNet", "TensorBatches"]
-
 
 class ProbabilisticCriterion(nn.Module):
     """Mean of a loss over rows, as a torch criterion."""

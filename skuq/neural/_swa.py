@@ -21,8 +21,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingOptions, TrainingSpec, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["SWARegressor"]
-
 
 @dataclass(frozen=True)
 class SnapshotArchitecture:
@@ -258,8 +256,6 @@ class SWARegressor(BaseNeuralRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    # ------------------------------------------------------------------------------- fitting
 
     def _options(self) -> TrainingOptions:
         n_snapshots = check_integer(self.n_snapshots, "n_snapshots", minimum=2)

@@ -9,14 +9,12 @@ import numpy as np
 
 from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer, check_number
-from skuq.neural._classifier import BaseNeuralClassifier, LabelledData
+from skuq.neural._classifier import BaseNeuralClassifier
 from skuq.neural._modules.architecture import Architecture
 from skuq.neural._modules.variational import Divergence, VariationalArchitecture
 from skuq.neural._predictive.class_probabilities import DrawnClassPosterior
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_learning_rate
 from skuq.neural._training.trainer import TrainedFit
-
-__all__ = ["VariationalClassifier"]
 
 _RATES = {False: 1e-2, True: 3e-3}
 """Learning rate by `last_layer`, whose standard deviations start closer to their final values."""
@@ -197,8 +195,6 @@ class VariationalClassifier(BaseNeuralClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _architecture(self) -> Architecture:
         divergence = Divergence.from_params(self.kl_weight, self.warm_up, self._prior_variance())
         sizes = self._hidden_sizes()
@@ -214,7 +210,7 @@ class VariationalClassifier(BaseNeuralClassifier):
             return None
         return check_number(self.prior, "prior", positive=True) ** 2
 
-    def _spec_for(self, data: LabelledData) -> TrainingSpec:
+    def _spec_for(self, data: TrainingData) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
         rate = resolve_learning_rate(self.learning_rate, _RATES[self.last_layer])
         return self._spec(data, rate, counts_rows=True)

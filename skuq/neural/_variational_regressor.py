@@ -32,8 +32,6 @@ from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, resolve_learning_rate, rows_with_weight
 from skuq.neural._training.trainer import TrainedFit
 
-__all__ = ["VariationalRegressor"]
-
 _CONSTANT = 0.05
 """Relative standard deviation below which the prediction counts as constant."""
 _RATES = {False: 1e-2, True: 3e-3}
@@ -240,8 +238,6 @@ class VariationalRegressor(BaseNeuralRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _architecture(self) -> Architecture:
         divergence = Divergence.from_params(self.kl_weight, self.warm_up)
         return VariationalArchitecture.from_params(
@@ -262,7 +258,7 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> ConstantNoisePosterior:
         module: VariationalModule = fit.net.module_
-        posterior = self._with_learnt_noise(module, fit.plan.seed)
+        posterior = self._with_learned_noise(module, fit.plan.seed)
         if self.calibration is not None:
             unseen = data.take(rows_with_weight(fit.plan.held_out, data))
             posterior = posterior.with_likely_noise(unseen)
@@ -271,7 +267,7 @@ class VariationalRegressor(BaseNeuralRegressor):
             self._warn_of_a_constant(module, fit.plan.X)
         return posterior
 
-    def _with_learnt_noise(self, module: VariationalModule, seed: int) -> ConstantNoisePosterior:
+    def _with_learned_noise(self, module: VariationalModule, seed: int) -> ConstantNoisePosterior:
         """Return the posterior of the last layer or of all layers, with the noise of the training."""
         common = self.scaler_, module, self.device, noise_variance(module)
         if self.last_layer:

@@ -15,16 +15,6 @@ from skuq._validation import as_float_array
 from skuq.exceptions import NonFinitePredictionError, SkuqError
 from skuq.prediction._child import iter_wrapped, name_of
 
-__all__ = [
-    "check_predictions",
-    "has_note",
-    "note_estimator",
-    "note_fold",
-    "one_column_each",
-    "place_of",
-    "single_output",
-]
-
 _NAMED = "Raised in the distribution of "
 """Beginning of the note with the name of the innermost estimator."""
 

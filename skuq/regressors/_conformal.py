@@ -23,8 +23,6 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_number, check_option, check_sample_weight, effective_rows
 from skuq.distributions import Distribution
 
-__all__ = ["ConformalRegressor"]
-
 
 class ConformalRegressor(BaseConformalRegressor):
     r"""Prediction intervals with guaranteed coverage, calibrated on held-out rows, for any regressor.
@@ -200,8 +198,6 @@ class ConformalRegressor(BaseConformalRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # -------------------------------------------------------------------------------- fitting
-
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
@@ -302,8 +298,6 @@ class ConformalRegressor(BaseConformalRegressor):
         check_consistent_length(X, target)
         self._conformal.observe(X, target, check_sample_weight(sample_weight, len(target)))
         return self
-
-    # ---------------------------------------------------------------------------- prediction
 
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.

@@ -23,8 +23,6 @@ from skuq._fitting.training_data import TrainingData
 from skuq._validation import check_integer, check_option, check_unused, effective_rows
 from skuq.distributions import Distribution
 
-__all__ = ["CROSS_METHODS", "CrossConformalRegressor"]
-
 CROSS_METHODS = {
     "cv+": {"cv"},
     "jackknife+": {"block_size"},
@@ -154,8 +152,6 @@ class CrossConformalRegressor(BaseConformalRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # -------------------------------------------------------------------------------- fitting
-
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         split_seed, model_seed = self._draw_seeds()
         method = self._check_method()
@@ -222,8 +218,6 @@ class CrossConformalRegressor(BaseConformalRegressor):
             n_estimators = 50 if self.n_estimators is None else self.n_estimators
             return bootstrap_splits(len(data), check_integer(n_estimators, "n_estimators"), seed)
         return splits_of(resolve_cv(self.cv, seed), data)
-
-    # ---------------------------------------------------------------------------- prediction
 
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.

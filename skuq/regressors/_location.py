@@ -19,8 +19,6 @@ from skuq._sklearn_compat import is_pairwise
 from skuq._typing import FloatArray, IntArray
 from skuq.regressors._fold_groups import RelativeErrors
 
-__all__ = ["Location", "choose_location", "fit_location"]
-
 MOST_AVERAGED = 20
 """Largest number of folds for which "auto" may choose the mean of their models."""
 

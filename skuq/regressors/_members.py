@@ -25,14 +25,6 @@ from skuq._units import unit_of
 from skuq._validation import effective_rows
 from skuq.prediction._failures import note_fold, place_of
 
-__all__ = [
-    "MemberPredictions",
-    "fit_members",
-    "has_own_members",
-    "own_member_predictions",
-    "predict_members",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class MemberPredictions:

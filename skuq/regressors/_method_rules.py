@@ -22,8 +22,6 @@ from skuq.prediction._rules.quantile_estimators import configured_levels
 from skuq.recalibration import BaseRecalibrator
 from skuq.regressors._forest.trees import bootstraps_trees
 
-__all__ = ["METHOD_RULES", "MethodRule", "is_calibrated", "method_of"]
-
 FOREST_TREES = 50
 """Least number of trees; the out-of-bag third of them predicts a row about as well as all trees."""
 

@@ -25,8 +25,6 @@ from skuq.prediction import predict_dist, supports_dist
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors._fold_groups import Folds
 
-__all__ = ["RecalibratedRegressor", "check_recalibrator", "fit_recalibrator"]
-
 
 class RecalibratedRegressor(BaseUncertaintyRegressor):
     """Probabilistic regressor, recalibrated on its own out-of-fold predictions.
@@ -221,8 +219,6 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     def _calibrate(self, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
         recalibrator = StdScalingRecalibrator() if self.recalibrator is None else self.recalibrator
         return fit_recalibrator(recalibrator, dist, data, rows)
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _predict_dist(self, X: Any) -> Distribution:
         pairs = zip(self.estimators_, self.recalibrators_, strict=True)

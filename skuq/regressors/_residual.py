@@ -47,8 +47,6 @@ from skuq.regressors._scale_features import ScaleFeatures
 from skuq.regressors._scale_model import fit_scale
 from skuq.regressors._shape.conditional import ConditionalShape, fit_conditional_shape
 
-__all__ = ["ResidualRegressor"]
-
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 """Number of folds where ``cv`` is None."""
 
@@ -479,8 +477,6 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         if self.shape_ is None:
             return StudentT(loc, self._factor * scale, predictive_df(n))
         return Recalibrated(self._family(loc, scale), self._level_map)
-
-    # ---------------------------------------------------------------------------- prediction
 
     def _point(self, X: Any) -> FloatArray:
         return self._location.predict(X)

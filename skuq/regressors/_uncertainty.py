@@ -19,8 +19,6 @@ from skuq.prediction import predict_dist
 from skuq.regressors._method_rules import is_calibrated, method_of
 from skuq.regressors._methods import EFFORTS, METHODS, Effort, MethodName, MethodOptions
 
-__all__ = ["UncertaintyRegressor"]
-
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
     """Predictive distribution for any regressor, by a suitable method.
@@ -205,8 +203,6 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         inner = self.estimator if method == "native" else self._build(method)
         return isinstance(inner, BaseUncertaintyRegressor) and inner._is_out_of_bag()
 
-    # ------------------------------------------------------------------------------- fitting
-
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
@@ -236,8 +232,6 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             dist: Distribution = estimator.fit_transform(data.X, data.target, **params)
         self.estimator_ = estimator
         return dist
-
-    # ---------------------------------------------------------------------------- prediction
 
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:
         """Return central prediction intervals, with the coverage guarantee of the method if it has one.

@@ -17,15 +17,6 @@ from skuq._validation import check_finite_moments, check_integer
 from skuq._versioned import versioned
 from skuq.distributions import Distribution
 
-__all__ = [
-    "BaseProcess",
-    "ConstructedProcess",
-    "check_features",
-    "check_index",
-    "check_process",
-    "check_truth",
-]
-
 
 @versioned
 class BaseProcess(BaseEstimator, metaclass=ABCMeta):

@@ -14,8 +14,6 @@ from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_integer, check_option, check_random_state
 from skuq.distributions import Distribution
 
-__all__ = ["PointwiseCoverage"]
-
 Kind = Literal["prediction", "confidence"]
 
 _RESAMPLES_AT_ONCE = 50

@@ -1,4 +1,4 @@
-"""Networks of users: the target reaches them as it was given, and what cannot be learnt raises."""
+"""Networks of users: the target reaches them as it was given, and what cannot be learned raises."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def test_the_error_of_a_splitter_by_groups_names_the_parameter():
         cross_validate(model, X, y, params={"groups": GROUPS}, cv=GroupKFold(3), error_score="raise")
 
 
-STACKED = StackingRegressor([("ridge", Ridge()), ("neighbours", KNeighborsRegressor(3))], cv=2)
+STACKED = StackingRegressor([("ridge", Ridge()), ("neighbors", KNeighborsRegressor(3))], cv=2)
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_options_are_checked_when_the_scorer_is_made():
     with pytest.raises(TypeError, match="got 'sample_weight'"):
         make_scorer("crps", sample_weight=np.ones(3))
     with pytest.raises(TypeError, match="`metric` must be callable as"):
-        make_scorer(own_metric, greater_is_better=False, colour="red")
+        make_scorer(own_metric, greater_is_better=False, color="red")
 
 
 # --------------------------------------------------------------------------------- make_scorer

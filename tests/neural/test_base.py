@@ -747,8 +747,8 @@ def test_a_missing_gpu_raises(model, sine):
 
 
 def test_unused_fit_parameters_raise(model, sine):
-    with pytest.raises(TypeError, match=r"takes no parameters \['colour'\]"):
-        model.fit(*sine, colour="red")
+    with pytest.raises(TypeError, match=r"takes no parameters \['color'\]"):
+        model.fit(*sine, color="red")
 
 
 # ------------------------------------------------------------------------------- among other estimators

@@ -257,7 +257,7 @@ def test_too_long_a_training_is_cut(digits):
     assert losses[0] < 0.9 * losses[1]
 
 
-# -------------------------------------------------------------------------------------- standardising
+# -------------------------------------------------------------------------------------- standardizing
 
 
 def test_one_scale_for_all_columns_bounds_a_rare_pixel():
@@ -280,7 +280,7 @@ def test_one_scale_for_all_columns_bounds_a_rare_pixel():
 
 @pytest.mark.parametrize("how", ["columns", "all", False])
 @pytest.mark.parametrize("weight", [None, np.arange(30) % 3 + 0.0])
-def test_standardised_features(how, weight):
+def test_standardized_features(how, weight):
     rng = np.random.default_rng(0)
     X = rng.normal(5, [1, 2, 3], size=(30, 3))
     model = DeepEnsembleClassifier(1, standardize=how, **SMALL).fit(X, X[:, 0] > 5, sample_weight=weight)

@@ -46,7 +46,7 @@ def test_a_draw_is_one_network_for_all_rows(kind, sine):
     np.testing.assert_allclose(near, whole, atol=1e-6)
 
 
-def test_the_noise_is_learnt():
+def test_the_noise_is_learned():
     model = MCDropoutRegressor(dropout=0.05, calibration=None, max_epochs=60, random_state=0)
     model.fit(*world(1000, 0))
     assert model.noise_std_ == pytest.approx(0.3, rel=0.1)
@@ -90,7 +90,7 @@ def test_kompas_dropout_is_a_setting_and_holds_no_noise():
     assert covered == pytest.approx(0.95, abs=0.04)
 
 
-def test_learnt_rates_fall_with_more_rows():
+def test_learned_rates_fall_with_more_rows():
     rates = [
         ConcreteDropoutRegressor((16,), max_epochs=epochs, keep_best=False, calibration=None, random_state=0)
         .fit(*world(n, 0))
@@ -252,7 +252,7 @@ def test_a_network_without_dropout_cannot_be_drawn_from(rate, sine):
         MCDropoutRegressor(module=lambda d, k: nn.Sequential(*layers, nn.Linear(d, k)), **SMALL).fit(*sine)
 
 
-def test_a_network_that_cannot_be_vectorised_raises(sine):
+def test_a_network_that_cannot_be_vectorized_raises(sine):
     with pytest.raises(ValueError, match=r"that torch\.func\.vmap can run"):
         MCDropoutRegressor(module=Branching, **SMALL).fit(*sine)
 

@@ -231,8 +231,8 @@ def net():
 
 
 @pytest.mark.parametrize(("shift", "unit"), UNITS)
-def test_behind_standardisation_the_net_is_right_in_all_units(net, line, shift, unit):
-    """It standardises nothing itself, as documented; this is how it is used."""
+def test_behind_standardization_the_net_is_right_in_all_units(net, line, shift, unit):
+    """It standardizes nothing itself, as documented; this is how it is used."""
     X, y, X_new, y_new = line
     chain = TransformedTargetRegressor(make_pipeline(StandardScaler(), net), transformer=StandardScaler())
     dist = predict_dist(chain.fit(X, shift + unit * y), X_new)

@@ -1,4 +1,4 @@
-"""Normalised split conformal prediction: its ranks, its groups, its guarantee by simulation, and crepes."""
+"""Normalized split conformal prediction: its ranks, its groups, its guarantee by simulation, and crepes."""
 
 import math
 import pickle
@@ -247,7 +247,7 @@ def test_relative_weights_have_no_ranks():
         ConformalRecalibrator().fit(dist, y, sample_weight=np.full(30, 1 / 30))
 
 
-def test_rows_without_a_standardised_residual():
+def test_rows_without_a_standardized_residual():
     with pytest.raises(ValueError, match=r"got 0 at row 1, where `y` differs"):
         ConformalRecalibrator().fit(Normal([0.0, 1.0], [1.0, 0.0]), [0.5, 1.5])
     with pytest.raises(ValueError, match="finite mean and standard deviation in every row, got std inf"):
@@ -426,7 +426,7 @@ def test_a_wrong_rank_would_be_found():
 
 @either_side
 def test_bins_of_the_standard_deviation_cover_in_each_of_them(symmetric):
-    """Edges learnt from the same rows cost no more than about one row's weight in any bin."""
+    """Edges learned from the same rows cost no more than about one row's weight in any bin."""
     rng = np.random.default_rng(2)
     n_cal, n_test, n_bins, coverage = 120, 300, 3, 0.8
     hits, tested = np.zeros(n_bins), np.zeros(n_bins)

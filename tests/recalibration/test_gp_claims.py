@@ -451,7 +451,7 @@ def test_a_large_bias_may_be_the_same_in_units_of_y_or_of_the_std(per_scale):
 
 
 @pytest.mark.parametrize("factor", [1 / 100, 100.0])
-def test_standardising_leaves_a_transformed_target_in_its_range(factor):
+def test_standardizing_leaves_a_transformed_target_in_its_range(factor):
     loc, y, new = calibrated_rows()
     parts = [Transformed(Normal(part, 1 / factor), np.exp, np.log) for part in (loc[:150], loc[150:300])] + [
         Transformed(Normal(-loc[300:], 1 / factor), lambda x: np.exp(-x), lambda y: -np.log(y))

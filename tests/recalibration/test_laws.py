@@ -101,8 +101,8 @@ def reachable(recalibrator, n):
 def level_error(recalibrator):
     """Error of a level that 20 000 calibrated rows allow: at least 2.5 standard errors.
 
-    Learnt from all rows its standard error is at most .5 / sqrt(20000) = .0035; a variance that rises with
-    the predicted one is learnt from the rows around, 141 at the ends: .24 / sqrt(2 * 141) = .014; a shift
+    Learned from all rows its standard error is at most .5 / sqrt(20000) = .0035; a variance that rises with
+    the predicted one is learned from the rows around, 141 at the ends: .24 / sqrt(2 * 141) = .014; a shift
     that depends on the prediction from those within a correlation length, about 4000: .5 / sqrt(4000) = .008.
     """
     if isinstance(recalibrator, VarianceIsotonicRecalibrator):
@@ -248,8 +248,8 @@ def test_every_family_can_be_recalibrated(recalibrator, family):
     recalibrated = clone(recalibrator).fit(dist, rng.normal(loc, 1.1)).transform(dist[:7])
     assert len(recalibrated) == 7
     assert np.isfinite(recalibrated.crps(loc[:7])).all()
-    centre = recalibrated.mean() if can_be_gaussian(recalibrator) else recalibrated.median()
-    assert_allclose(centre, loc[:7], atol=1.0)
+    center = recalibrated.mean() if can_be_gaussian(recalibrator) else recalibrated.median()
+    assert_allclose(center, loc[:7], atol=1.0)
 
 
 @every_recalibrator

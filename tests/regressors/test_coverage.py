@@ -34,7 +34,7 @@ def mean_coverage(make, world=heteroscedastic_world, n=300, **params):
 
 
 def noisy_line(n, seed):
-    """One column, in which neighbours predict each other, and noise that varies."""
+    """One column, in which neighbors predict each other, and noise that varies."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(n, 1))
     return X, np.sin(4 * X[:, 0]) + (0.2 + 2 * X[:, 0]) * rng.normal(size=n)
@@ -66,7 +66,7 @@ def test_trees_that_follow_every_row_do_not_flatter_themselves(method, recalibra
 
 @slow_disk
 @pytest.mark.parametrize("recalibrator", [IsotonicRecalibrator(), StdScalingRecalibrator()])
-def test_noise_that_varies_is_learnt_from_rows_unseen_by_both_models(recalibrator, memory):
+def test_noise_that_varies_is_learned_from_rows_unseen_by_both_models(recalibrator, memory):
     def make(seed):
         model = BootstrapRegressor(
             DecisionTreeRegressor(random_state=0), 15, noise="heteroscedastic", random_state=seed

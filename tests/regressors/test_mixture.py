@@ -319,8 +319,8 @@ def test_metadata_routing_gives_each_member_what_it_requests():
     with_weights, without = model.estimators_
     np.testing.assert_allclose(with_weights.predict(X), BayesianRidge().fit(X, y, weight).predict(X))
     np.testing.assert_allclose(without.predict(X), BayesianRidge().fit(X, y).predict(X))
-    with pytest.raises(TypeError, match=r"takes no parameters \['colour'\]"):
-        MixtureRegressor(TWO).fit(X, y, colour="red")
+    with pytest.raises(TypeError, match=r"takes no parameters \['color'\]"):
+        MixtureRegressor(TWO).fit(X, y, color="red")
 
 
 def test_a_finished_member_is_not_refitted():

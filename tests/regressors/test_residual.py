@@ -453,7 +453,7 @@ def test_a_threshold_in_units_of_y_is_kept():
 
 
 def test_errors_of_a_refit_shrink_with_the_number_of_rows():
-    """The nearest neighbour of a function without noise comes closer."""
+    """The nearest neighbor of a function without noise comes closer."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(4000, 2))
     y = np.sin(20 * X[:, 0]) + np.cos(20 * X[:, 1])

@@ -74,16 +74,16 @@ from sklearn.neighbors import KNeighborsRegressor
 from skuq import register
 
 
-def neighbours_spread(estimator, X):
+def neighbors_spread(estimator, X):
     """Return the mean and standard deviation of the neighbors' targets."""
     targets = estimator._y[estimator.kneighbors(X, return_distance=False)]
     return Normal(targets.mean(axis=1), targets.std(axis=1, ddof=1))
 
 
-register("sklearn.neighbors._regression.KNeighborsRegressor", neighbours_spread)
+register("sklearn.neighbors._regression.KNeighborsRegressor", neighbors_spread)
 
-neighbours = make_pipeline(StandardScaler(), KNeighborsRegressor(n_neighbors=20))
-dist = predict_dist(neighbours.fit(X, y), X)
+neighbors = make_pipeline(StandardScaler(), KNeighborsRegressor(n_neighbors=20))
+dist = predict_dist(neighbors.fit(X, y), X)
 dist.interval(0.9)[:2].round(2)
 
 # %%

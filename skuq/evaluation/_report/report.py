@@ -220,8 +220,8 @@ def uncertainty_report(
                 progress = ReportProgress(f"{whose}simulation", n_simulations, verbose)
                 _simulate(entries, rows, forecast, n_simulations, rng, progress)
             tables[name] = pd.DataFrame([_table_row(entry, rows.total, level, rng) for entry in entries])
-            summarise = headline_of_classes if of_classes else headline
-            summary[name] = summarise(rows, forecast, nominal)
+            summarize = headline_of_classes if of_classes else headline
+            summary[name] = summarize(rows, forecast, nominal)
     warn_of_small_report(unsorted.total)
     return assemble(tables, summary, unsorted.total, level, single=not isinstance(y_pred, Mapping))
 

@@ -24,8 +24,6 @@ from skuq.model_selection._auto.search import Search
 from skuq.model_selection._auto.space import Candidate, Space
 from skuq.model_selection._auto.trial import Summary, Trial
 
-__all__ = ["content_of", "open_study", "quiet", "search_by_optuna", "stored_trials"]
-
 _STORAGES = (
     "the URL of a database, such as 'sqlite:///trials.db', a storage of Optuna, such as "
     "JournalStorage(JournalFileBackend('trials.log')), or None"

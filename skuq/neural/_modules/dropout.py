@@ -24,8 +24,6 @@ from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._modules.stacked import StackedModule, dense_blocks
 from skuq.neural._modules.user_module import StackedUserModule
 
-__all__ = ["DropoutArchitecture", "DropoutMLP", "DropoutUserModule", "StackedDropout"]
-
 _DROPOUT_LAYERS = (
     nn.Dropout,
     nn.Dropout1d,

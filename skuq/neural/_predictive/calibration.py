@@ -11,8 +11,6 @@ from skuq._ranks import WeightedRanks
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution, Normal, StudentT
 
-__all__ = ["Calibration", "FixedTails", "conformal_score"]
-
 _DEGREES_OF_FREEDOM = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0])
 """From the heaviest tails with an estimable variance to nearly normal tails."""
 

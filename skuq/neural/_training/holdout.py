@@ -14,8 +14,6 @@ from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import splitter_needs_groups
 from skuq._typing import BoolArray, IntArray
 
-__all__ = ["hold_out"]
-
 
 def hold_out(validation_size: Any, data: TrainingData, seed: int, *, by_class: bool = False) -> BoolArray:
     """Return the mask of held-out rows; ``by_class`` draws them stratified by the target."""

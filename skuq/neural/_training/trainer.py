@@ -23,8 +23,6 @@ from skuq.neural._training.checkpoint import KeepBestEpoch
 from skuq.neural._training.net import MemberObjective, StackedNet
 from skuq.neural._training.plan import FitPlan, TrainingOptions
 
-__all__ = ["TrainedFit", "train"]
-
 _MIN_CHUNK, _MAX_CHUNK = 40, 100
 _CACHED_WEIGHTS = 200_000
 """Weights whose training fits into the cache of a core; larger nets have no advantage."""

@@ -43,20 +43,20 @@ def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
 class InputScaler:
     """Location and scale of the inputs of the process."""
 
-    centre: float
+    center: float
     scale: float
 
     @classmethod
     def from_values(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> InputScaler:
         """Return the median of the means, and the common spread of means and noise as the scale."""
-        centre = WeightedRanks(mean, weight).median
-        spread = 1.4826 * WeightedRanks(np.abs(mean - centre), weight).median
-        return cls(centre, float(np.hypot(spread, WeightedRanks(std, weight).median)))
+        center = WeightedRanks(mean, weight).median
+        spread = 1.4826 * WeightedRanks(np.abs(mean - center), weight).median
+        return cls(center, float(np.hypot(spread, WeightedRanks(std, weight).median)))
 
     def inputs(self, mean: FloatArray, std: FloatArray) -> FloatArray:
         """Return the inputs, shape (n, 2); point masses get the typical width."""
         with np.errstate(over="ignore"):
-            position = np.clip((mean - self.centre) / self.scale, -_FARTHEST, _FARTHEST)
+            position = np.clip((mean - self.center) / self.scale, -_FARTHEST, _FARTHEST)
             width = np.log(np.where(std > 0, std, self.scale) / self.scale)
         return np.column_stack([position, np.clip(width, -_FARTHEST, _FARTHEST)])
 
@@ -75,7 +75,7 @@ def read_rows(dist: Distribution, observed: FloatArray, weight: FloatArray | Non
     """Sort the rows by distance from the center and merge equal rows."""
     mean, std = dist.mean(), dist.std()
     scaler = InputScaler.from_values(mean, std, weight)
-    table = np.vstack([np.abs(mean - scaler.centre), std, mean, observed])
+    table = np.vstack([np.abs(mean - scaler.center), std, mean, observed])
     order = np.lexsort(table[::-1])
     table = table[:, order]
     first = np.concatenate([[True], (np.diff(table, axis=1) != 0).any(axis=0)])
@@ -107,7 +107,7 @@ class FittedProcess:
 
     def inducing_points(self) -> FloatArray:
         points, scale = self.process.basis.points, self.scaler.scale
-        return np.column_stack([self.scaler.centre + scale * points[:, 0], scale * np.exp(points[:, 1])])
+        return np.column_stack([self.scaler.center + scale * points[:, 0], scale * np.exp(points[:, 1])])
 
 
 def fit_process(

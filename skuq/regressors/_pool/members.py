@@ -20,8 +20,6 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import supports_dist
 from skuq.prediction._failures import note_fold
 
-__all__ = ["FittedMember", "fit_pool", "named_members"]
-
 
 class FittedMember(NamedTuple):
     """A member fitted to all rows, and its out-of-fold forecasts."""

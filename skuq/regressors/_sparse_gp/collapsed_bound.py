@@ -16,18 +16,6 @@ import numpy as np
 
 from skuq._typing import FloatArray
 
-__all__ = [
-    "KERNELS",
-    "NO_COVARIANCE",
-    "Optimum",
-    "as_kernel",
-    "check_gpytorch",
-    "covariance",
-    "maximise_bound",
-    "torch_threads",
-    "variance",
-]
-
 KERNELS = ("rbf", "matern32", "matern52")
 """Names of kernels."""
 
@@ -134,7 +122,7 @@ def variance(kernel: Any, A: FloatArray) -> FloatArray:
     return values
 
 
-def maximise_bound(
+def maximize_bound(
     kernel: Any,
     X: FloatArray,
     y: FloatArray,
