@@ -1,4 +1,4 @@
-"""Models of folds and held-out rows, for regression and classification."""
+"""Models with test rows from folds or one split, for regression and classification."""
 
 from __future__ import annotations
 

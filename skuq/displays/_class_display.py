@@ -1,4 +1,4 @@
-"""Base of the displays for classifiers."""
+"""Base class of the displays for classifiers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassDisplay(CurveMixin, ABC):
-    """Base of the displays of class probabilities and prediction sets: one table per curve."""
+    """Base class of displays of class probabilities and prediction sets, with one table per curve."""
 
     table: pd.DataFrame | list[pd.DataFrame]
     name: str | None = None

@@ -50,7 +50,7 @@ class AxesMixin:
 
 
 class Display(AxesMixin, ABC):
-    """Base of the displays of predictions, with three constructors."""
+    """Base class of displays created from an estimator, predictions or cross-validation results."""
 
     _takes_class_name: ClassVar[bool] = False
     """Whether the default name is the class of the estimator, as in displays with names in a legend."""

@@ -260,7 +260,7 @@ def level_counts(inside: FloatArray, total: float) -> IntArray:
 def draw_counts(
     counts: IntArray, size: int, shape: tuple[int, int], replace: bool, rng: np.random.Generator
 ) -> IntArray:
-    """Return the counts of random groups by first covering level, shape (trials, groups, k)."""
+    """Draw random groups; return how many rows each level covers first, shape (trials, groups, k)."""
     if replace:
         return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
     # Both methods are exact. The cost of "count" grows with the rows, of "marginals" with the counts.

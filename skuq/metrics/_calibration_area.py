@@ -50,7 +50,7 @@ def area_of_uniform(
 
 
 def area_of_steps(entry: FloatArray) -> WeightFunction:
-    """Return the integral of |share of entry levels up to p - p| over [0, 1], as a function of weights."""
+    """Return the integral over p of |share of entry levels up to p - p|, as a function of weights."""
     order = np.argsort(entry)
     rising = entry[order]
 
@@ -70,10 +70,9 @@ def area_of_steps(entry: FloatArray) -> WeightFunction:
 
 
 def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) -> float:
-    """Return the area from the sorted entry levels, the share of each and the share before each.
+    """Return the integral of `area_of_steps` from sorted levels, their shares and the shares before them.
 
-    With G(t) = t |t| / 2, the integral of |t|, the pieces telescope to a sum over the levels:
-    G(level - share before) - G(level - share after).
+    With G(t) = t |t| / 2, the integral is the sum of G(level - share before) - G(level - share after).
     """
     gap = rising - before
     area = float(gap @ np.abs(gap))

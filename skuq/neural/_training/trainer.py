@@ -1,4 +1,4 @@
-"""Joint training: fits with equal options become a few stacked nets."""
+"""Joint training: networks with equal options are stacked."""
 
 from __future__ import annotations
 
