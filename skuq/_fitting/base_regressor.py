@@ -87,7 +87,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         self._fit(data, progress)
         warn_of_mismatch(
             find_mismatch(self, folds, data.X, data.y, _quartiles),
-            "`fit_transform` returns distributions of the latter, and the former predicts",
+            "`fit_transform` returns distributions of the folds' models, but the model fitted to all rows "
+            "predicts new rows",
         )
         return dist
 

@@ -243,7 +243,7 @@ def models_of_cv(cv_results: Mapping[str, Any], n: int) -> list[tuple[Any, IntAr
     last = max(int(rows.max(initial=-1)) for rows in tests)
     if last >= n:
         raise ValueError(
-            f"`X` must be the X passed to cross_validate, got {n} rows, but row {last} was tested."
+            f"`X` must be the X passed to cross_validate, got {n} rows, but the test rows include row {last}."
         )
     return list(zip(cv_results["estimator"], tests, strict=True))
 

@@ -334,7 +334,7 @@ def _column(X: Any, x: Any, n: int) -> tuple[FloatArray, str | None]:
     if not isinstance(x, str | int | np.integer):
         return check_column(x, "x", n), getattr(x, "name", None)
     if isinstance(x, str) and not (isinstance(X, pd.DataFrame) and x in X.columns):
-        raise ValueError(f"`x` must be a column of the test rows, their values or None, got {x!r}.")
+        raise ValueError(f"`x` must be a column of the test rows, an array of values or None, got {x!r}.")
     if not isinstance(x, str) and not -X.shape[1] <= x < X.shape[1]:
         raise ValueError(f"`x` must be one of the {X.shape[1]} columns of the test rows, got {x}.")
     if isinstance(X, pd.DataFrame):

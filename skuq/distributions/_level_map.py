@@ -159,7 +159,7 @@ class LevelMap:
             inner = np.diff(values) / np.diff(scores)
         if not (np.isfinite(inner).all() and inner.min(initial=1.0) > 0):
             raise ValueError(
-                "`scores` and `values` must differ enough between knots for positive finite slopes, got "
+                "`values` must increase with `scores` at positive finite slopes between the knots, got "
                 f"slopes from {inner.min():g} to {inner.max():g}."
             )
         pieces = Pieces(scores, values, np.concatenate([[lower_slope], inner, [upper_slope]]))

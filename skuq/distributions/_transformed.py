@@ -121,7 +121,7 @@ class Transformed(Distribution):
         if rises and falls:
             row = int(np.argmax(low > high))
             raise ValueError(
-                f"`func` must be monotone in one direction for all rows, but it falls at row {row} only."
+                f"`func` must be increasing or decreasing for all rows, but it decreases only at row {row}."
             )
         self._set(
             base=base,

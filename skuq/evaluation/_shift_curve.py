@@ -282,7 +282,7 @@ def _scorers(scoring: Any) -> dict[str, Any]:
     if not scorers:
         raise ValueError("`scoring` must hold at least one scorer, got none.")
     if EFFECTIVE_ROWS in scorers:
-        raise ValueError(f"`scoring` must not use the name {EFFECTIVE_ROWS!r}, which the result has already.")
+        raise ValueError(f"`scoring` must not use the name {EFFECTIVE_ROWS!r}, which the result contains.")
     return scorers
 
 

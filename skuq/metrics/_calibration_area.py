@@ -107,7 +107,7 @@ def area_of_ramps(parts: list[Entry]) -> WeightFunction:
 def _increasing_grid(levels: int | ArrayLike) -> FloatArray:
     grid = check_increasing(level_grid(levels, closed=True), "levels")
     if grid.size < 2:
-        raise ValueError("`levels` must hold at least two levels for a line between them, got one.")
+        raise ValueError("`levels` must contain at least two levels, got one.")
     return grid
 
 

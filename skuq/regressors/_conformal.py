@@ -263,8 +263,8 @@ class ConformalRegressor(BaseConformalRegressor):
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if self.cv is not None:
             raise ValueError(
-                "`fit_transform` needs folds that test every row, but `cv` is one split. Use cv=None, or "
-                "`fit` and then `transform` with new rows."
+                "`fit_transform` needs folds in which every row is tested, but `cv` is one split. Use "
+                "cv=None, or call `fit`, and then `transform` with new rows."
             )
         return super()._fit_transform(data, progress)
 

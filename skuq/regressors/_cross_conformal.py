@@ -184,7 +184,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
             estimator = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
         warn_of_mismatch(
             find_mismatch(estimator, folds, data.X, data.y, point_predict),
-            "`predict` uses the former, the intervals use the latter",
+            "`predict` uses the model fitted to all rows, but the intervals use the folds' models",
         )
         members = fold_models(folds)
         self._conformal = CrossConformal(

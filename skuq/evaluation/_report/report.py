@@ -227,7 +227,7 @@ def _models(y_pred: Any) -> dict[str, Any]:
         raise ValueError("`y_pred` must hold at least one forecast, got none.")
     models = {str(name): forecast for name, forecast in y_pred.items()}
     if len(models) < len(y_pred):
-        raise ValueError(f"`y_pred` must have names that differ as text, got {list(y_pred)}.")
+        raise ValueError(f"`y_pred` must have names that differ as strings, got {list(y_pred)}.")
     return models
 
 

@@ -141,7 +141,7 @@ def metric(
     if spec is not None and spec.direction is None:
         raise ValueError(
             f"`loss` must be a metric with a direction, got {loss!r}. Make it a constraint by "
-            f"`subject_to`, or pass make_scorer({loss!r}, greater_is_better=False), or True."
+            f"`subject_to`, or pass make_scorer({loss!r}, greater_is_better=...) with True or False."
         )
     names = [scorer.metric_name for scorer in scorers]
     if len(set(names)) < len(names):
