@@ -86,7 +86,7 @@ class Display(AxesMixin, ABC):
         Parameters
         ----------
         estimator : object
-            Fitted estimator that `~skuq.prediction.predict_dist` understands.
+            Fitted estimator that `~skuq.prediction.predict_dist` supports.
         X : array-like of shape (n, p)
             Features. Use rows on which the estimator was not trained.
         y : array-like of shape (n,)

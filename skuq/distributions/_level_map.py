@@ -112,7 +112,7 @@ class LevelMap:
     def from_scores(
         cls, scores: ArrayLike, values: ArrayLike, lower_slope: float = 1.0, upper_slope: float = 1.0
     ) -> Self:
-        r"""Return the map through knots given as normal scores, which extreme levels cannot saturate.
+        r"""Return the map through knots given as normal scores, which can represent extreme levels.
 
         Parameters
         ----------

@@ -149,8 +149,8 @@ def miscalibration_area(
     The smaller the better, minimum is zero. The area is the limit of `mean_absolute_calibration_error` for
     many levels, without a choice of levels. For quantiles, it is the Wasserstein-1 distance between the PIT
     values and the uniform distribution. The metric is not proper: a forecast that ignores X and predicts the
-    distribution of all targets is calibrated on average, and it beats a useful model that is slightly off
-    (see the example). Select by `crps_loss`.
+    distribution of all targets is calibrated on average, and its value is better than the value of a useful,
+    slightly miscalibrated model (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def miscalibration_area(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

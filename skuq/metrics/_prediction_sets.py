@@ -278,7 +278,7 @@ def set_coverage_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

@@ -120,7 +120,7 @@ def quantile_calibration_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

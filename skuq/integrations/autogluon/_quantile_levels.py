@@ -31,9 +31,9 @@ def quantile_levels(n_levels: int = 19) -> list[float]:
     Notes
     -----
     AutoGluon selects models by the mean pinball loss over the levels. Over evenly spaced levels this is about
-    half the CRPS, so no skuq metric is needed. Skuq metrics cannot be used in AutoGluon, which does not pass
-    the estimator to a metric. With metrics other than ``pinball_loss``, version 1.6 drops LightGBM without an
-    error, unless ``hyperparameters={"GBM": {"ag.stopping_metric": "pinball_loss"}}``.
+    half the CRPS, so no skuq metric is needed. Metrics of skuq cannot be used in AutoGluon, because it does
+    not pass the estimator to a metric. With metrics other than ``pinball_loss``, version 1.6 drops LightGBM
+    without an error, unless ``hyperparameters={"GBM": {"ag.stopping_metric": "pinball_loss"}}``.
 
     LightGBM fits a separate model for each level, so the time grows with the number of levels.
 
