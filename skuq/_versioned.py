@@ -40,6 +40,6 @@ def warn_of_other_version(what: str, version: str, risk: str, remedy: str) -> No
     """Warn that another version of skuq pickled an object."""
     warn_user(
         f"this {what} was pickled by skuq {version} and is loaded by skuq {__version__}. It may fail, or "
-        f"{risk}. Load it with the version that wrote it, or {remedy}.",
+        f"{risk}. Load it with the version that pickled it, or {remedy}.",
         InconsistentVersionWarning,
     )

@@ -4,8 +4,8 @@ Chung et al. 2021: one network, four losses
 
 This script compares our numbers with tables 1 and 2 of Chung, Char, Guo, Schneider and Neiswanger,
 "Uncertainty Toolbox", 2021, arXiv:2109.10254. A network predicts mean and variance. It is trained by one of
-four proper scores on 200 rows. The weights of the best of 2000 epochs on 100 further rows are kept, and 100
-new rows measure the network.
+four proper scores on 200 rows. The weights of the best of 2000 epochs on 100 validation rows are kept, and
+the network is evaluated on 100 test rows.
 
 The paper trains one network for each loss and seed. The result depends on the initial weights, so our numbers
 are means over five initializations. One call of `skuq.neural.fit_many` trains all 100 networks.

@@ -32,7 +32,7 @@ class ConformalStrategy(Protocol):
 
 
 class BaseConformalRegressor(BaseUncertaintyRegressor):
-    """Base of regressors whose `_fit` sets the strategy ``_conformal``."""
+    """Base class of regressors whose `_fit` sets the strategy ``_conformal``."""
 
     _conformal: ConformalStrategy
 

@@ -113,10 +113,10 @@ def _check_left_out(left_out: BoolArray, rows: IntArray) -> None:
     in_all = ~left_out.any(axis=0)
     if in_all.any():
         raise ValueError(
-            "each row must be left out of at least one resample, whose model then predicts it, but "
-            f"{int(in_all.sum())} of {in_all.size} rows are left out of none of {len(left_out)}, first row "
-            f"{rows[np.argmax(in_all)]}. Raise `n_estimators` to about 50. With `cv`, pass more resamples, "
-            "or resamples that leave more rows out."
+            f"each row must be left out of at least one resample, but {int(in_all.sum())} of {in_all.size} "
+            f"rows are in all {len(left_out)} resamples, the first of them row {rows[np.argmax(in_all)]}. "
+            "Raise `n_estimators` to about 50. With `cv`, pass more resamples, or resamples that leave more "
+            "rows out."
         )
 
 

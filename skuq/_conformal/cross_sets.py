@@ -37,7 +37,7 @@ def fit_cross_sets(
     n_jobs: int | None,
     verbose: int,
 ) -> CrossSets:
-    """Fit one classifier per fold and one on all rows; each of the t tests of a row has weight 1/t."""
+    """Fit one classifier per fold and one to all rows; a row in t test folds has weight 1/t in each."""
     folds = fit_folds(estimator, data, splits, n_jobs=n_jobs, verbose=verbose, predict=class_proba)
     fit_wrapped(estimator, data.X, data.target, **data.fit_params)
     n_tests = np.bincount(np.concatenate(folds.test_rows), minlength=len(data))

@@ -1,4 +1,4 @@
-"""Models of folds and held-out rows, for regression and classification."""
+"""Models with test rows from folds or one split, for regression and classification."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class HeldOut(NamedTuple):
 def check_groups_need_cv(cv: Any, fit_params: dict[str, Any]) -> None:
     if fit_params.get("groups") is not None and cv is None:
         raise ValueError(
-            "`groups` is given, but rows held out at random ignore it. Pass cv=GroupShuffleSplit(1), or "
-            "omit `groups`."
+            "`groups` is given, but without `cv` the held-out rows are drawn regardless of groups. Pass "
+            "cv=GroupShuffleSplit(1), or omit `groups`."
         )
 
 
@@ -50,7 +50,7 @@ def held_out_splits(
 ) -> list[Split] | None:
     """Return the splits of ``cv``, by default ``draw(n_held_out)``; None for a FrozenEstimator."""
     if isinstance(owner.estimator, FrozenEstimator):
-        remedy = "It is not fitted, so all rows given to `fit` calibrate."
+        remedy = "The frozen model is not refitted, so all rows are calibration rows."
         check_unused(owner, ("cv", "calibration_size"), "with a FrozenEstimator", remedy)
         return None
     if cv is None:

@@ -250,10 +250,10 @@ def _count_ends(scores: FoldScores, brackets: _Brackets) -> None:
 
 
 def _sort(scores: FoldScores, brackets: _Brackets, columns: BoolArray, few: BoolArray) -> FloatArray:
-    """Return the order statistics of columns with few sums left or with equal sums.
+    """Return the order statistics of finished columns, which have few sums left or equal sums.
 
-    The sums of a window per fold, from ``low`` on, are sorted. The order statistic is the first sum with the
-    cumulative weight target - below. Sums beyond ``high`` are larger and do not change the result.
+    Sorts the sums of the `_WINDOW` scores per fold that follow the first ``low`` scores. The order statistic
+    is the first sum at which the cumulative weight reaches ``target - below``.
     """
     low, rest = brackets.low[:, columns], brackets.target[columns] - brackets.below[columns]
     index = (low + scores.offsets[:, np.newaxis]).T[:, :, np.newaxis] + np.arange(_WINDOW)

@@ -107,7 +107,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         self._fit(data, progress)
         warn_of_mismatch(
             find_mismatch(self, folds, data.X, data.y, _quartiles),
-            "`fit_transform` returns distributions of the latter, and the former predicts",
+            "`fit_transform` returns distributions of the folds' models, but the model fitted to all rows "
+            "predicts new rows",
         )
         return dist
 
@@ -143,14 +144,14 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of n rows
-            Training features. They reach the wrapped estimator unchanged.
+            Training features. They are passed to the wrapped estimator unchanged.
         y : array-like of shape (n,)
             Target.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         **fit_params : dict
-            Further arguments. The splitter gets ``groups``, and the wrapped estimator's ``fit`` gets all
-            others. Each fold gets its rows of values with one entry per row.
+            Further arguments. ``groups`` is passed to the splitter, and all others are passed to ``fit`` of
+            the wrapped estimator. Values with one entry per row are divided into folds, like X.
 
         Returns
         -------
@@ -263,8 +264,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         Returns
         -------
         y_pred : ndarray of shape (n,)
-            Prediction of the wrapped model if there is one, else the mean of the distribution, for example
-            for a model of several quantiles. In the units of y.
+            Prediction of the wrapped model, in the units of y. If the wrapped model has no single prediction,
+            for example if it predicts several quantiles, this is the mean of the distribution.
         y_std : ndarray of shape (n,)
             Standard deviation in the units of y, only with `return_std`.
         """

@@ -67,8 +67,8 @@ def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
             if not str(warning).startswith(_TORCH_WARNS):
                 raise
             raise ValueError(
-                "`y` must have the shape of the network's outputs, else each output is compared with every "
-                "target and the network predicts their mean. Torch's warning: "
+                "`y` must have the shape of the network's outputs. Otherwise, each output is compared with "
+                "all targets, and the network predicts their mean. Torch's warning: "
                 f"{str(warning).split('. ')[0]}. Pass y of shape (n, 1) to a network that returns a column, "
                 "or end the network in torch.nn.Flatten(0) and pass y of shape (n,)."
             ) from warning

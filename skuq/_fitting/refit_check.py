@@ -113,7 +113,7 @@ def warn_of_mismatch(mismatch: Mismatch | None, consequence: str) -> None:
         return
     warn_user(
         f"Predictions of the model fitted to all rows differ by {mismatch.refit:.3g} (root mean square) from "
-        f"predictions of the folds' models, which differ by {mismatch.folds:.3g} from each other. Errors are "
-        f"known for the folds' models; {consequence}. A usual cause is early stopping.",
+        f"predictions of the folds' models, which differ by {mismatch.folds:.3g} from each other. The errors "
+        f"are measured on the folds' models. {consequence}. A common cause is early stopping.",
         FoldMismatchWarning,
     )

@@ -32,14 +32,14 @@ _ERRORS = {"mace": "Mean absolute", "rmsce": "Root mean squared"}
 class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
     """Calibration error of the worst random group of rows, by the size of the group.
 
-    It shows whether a model is calibrated in parts of the data, or only on average. The right end of the
-    curve is the average calibration error. The dashed line is the curve of a perfectly calibrated model with
-    the same number of rows; its errors are not 0, because small groups vary by chance. A model is calibrated
-    only on average if its curve rises more steeply to the left than the dashed line. The band is the mean
-    over the trials plus or minus two standard errors.
+    The plot shows whether a model is calibrated in parts of the data, or only on average. The right end of
+    the curve is the average calibration error. The dashed line is the curve of a perfectly calibrated model
+    with the same number of rows; its errors are not 0, because small groups vary by chance. A model is
+    calibrated only on average if its curve rises more steeply to the left than the dashed line. The band is
+    the mean over the trials plus or minus two standard errors.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
-    same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
+    axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         ref_line : bool, default=True
             Whether to draw the perfectly calibrated model, once per axes.
         band : bool, default=True

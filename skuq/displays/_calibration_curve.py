@@ -47,14 +47,14 @@ _BAND = "sampling band"
 class CalibrationCurveDisplay(CurveMixin, Display):
     """Observed proportions against nominal levels.
 
-    It shows whether predicted probabilities agree with observed frequencies on average: the curve of a
-    calibrated model lies within the sampling band around the diagonal. With ``kind="quantile"`` a curve
-    above the diagonal means that predictions are too high; an S shape means that distributions are too narrow
-    or too wide. With ``kind="interval"`` a curve below the diagonal means that intervals are too narrow. The
+    The plot shows whether predicted probabilities agree with observed frequencies on average: the curve of a
+    calibrated model lies within the sampling band around the diagonal. With ``kind="quantile"`` a curve above
+    the diagonal means that predictions are too high; an S shape means that distributions are too narrow or
+    too wide. With ``kind="interval"`` a curve below the diagonal means that intervals are too narrow. The
     curve shows neither sharpness nor calibration in parts of the data.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; a second curve (after
-    recalibration, or of another model) goes onto the same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add a second curve (after
+    recalibration, or of another model) to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         ref_line : bool, default=True
             Whether to draw the diagonal, once per axes.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
@@ -202,7 +202,8 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target.
         levels : int or array-like of shape (k,), default=99
-            Nominal levels in [0, 1]. An integer k takes k evenly spaced levels, 99 every percent.
+            Nominal levels in [0, 1]. An integer k means k evenly spaced levels; 99 gives one level per
+            percent.
         kind : {"quantile", "interval"}, default="quantile"
             Whether the levels belong to quantiles or to central intervals.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"

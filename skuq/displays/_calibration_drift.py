@@ -48,11 +48,12 @@ _NAMES = {
 class CalibrationDriftDisplay(AxesMixin):
     """Coverage, CRPS, interval width or error ratio of a model per period, with flagged periods.
 
-    It shows when a deployed model lost its calibration, and the symptom: coverage differs from nominal,
-    intervals widen, or the score grows with the noise. Flags come from the tests of coverage and of the PIT
-    for each quantity. A calibrated model has no flags with high probability.
+    The plot shows when a deployed model lost its calibration, and in which way: the coverage differs from
+    nominal, the intervals become wider, or the score increases with the noise. Periods are flagged by the
+    tests of coverage and of the PIT, for each plotted quantity. A calibrated model has no flags with high
+    probability.
 
-    Create it with `from_periods`; another model goes onto the same axes with ``ax=display.ax_``.
+    Create it with `from_periods`; to add another model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ class CalibrationDriftDisplay(AxesMixin):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         line_kwargs : dict, default=None
             Keywords for the periods, passed to ``Axes.plot``.
         bar_kwargs : dict, default=None

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 class ClassReliabilityDisplay(CurveMixin, Display):
     """Observed frequencies of classes against predicted probabilities, in bins of the probability.
 
-    It shows at which probabilities a classifier is overconfident, for any number of classes. By default it
-    uses the most probable class of each row, whose observed frequency is the accuracy; with `of_class` it
+    The plot shows at which probabilities a classifier is overconfident, for any number of classes. By default
+    it uses the most probable class of each row, whose observed frequency is the accuracy; with `of_class` it
     uses one class. A calibrated classifier lies on the diagonal. A point below the diagonal means that the
     class is observed less often than predicted. The vertical lines are confidence intervals of the observed
     frequency of a bin.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model, or another class,
-    goes onto the same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model or another
+    class to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         ref_line : bool, default=True
             Whether to draw the diagonal, once per axes.
         interval_coverage : float or None, default=0.9
@@ -158,7 +158,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         y_pred : array-like of shape (n, K)
             Forecast of every target. Class probabilities, as from ``predict_proba``.
         labels : array-like of shape (K,), default=None
-            Class of each column, such as ``estimator.classes_``. None takes the sorted classes in `y_true`,
+            Class of each column, such as ``estimator.classes_``. None means the sorted classes in `y_true`,
             which must then contain all classes.
         of_class : object, default=None
             Label of the class to draw; None draws the most probable class of each row.

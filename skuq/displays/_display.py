@@ -72,7 +72,7 @@ class AxesMixin:
 
 
 class Display(AxesMixin, ABC):
-    """Base of the displays of predictions of targets or classes, with three constructors."""
+    """Base class of displays created from an estimator, predictions or cross-validation results."""
 
     _takes_class_name: ClassVar[bool] = False
     """Whether the default name is the class of the estimator, as in displays with names in a legend."""
@@ -110,8 +110,8 @@ class Display(AxesMixin, ABC):
         Parameters
         ----------
         estimator : object
-            Fitted regressor that `~skuq.prediction.predict_dist` understands; for displays of classes a
-            fitted classifier with ``predict_proba``, or a meta-estimator around one.
+            Fitted regressor that `~skuq.prediction.predict_dist` supports. Displays of classes take a fitted
+            classifier with ``predict_proba``, or a meta-estimator around one.
         X : array-like of shape (n, p)
             Features. Use rows on which the estimator was not trained.
         y : array-like of shape (n,)
@@ -309,7 +309,7 @@ def models_of_cv(cv_results: Mapping[str, Any], n: int) -> list[tuple[Any, IntAr
     last = max(int(rows.max(initial=-1)) for rows in tests)
     if last >= n:
         raise ValueError(
-            f"`X` must be the X passed to cross_validate, got {n} rows, but row {last} was tested."
+            f"`X` must be the X passed to cross_validate, got {n} rows, but the test rows include row {last}."
         )
     return list(zip(cv_results["estimator"], tests, strict=True))
 

@@ -46,11 +46,11 @@ _NAMES = {
 class PointwiseCoverageDisplay(HistogramMixin):
     """Histogram of the coverage per row or per simulation, or the curve of the coverage per row over x.
 
-    It shows whether intervals have nominal coverage at each row, or only on average. The band contains 95 %
-    of the rows if each row has nominal coverage. A histogram over simulations shows how far the coverage of
-    one training set may differ from the average.
+    The plot shows whether intervals have nominal coverage at each row, or only on average. The band contains
+    95 % of the rows if each row has nominal coverage. A histogram over simulations shows how far the coverage
+    of one training set may differ from the average.
 
-    Create it with `from_result`; another method goes onto the same axes with ``ax=display.ax_``.
+    Create it with `from_result`; to add another method to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -133,10 +133,10 @@ class PointwiseCoverageDisplay(HistogramMixin):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         bin_width : float, default=None
-            Width of the bins. None takes the width of a histogram on the same axes, or else a round number
-            near a twelfth of the range.
+            Width of the bins. None means the width of an existing histogram on the same axes, or a round
+            number near a twelfth of the range.
         hist_kwargs : dict, default=None
             Keywords for the histogram, passed to ``Axes.stairs``.
         line_kwargs : dict, default=None
@@ -246,7 +246,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
             Horizontal axis of a curve: name or number of a column of the test rows, or one value per row.
             None draws a histogram.
         coverage : float, default=None
-            Nominal coverage of the central interval. Required if the result has several.
+            Nominal coverage of the central interval. Required if the result has several coverages.
         name : str, default=None
             Name of the method in the legend.
         ax : matplotlib.axes.Axes, default=None
@@ -310,7 +310,7 @@ def _column(X: Any, x: Any, n: int) -> tuple[FloatArray, str | None]:
     if not isinstance(x, str | int | np.integer):
         return check_column(x, "x", n), getattr(x, "name", None)
     if isinstance(x, str) and not (isinstance(X, pd.DataFrame) and x in X.columns):
-        raise ValueError(f"`x` must be a column of the test rows, their values or None, got {x!r}.")
+        raise ValueError(f"`x` must be a column of the test rows, an array of values or None, got {x!r}.")
     if not isinstance(x, str) and not -X.shape[1] <= x < X.shape[1]:
         raise ValueError(f"`x` must be one of the {X.shape[1]} columns of the test rows, got {x}.")
     if isinstance(X, pd.DataFrame):

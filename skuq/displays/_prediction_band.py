@@ -42,12 +42,13 @@ if TYPE_CHECKING:
 class PredictionBandDisplay(Display):
     """Observed against predicted values, with prediction intervals as bands.
 
-    It shows the errors of the predictions and whether the width of the band follows them. A band may be too
-    narrow at one end and too wide at the other although its average coverage is nominal. Over a feature it
-    shows how the prediction depends on the feature.
+    The plot shows the errors of the predictions, and whether the width of the band follows the errors. A band
+    may be too narrow at one end and too wide at the other although its average coverage is nominal. If the
+    horizontal axis is a feature, the plot also shows how the prediction depends on the feature.
 
-    The band is the mean of the bounds over groups of neighboring rows. Up to `max_bins` groups have about
-    equal size, and rows with the same x are in one group. With fewer rows the band has one interval per row.
+    The band is the mean of the bounds over groups of neighboring rows. There are at most `max_bins` groups of
+    about equal size, and rows with the same x are in one group. With fewer rows, the band has one interval
+    per row.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -62,7 +63,7 @@ class PredictionBandDisplay(Display):
     coverages : ndarray of shape (k,)
         Nominal coverages, in (0, 1).
     x : ndarray of shape (n,), default=None
-        Horizontal positions of the rows; None takes the predictions.
+        Horizontal positions of the rows; None means the predictions.
     sample_weight : ndarray of shape (n,), default=None
         Number of repetitions of each row. All are positive.
     target_name : str, default="target"
@@ -130,7 +131,7 @@ class PredictionBandDisplay(Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Title; None takes the attribute `name`.
+            Title; None uses the attribute `name`.
         max_rows : int or None, default=1000
             Largest number of drawn observed values, evenly spaced in the sorted order; None draws all. The
             bands use all rows.
@@ -221,7 +222,7 @@ class PredictionBandDisplay(Display):
         coverage : float or array-like of shape (k,), default=0.9
             Nominal coverage of the central interval. In (0, 1), one per band.
         x : array-like of shape (n,), default=None
-            Horizontal positions of the rows, such as a feature; None takes the predictions.
+            Horizontal positions of the rows, such as a feature; None means the predictions.
         target_name : str, default="target"
             Name of the target with its unit, for the axes.
         x_name : str, default=None
@@ -273,13 +274,13 @@ class PredictionBandDisplay(Display):
         Parameters
         ----------
         estimator : object
-            Fitted estimator that `~skuq.prediction.predict_dist` understands.
+            Fitted estimator that `~skuq.prediction.predict_dist` supports.
         X : array-like of shape (n, p)
             Features. Use rows on which the estimator was not trained.
         y : array-like of shape (n,)
             Observed target.
         feature : int or str, default=None
-            Column of `X` for the horizontal axis; None takes the predictions.
+            Column of `X` for the horizontal axis; None means the predictions.
         **kwargs : dict
             The other keywords of `from_predictions`, including `sample_weight`, `name` and `ax`.
 
@@ -311,7 +312,7 @@ class PredictionBandDisplay(Display):
         y : array-like of shape (n,)
             Target passed to ``cross_validate``.
         feature : int or str, default=None
-            Column of `X` for the horizontal axis; None takes the predictions.
+            Column of `X` for the horizontal axis; None means the predictions.
         **kwargs : dict
             The other keywords of `from_predictions`, including `sample_weight`, `name` and `ax`; `x` has one
             value per row of `X`.

@@ -38,14 +38,14 @@ COVERAGES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98
 class PredictionSetDisplay(CurveMixin, Display):
     """Coverage of prediction sets against nominal and predicted coverage, or the size of the sets.
 
-    It shows whether the sets of a classifier are calibrated, and how large they are. The dashed curve is the
-    predicted coverage: the mean sum of the probabilities of the classes in a set. A calibrated classifier
-    follows the dashed curve; below it the classifier is overconfident. Both curves are above the diagonal,
-    because the last class of a set overshoots. The predicted coverage of conformal sets is nominal, on the
-    diagonal.
+    The plot shows whether the sets of a classifier are calibrated, and how large they are. The dashed curve
+    is the predicted coverage: the mean sum of the probabilities of the classes in a set. A calibrated
+    classifier follows the dashed curve; below the dashed curve, the classifier is overconfident. Both curves
+    are above the diagonal, because the last class of a set raises the sum of the probabilities above the
+    nominal coverage. The predicted coverage of conformal sets is nominal, so it is on the diagonal.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
-    same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
+    axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class PredictionSetDisplay(CurveMixin, Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         show : {"coverage", "size"}, default="coverage"
             Vertical axis: observed coverage, or mean number of classes in a set.
         ref_line : bool, default=True
@@ -177,10 +177,10 @@ class PredictionSetDisplay(CurveMixin, Display):
             Forecast of every target. Class probabilities, or the sets of k coverages. Sets of one coverage
             may have shape (n, K).
         labels : array-like of shape (K,), default=None
-            Class of each column, such as ``estimator.classes_``. None takes the sorted classes in `y_true`,
+            Class of each column, such as ``estimator.classes_``. None means the sorted classes in `y_true`,
             which must then contain all classes.
         coverages : float or array-like of shape (k,), default=None
-            Nominal coverages; None takes 14 values from 0.05 to 0.99. Required for sets.
+            Nominal coverages; None means 14 values from 0.05 to 0.99. Required if `y_pred` contains sets.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None

@@ -36,16 +36,16 @@ INTERVAL_COVERAGE = 0.9
 class ReliabilityDisplay(CurveMixin, Display):
     """Root mean squared error against the predicted standard deviation, in bins of the standard deviation.
 
-    It shows at which predicted uncertainty a model is overconfident. A calibrated model lies on the
+    The plot shows at which predicted uncertainty a model is overconfident. A calibrated model lies on the
     diagonal. Above the diagonal the errors are larger than predicted. A flat curve means that the predicted
     standard deviation does not distinguish certain from uncertain rows. The curve does not depend on the
     shape of the distribution.
 
-    The vertical lines are confidence intervals of the error of a bin, for normal errors. For errors with
-    heavy tails they are too short.
+    The vertical lines are confidence intervals of the error of a bin. They assume normal errors, and are too
+    short for errors with heavy tails.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
-    same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
+    axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class ReliabilityDisplay(CurveMixin, Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         ref_line : bool, default=True
             Whether to draw the diagonal, once per axes.
         interval_coverage : float or None, default=0.9

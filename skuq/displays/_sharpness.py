@@ -34,12 +34,12 @@ _NAMES = {"std": "sharpness", "rms": "RMS sharpness"}
 class SharpnessDisplay(HistogramMixin, Display):
     """Histogram of the predicted standard deviations, with the sharpness of the model as a line.
 
-    It shows the size of the predicted uncertainty. Of two calibrated models, prefer the one with the smaller
-    predicted standard deviations. The histogram does not show calibration, because it does not use observed
-    values. A model that predicts one standard deviation for all rows has one bin.
+    The plot shows the size of the predicted uncertainty. Of two calibrated models, prefer the one with the
+    smaller predicted standard deviations. The histogram does not show calibration, because it does not use
+    observed values. A model that predicts one standard deviation for all rows has one bin.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
-    same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
+    axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -107,10 +107,10 @@ class SharpnessDisplay(HistogramMixin, Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         bin_width : float, default=None
-            Width of the bins, in the units of y. None takes the width of a histogram on the same axes, or
-            else a round number of at most a twelfth of the sharpness.
+            Width of the bins, in the units of y. None means the width of an existing histogram on the same
+            axes, or a round number of at most a twelfth of the sharpness.
         hist_kwargs : dict, default=None
             Keywords for the histogram, passed to ``Axes.stairs``.
         line_kwargs : dict, default=None
@@ -162,7 +162,7 @@ class SharpnessDisplay(HistogramMixin, Display):
         Parameters
         ----------
         y_true : array-like of shape (n,) or None
-            Observed targets. Checked, but not used; present for a common interface.
+            Observed targets. They are validated but not used; all displays have this argument.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target. The standard deviation must be finite.
         kind : {"std", "rms"}, default="std"

@@ -34,12 +34,13 @@ FEW_ROWS = 50
 class ShiftCurveDisplay(CurveMixin):
     """Score of a model against the severity of a shift of the test rows.
 
-    It shows the severity at which a model fails. To see whether a model fails silently, draw coverage and
-    interval width (or set size) in two figures: it does if coverage falls and the width stays. The line is
-    the mean over the folds; the band is the mean plus or minus one standard deviation of the folds. Points
-    are hollow if a tilt leaves fewer than 50 effective rows per fold.
+    The plot shows the severity at which a model fails. To see whether a model fails silently, plot coverage
+    and interval width (or set size) in two figures: a model fails silently if its coverage falls and its
+    width does not change. The line is the mean over the folds; the band is the mean plus or minus one
+    standard deviation of the folds. Points are hollow if the effective number of rows under a tilt is below
+    50 per fold.
 
-    Create it with `from_scores`; another model goes onto the same axes with ``ax=display.ax_``.
+    Create it with `from_scores`; to add another model to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ class ShiftCurveDisplay(CurveMixin):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         ref_line : float, default=None
             Reference value, such as the nominal coverage; None draws none.
         line_kwargs : dict, default=None
@@ -190,9 +191,9 @@ class ShiftCurveDisplay(CurveMixin):
         severities : array-like of shape (n_severities,)
             Severities passed to ``shift_curve``.
         scorer : str, default=None
-            Name of the score; required if `scores` has several.
+            Name of the score; required if `scores` contains several.
         score_name : str, default=None
-            Axis label; None takes the name of the score.
+            Axis label; None means the name of the score.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None

@@ -50,14 +50,14 @@ _MAX_CORNERS = 4000
 class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     """Width and miss rate of the bands at every scale.
 
-    It shows which model has the narrowest bands at a given miss rate, after scaling. The lower curve is
-    better; if two curves cross, the acceptable miss rate decides. The dashed curve belongs to bands of
-    constant width around the same predictions. A model whose curve is not below the dashed curve does not
-    distinguish uncertain rows from other rows. The curve does not depend on calibration; the ring marks the
-    predicted bands.
+    The plot shows which model has the narrowest bands at a given miss rate, after scaling. The lower curve is
+    better. If two curves cross, the better model depends on the acceptable miss rate. The dashed curve is the
+    curve of bands of constant width around the same predictions. A model whose curve is not below the dashed
+    curve does not distinguish uncertain rows from other rows. The curve does not depend on calibration; the
+    ring marks the predicted bands.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; another model goes onto the
-    same axes with ``ax=display.ax_``.
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`; to add another model to the same
+    axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; None makes a new figure.
         name : str, default=None
-            Name in the legend; None takes the attribute `name`.
+            Name in the legend; None uses the attribute `name`.
         x_axis : {"bandwidth", "excess"}, default="bandwidth"
             Horizontal axis: the cost of width.
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
@@ -147,11 +147,11 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         original : bool, default=True
             Whether to mark the predicted bands.
         miss_rate : float or array-like of shape (k,), default=None
-            Mark the narrowest bands with at most this miss rate, in [0, 1], and write their factor k (or
-            addition b).
+            If given, mark the narrowest bands with at most this miss rate, in [0, 1], and show their factor k
+            (or additive constant b).
         cost : float or pair of float, default=None
-            Mark the bands of least cost and draw the line of equal cost through them. A pair is the cost per
-            unit of each axis. A number is the share c of x in ``c * x + (1 - c) * y``, as in
+            If given, mark the bands of minimum cost and draw the line of equal cost through them. A pair is
+            the cost per unit of each axis. A number is the share c of x in ``c * x + (1 - c) * y``, as in
             ``UncertaintyCharacteristicsCurve.optimum``. A unit of the miss rate is 1, not 1 %.
         line_kwargs, ref_line_kwargs : dict, default=None
             Keywords for the curve and for the constant bands, passed to ``Axes.plot``.
@@ -328,7 +328,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
             Forecast of every target. An array holds finite lower and upper bounds.
         bands : "std" or float, default="std"
-            "std" takes the mean plus or minus one standard deviation. A number takes the central interval of
+            "std" means the mean plus or minus one standard deviation. A number means the central interval of
             this coverage around the median.
         vary : {"scale", "bias"}, default="scale"
             "scale" multiplies the bands by a factor k; "bias" adds a number b to them.

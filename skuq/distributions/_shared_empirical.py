@@ -57,8 +57,8 @@ class SharedEmpirical(Distribution):
 
     .. math:: d (2 F - 1) - s \Bigl( 2 \sum_{z_j \le z} w_j (z_j - \bar z) + \tfrac12 E|Z - Z'| \Bigr),
 
-    which needs one look-up in a prefix sum. Memory is O(n + k), and each method costs O(n log k) after one
-    sort.
+    which requires one look-up in cumulative sums. Memory is O(n + k), and each method costs O(n log k) after
+    one sort.
 
     References
     ----------

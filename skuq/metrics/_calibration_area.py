@@ -50,7 +50,7 @@ def area_of_uniform(
 
 
 def area_of_steps(entry: FloatArray) -> WeightFunction:
-    """Return the integral of |share of entry levels up to p - p| over [0, 1], as a function of weights."""
+    """Return the integral over p of |share of entry levels up to p - p|, as a function of weights."""
     order = np.argsort(entry)
     rising = entry[order]
 
@@ -70,10 +70,9 @@ def area_of_steps(entry: FloatArray) -> WeightFunction:
 
 
 def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) -> float:
-    """Return the area from the sorted entry levels, the share of each and the share before each.
+    """Return the integral of `area_of_steps` from sorted levels, their shares and the shares before them.
 
-    With G(t) = t |t| / 2, the integral of |t|, the pieces telescope to a sum over the levels:
-    G(level - share before) - G(level - share after).
+    With G(t) = t |t| / 2, the integral is the sum of G(level - share before) - G(level - share after).
     """
     gap = rising - before
     area = float(gap @ np.abs(gap))
@@ -108,7 +107,7 @@ def area_of_ramps(parts: list[Entry]) -> WeightFunction:
 def _increasing_grid(levels: int | ArrayLike) -> FloatArray:
     grid = check_increasing(level_grid(levels, closed=True), "levels")
     if grid.size < 2:
-        raise ValueError("`levels` must hold at least two levels for a line between them, got one.")
+        raise ValueError("`levels` must contain at least two levels, got one.")
     return grid
 
 
@@ -155,8 +154,8 @@ def miscalibration_area(
     The smaller the better, minimum is zero. The area is the limit of `mean_absolute_calibration_error` for
     many levels, without a choice of levels. For quantiles, it is the Wasserstein-1 distance between the PIT
     values and the uniform distribution. The metric is not proper: a forecast that ignores X and predicts the
-    distribution of all targets is calibrated on average, and it beats a useful model that is slightly off
-    (see the example). Select by `crps_loss`.
+    distribution of all targets is calibrated on average, and its value is better than the value of a useful,
+    slightly miscalibrated model (see the example). Select by `crps_loss`.
 
     Parameters
     ----------
@@ -182,7 +181,7 @@ def miscalibration_area(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

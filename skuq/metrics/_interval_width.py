@@ -303,7 +303,7 @@ def coverage_width_loss(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds must have been made for it.
+        Nominal coverage of the central interval. Given bounds must have this coverage.
     eta : float, default=50.0
         Strength of the penalty for a coverage below nominal, 50 in [1]_ and [2]_.
     norm : {"range", "std"} or float, default="range"
@@ -322,7 +322,7 @@ def coverage_width_loss(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

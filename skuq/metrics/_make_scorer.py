@@ -204,7 +204,7 @@ def _ready_made() -> dict[str, MetricSpec]:
 def _unknown_scorer(name: str, known: list[str]) -> str:
     spec = find_spec(name)
     if spec is not None and not spec.ready_made:
-        return f"`name` must have a ready-made scorer, got {name!r}. Use {' or '.join(_calls_of(spec))}."
+        return f"`name` must name a predefined scorer, got {name!r}. Use {' or '.join(_calls_of(spec))}."
     near = (
         [spec.scorer_name]
         if spec is not None
@@ -250,7 +250,8 @@ def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
     if unknown:
         known = ", ".join(spec.options) or "none"
         raise TypeError(
-            f"`options` of {spec.abbreviation!r} must be among its own ({known}), got {unknown[0]!r}."
+            f"`options` of {spec.abbreviation!r} must be options of this metric ({known}), got "
+            f"{unknown[0]!r}."
         )
     missing = [name for name in spec.required_options if name not in options]
     if missing:

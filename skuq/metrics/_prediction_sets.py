@@ -225,7 +225,7 @@ def set_error_of_mean(
     proper=False,
     small_sample=True,
     source="Kompa et al. 2021, section 3.2, less the probability of the sets",
-    meaning="the coverage of the sets differs from the probability they claim by {value}",
+    meaning="the coverage of the sets differs from their predicted probability by {value}",
     fast=FastPath(rows=set_excess_rows, combine=set_error_of_mean),
     check=check_set_error,
 )
@@ -278,7 +278,7 @@ def set_coverage_error(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

@@ -156,7 +156,7 @@ def conditional_coverage(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float, default=0.9
-        Nominal coverage of the central interval. Bounds must have been made for it.
+        Nominal coverage of the central interval. Given bounds must have this coverage.
     feature : array-like of shape (n,), default=None
         Number for each row by which the rows are binned, such as a column of X.
     groups : array-like of shape (n,), default=None

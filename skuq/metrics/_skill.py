@@ -126,8 +126,8 @@ def check_one_reference(y_train: object, reference: object) -> None:
     if (y_train is None) == (reference is None):
         raise TypeError(
             "exactly one of `y_train` and `reference` must be given, got "
-            f"{'neither' if y_train is None else 'both'}. Pass the training targets as `y_train`, or any "
-            "forecast as `reference`, but never the targets to be scored."
+            f"{'neither' if y_train is None else 'both'}. Pass the training targets as `y_train`, or a "
+            "forecast as `reference`. Do not pass the test targets."
         )
 
 
@@ -262,5 +262,5 @@ def mean_standardized_log_loss(
 
 def normal_of(sample: FloatArray) -> Normal:
     if sample.min() == sample.max():
-        raise ValueError(f"`y_train` must vary to have a density, got {sample[0]:g} in every row.")
+        raise ValueError(f"`y_train` must contain different values, got {sample[0]:g} in every row.")
     return Normal(sample.mean(), standard_deviation(sample))

@@ -297,8 +297,8 @@ def _with_small_sample_warning(compute: Callable[P, float]) -> Callable[P, float
 def warn_of_small_report(rows: float) -> None:
     if rows < SMALL_REPORT:
         warn_user(
-            f"the report has {rows:g} rows. Below {SMALL_REPORT} rows, its intervals are too narrow, and its "
-            "values say little about other rows. Report more rows, such as all rows out of fold.",
+            f"the report has {rows:g} rows. With fewer than {SMALL_REPORT} rows, its confidence intervals "
+            "are too narrow, and its values are imprecise. Use more rows, for example all rows out of fold.",
             SmallSampleWarning,
         )
 
@@ -310,8 +310,9 @@ def _warn_if_small(name: str, y_true: ArrayLike, sample_weight: ArrayLike | None
         rows = max(float(np.count_nonzero(weight)), float(weight.sum()))
     if rows < SMALL_SAMPLE:
         warn_user(
-            f"`{name}` was computed from {rows:g} rows. Below {SMALL_SAMPLE} rows, chance changes a "
-            "calibration metric as much as miscalibration does (Wibbeke et al. 2025, section 4.5). Compare "
-            "models by `crps_loss`, or compare the value with a calibrated forecast of the same size.",
+            f"`{name}` was computed from {rows:g} rows. With fewer than {SMALL_SAMPLE} rows, calibration "
+            "metrics vary as much by chance as by miscalibration (Wibbeke et al. 2025, section 4.5). "
+            "Compare models by `crps_loss`, or compare the value with a calibrated forecast of the same "
+            "size.",
             SmallSampleWarning,
         )

@@ -211,7 +211,7 @@ def worst_slab_coverage(
     Warns
     -----
     SmallSampleWarning
-        Below 500 rows.
+        With fewer than 500 rows.
 
     See Also
     --------

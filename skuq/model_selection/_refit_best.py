@@ -91,8 +91,8 @@ def refit_best(
     if spec is not None and spec.direction is None and scorer_name == spec.scorer_name:
         raise ValueError(
             f"`scorer_name` must name a metric with a direction, got {scorer_name!r}, for which neither "
-            f"higher nor lower is better. Make it a constraint, or maximize 'neg_{scorer_name}' with "
-            f"make_scorer({scorer_name!r}, greater_is_better=False) under that key."
+            f"higher nor lower is better. Make it a constraint, or maximize 'neg_{scorer_name}', with "
+            f"make_scorer({scorer_name!r}, greater_is_better=False) as this entry of `scoring`."
         )
     return RefitBest(scorer_name, read_constraints(subject_to))
 
@@ -111,8 +111,9 @@ class RefitBest:
         valid = ~(np.isnan(score) | np.isnan(violation))
         if not valid.any():
             raise ValueError(
-                f"at least one candidate must have no NaN in {self.scorer_name!r} and in the constraints, "
-                "but all have one. Run the search with error_score='raise' to see the error."
+                f"at least one candidate must have finite values of {self.scorer_name!r} and of the "
+                "constraints, but every candidate has a NaN. Run the search with error_score='raise' to see "
+                "the error."
             )
         least = violation[valid].min()
         if least > 0:
@@ -154,8 +155,8 @@ def _constraint_column(cv_results: Mapping[str, Any], name: str) -> FloatArray:
         spec = find_spec(name)
         if spec is not None and spec.direction == "lower":
             raise ValueError(
-                f"`scoring` must name a negated scorer {spec.scorer_name!r}, got {name!r}, whose sign is "
-                f"ambiguous. Use scorers({spec.scorer_name!r})."
+                f"`scoring` must contain {spec.scorer_name!r}, got {name!r}, whose sign is ambiguous because "
+                f"smaller is better. Use scorers({spec.scorer_name!r})."
             )
         return as_float_array(cv_results[_PREFIX + name], name)
     if name in ("mean_fit_time", "mean_score_time"):

@@ -105,7 +105,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()
         if len(sizes) < at_least:
             raise ValueError(
-                f"`hidden_layer_sizes` must name at least {at_least} hidden layer for "
+                f"`hidden_layer_sizes` must contain at least {at_least} hidden layer for "
                 f"{type(self).__name__}, got {self.hidden_layer_sizes!r}."
             )
         return tuple(check_integer(size, "hidden_layer_sizes") for size in sizes)

@@ -253,8 +253,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         check_option(self.output, "output", _OUTPUTS)
         if self.calibration == "oob" and not self.bootstrap:
             raise ValueError(
-                "`calibration` must be 'split' or None with bootstrap=False, got 'oob': no member leaves a "
-                "row out. Use calibration='split', or None for the raw ensemble."
+                "`calibration` must be 'split' or None with bootstrap=False, got 'oob': without bootstrap, "
+                "no row is out of bag. Use calibration='split', or None for the raw ensemble."
             )
         if self.output == "mixture" and loss.n_outputs == 1:
             raise ValueError(

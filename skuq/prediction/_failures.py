@@ -94,8 +94,8 @@ def _advice(estimator: Any) -> str:
         advice.append("Use a larger radius of the neighborhoods or fewer folds.")
     if any(isinstance(one, TransformedTargetRegressor) for one in inside):
         advice.append(
-            "The inverse transformation of the target must be finite at all predictions of the regressor "
-            "inside. Use a transformation whose inverse is defined on all reals, such as log or log1p."
+            "The inverse transformation of the target must be finite at all predictions of the inner "
+            "regressor. Use a transformation whose inverse is defined on all reals, such as log or log1p."
         )
     return " ".join(advice)
 

@@ -36,8 +36,8 @@ class ConformalRecalibrator(BaseRecalibrator):
         n labels, such as ``lambda dist: dist.mean() > 100``. An int is a number of bins of predicted
         standard deviation with about equal numbers of calibration rows.
     rare_groups : {"raise", "pool"}, default="raise"
-        Treatment of a label with no calibration rows or fewer than ``min_group_size``. "raise" raises a
-        ValueError; "pool" calibrates by the residuals of all groups together. Only with ``group_by``.
+        Treatment of labels with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError;
+        "pool" calibrates by the residuals of all groups together. Only with ``group_by``.
     min_group_size : int, default=10
         Number of calibration rows below which a group is rare. Only with ``group_by``.
 

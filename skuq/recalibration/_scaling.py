@@ -139,9 +139,9 @@ def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, Floa
     if outside.any():
         row = int(np.argmax(outside))
         raise ValueError(
-            f"`coverage` must be so large that every central interval holds its mean, got {coverage:g}, with "
-            f"mean {mean[row]:g} outside [{bounds[row, 0]:g}, {bounds[row, 1]:g}] at row {row}. Raise "
-            "`coverage`, or use IsotonicRecalibrator."
+            "`coverage` must be so large that the central interval of each row contains the mean of the "
+            f"row, got {coverage:g}, with the mean {mean[row]:g} outside [{bounds[row, 0]:g}, "
+            f"{bounds[row, 1]:g}] at row {row}. Raise `coverage`, or use IsotonicRecalibrator."
         )
     return mean, np.column_stack([np.minimum(bounds[:, 0], mean), np.maximum(bounds[:, 1], mean)])
 

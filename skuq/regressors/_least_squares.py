@@ -155,8 +155,8 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         if kept.min() < 1e-10:
             row = int(np.argmin(kept))
             raise ValueError(
-                f"row {row} has leverage 1: without it a coefficient is not determined, so it has no "
-                "leave-one-out distribution. Drop the row, or the column that is nonzero in this row "
+                f"row {row} has leverage 1: without this row a coefficient is not determined, so the row has "
+                "no leave-one-out distribution. Drop the row, or the column that is nonzero in this row "
                 "alone, or use a regularized model in UncertaintyRegressor."
             )
         if df.min() < _MIN_DF:

@@ -1,4 +1,4 @@
-"""The default model of the size of errors, independent of the regressor."""
+"""Default model of the logarithm of absolute residuals, for any regressor."""
 
 from __future__ import annotations
 

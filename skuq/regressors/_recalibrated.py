@@ -167,9 +167,11 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
         mismatch = find_mismatch(self.estimators_[0], folds, data.X, data.y, predict_quartiles)
         if not folds.is_partition(len(data)):  # as in time order
-            warn_of_mismatch(mismatch, "the former predicts")
+            warn_of_mismatch(mismatch, "The model fitted to all rows predicts new rows")
             return True
-        warn_of_mismatch(mismatch, "the mixture of the latter predicts, as with ensemble=True")
+        warn_of_mismatch(
+            mismatch, "The mixture of the folds' models therefore predicts new rows, as with ensemble=True"
+        )
         return mismatch is None
 
     def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:

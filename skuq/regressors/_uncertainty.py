@@ -61,7 +61,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         ``KFold(k, shuffle=True)``; None takes the number of folds from ``effort``. With "conformal", an int
         requires "cv+"; the split methods take a splitter with one split.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job is a fit; results do not depend on it.
+        Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible.
     verbose : int, default=0

@@ -76,8 +76,8 @@ def check_features(X: Any, n: int, like: Any = None) -> Any:
         )
     if like is not None and _columns(X) != _columns(like):
         raise ValueError(
-            f"`draw_X` must return the same columns in every call, got {_columns(X)} after {_columns(like)} "
-            "in the test rows."
+            f"`draw_X` must return the same columns in every call, got {_columns(X)}, but the test rows have "
+            f"{_columns(like)}."
         )
     return X
 

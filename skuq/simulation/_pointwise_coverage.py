@@ -134,9 +134,9 @@ class PointwiseCoverage:
         if kind == "prediction":
             if self.truth is None:
                 raise ValueError(
-                    "coverage at each row needs a known distribution of y, but the process has one target "
-                    "per row. The fraction of simulations that cover a target is not a probability of "
-                    "coverage, and its Brier score is large for perfect intervals. Use `picp`, "
+                    "the coverage at each row requires the distribution of y, but the process has only one "
+                    "target per row. The share of simulations that cover one target is not a probability, "
+                    "and its Brier score is large even for perfect intervals. Use `picp`, "
                     "skuq.metrics.conditional_coverage_error, or an EstimatedProcess."
                 )
             return self.prediction_coverages

@@ -233,7 +233,7 @@ def test_transformed_refuses_what_is_no_monotone_elementwise_map():
     base = Normal([0.0, 1.0], [1.0, 1.0])
     with pytest.raises(ValueError, match="`func` must be defined at all values"):
         Transformed(Normal([0.0], [1.0]), np.sqrt, np.square).ppf(0.1)
-    with pytest.raises(ValueError, match="monotone in one direction"):
+    with pytest.raises(ValueError, match="increasing or decreasing for all rows"):
         Transformed(Normal([-3.0, 3.0], [1.0, 1.0]), np.square, np.sqrt)
     with pytest.raises(ValueError, match="elementwise"):
         Transformed(base, lambda x: x[:1], lambda x: x)
@@ -444,7 +444,7 @@ BAD = [
     (lambda: Recalibrated(Normal(0.0, 1.0), np.sqrt), TypeError, "`level_map` must be a LevelMap"),
     (lambda: Recalibrated(3, LevelMap([0.5], [0.5])), TypeError, "`base` must be a Distribution"),
     (lambda: ScipyDistribution(stats.gamma), TypeError, "`frozen` must be a frozen scipy.stats distribution"),
-    (lambda: ScipyDistribution(stats.gamma(a=[1.0, -1.0])), ValueError, "scipy refuses gamma.* at row 1"),
+    (lambda: ScipyDistribution(stats.gamma(a=[1.0, -1.0])), ValueError, "scipy rejects gamma.* at row 1"),
     (lambda: ScipyDistribution(stats.norm(0, np.ones((2, 2)))), ValueError, r"got shape \(2, 2\)"),
     (lambda: Concatenated([Normal(0.0, 1.0)], [1]), ValueError, "`order` must hold rows from 0 to 0"),
     (lambda: Concatenated([Normal(0.0, 1.0)], []), ValueError, "`order` must be a non-empty"),

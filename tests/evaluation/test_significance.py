@@ -435,7 +435,7 @@ def test_a_reference_of_n_rows_stays_with_its_rows():
     [
         ({"metric": "crsp"}, ValueError, "`metric` must be a metric of skuq, got 'crsp'"),
         ({"metric": 3.0}, TypeError, "`metric` must be a name or a function"),
-        ({"options": {"level": 0.5}}, TypeError, "`options` of 'crps' must be among its own"),
+        ({"options": {"level": 0.5}}, TypeError, "`options` of 'crps' must be options of this metric"),
         ({"confidence": 95}, ValueError, "`confidence` must lie strictly between 0 and 1"),
         ({"n_resamples": 1}, ValueError, "`n_resamples` must be at least 2"),
         ({"method": "studentized"}, ValueError, "`method` must be one of"),

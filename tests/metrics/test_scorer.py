@@ -155,7 +155,7 @@ def test_scorers_need_a_name():
 
 def test_options_are_checked_when_the_scorer_is_made():
     with pytest.raises(
-        TypeError, match=r"`options` of 'crps' must be among its own \(estimator\), got 'coverage'"
+        TypeError, match=r"`options` of 'crps' must be options of this metric \(estimator\), got 'coverage'"
     ):
         make_scorer("crps", coverage=0.5)
     with pytest.raises(TypeError, match="got 'sample_weight'"):

@@ -279,7 +279,7 @@ def test_a_study_is_not_resumed_with_other_data_folds_estimators_or_constraints(
     ]
     for space, params, rows, weights in cases:
         with pytest.raises(
-            ValueError, match="must be a study of the same data, folds, space and constraints"
+            ValueError, match="must name a study of the same data, folds, space and constraints"
         ):
             auto(space, **params, **options).fit(rows, Y, **weights)
 
@@ -616,10 +616,10 @@ def test_a_resumed_or_shared_search(engine, tmp_path):
     assert again["state"].iloc[0] == "complete"
     with pytest.raises(
         ValueError,
-        match="`study_name` must be a study of the same data, folds, space and constraints, got 'mine'",
+        match="`study_name` must name a study of the same data, folds, space and constraints, but 'mine'",
     ):
         auto(n_trials=1, **options).fit(X, Y + 1)
-    with pytest.raises(ValueError, match="`study_name` must be a study of the same data, folds, space"):
+    with pytest.raises(ValueError, match="`study_name` must name a study of the same data, folds, space"):
         auto(TINY, n_trials=1, **options).fit(X, Y)
 
 
@@ -682,11 +682,11 @@ def test_parameters_are_checked(params, error, message):
 @pytest.mark.parametrize(
     ("storage", "error", "reason"),
     [
-        ("foo", ValueError, "which cannot be opened: Could not parse"),
-        ("", ValueError, "which cannot be opened: Could not parse"),
-        ("no_such_database://x", ValueError, "which cannot be opened: "),
-        ("sqlite:////no/such/folder/trials.db", ValueError, "which cannot be opened: .*unable to open"),
-        ("redis://localhost", ValueError, "which cannot be opened: "),
+        ("foo", ValueError, "cannot be opened: Could not parse"),
+        ("", ValueError, "cannot be opened: Could not parse"),
+        ("no_such_database://x", ValueError, "cannot be opened: "),
+        ("sqlite:////no/such/folder/trials.db", ValueError, "cannot be opened: .*unable to open"),
+        ("redis://localhost", ValueError, "cannot be opened: "),
         (5, TypeError, "5"),
         (["sqlite://"], TypeError, "'sqlite://'"),
         ("no_such_database://user:secret@host", ValueError, r"user:\*\*\*@host"),
@@ -694,7 +694,7 @@ def test_parameters_are_checked(params, error, message):
 )
 def test_a_storage_that_cannot_be_used_raises_with_what_it_may_be(storage, error, reason):
     pytest.importorskip("optuna")
-    message = "`storage` must be the URL of a database, such as 'sqlite:///trials.db', a storage of Optuna, "
+    message = r"`storage` must be the URL of a database \('sqlite:///trials.db'\), a storage of Optuna "
     with pytest.raises(error, match=f"{message}.* or None, got .*{reason}"):
         auto(TINY, storage=storage, study_name="mine").fit(X, Y)
 

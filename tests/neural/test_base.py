@@ -505,7 +505,7 @@ def test_a_callback_may_stop_the_training(model, event, epoch, n_epochs, sine):
 
 
 def test_a_callback_must_let_one_epoch_end(model, sine):
-    with pytest.raises(ValueError, match="`callbacks` must let at least one epoch end"):
+    with pytest.raises(ValueError, match="`callbacks` must not stop the training before the first epoch"):
         model.set_params(callbacks=[Stop("on_batch_end", 1)]).fit(*sine)
 
 

@@ -552,7 +552,7 @@ def test_parameters_that_are_wrong_raise(model, blobs, parameters, error, messag
         (DeepEnsembleClassifier(bootstrap="yes"), "`bootstrap` must be one of True, False"),
         (MCDropoutClassifier(dropout=1.0), "`dropout` must lie strictly between 0 and 1"),
         (MCDropoutClassifier(n_draws=1), "`n_draws`"),
-        (MCDropoutClassifier(()), "`hidden_layer_sizes` must name at least 1 hidden layer"),
+        (MCDropoutClassifier(()), "`hidden_layer_sizes` must contain at least 1 hidden layer"),
         (VariationalClassifier(prior=0.0), "`prior` must be positive"),
         (VariationalClassifier(prior="flat"), "`prior` must be a positive number or 'empirical'"),
         (VariationalClassifier(kl_weight=0.0), "`kl_weight` must be positive"),

@@ -194,7 +194,7 @@ def test_split_calibrates_by_the_rows_held_out(sine):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"bootstrap": False}, "no member leaves a row out"),
+        ({"bootstrap": False}, "without bootstrap, no row is out of bag"),
         ({"output": "mixture", "loss": "squared_error"}, "which learns no variance, got .mixture."),
         ({"output": "samples"}, "`output` must be one of"),
         ({"bootstrap": "no"}, "`bootstrap` must be one of True, False, got 'no'"),

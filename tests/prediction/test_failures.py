@@ -197,7 +197,7 @@ def test_words_get_a_note_on_encoders(X, column, package):
         with pytest.raises(expected) as raised:
             wrapper.fit(X, y)
         (note,) = (note for note in raised.value.__notes__ if "OrdinalEncoder" in note)
-        assert f"in column {column}, and {type(child).__name__} takes numbers" in note
+        assert f"in column {column}, but {type(child).__name__} requires numbers" in note
         assert "make_pipeline(make_column_transformer((OrdinalEncoder()" in note
 
 
@@ -250,7 +250,7 @@ class TestConstantTargets:
         y = np.r_[np.zeros(15), np.arange(15.0)]
         with pytest.raises(Exception, match="targets are equal") as raised:
             fit_wrapped(stack, self.X, y)
-        assert any("a fit inside of StackingRegressor" in note for note in raised.value.__notes__)
+        assert any("an inner fit of StackingRegressor" in note for note in raised.value.__notes__)
         with pytest.raises(Exception, match="targets are equal"):
             UncertaintyRegressor(stack, cv=self.sorted_folds).fit(self.X, self.y)
         shuffled = StackingRegressor(stack.estimators, Ridge(), cv=KFold(2, shuffle=True, random_state=0))
@@ -344,6 +344,6 @@ def test_a_pipeline_that_encodes_some_words_needs_to_encode_all(inside):
         model = TransformedTargetRegressor(model, func=np.log1p, inverse_func=np.expm1)
     with pytest.raises(ValueError, match="to float") as raised:
         UncertaintyRegressor(model, cv=2).fit(X, np.arange(40.0))
-    (note,) = (note for note in raised.value.__notes__ if "X holds words" in note)
-    assert "Some columns of words are not encoded" in note
+    (note,) = (note for note in raised.value.__notes__ if "X contains text" in note)
+    assert "Some columns with text are not encoded" in note
     assert "make_pipeline" not in note

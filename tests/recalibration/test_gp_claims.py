@@ -346,7 +346,7 @@ def test_too_few_iterations_warn(cls):
 def test_a_search_that_fails_before_the_last_iteration_gives_other_advice(cls, monkeypatch):
     dist, y, _ = growing_spread(100, 0)
     monkeypatch.setattr("skuq.recalibration._gp.search._climb", lambda *_: None)  # no step leads up
-    with pytest.warns(ConvergenceWarning, match=r"stopped after 0 iterations.*more iterations have"):
+    with pytest.warns(ConvergenceWarning, match=r"after 0 iterations.*More iterations have no effect"):
         cls().fit(dist, y)
 
 
@@ -474,7 +474,7 @@ def test_beta_maps_correct_ensembles_that_are_too_narrow():
 def test_beta_maps_refuse_ensembles_of_too_few_members():
     rng = np.random.default_rng(0)
     ensemble = Empirical(0.01 * rng.normal(size=(300, 6)))
-    with pytest.raises(ValueError, match=r"of the rows outside.*EmpiricalRecalibrator"):
+    with pytest.raises(ValueError, match=r"of the rows `y` is outside.*EmpiricalRecalibrator"):
         GPBetaRecalibrator().fit(ensemble, rng.normal(size=300))
 
 
@@ -485,7 +485,7 @@ def test_beta_maps_refuse_targets_that_hardly_vary(noise, n_others):
     loc = rng.normal(size=60)
     y = 0.3 + noise * rng.normal(size=60)
     y[:n_others] = -2.0
-    with pytest.raises(ValueError, match=r"`y` must vary where the predictions do.*StdScalingRecalibrator"):
+    with pytest.raises(ValueError, match=r"`y` must vary if the predictions vary.*StdScalingRecalibrator"):
         GPBetaRecalibrator().fit(Normal(loc, 1.0), y)
 
 

@@ -406,7 +406,7 @@ def test_bad_methods():
 def test_weights_by_method():
     X, y = linear_world(60)
     weight = np.ones(60)
-    with pytest.raises(ValueError, match="KNeighborsRegressor takes none"):
+    with pytest.raises(ValueError, match="`fit` of KNeighborsRegressor does not accept"):
         UncertaintyRegressor(KNeighborsRegressor()).fit(X, y, sample_weight=weight)
     resampled = UncertaintyRegressor(KNeighborsRegressor(), "bootstrap", random_state=0)
     assert np.isfinite(resampled.fit(X, y, sample_weight=weight).predict_interval(X)).all()

@@ -31,8 +31,7 @@ dist
 # 1. Model selection: one proper score
 # ------------------------------------
 #
-# Use one score. Choose the score that evaluates the part of the forecast that you
-# use.
+# Use one score. Choose it by the part of the forecast that you use:
 #
 # .. list-table::
 #     :header-rows: 1
@@ -71,9 +70,9 @@ scores.round(3)
 
 # %%
 # Metrics with a required argument have no predefined scorer;
-# :func:`~skuq.metrics.make_scorer` creates one. The examples are the pinball loss
-# of the 95 % quantile, and the CRPS skill score, which is the relative reduction of
-# the CRPS of climatology:
+# :func:`~skuq.metrics.make_scorer` creates one. This code creates scorers for the
+# pinball loss of the 95 % quantile and for the CRPS skill score, which is the
+# relative reduction of the CRPS of climatology:
 
 from skuq.metrics import make_scorer
 

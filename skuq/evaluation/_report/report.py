@@ -104,9 +104,9 @@ def uncertainty_report(
 ) -> UncertaintyReport:
     """Return all metrics of a forecast with their meaning.
 
-    Calibration errors of a perfect forecast are above 0 too, and grow with fewer rows. The report therefore
-    compares each value with the value for targets drawn from the forecasts themselves. It adds an interval by
-    resampling, and a sentence.
+    Calibration errors of a perfect forecast are also positive, and they are larger on fewer rows. The report
+    therefore compares each value with the value for targets drawn from the forecasts themselves. It also has
+    a bootstrap interval of each value, and a sentence that explains the value.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def uncertainty_report(
         all classes.
     coverage : float, default=0.9
         Nominal coverage of the central interval, or of the prediction set of a classifier. It applies to all
-        metrics of one interval or set. Bounds and sets must have been made for it.
+        metrics of one interval or set. Given bounds and sets must have this coverage.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     metrics : sequence of str or callable, default=None
@@ -147,13 +147,13 @@ def uncertainty_report(
     report : UncertaintyReport
         DataFrame with one row per metric, or per metric and model, and the columns title, value, low, high
         (interval), calibrated, calibrated_low, calibrated_high (mean and range of a calibrated model), units,
-        direction, optimum and reading. It prints as a table with models side by side. A metric that is not
-        defined has the value NaN, and its reading is the reason.
+        direction, optimum and reading. It prints as a table with models side by side. The value of an
+        undefined metric is NaN, and its reading states the reason.
 
     Warns
     -----
     SmallSampleWarning
-        Below 50 rows, once for all metrics and models.
+        With fewer than 50 rows, once for all metrics and models.
 
     See Also
     --------
@@ -233,7 +233,7 @@ def _models(y_pred: Any) -> dict[str, Any]:
         raise ValueError("`y_pred` must hold at least one forecast, got none.")
     models = {str(name): forecast for name, forecast in y_pred.items()}
     if len(models) < len(y_pred):
-        raise ValueError(f"`y_pred` must have names that differ as text, got {list(y_pred)}.")
+        raise ValueError(f"`y_pred` must have names that differ as strings, got {list(y_pred)}.")
     return models
 
 

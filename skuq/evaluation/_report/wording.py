@@ -188,7 +188,8 @@ def headline_of_classes(rows: Rows, forecast: ClassForecast, coverage: float) ->
     claimed = weighted_mean(mass, rows.weight)
     chance = _half_width_of(weighted_mean(mass * (1 - mass), rows.weight), rows.total, 0.95)
     word = _verdict(inside, claimed, chance)
-    return f"{word}: the sets contain {percent(inside)} of the labels and claim {percent(claimed)}"
+    predicted = f"with a predicted probability of {percent(claimed)}"
+    return f"{word}: the sets contain {percent(inside)} of the labels, {predicted}"
 
 
 def coverage_words(inside: float, nominal: float, chance: float) -> str:

@@ -189,7 +189,7 @@ class UncertaintyCharacteristicsCurve:
         if position == len(self):
             raise ValueError(
                 f"`miss_rate` must be at least {self.miss_rate[-1]:g}, got {limit:g}, because no factor "
-                "widens bands of 0. Use vary='bias' or zero_band='min'."
+                "widens bands of width 0. Use vary='bias' or zero_band='min'."
             )
         return self._corner(position)
 

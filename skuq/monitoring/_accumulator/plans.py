@@ -82,7 +82,7 @@ def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
     rows = 1 if reference is None else len(as_distribution(reference))
     if rows != 1:
         raise ValueError(
-            f"`options` of {spec.abbreviation!r} must hold a `reference` of one row for all, got {rows} "
+            f"`options` of {spec.abbreviation!r} must contain a `reference` with one row, got {rows} "
             "rows, because the rows of later updates are not known."
         )
 

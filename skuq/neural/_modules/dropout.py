@@ -151,7 +151,7 @@ class DropoutUserModule(StackedUserModule):
                 self.networks(2, np.random.default_rng(0))(x)
         except Exception as error:  # vmap raises errors of many types
             raise ValueError(
-                "`module` must build a network that torch.func.vmap can run, so that all rows share one draw "
+                "`module` must build a network that torch.func.vmap can run, because all rows share one draw "
                 f"of its dropout layers, got the error: {error}. Avoid control flow that depends on values."
             ) from error
 

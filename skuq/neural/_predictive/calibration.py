@@ -24,7 +24,7 @@ class Calibration:
 
     @classmethod
     def fit_scale(cls, z: FloatArray, coverage: float, weight: FloatArray | None) -> Calibration:
-        """Return the factor that makes normal intervals cover, from standardized residuals ``z``."""
+        """Return the factor with which normal intervals cover the standardized residuals ``z``."""
         score = conformal_score(z, coverage, weight)
         return cls(score / float(ndtri((1 + coverage) / 2))) if score > 0 else cls()
 

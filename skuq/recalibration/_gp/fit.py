@@ -139,8 +139,8 @@ def _not_converged(found: SearchResult, limit: int) -> str:
     if found.n_iter >= limit:
         return f"the Gaussian process did not converge in {found.n_iter} iterations; raise `max_iter`."
     return (
-        f"the search for the Gaussian process stopped after {found.n_iter} iterations, short of the optimum: "
-        "no step raises the lower bound although its gradient is not 0, and more iterations have no effect. "
-        "The best parameters found are kept. Compare them on new rows with IsotonicRecalibrator, and check "
-        "that `y` has no outliers and has the units of `dist`."
+        f"the optimization of the Gaussian process stopped before the optimum, after {found.n_iter} "
+        "iterations: no step increases the lower bound although its gradient is not 0. More iterations have "
+        "no effect. The best parameters are kept. Compare them on new rows with IsotonicRecalibrator, and "
+        "check that `y` has no outliers and has the units of `dist`."
     )

@@ -99,9 +99,9 @@ def check_variation(dist: Distribution, y: FloatArray, weight: FloatArray) -> No
     if targets > _LEAST_VARIATION * predictions or (predictions == 0 and np.ptp(target) > 0):
         return
     raise ValueError(
-        f"`y` must vary where the predictions do, got 80 % of {len(y)} targets within {targets:.2g} of each "
-        f"other, and of the predicted medians within {predictions:.2g}: every prediction would have its "
-        "own bias and no noise. Use StdScalingRecalibrator, or fit on more rows."
+        f"`y` must vary if the predictions vary, but 80 % of {len(y)} targets are within {targets:.2g} of "
+        f"each other, and 80 % of the predicted medians are within {predictions:.2g}. Each prediction would "
+        "have its own bias and no noise. Use StdScalingRecalibrator, or fit on more rows."
     )
 
 

@@ -92,7 +92,11 @@ def fit_pool(
     for name, member in zip(members, results, strict=True):
         fitted.append(member)
         # given here, since warnings of worker processes are lost
-        warn_of_mismatch(member.mismatch, f"the weights are estimated from the latter (member {name!r})")
+        warn_of_mismatch(
+            member.mismatch,
+            f"The weights are estimated from the folds' models of member {name!r}, but its model fitted to "
+            "all rows predicts new rows",
+        )
         if on_member is not None:
             on_member()
     return fitted

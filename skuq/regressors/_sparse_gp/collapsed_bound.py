@@ -203,9 +203,9 @@ def _build_model(kernel: Any, X: Any, y: Any, weight: FloatArray, inducing: Floa
 def _closure(
     model: Any, total: float, zero_grad: Callable[[], None], report: Callable[[], None] | None
 ) -> Callable[[], Any]:
-    """Return the objective of L-BFGS: minus the bound per observation, with its gradient.
+    """Return the objective of L-BFGS: the negative bound per observation, with its gradient.
 
-    The density of w equal observations is larger by a factor that depends on the noise but not on f.
+    w equal observations have the same density as their mean, up to a factor that depends only on the noise.
     """
     import gpytorch
     import torch

@@ -356,7 +356,7 @@ def test_seeds(truth):
 def test_few_rows_are_reported_with_one_warning():
     for n in (1, 2, 5, 49):
         y, dist = np.arange(float(n)), Normal(np.zeros(n), np.ones(n))
-        with pytest.warns(SmallSampleWarning, match=f"has {n} rows. Below 50") as caught:
+        with pytest.warns(SmallSampleWarning, match=f"has {n} rows. With fewer than 50") as caught:
             report = report_of(y, {"a": dist, "b": dist}, n_resamples=5, n_simulations=5)
         assert len(caught) == 1
         assert report["value"].notna().all()
@@ -421,7 +421,11 @@ def test_metrics_are_given_by_name_or_function(truth):
     [
         ({"metrics": ["crsp"]}, ValueError, "must be a metric of skuq, got 'crsp'"),
         ({"metrics": "crps"}, TypeError, "`metrics` must be a sequence of names, got the string 'crps'"),
-        ({"options": {"crps": {"level": 1}}}, TypeError, "`options` of 'crps' must be among its own"),
+        (
+            {"options": {"crps": {"level": 1}}},
+            TypeError,
+            "`options` of 'crps' must be options of this metric",
+        ),
         ({"options": {"picp": {"coverage": 2.0}}}, ValueError, "`coverage` must lie strictly between"),
         ({"options": {"picp": 0.8}}, TypeError, "`options` of 'picp' must be a mapping"),
         (

@@ -351,7 +351,7 @@ def test_a_function_names_its_metric():
         ({"metrics": ["auucc_gain"], "options": {"auucc_gain": {"bands": 0.9}}}, "must have bands='std'"),
         (
             {"metrics": ["crpss"], "options": {"crpss": {"reference": Normal([0.0, 1.0], 1.0)}}},
-            "must hold a `reference` of one row for all, got 2 rows",
+            "must contain a `reference` with one row, got 2 rows",
         ),
         ({"metrics": ["nmpiw"], "options": {"nmpiw": {"norm": "iqr"}}}, "`norm` must be one of"),
         ({"metrics": ["crps"], "options": {"ence": {"n_bins": 3}}}, "`options` must be for the metrics crps"),
