@@ -169,7 +169,8 @@ def shift_curve(
         Parameters of the estimator's ``fit``. Values with one entry per row are divided into folds, like X.
         With metadata routing, they are routed to the splitter and to ``fit`` as requested.
     n_jobs : int, default=None
-        Number of jobs that run in parallel. One job fits or scores one fold. Results do not depend on it.
+        Number of jobs that run in parallel. One job fits or scores one fold. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Controls the transform. Pass an int for reproducible output across calls.
 

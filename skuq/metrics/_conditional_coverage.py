@@ -185,7 +185,7 @@ def conditional_coverage_error(
 
     The smaller the better, the minimum is zero in expectation. The coverage at X is estimated by a
     classifier. The error shows whether the intervals have their nominal coverage everywhere in X, or whether
-    rows covered too often make up for rows covered too rarely. Its formula is the excess risk of the nominal
+    high coverage of some rows offsets low coverage of others. Its formula is the excess risk of the nominal
     coverage over the out-of-fold predictions of the classifier. The error ignores width, so it is not proper:
     if nine random rows in ten have infinite intervals and the tenth misses its target, the error is 0 (see
     the example). Use its scorer for monitoring, and select by `crps_loss` or `interval_score_loss`.

@@ -102,11 +102,11 @@ def expected_normalized_calibration_error(
     r"""Return the expected normalized calibration error (ENCE).
 
     The smaller the better, minimum is zero. Rows are binned by their predicted standard deviation. In each
-    bin, the error compares the root mean square of the standard deviations with the RMSE, relative to the
-    former. It applies to every family with mean and standard deviation. The metric is not proper: a forecast
-    that ignores X, with constant mean and sigma, is calibrated, and it beats a useful model that is slightly
-    off (see the example). Use the metric as a constraint (`skuq.model_selection.refit_best`), and select by
-    `crps_loss`.
+    bin, the error is the difference between the root mean squared error and the root mean predicted variance,
+    relative to the latter. ENCE applies to every family with mean and standard deviation. The metric is not
+    proper: a forecast that ignores X, with constant mean and sigma, is calibrated, and its value is better
+    than the value of a useful, slightly miscalibrated model (see the example). Use the metric as a constraint
+    (`skuq.model_selection.refit_best`), and select by `crps_loss`.
 
     Parameters
     ----------
@@ -222,8 +222,8 @@ def uncertainty_calibration_error(
     The smaller the better, minimum is zero. The gap of each bin is in squared units of y and weighted by its
     number of rows, so bins of large variance and single large errors dominate.
     `expected_normalized_calibration_error` is relative and weights all bins equally. The metric is not
-    proper: a forecast that ignores X is calibrated, and it beats a useful model that is slightly off (see the
-    example). Use the metric as a constraint, and select by `crps_loss`.
+    proper: a forecast that ignores X is calibrated, and its value is better than the value of a useful,
+    slightly miscalibrated model (see the example). Use the metric as a constraint, and select by `crps_loss`.
 
     Parameters
     ----------

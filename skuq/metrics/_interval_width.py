@@ -166,9 +166,9 @@ def normalized_mean_interval_width(
     norm : {"range", "std"} or float, default="range"
         Unit of the widths: range of the targets [1]_, standard deviation of the targets, or a number above 0.
     y_train : array-like of shape (m,), default=None
-        Targets whose spread is the unit instead. The training targets with ``norm="std"`` give the width of
-        [3]_. Make the scorer with ``make_scorer("nmpiw", norm="std", y_train=y)``, because the spread of the
-        test fold changes from fold to fold.
+        Targets whose spread is the unit, instead of the spread of `y_true`. The training targets with
+        ``norm="std"`` give the width of [3]_. Make the scorer with ``make_scorer("nmpiw", norm="std",
+        y_train=y)``, because the spread of the test fold changes from fold to fold.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def normalized_mean_interval_width(
     >>> normalized_mean_interval_width([1.0, 4.0], bounds, norm="std", y_train=[0.0, 4.0])
     1.5
 
-    Narrowest, and always wrong:
+    Intervals of width 0, which contain no target:
 
     >>> normalized_mean_interval_width([0.0, 1.0], [[7.0, 7.0], [7.0, 7.0]])
     0.0
@@ -290,8 +290,8 @@ def coverage_width_loss(
     r"""Return the coverage width-based criterion (CWC), the width with a penalty for low coverage.
 
     The smaller the better, minimum is zero. The criterion of Khosravi et al. detects miscalibration reliably
-    according to [2]_. The metric is not proper: intervals of no width have the smallest value. It jumps at
-    the nominal coverage, so that chance decides between calibrated models (see the example).
+    according to [2]_. The metric is not proper: intervals of no width have the smallest value. The criterion
+    jumps at the nominal coverage, so the order of calibrated models is due to chance (see the example).
     `interval_score_loss` is a proper trade-off between width and coverage.
 
     Parameters
@@ -309,7 +309,7 @@ def coverage_width_loss(
     norm : {"range", "std"} or float, default="range"
         Unit of the width, as in `normalized_mean_interval_width`.
     y_train : array-like of shape (m,), default=None
-        Targets whose spread is the unit instead.
+        Targets whose spread is the unit, instead of the spread of `y_true`.
     formula : {"khosravi", "mapie"}, default="khosravi"
         The formula of [1]_, or minus the score of the package MAPIE. MAPIE's score penalizes a coverage above
         nominal like a coverage below nominal. Its negative is at best -1, and `eta` has another meaning.

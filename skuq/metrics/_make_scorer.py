@@ -116,7 +116,7 @@ def get_scorer(name: str) -> MetricScorer:
     -----
     The scoring strings of scikit-learn cannot be extended, so pass the scorer and not its name:
     ``GridSearchCV(..., scoring=get_scorer("neg_crps"), error_score="raise")``. Without
-    ``error_score="raise"``, a model without a distribution scores NaN, with a warning only.
+    ``error_score="raise"``, a model without a distribution has a score of NaN, with only a warning.
 
     Examples
     --------
@@ -139,13 +139,13 @@ def get_scorer(name: str) -> MetricScorer:
 
 
 def get_scorer_names() -> list[str]:
-    """Return the names of all ready-made scorers.
+    """Return the names of all predefined scorers.
 
     Returns
     -------
     names : list of str
-        Names in alphabetical order. Losses have the prefix ``neg_``. Metrics with a required argument are
-        missing; make their scorers with `make_scorer`.
+        Names in alphabetical order. Losses have the prefix ``neg_``. Metrics with a required argument are not
+        included; make their scorers with `make_scorer`.
 
     Examples
     --------

@@ -113,8 +113,8 @@ def quantile_calibration_error(
     The smaller the better, minimum is zero. In each bin of rows with similar predicted standard deviation,
     the error compares the coverage of central intervals with its nominal value.
     `expected_coverage_probability_error` compares the coverage over all rows. The metric is not proper: a
-    forecast that ignores X is calibrated, and it beats a useful model that is slightly off (see the example).
-    Use the metric as a constraint, and select by `crps_loss`.
+    forecast that ignores X is calibrated, and its value is better than the value of a useful, slightly
+    miscalibrated model (see the example). Use the metric as a constraint, and select by `crps_loss`.
 
     Parameters
     ----------

@@ -284,7 +284,7 @@ def weighted_interval_score_loss(
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
-        Forecast of every target. Quantiles enter as `skuq.distributions.Quantiles`.
+        Forecast of every target. Pass quantiles as `skuq.distributions.Quantiles`.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     coverage : float or array-like of shape (k,), default=(0.1, 0.2, ..., 0.9, 0.95, 0.98)

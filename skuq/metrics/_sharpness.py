@@ -112,7 +112,7 @@ def sharpness(
     >>> sharpness([0.0, 0.0], dist), round(sharpness(None, dist, kind="rms"), 4)
     (2.0, 2.2361)
 
-    A wrong point forecast is sharp too:
+    A wrong point forecast is also sharp:
 
     >>> sharpness([5.0, -3.0], ([0.0, 0.0], [0.0, 0.0]))
     0.0

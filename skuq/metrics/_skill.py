@@ -61,8 +61,8 @@ def crps_skill_score(
 
     The larger the better, maximum is one. On one test set, the score ranks models exactly as `crps_loss`
     does, on a scale that makes data sets comparable. The metric is not proper: with few rows, or averaged
-    over folds, rows that the reference predicts well count more, and a too narrow forecast gains (see the
-    example). Select by `crps_loss`, and report the skill score.
+    over folds, rows that the reference predicts well have more weight, and forecasts that are too narrow have
+    better values (see the example). Select by `crps_loss`, and report the skill score.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def crps_skill_score(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     y_train : array-like of shape (m,), default=None
-        Targets of the training rows. Their empirical distribution is the reference (climatology). Never pass
-        the targets to be scored. ``make_scorer("crpss", y_train=y)`` makes the scorer.
+        Targets of the training rows. Their empirical distribution is the reference (climatology). Do not pass
+        the test targets. ``make_scorer("crpss", y_train=y)`` makes the scorer.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
         Reference with n rows, or with one row for all. Pass exactly one of `y_train` and `reference`.
 
@@ -219,7 +219,7 @@ def mean_standardized_log_loss(
         Number of repetitions of each row.
     y_train : array-like of shape (m,), default=None
         Targets of the training rows. The reference is the normal distribution with their mean and variance
-        (divisor m). Never pass the targets to be scored. ``make_scorer("msll", y_train=y)`` makes the scorer.
+        (divisor m). Do not pass the test targets. ``make_scorer("msll", y_train=y)`` makes the scorer.
     reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
         Reference with n rows, or with one row for all. Pass exactly one of `y_train` and `reference`.
 

@@ -194,7 +194,7 @@ class MetricSpec:
 
     @property
     def required_options(self) -> tuple[str, ...]:
-        """Options without a default; metrics with such options have no ready-made scorer."""
+        """Options without a default; metrics with such options have no predefined scorer."""
         return tuple(name for name, value in self.options.items() if value is inspect.Parameter.empty)
 
     @property

@@ -23,8 +23,8 @@ def default_estimators(
 ) -> list[tuple[str, Any]]:
     """Return regressors of different kinds by name, as first members of a pool.
 
-    Trees and networks are each best on different tables, by wide margins. A `MixtureRegressor` of both is
-    about as good as the better one.
+    On some tables, trees are much better than networks; on other tables, networks are much better. A
+    `MixtureRegressor` of both is about as good as the better of the two.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ _PREFIX = "mean_test_"
 def refit_best(
     scorer_name: str, *, subject_to: Mapping[str, tuple[str, float]] | None = None
 ) -> Callable[[Mapping[str, Any]], int]:
-    """Return the ``refit`` of a multi-metric search: the best candidate by one scorer, under constraints.
+    """Return a ``refit`` function that selects the best candidate of a search under constraints.
 
     Use it to choose by a proper score among models whose calibration, width or time satisfies a limit.
     Without constraints, prefer ``refit="neg_crps"``, which keeps more attributes of the search.
@@ -34,8 +34,8 @@ def refit_best(
         Constraints on the mean test value of other metrics, in the metric's own units and without ``neg_``:
         ``{"ence": ("<=", 0.1), "picp": (">=", 0.88)}``. The operator is "<=" or ">=". A constraint on "ence"
         uses the scorer ``neg_ence`` with the opposite sign; "mean_absolute_error" uses scikit-learn's
-        ``neg_mean_absolute_error``. Timings such as "mean_fit_time" are allowed too. A constraint raises if
-        every value of its metric satisfies it, or none.
+        ``neg_mean_absolute_error``. Timings such as "mean_fit_time" are also allowed. A constraint that every
+        value of its metric satisfies, or that no value satisfies, raises an error.
 
     Returns
     -------
@@ -65,8 +65,8 @@ def refit_best(
     With a callable ``refit``, scikit-learn does not define ``best_score_`` (use
     ``cv_results_["mean_test_neg_crps"][search.best_index_]``), and ``search.score`` fails (use
     ``get_scorer("neg_crps")(search, X, y)``). ``predict``, ``best_estimator_``, ``best_params_`` and
-    `~skuq.prediction.predict_dist` work as usual. HalvingGridSearchCV takes only one metric and therefore no
-    callable.
+    `~skuq.prediction.predict_dist` work as usual. HalvingGridSearchCV accepts only one metric, and therefore
+    no callable ``refit``.
 
     Examples
     --------

@@ -53,7 +53,7 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         otherwise reach hundreds of standard deviations in new rows. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows held out of training, if `keep_best` requires them: a share or a number of random rows,
-        stratified by class, or the first test rows of a splitter, such as PredefinedSplit.
+        stratified by class, or the test rows of the first split of a splitter, such as PredefinedSplit.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
     lr_schedule : {"cosine", "constant"}, default="cosine"
@@ -73,7 +73,8 @@ class MCDropoutClassifier(BaseNeuralClassifier):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
+        Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0

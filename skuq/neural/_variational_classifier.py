@@ -64,7 +64,7 @@ class VariationalClassifier(BaseNeuralClassifier):
         otherwise reach hundreds of standard deviations in new rows. False leaves X unchanged.
     validation_size : float, int, splitter or iterable, default=0.2
         Rows held out of training, if `keep_best` requires them: a share or a number of random rows,
-        stratified by class, or the first test rows of a splitter, such as PredefinedSplit.
+        stratified by class, or the test rows of the first split of a splitter, such as PredefinedSplit.
     learning_rate : float or "auto", default="auto"
         Initial learning rate of Adam. "auto" is 0.01, or 0.003 with `last_layer`, as measured for
         `VariationalRegressor`.
@@ -85,7 +85,8 @@ class VariationalClassifier(BaseNeuralClassifier):
     net_params : dict or None, default=None
         Additional parameters of the skorch net, such as ``optimizer``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Each job trains a block of networks; results do not depend on it.
+        Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, rows and draws. An integer makes results reproducible.
     verbose : int, default=0

@@ -113,7 +113,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         Folds for the residuals; any splitter. An int k is ``KFold(k, shuffle=True)``; None takes the number
         of folds from ``effort``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
+        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible: folds, and estimators without a seed of their own.
     verbose : int, default=0

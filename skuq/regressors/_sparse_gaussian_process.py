@@ -77,7 +77,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     cv : int, splitter or iterable of (train, test), default=5
         Folds of `fit_transform`; each row tested once. An int k is ``KFold(k, shuffle=True)``.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a fold; results do not depend on it.
+        Number of jobs that run in parallel. One job fits a fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible: start of the inducing points, and folds.
     verbose : int, default=0

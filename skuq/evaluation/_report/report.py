@@ -118,8 +118,8 @@ def uncertainty_report(
         shape (n, K), or prediction sets as a boolean array.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. Required for two classes, because two columns
-        without labels are bounds. Otherwise None means the sorted classes of `y_true`, which must then hold
-        all classes.
+        without labels are bounds. Otherwise None means the sorted classes of `y_true`, which must then
+        contain all classes.
     coverage : float, default=0.9
         Nominal coverage of the central interval, or of the prediction set of a classifier. It applies to all
         metrics of one interval or set. Given bounds and sets must have this coverage.
