@@ -101,19 +101,36 @@ class Split:
 
 def prepare(folder: Path, name: str, seed: int = 0) -> Split:
     """Return one set without outliers, with all columns and the target scaled to [0, 1], split 70 to 30."""
+    return split_rows(*read_scaled(folder, name), seed)
+
+
+def read_scaled(folder: Path, name: str) -> tuple[pd.DataFrame, str]:
+    """Return the complete rows of one set with all columns scaled to [0, 1], and the name of the target."""
     record = json.loads((folder / f"{name}.json").read_text())
     recipe = record["paper001"]
     frame = pd.read_csv(folder / f"{name}.csv.gz")[recipe["column_order"]].dropna()
     for column in recipe["label_encode"]:
         frame[column] = np.unique(frame[column], return_inverse=True)[1]
+    return scale_to_unit(frame), record["target"]
+
+
+def scale_to_unit(frame: pd.DataFrame) -> pd.DataFrame:
     frame = frame.astype(float)
-    frame = (frame - frame.min()) / (frame.max() - frame.min())
+    return (frame - frame.min()) / (frame.max() - frame.min())
+
+
+def without_outliers(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return the rows that the isolation forest of the paper keeps."""
     with warnings.catch_warnings(action="ignore"):  # scikit-learn warns of feature names
         scores = -IsolationForest(random_state=seed).fit(frame).score_samples(frame)
-    kept = frame[(scores - scores.min()) / (scores.max() - scores.min()) <= 0.8]
-    shuffled = kept.sample(frac=1, random_state=seed)
+    return frame[(scores - scores.min()) / (scores.max() - scores.min()) <= 0.8]
+
+
+def split_rows(frame: pd.DataFrame, target: str, seed: int = 0) -> Split:
+    """Return the rows without outliers, split 70 to 30."""
+    shuffled = without_outliers(frame, seed).sample(frac=1, random_state=seed)
     n_train = int(0.7 * len(shuffled))
-    X, y = shuffled.drop(columns=record["target"]).to_numpy(), shuffled[record["target"]].to_numpy()
+    X, y = shuffled.drop(columns=target).to_numpy(), shuffled[target].to_numpy()
     rows = np.arange(len(y))
     return Split(X, y, rows[:n_train], rows[n_train:])
 
