@@ -52,6 +52,7 @@ SCENARIOS = {
     "lower_pred": "smaller means",
     "heterogeneous_both": "heterogeneous, both",
 }
+SMALL_FILES = {"svg.hashsalt": "skuq", "svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"]}
 PANELS = {
     "as published, worse by 3 %": ("as published", "worse"),
     "correct forecasts, worse by 3 %": ("as it should be", "worse"),
@@ -75,7 +76,7 @@ def color_labels(ax: Axes) -> None:
 
 def draw_cells(ax: Axes, frame: pd.DataFrame, **style: object) -> object:
     """Draw one cell per metric and set."""
-    mesh = ax.pcolormesh(frame.T.to_numpy(), edgecolors="white", linewidth=0.8, **style)
+    mesh = ax.pcolormesh(frame.T.to_numpy(), edgecolors="white", linewidth=0.8, rasterized=True, **style)
     ax.set_xticks(np.arange(len(frame)) + 0.5, frame.index, fontsize="x-small")
     ax.set_yticks(np.arange(len(METRICS)) + 0.5, METRICS, fontsize="small")
     ax.tick_params(length=0)
@@ -114,7 +115,13 @@ def agreement(table: pd.DataFrame) -> Figure:
             values = part(table, study, setting)
             title = f"{len(values)} {study} sets, {name}"
             display = MetricAgreementDisplay.from_reports(
-                values, directions=DIRECTIONS, ax=ax, name=title, colorbar=False, text_kwargs={"fontsize": 7}
+                values,
+                directions=DIRECTIONS,
+                ax=ax,
+                name=title,
+                colorbar=False,
+                image_kwargs={"rasterized": True},
+                text_kwargs={"fontsize": 7},
             )
             color_labels(display.ax_)
     bar = figure.colorbar(display.image_, ax=axes, shrink=0.4)
@@ -176,8 +183,7 @@ def detection(shares: pd.DataFrame) -> Figure:
 
 
 def save(figure: Figure, file: Path) -> None:
-    with plt.rc_context({"svg.hashsalt": "skuq", "svg.fonttype": "none"}):
-        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None, dpi=70)
+    figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None, dpi=100)
     plt.close(figure)
 
 
@@ -191,15 +197,16 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     table = read_results()
     shares = pd.read_csv(SHARES, index_col=["set", "design", "scenario", "reading"])
-    figures = {
-        "agreement": agreement(table),
-        "profiles": profiles(table),
-        "recalibration": recalibration(table),
-        "miscalibration": miscalibration(shares),
-        "detection": detection(shares),
+    draw = {
+        "agreement": lambda: agreement(table),
+        "profiles": lambda: profiles(table),
+        "recalibration": lambda: recalibration(table),
+        "miscalibration": lambda: miscalibration(shares),
+        "detection": lambda: detection(shares),
     }
-    for name, figure in figures.items():
-        save(figure, options.out / f"wibbeke-2025-{name}.{options.suffix}")
+    with plt.rc_context(SMALL_FILES):
+        for name, figure in draw.items():
+            save(figure(), options.out / f"wibbeke-2025-{name}.{options.suffix}")
     print(summary(table).round(2).to_string())
 
 

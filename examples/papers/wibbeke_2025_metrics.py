@@ -22,7 +22,7 @@ published code. The seed is 1, and scikit-learn's functions have its default ran
 "sparse_uncorrelated", whose noise cannot be switched off.
 
     python wibbeke_2025_metrics.py         # three real and two synthetic sets, 20 epochs: seconds
-    python wibbeke_2025_metrics.py --full  # 15 real and 10 synthetic sets, 200 epochs: under half an hour
+    python wibbeke_2025_metrics.py --full  # 15 real and 10 synthetic sets, 200 epochs: ten minutes
 
 With --full, the metrics are written to ``wibbeke_2025_metrics.csv``. The data are in a folder ``paper001``,
 in the folder given by --data or by the environment variable SKUQ_DATA. The seventh set of the paper,

@@ -20,7 +20,7 @@ the correct forecast. For all other metrics, by the 95 % quantile of their value
 all seeds, which a calibrated forecast exceeds in 5 % of the seeds.
 
     python wibbeke_2025_miscalibration.py         # three small sets, 5 seeds: seconds
-    python wibbeke_2025_miscalibration.py --full  # fifteen sets, 100 seeds: a quarter of an hour
+    python wibbeke_2025_miscalibration.py --full  # fifteen sets, 100 seeds: five minutes
 
 With --full, the counts are written to ``wibbeke_2025_miscalibration.csv``. The data are in a folder
 ``paper001``, in the folder given by --data or by the environment variable SKUQ_DATA. The seventh set of the

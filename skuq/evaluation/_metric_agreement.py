@@ -287,7 +287,7 @@ def _test(ranks: IntArray, orders: Iterator[IntArray], exact: bool) -> tuple[Flo
 
     own = signs(ranks)
     concordance = own @ own.T  # whole numbers, so comparisons are exact
-    untied = np.sqrt(np.diag(concordance))
+    untied = np.diag(concordance)
     extreme, n_orders = np.zeros_like(concordance), 0
     for order in orders:
         extreme += np.abs(own @ signs(ranks[:, order]).T) >= np.abs(concordance)
@@ -295,4 +295,6 @@ def _test(ranks: IntArray, orders: Iterator[IntArray], exact: bool) -> tuple[Flo
     p_value = extreme / n_orders if exact else (1 + extreme) / (1 + n_orders)
     # a pair has two random p-values, one for each permuted metric; both halves get the first
     upper = np.triu(p_value)
-    return concordance / np.outer(untied, untied), upper + np.triu(p_value, 1).T, n_orders
+    # the root of the product, so that tau of equal orders is exactly 1
+    tau = concordance / np.sqrt(np.outer(untied, untied))
+    return tau, upper + np.triu(p_value, 1).T, n_orders

@@ -43,6 +43,14 @@ def test_metrics_that_agree_are_neighbors():
     assert place["crps"] < 3  # of an order and its reverse, the one with the first metric near the top
 
 
+@pytest.mark.parametrize("n", [10, 15])
+def test_metrics_with_equal_orders(n):
+    values = np.arange(float(n))
+    table = pd.DataFrame({"crps": values, "nll": values**3, "mace": RNG.random(n)})
+    place = draw(table).metrics_.index
+    assert abs(place("crps") - place("nll")) == 1
+
+
 def test_the_order_of_the_table():
     assert draw(TABLE, directions=DIRECTIONS, cluster=False).metrics_ == list(TABLE)
 

@@ -81,9 +81,17 @@ def test_the_matrices_are_symmetric_and_the_diagonal_is_one():
     for frame in (agreement.tau, agreement.p_value):
         np.testing.assert_array_equal(frame, frame.T)
         assert list(frame.index) == list(frame.columns) == [f"m{k}" for k in range(6)]
-    np.testing.assert_allclose(np.diag(agreement.tau), 1)
-    assert agreement.tau.abs().to_numpy().max() <= 1 + 1e-15
+    np.testing.assert_array_equal(np.diag(agreement.tau), 1)
+    assert agreement.tau.abs().to_numpy().max() <= 1
     assert agreement.p_value.to_numpy().min() >= 1 / 1001
+
+
+@pytest.mark.parametrize("n", range(3, 30))
+def test_tau_of_equal_orders_is_exactly_one(n):
+    values = np.arange(n)
+    frame = pd.DataFrame({"a": values, "b": values**2, "c": -values})
+    tau = metric_agreement(frame, directions="lower", n_permutations=1).tau
+    assert (tau.loc["a", "b"], tau.loc["a", "c"]) == (1, -1)
 
 
 def test_an_increasing_map_of_a_metric_changes_nothing():

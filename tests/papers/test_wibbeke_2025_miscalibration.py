@@ -70,7 +70,7 @@ def select(shares, design, scenario, reading):
 
 def rates(shares, file, scenario):
     """Return the shares of one set and scenario as published, by reading."""
-    found = shares.loc[file, PUBLISHED, scenario]
+    found = shares.xs((file, PUBLISHED, scenario), level=("set", "design", "scenario"))
     rows = {"worse": found.loc["worse"], "improved": found.loc["improved"]}
     return {**rows, "unchanged": 1 - rows["worse"] - rows["improved"]}
 
@@ -158,3 +158,100 @@ def test_a_short_run(study, folder, capsys):
     assert "Fourth scenario, as it should be, share of seeds: detected" in capsys.readouterr().out
     assert table.shape == (4 * 3 + 5 * 4, len(study.METRICS))
     assert table.index.names == ["set", "design", "scenario", "reading"]
+
+
+# ------------------------------------------------ the claims of docs/replications/wibbeke-2025-metrics.rst
+
+
+def means(shares, design, scenario, reading):
+    return select(shares, design, scenario, reading).mean()
+
+
+def test_cwc_ence_and_uce_detect_the_published_fourth_scenario(shares):
+    """As the paper states; the mean over the sets of the seeds in which a metric is worse by 3 %."""
+    found = means(shares, PUBLISHED, "heterogeneous_both", "worse")
+    expected = {"CWC": 0.97, "ENCE": 0.89, "UCE": 0.84, "QCE": 0.84, "CalS": 0.83, "ECPE": 0.82, "NLL": 1.0}
+    for metric, share in expected.items():
+        assert found[metric] == pytest.approx(share, abs=0.005), metric
+    assert found[["CRPS", "IS", "Pinball"]].max() < 0.5
+
+
+def test_the_smallest_sets_have_the_lowest_published_rates_of_cwc(study, shares):
+    found = select(shares, PUBLISHED, "heterogeneous_both", "worse")["CWC"]
+    assert found.idxmin() == "servo"
+    assert found.drop("servo").min() >= 0.96
+
+
+def test_smaller_published_means_improve_scores_and_smaller_correct_means_do_not(shares):
+    scores = ["CRPS", "IS", "Pinball"]
+    assert means(shares, PUBLISHED, "lower_pred", "improved")[scores].min() > 0.9
+    assert means(shares, CORRECT, "lower_pred", "improved")[scores].max() == 0
+
+
+def test_scores_change_by_less_than_three_percent(shares):
+    """Where the correct forecast is perturbed, although a paired test finds the change in most seeds."""
+    for scenario in ("lower_std", "heterogeneous_std", "lower_pred", "heterogeneous_both"):
+        assert means(shares, CORRECT, scenario, "worse")["CRPS"] < 0.08
+    detected = means(shares, CORRECT, "heterogeneous_both", "detected")
+    assert detected["CRPS"] == pytest.approx(0.72, abs=0.005)
+    large = [
+        "abalone",
+        "parkinsons_telemonitoring",
+        "wine_quality",
+        "combined_cycle_power_plant",
+        "grid_stability",
+        "steel_industry",
+    ]
+    found = select(shares, CORRECT, "heterogeneous_both", "detected")
+    assert found.loc[large, "CRPS"].min() == 1
+
+
+def test_ence_detects_less_in_a_test_than_by_three_percent(shares):
+    assert means(shares, CORRECT, "heterogeneous_both", "worse")["ENCE"] == pytest.approx(0.88, abs=0.005)
+    detected = means(shares, CORRECT, "heterogeneous_both", "detected")
+    rule = means(shares, CORRECT, "heterogeneous_both", "worse")
+    assert rule[["CWC", "UCE", "QCE"]].round(2).tolist() == [0.97, 0.68, 0.92]
+    expected = {"ENCE": 0.68, "UCE": 0.38, "QCE": 0.79, "PICP": 0.85, "CWC": 0.87}
+    for metric, share in expected.items():
+        assert detected[metric] == pytest.approx(share, abs=0.005), metric
+
+
+def test_ence_and_uce_prefer_the_constant_forecast_to_the_truth(shares):
+    """In every seed of every set; no proper score does in any."""
+    found = select(shares, CORRECT, "constant", "improved")
+    assert found[["ENCE", "UCE"]].min(axis=None) == 1
+    assert found[PROPER].max(axis=None) == 0
+    assert means(shares, CORRECT, "constant", "improved")[[*COVERAGES, "CWC"]].max() <= 0.041
+
+
+def test_coverage_metrics_often_call_the_published_miscalibration_better(shares):
+    """Seed 0 of heterogeneous standard deviations: worse for seven sets and better for five to seven."""
+    changes = select(shares, PUBLISHED, "heterogeneous_std", "change")[COVERAGES]
+    assert (changes > 3).sum().tolist() == [7, 7, 7]
+    assert (changes < -3).sum().tolist() == [7, 7, 5]
+
+
+def test_only_bins_show_widths_that_are_wrong_in_opposite_directions(shares):
+    found = means(shares, CORRECT, "heterogeneous_std", "detected")
+    expected = {"QCE": 0.27, "CalS": 0.05, "ECPE": 0.06}
+    for metric, share in expected.items():
+        assert found[metric] == pytest.approx(share, abs=0.0051), metric
+
+
+def test_the_published_nll_is_dominated_by_clipped_standard_deviations(study, folder):
+    frame, target = study.read_scaled(folder, "abalone")
+    y, made = study.published_design(np.sort(study.without_outliers(frame, 0)[target].to_numpy()), 0)
+    clipped = made["optimal"].std() <= 1e-6
+    assert clipped.sum() == 28
+    before, after = (-made[name].logpdf(y) for name in ("optimal", "heterogeneous_both"))
+    assert before.mean() == pytest.approx(0.8, abs=0.05)
+    assert after.mean() == pytest.approx(5.5e6, rel=0.01)
+    assert after[~clipped].mean() == pytest.approx(0.971, abs=0.001)
+    assert before[~clipped].mean() == pytest.approx(0.866, abs=0.001)
+
+
+@pytest.mark.parametrize("name", ["servo", "energy_efficiency", "abalone", "wine_quality", "nhanes_age"])
+def test_targets_depend_little_on_the_published_means(study, folder, name):
+    frame, target = study.read_scaled(folder, name)
+    slope = study.slope(np.sort(study.without_outliers(frame, 0)[target].to_numpy()))
+    assert 0.015 < slope < 0.195
