@@ -270,7 +270,7 @@ def test_interval_metrics_of_mapie(case):
 
 
 def test_values_of_the_code_of_wibbeke_et_al(het100):
-    """Values of reference runs on het100; those on real data are in test_miscalibration_reference.py."""
+    """Values of reference runs on het100; those on real data are in test_wibbeke_2025_miscalibration.py."""
     y, dist = het100.y, (het100.mu, het100.s)
     fifths = np.linspace(0, 1, 6)
     assert calibration_score_loss(y, dist, levels=fifths, kind="interval", reduction="mean") == pytest.approx(
