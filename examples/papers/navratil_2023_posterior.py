@@ -19,6 +19,7 @@ processes, whose posterior is exact, are evaluated on 200 functions drawn from t
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,7 @@ from skuq.distributions import Normal
 from skuq.metrics import UncertaintyCharacteristicsCurve, uncertainty_characteristics_curve
 
 FILE = Path(__file__).with_suffix(".csv")
-GAP, REACH = 1.0, 3.0  # no training rows in [-1, 1], all rows in [-3, 3]
+GAP, REACH = 1.0, 2.0  # no training rows in [-1, 1], all rows in [-2, 2]
 NOISE = 0.1
 LOW, HIGH = 0.2, 0.7  # miss rates of the points B, D and A, C
 PAPER = {"gain": 0.061, "gain, miss rate up to 0.5": 0.727}
@@ -44,12 +45,17 @@ def inputs(n_train: int, n_test: int, rng: np.random.Generator) -> tuple[np.ndar
     return side * rng.uniform(GAP, REACH, size=n_train), REACH * np.linspace(-1, 1, n_test)
 
 
+def truth(x: np.ndarray) -> np.ndarray:
+    """Return a wave with a slope."""
+    return np.sin(3 * x) + 0.3 * x
+
+
 def make_data(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return x and y for training and test: a wave with noise."""
+    """Return x and y for training and test."""
     rng = np.random.default_rng(seed)
     parts = []
     for x in inputs(60, 401, rng):
-        parts += [x, np.sin(3 * x) + NOISE * rng.normal(size=x.size)]
+        parts += [x, truth(x) + NOISE * rng.normal(size=x.size)]
     return tuple(parts)
 
 
@@ -66,7 +72,9 @@ class Size:
     n_adapt: int = 300
 
 
-def sample_network(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, size: Size, seed: int = 0) -> np.ndarray:
+def sample_network(
+    x: np.ndarray, y: np.ndarray, x_new: np.ndarray, size: Size, seed: int = 0
+) -> np.ndarray:
     """Return draws of the network at new x from its posterior, shape (chains, draws, rows).
 
     The weights have independent standard normal priors. The standard deviation of the noise is known.
@@ -90,11 +98,18 @@ def sample_network(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, size: Size, 
         with torch.random.fork_rng():
             torch.manual_seed(seed + chain)
             start = {name: torch.randn(n, dtype=torch.float64) for name, n in shapes.items()}
-            sampler = NUTS(potential_fn=energy, max_tree_depth=8, jit_compile=True, ignore_jit_warnings=True)
-            run = MCMC(sampler, size.n_draws, size.n_adapt, initial_params=start, disable_progbar=True)
+            sampler = NUTS(
+                potential_fn=energy, max_tree_depth=8, jit_compile=True, ignore_jit_warnings=True
+            )
+            run = MCMC(
+                sampler, size.n_draws, size.n_adapt, initial_params=start, disable_progbar=True
+            )
             run.run()
         draws, inputs = run.get_samples(), torch.tensor(x_new[:, np.newaxis])
-        at = [network({name: part[i] for name, part in draws.items()}, inputs) for i in range(size.n_draws)]
+        at = [
+            network({name: part[i] for name, part in draws.items()}, inputs)
+            for i in range(size.n_draws)
+        ]
         chains.append(torch.stack(at).numpy())
     return np.stack(chains)
 
@@ -108,7 +123,9 @@ def posterior_frame(size: Size, seed: int = 0) -> pd.DataFrame:
     draws = sample_network(x, y, x_test, size, seed)
     std = np.sqrt(draws.var(axis=(0, 1)) + NOISE**2)
     r_hat = split_gelman_rubin(tensor(draws), chain_dim=0, sample_dim=1).numpy()
-    return pd.DataFrame({"x": x_test, "y": y_test, "mean": draws.mean(axis=(0, 1)), "std": std, "r_hat": r_hat})
+    return pd.DataFrame(
+        {"x": x_test, "y": y_test, "mean": draws.mean(axis=(0, 1)), "std": std, "r_hat": r_hat}
+    )
 
 
 # --------------------------------------------------------------------------- Gaussian processes, exactly
@@ -148,13 +165,104 @@ def measure(y: np.ndarray, dist: Normal) -> dict[str, float]:
         found[name] = 1 - model / constant
     for miss_rate in (HIGH, LOW):
         for name, curve in pair.items():
-            found[f"half width at {miss_rate}, {name}"] = curve.operating_point(miss_rate=miss_rate).bandwidth
+            found[f"half width at {miss_rate}, {name}"] = curve.operating_point(
+                miss_rate=miss_rate
+            ).bandwidth
     return found
 
 
 def crosses(found: dict[str, float] | pd.DataFrame) -> bool | pd.Series:
     """Return whether constant bands are narrower at the high miss rate and wider at the low miss rate."""
     higher, lower = (
-        found[f"half width at {rate}, model"] - found[f"half width at {rate}, constant"] for rate in (HIGH, LOW)
+        found[f"half width at {rate}, model"] - found[f"half width at {rate}, constant"]
+        for rate in (HIGH, LOW)
     )
     return (higher > 0) & (lower < 0)
+
+
+def if_calibrated(dist: Normal, n_repetitions: int = 500, seed: int = 0) -> dict[str, float]:
+    """Return the results for independent errors with exactly the predicted standard deviations."""
+    std = np.tile(dist.std(), n_repetitions)
+    errors = std * np.random.default_rng(seed).normal(size=std.size)
+    return measure(errors, Normal(np.zeros(std.size), std))
+
+
+# ------------------------------------------------------------------------------------- the study, its tables
+
+
+def study(frame: pd.DataFrame, n_functions: int = 200) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the results of the sampled network, and the results of each function of a Gaussian process."""
+    dist = Normal(frame["mean"].to_numpy(), frame["std"].to_numpy())
+    functions = pd.DataFrame(
+        [measure(*pair) for pair in zip(*process_forecasts(n_functions), strict=True)]
+    )
+    quantiles = functions.quantile([0.1, 0.5, 0.9])
+    rows = {
+        "paper": PAPER,
+        "network": measure(frame["y"].to_numpy(), dist),
+        "network, if it were calibrated": if_calibrated(dist),
+        **{f"Gaussian processes, {level:.0%} quantile": row for level, row in quantiles.iterrows()},
+    }
+    return pd.DataFrame(rows).T, functions
+
+
+def plot(frame: pd.DataFrame, file: Path) -> None:
+    """Draw figure 4: bands of the network, both curves, and constant bands at the same miss rates."""
+    import matplotlib.pyplot as plt
+
+    from skuq.displays import UncertaintyCharacteristicsDisplay
+
+    y, dist = frame["y"].to_numpy(), Normal(frame["mean"].to_numpy(), frame["std"].to_numpy())
+    figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
+    bands = {"model": dist.std(), "constant": np.ones(len(y))}
+    titles = {"model": "Network", "constant": "Constant width"}
+    for (name, curve), ax, letters in zip(
+        curves(y, dist).items(), axes[::2], ("AB", "CD"), strict=True
+    ):
+        for letter, miss_rate, shade in zip(letters, (HIGH, LOW), (0.5, 0.25), strict=True):
+            half = curve.operating_point(miss_rate=miss_rate).parameter * bands[name]
+            low, high = frame["mean"] - half, frame["mean"] + half
+            label = f"{letter}: miss rate {miss_rate}"
+            ax.fill_between(
+                frame["x"], low, high, color="C0", alpha=shade, linewidth=0, label=label
+            )
+        ax.plot(frame["x"], y, ".", color="black", markersize=2)
+        ax.plot(frame["x"], frame["mean"], color="C0")
+        ax.set(title=titles[name], xlabel="x", ylim=(-2.2, 2.2))
+        ax.legend(frameon=False, loc="upper left")
+    UncertaintyCharacteristicsDisplay.from_predictions(
+        y, dist, name="network", miss_rate=[HIGH, LOW], original=False, ax=axes[1]
+    )
+    with plt.rc_context({"svg.hashsalt": "skuq"}):
+        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
+
+
+def main(arguments: list[str] | None = None) -> pd.DataFrame:
+    """Print the table, and return it."""
+    parser = argparse.ArgumentParser(description="Figure 4 of Navratil et al. (2023).")
+    parser.add_argument(
+        "--full", action="store_true", help="sample the network instead of reading the file"
+    )
+    parser.add_argument("--out", type=Path, help="CSV file of the forecasts of a sampled network")
+    parser.add_argument("--rst", action="store_true", help="print the table of the documentation")
+    parser.add_argument("--plot", type=Path, help="file of the figure")
+    options = parser.parse_args(arguments)
+    frame = posterior_frame(Size()) if options.full else pd.read_csv(FILE)
+    if options.out:
+        frame.round(4).to_csv(options.out, index=False)
+    table, functions = study(frame)
+    text = table.rename_axis("bands").map(lambda value: "" if np.isnan(value) else f"{value:.3f}")
+    title = "gains over constant bands, and half widths at two miss rates"
+    print(f".. csv-table:: {title}\n    :header-rows: 1\n" if options.rst else f"\n{title}")
+    print(indent(text.to_csv(), "    ") if options.rst else text.T.to_string())
+    print(f"\nR-hat is at most {frame['r_hat'].max():.3f}.")
+    print(
+        f"The curves of {crosses(functions).mean():.0%} of the functions cross between the two miss rates."
+    )
+    if options.plot:
+        plot(frame, options.plot)
+    return table
+
+
+if __name__ == "__main__":
+    main()

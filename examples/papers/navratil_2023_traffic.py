@@ -38,9 +38,11 @@ from torch import Tensor, nn
 from skuq import predict_dist
 from skuq.datasets import fetch_uci
 from skuq.distributions import Distribution, Normal
+from skuq.evaluation import bootstrap_interval
 from skuq.metrics import (
     compare_characteristics_curves,
     crps_loss,
+    interval_miss_rate,
     prediction_interval_coverage,
     uncertainty_characteristics_curve,
 )
@@ -52,6 +54,7 @@ DAY = 24
 FITTED, CALIBRATED, TESTED = slice("2012", "2016"), slice("2017", "2017"), slice("2018", "2018")
 AXES = [(x, y) for x in ("bandwidth", "excess") for y in ("miss_rate", "deficit")]
 COVERAGE, TAILS = 0.9, (0.025, 0.975)
+PAPER = {"gain": 0.049, "narrower to": 0.2}  # of the LSTM
 RATIOS = (1.0, 4.0, 16.0)  # cost of a miss, in half widths of 1000 vehicles
 WEATHER = ["temp", "rain_1h", "snow_1h", "clouds_all"]
 
@@ -98,7 +101,9 @@ class SequenceToSequence(nn.Module):
         self.encoder = nn.LSTM(n_covariates + 2, n_hidden, batch_first=True)
         self.decoder = nn.LSTM(n_covariates, n_hidden, batch_first=True)
         self.mean = nn.Linear(n_hidden, 1)
-        self.variance = nn.Sequential(nn.Linear(n_hidden + 1, n_hidden), nn.SiLU(), nn.Linear(n_hidden, 1))
+        self.variance = nn.Sequential(
+            nn.Linear(n_hidden + 1, n_hidden), nn.SiLU(), nn.Linear(n_hidden, 1)
+        )
 
     def forward(self, X: Tensor) -> Tensor:
         """Return means and variances, shape (B, 24, 2), from two days of shape (B, 48, d)."""
@@ -115,14 +120,20 @@ class JointLoss(nn.Module):
     def forward(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the mean loss."""
         known = ~torch.isnan(y)
-        return nn.functional.gaussian_nll_loss(output[..., 0][known], y[known], output[..., 1][known])
+        return nn.functional.gaussian_nll_loss(
+            output[..., 0][known], y[known], output[..., 1][known]
+        )
 
 
 def sequences(hours: pd.DataFrame) -> np.ndarray:
     """Return traffic, whether it is recorded, and standardized covariates of each hour."""
     weather = hours[WEATHER]
     weather = (weather - weather.loc[FITTED].mean()) / weather.loc[FITTED].std()
-    angles = [2 * np.pi * hours["hour"] / 24, 4 * np.pi * hours["hour"] / 24, 2 * np.pi * hours["day"] / 365.25]
+    angles = [
+        2 * np.pi * hours["hour"] / 24,
+        4 * np.pi * hours["hour"] / 24,
+        2 * np.pi * hours["day"] / 365.25,
+    ]
     waves = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
     weekdays = [hours["weekday"] == day for day in range(7)]
     traffic = hours["traffic"]
@@ -152,7 +163,9 @@ def forecast_by_lstm(hours: pd.DataFrame, n_epochs: int, seed: int = 0) -> Norma
         verbose=0,
     ).fit(X_train[some], y_train[some])
     days = np.arange(0, len(hours) - DAY, DAY)
-    output = net.predict(np.stack([table[start : start + 2 * DAY] for start in days])).reshape(-1, 2)
+    output = net.predict(np.stack([table[start : start + 2 * DAY] for start in days])).reshape(
+        -1, 2
+    )
     return Normal(output[:, 0].astype(float), np.sqrt(output[:, 1].astype(float)))
 
 
@@ -161,7 +174,9 @@ def forecast_by_lstm(hours: pd.DataFrame, n_epochs: int, seed: int = 0) -> Norma
 
 def residual(folds: Any) -> Any:
     """Return boosting with a scale model of its residuals."""
-    return ResidualRegressor(HistGradientBoostingRegressor(random_state=0), cv=folds, random_state=0)
+    return ResidualRegressor(
+        HistGradientBoostingRegressor(random_state=0), cv=folds, random_state=0
+    )
 
 
 def quantiles(folds: Any) -> Any:
@@ -222,7 +237,9 @@ class Rows:
 def rows_of(hours: pd.DataFrame, period: slice) -> Rows:
     """Return the recorded hours of a period."""
     traffic = hours.loc[period, "traffic"].dropna()
-    return Rows(traffic.to_numpy(), (traffic.index - traffic.index[0].normalize()).days.to_numpy() // 7)
+    return Rows(
+        traffic.to_numpy(), (traffic.index - traffic.index[0].normalize()).days.to_numpy() // 7
+    )
 
 
 def with_misses(y: np.ndarray, dist: Distribution, miss_rate: float = 0.1) -> Normal:
@@ -251,7 +268,11 @@ def gains(y: np.ndarray, dist: Distribution, weight: np.ndarray | None = None) -
 def weeks_drawn(rows: Rows, n_resamples: int, seed: int = 0) -> np.ndarray:
     """Return how often each resample draws each week, shape (n_resamples, weeks)."""
     n = rows.n_weeks
-    return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_resamples).astype(float)
+    return (
+        np.random.default_rng(seed)
+        .multinomial(n, np.full(n, 1 / n), size=n_resamples)
+        .astype(float)
+    )
 
 
 def interval_of_gains(rows: Rows, dist: Distribution, n_resamples: int) -> pd.DataFrame:
@@ -273,7 +294,9 @@ def swap_test(rows: Rows, a: Normal, b: Normal, n_permutations: int, seed: int =
 
     observed = difference(np.zeros(len(rows.y), dtype=bool)).abs()
     swaps = rng.random((n_permutations, rows.n_weeks)) < 0.5
-    extreme = sum((difference(swap[rows.week]).abs() >= observed - 1e-12).astype(int) for swap in swaps)
+    extreme = sum(
+        (difference(swap[rows.week]).abs() >= observed - 1e-12).astype(int) for swap in swaps
+    )
     return (1 + extreme) / (1 + n_permutations)
 
 
@@ -287,24 +310,34 @@ def losses(y: np.ndarray, bounds: np.ndarray, ratio: float) -> np.ndarray:
 
 
 def costs(
-    then: Rows, dist_then: Distribution, now: Rows, dist_now: Distribution, ratio: float, n_resamples: int
+    then: Rows,
+    dist_then: Distribution,
+    now: Rows,
+    dist_now: Distribution,
+    ratio: float,
+    n_resamples: int,
 ) -> pd.DataFrame:
     """Return costs of the test set: of 90 % intervals, at the operating point of 2017, and at the best point.
 
     The saved share of the cost has a 95 % interval, by a bootstrap of weeks.
     """
-    recalibrator = OperatingPointRecalibrator(cost=(1.0, ratio), coverage=COVERAGE).fit(dist_then, then.y)
-    chosen = recalibrator.operating_point_.parameter
-    before = losses(now.y, dist_now.interval(COVERAGE), ratio)
-    after = losses(now.y, recalibrator.transform(dist_now).interval(COVERAGE), ratio)
+    recalibrator = OperatingPointRecalibrator(cost=(1.0, ratio), coverage=COVERAGE).fit(
+        dist_then, then.y
+    )
+    factor = recalibrator.operating_point_.parameter
+    bounds = recalibrator.transform(dist_now).interval(COVERAGE)
+    before, after = (losses(now.y, each, ratio) for each in (dist_now.interval(COVERAGE), bounds))
     best = recalibrator.fit(dist_now, now.y).optimum_.cost
-    flat_then, flat_now = (Normal(dist.mean(), np.ones(len(dist))) for dist in (dist_then, dist_now))
+    flat_then, flat_now = (
+        Normal(dist.mean(), np.ones(len(dist))) for dist in (dist_then, dist_now)
+    )
     flat = recalibrator.fit(flat_then, then.y).transform(flat_now)
     constant = losses(now.y, flat.interval(COVERAGE), ratio)
     sums = [np.bincount(now.week, loss) for loss in (before, after, constant)]
     drawn = weeks_drawn(now, n_resamples) @ np.stack(sums, axis=1)
     values = {
-        "factor": chosen,
+        "factor": factor,
+        "miss rate": interval_miss_rate(now.y, bounds),
         "90 % intervals": before.mean(),
         "operating point": after.mean(),
         "best point": best,
@@ -321,39 +354,46 @@ def costs(
 # ------------------------------------------------------------------------------------- the study, its tables
 
 
-def scores(y: np.ndarray, dist: Distribution) -> pd.DataFrame:
-    """Return scores of the forecasts, and the miss rates at which the bands are narrower than constant bands."""
+def scores(rows: Rows, dist: Distribution) -> pd.DataFrame:
+    """Return scores of the forecasts and the widest range of miss rates with bands narrower than constant."""
+    y = rows.y
     pair = {
         name: uncertainty_characteristics_curve(y, dist, bands=bands)
         for name, bands in (("model", "std"), ("constant", "constant"))
     }
-    comparison = compare_characteristics_curves(pair)
-    wider = comparison.front[comparison.front["model"] == "constant"]
+    front = compare_characteristics_curves(pair).front.set_index("model").loc[["model"]]
+    widest = front.iloc[np.argmax(front["miss_rate_high"] - front["miss_rate_low"])]
+    by_hour = bootstrap_interval(y, dist, "auucc_gain", random_state=0)
     values = {
         "MAE": np.abs(y - dist.mean()).mean(),
         "CRPS": crps_loss(y, dist),
         "coverage": prediction_interval_coverage(y, dist.interval(COVERAGE)),
-        "narrower up to": wider["miss_rate_low"].min() if len(wider) else 1.0,
-        "narrower share": comparison.models.loc["model", "best_share"],
+        "narrower from": widest["miss_rate_low"],
+        "narrower to": widest["miss_rate_high"],
+        "gain from, by hour": by_hour.low,
+        "gain to, by hour": by_hour.high,
     }
     return pd.DataFrame({"value": values})
 
 
-def measure(hours: pd.DataFrame, forecasts: dict[str, Distribution], n_resamples: int) -> pd.DataFrame:
+def measure(
+    hours: pd.DataFrame, forecasts: dict[str, Distribution], n_resamples: int
+) -> pd.DataFrame:
     """Return all results, one row per model and quantity."""
     then, now = rows_of(hours, CALIBRATED), rows_of(hours, TESTED)
     split, parts = len(then.y), []
     scaled = {name: with_misses(now.y, dist[split:]) for name, dist in forecasts.items()}
     for name, dist in forecasts.items():
-        tables = {"score": scores(now.y, dist[split:]), "gain": interval_of_gains(now, scaled[name], n_resamples)}
+        gain = interval_of_gains(now, scaled[name], n_resamples)
         against = {"p_constant": constant_bands(now.y, scaled[name])}
         if name != LSTM and LSTM in scaled:
             against["p_lstm"] = scaled[LSTM]
         for column, other in against.items():
-            tables["gain"][column] = swap_test(now, scaled[name], other, n_resamples)
-        tables["cost"] = pd.concat(
-            [costs(then, dist[:split], now, dist[split:], ratio, n_resamples) for ratio in RATIOS]
-        )
+            gain[column] = swap_test(now, scaled[name], other, n_resamples)
+        cost = [
+            costs(then, dist[:split], now, dist[split:], ratio, n_resamples) for ratio in RATIOS
+        ]
+        tables = {"score": scores(now, dist[split:]), "gain": gain, "cost": pd.concat(cost)}
         parts += [
             part.rename_axis("quantity").reset_index().assign(table=table, model=name)
             for table, part in tables.items()
@@ -364,7 +404,9 @@ def measure(hours: pd.DataFrame, forecasts: dict[str, Distribution], n_resamples
 
 def percent(row: pd.Series) -> str:
     """Return a share in percent with its interval."""
-    interval = "" if np.isnan(row["low"]) else f" ({100 * row['low']:.0f} to {100 * row['high']:.0f})"
+    interval = (
+        "" if np.isnan(row["low"]) else f" ({100 * row['low']:.0f} to {100 * row['high']:.0f})"
+    )
     return f"{100 * row['value']:.1f}{interval}"
 
 
@@ -375,7 +417,9 @@ def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
     def spread(table: str, cells: pd.Series) -> pd.DataFrame:
         rows = results[results["table"] == table].assign(cell=cells)
         wide = rows.pivot(index="model", columns="quantity", values="cell")
-        return wide.reindex(index=order, columns=rows["quantity"].unique()).rename_axis(columns=None)
+        return wide.reindex(index=order, columns=rows["quantity"].unique()).rename_axis(
+            columns=None
+        )
 
     found = {"scores": spread("score", results["value"].map("{:.3f}".format))}
     found["gain over constant bands in percent, and 95 % interval"] = spread(
@@ -388,7 +432,9 @@ def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
             found[f"p-values of the difference in gain from {other}"] = cells.dropna(how="all")
     cost = spread("cost", results["value"])
     for ratio in RATIOS:
-        part = cost.filter(like=f"miss {ratio:g}, ").rename(columns=lambda name: name.partition(", ")[2])
+        part = cost.filter(like=f"miss {ratio:g}, ").rename(
+            columns=lambda name: name.partition(", ")[2]
+        )
         text = part.map("{:.3f}".format)
         for name in ("saved", "saved over constant"):
             rows = results[results["quantity"] == f"miss {ratio:g}, {name}"].set_index("model")
@@ -399,7 +445,8 @@ def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def rst(title: str, table: pd.DataFrame) -> str:
     """Return a table for the documentation."""
-    return f".. csv-table:: {title}\n    :header-rows: 1\n\n{indent(table.to_csv(), '    ')}"
+    small = "    :class: many-columns\n" if len(table.columns) > 6 else ""
+    return f".. csv-table:: {title}\n    :header-rows: 1\n{small}\n{indent(table.to_csv(), '    ')}"
 
 
 def plot(hours: pd.DataFrame, forecasts: dict[str, Distribution], file: Path) -> None:
@@ -420,13 +467,22 @@ def plot(hours: pd.DataFrame, forecasts: dict[str, Distribution], file: Path) ->
         model, constant = (
             [curve.operating_point(miss_rate=level).bandwidth for level in levels]
             for curve in (
-                uncertainty_characteristics_curve(now.y, dist, bands=bands) for bands in ("std", "constant")
+                uncertainty_characteristics_curve(now.y, dist, bands=bands)
+                for bands in ("std", "constant")
             )
         )
         saved = 1 - np.array(model) / np.array(constant)
         right.plot(100 * levels, 100 * saved, label=name, color="black" if name == LSTM else None)
     right.axhline(0, color="gray", linewidth=0.8)
-    right.set(xlim=(0, 100), ylim=(-60, 60), xlabel="Miss rate (%)", ylabel="Width saved over constant bands (%)")
+    right.axvline(
+        100 * PAPER["narrower to"], color="gray", linestyle=":", label="crossing of the paper"
+    )
+    right.set(
+        xlim=(0, 60),
+        ylim=(-40, 40),
+        xlabel="Miss rate (%)",
+        ylabel="Width saved over constant bands (%)",
+    )
     right.legend(frameon=False)
     with plt.rc_context({"svg.hashsalt": "skuq"}):
         figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
@@ -435,9 +491,13 @@ def plot(hours: pd.DataFrame, forecasts: dict[str, Distribution], file: Path) ->
 def main(arguments: list[str] | None = None) -> pd.DataFrame:
     """Fit the models, print the tables, and return the results."""
     parser = argparse.ArgumentParser(description="Figure 5 of Navratil et al. (2023).")
-    parser.add_argument("--models", nargs="+", choices=[LSTM, *MODELS], default=[LSTM, "boosting, residuals"])
+    parser.add_argument(
+        "--models", nargs="+", choices=[LSTM, *MODELS], default=[LSTM, "boosting, residuals"]
+    )
     parser.add_argument("--epochs", type=int, default=10, help="of the LSTM")
-    parser.add_argument("--resamples", type=int, default=50, help="of bootstraps and permutation tests")
+    parser.add_argument(
+        "--resamples", type=int, default=50, help="of bootstraps and permutation tests"
+    )
     parser.add_argument("--full", action="store_true", help="all models, 30 epochs, 1000 resamples")
     parser.add_argument("--results", type=Path, help="file of results to print, without a run")
     parser.add_argument("--out", type=Path, help="CSV file of results")
