@@ -410,6 +410,12 @@ def percent(row: pd.Series) -> str:
     return f"{100 * row['value']:.1f}{interval}"
 
 
+def beside_paper(table: pd.DataFrame, cells: dict[str, str]) -> pd.DataFrame:
+    """Return a table with a first row of the numbers of the paper."""
+    paper = pd.DataFrame(cells, index=["LSTM of the paper"], columns=table.columns)
+    return pd.concat([paper.fillna(""), table]).rename_axis("model")
+
+
 def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the tables of the page by their titles, with cells of text."""
     order = results["model"].unique()
@@ -421,9 +427,12 @@ def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
             columns=None
         )
 
-    found = {"scores": spread("score", results["value"].map("{:.3f}".format))}
-    found["gain over constant bands in percent, and 95 % interval"] = spread(
-        "gain", results.apply(percent, axis=1)
+    crossing = {"narrower from": "0", "narrower to": f"{PAPER['narrower to']}"}
+    numbers = spread("score", results["value"].map("{:.3f}".format))
+    found = {"scores": beside_paper(numbers, crossing)}
+    percents = spread("gain", results.apply(percent, axis=1))
+    found["gain over constant bands in percent, and 95 % interval"] = beside_paper(
+        percents, {"bandwidth, miss_rate": f"{100 * PAPER['gain']:.1f}"}
     )
     for column, other in (("p_constant", "constant bands"), ("p_lstm", "the LSTM")):
         rows = results[results[column].notna()]
