@@ -12,7 +12,7 @@ pyro-ppl``). The committed file `navratil_2023_posterior.csv` contains its forec
 processes, whose posterior is exact, are evaluated on 200 functions drawn from their prior.
 
     python navratil_2023_posterior.py                                    # forecasts of the file: a second
-    python navratil_2023_posterior.py --full --out posterior.csv         # samples again: minutes
+    python navratil_2023_posterior.py --full --out posterior.csv         # samples again: five minutes
     python navratil_2023_posterior.py --rst --plot figure-4.svg
 """
 
@@ -33,6 +33,7 @@ FILE = Path(__file__).with_suffix(".csv")
 GAP, REACH = 1.0, 2.0  # no training rows in [-1, 1], all rows in [-2, 2]
 NOISE = 0.1
 LOW, HIGH = 0.2, 0.7  # miss rates of the points B, D and A, C
+TITLE = "gain over constant bands, and half widths at two miss rates"
 PAPER = {"gain": 0.061, "gain, miss rate up to 0.5": 0.727}
 
 
@@ -203,7 +204,13 @@ def study(frame: pd.DataFrame, n_functions: int = 200) -> tuple[pd.DataFrame, pd
         "network, if it were calibrated": if_calibrated(dist),
         **{f"Gaussian processes, {level:.0%} quantile": row for level, row in quantiles.iterrows()},
     }
-    return pd.DataFrame(rows).T, functions
+    return pd.DataFrame(rows).T[list(functions)], functions
+
+
+def rst(table: pd.DataFrame) -> str:
+    """Return the table for the documentation."""
+    text = table.rename_axis("bands").map(lambda value: "" if np.isnan(value) else f"{value:.3f}")
+    return f".. csv-table:: {TITLE}\n    :header-rows: 1\n\n{indent(text.to_csv(), '    ')}"
 
 
 def plot(frame: pd.DataFrame, file: Path) -> None:
@@ -214,20 +221,21 @@ def plot(frame: pd.DataFrame, file: Path) -> None:
 
     y, dist = frame["y"].to_numpy(), Normal(frame["mean"].to_numpy(), frame["std"].to_numpy())
     figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
-    bands = {"model": dist.std(), "constant": np.ones(len(y))}
+    shown = frame[::2]
+    bands = {"model": shown["std"], "constant": np.ones(len(shown))}
     titles = {"model": "Network", "constant": "Constant width"}
     for (name, curve), ax, letters in zip(
         curves(y, dist).items(), axes[::2], ("AB", "CD"), strict=True
     ):
         for letter, miss_rate, shade in zip(letters, (HIGH, LOW), (0.5, 0.25), strict=True):
             half = curve.operating_point(miss_rate=miss_rate).parameter * bands[name]
-            low, high = frame["mean"] - half, frame["mean"] + half
+            low, high = shown["mean"] - half, shown["mean"] + half
             label = f"{letter}: miss rate {miss_rate}"
             ax.fill_between(
-                frame["x"], low, high, color="C0", alpha=shade, linewidth=0, label=label
+                shown["x"], low, high, color="C0", alpha=shade, linewidth=0, label=label
             )
-        ax.plot(frame["x"], y, ".", color="black", markersize=2)
-        ax.plot(frame["x"], frame["mean"], color="C0")
+        ax.plot(shown["x"], shown["y"], ".", color="black", markersize=2)
+        ax.plot(shown["x"], shown["mean"], color="C0")
         ax.set(title=titles[name], xlabel="x", ylim=(-2.2, 2.2))
         ax.legend(frameon=False, loc="upper left")
     UncertaintyCharacteristicsDisplay.from_predictions(
@@ -251,10 +259,7 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
     if options.out:
         frame.round(4).to_csv(options.out, index=False)
     table, functions = study(frame)
-    text = table.rename_axis("bands").map(lambda value: "" if np.isnan(value) else f"{value:.3f}")
-    title = "gains over constant bands, and half widths at two miss rates"
-    print(f".. csv-table:: {title}\n    :header-rows: 1\n" if options.rst else f"\n{title}")
-    print(indent(text.to_csv(), "    ") if options.rst else text.T.to_string())
+    print(rst(table) if options.rst else f"\n{TITLE}\n{table.T.round(3).to_string(na_rep='')}")
     print(f"\nR-hat is at most {frame['r_hat'].max():.3f}.")
     print(
         f"The curves of {crosses(functions).mean():.0%} of the functions cross between the two miss rates."
