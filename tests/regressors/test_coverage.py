@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from joblib import Memory
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import BaggingRegressor
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.linear_model import LinearRegression
@@ -16,7 +17,8 @@ from skuq.regressors import BootstrapRegressor, RecalibratedRegressor, Uncertain
 from tests.regressors.worlds import heteroscedastic_world
 
 SEEDS = range(20)
-BAGGED = BaggingRegressor(DecisionTreeRegressor(), n_estimators=50)
+BAGGED = BaggingRegressor(DecisionTreeRegressor(), n_estimators=25)
+MANY_BAGS = BaggingRegressor(DecisionTreeRegressor(), n_estimators=50)  # enough out-of-bag members per row
 
 
 def coverage(dist, y):
@@ -84,11 +86,11 @@ PIPELINES = {
         BootstrapRegressor(BAGGED, random_state=seed), IsotonicRecalibrator()
     ),
     "members, std": lambda seed: make_pipeline(
-        BootstrapRegressor(BAGGED, noise=None, random_state=seed), StdScalingRecalibrator()
+        BootstrapRegressor(MANY_BAGS, noise=None, random_state=seed), StdScalingRecalibrator()
     ),
     "residual, isotonic": lambda seed: make_pipeline(
         UncertaintyRegressor(
-            BaggingRegressor(DecisionTreeRegressor(), n_estimators=20), "residual", cv=3, random_state=seed
+            BaggingRegressor(DecisionTreeRegressor(), n_estimators=10), "residual", cv=3, random_state=seed
         ),
         IsotonicRecalibrator(),
     ),
@@ -126,9 +128,12 @@ def selection_world(n, seed):
 
 def test_a_supervised_selector_inside_keeps_the_coverage_that_one_outside_loses():
     child = make_pipeline(SelectKBest(f_regression, k=10), LinearRegression())
+    # the noise is normal and the same everywhere
+    one_scale = {"scale_estimator": DummyRegressor(), "shape": "normal"}
     inside = mean_coverage(
         lambda seed: make_pipeline(
-            UncertaintyRegressor(child, cv=5, random_state=seed), StdScalingRecalibrator()
+            UncertaintyRegressor(child, method_params=one_scale, cv=5, random_state=seed),
+            StdScalingRecalibrator(),
         ),
         selection_world,
         n=150,
@@ -137,7 +142,7 @@ def test_a_supervised_selector_inside_keeps_the_coverage_that_one_outside_loses(
     outside = mean_coverage(
         lambda seed: make_pipeline(
             SelectKBest(f_regression, k=10),
-            UncertaintyRegressor(LinearRegression(), cv=5, random_state=seed),
+            UncertaintyRegressor(LinearRegression(), method_params=one_scale, cv=5, random_state=seed),
             StdScalingRecalibrator(),
         ),
         selection_world,

@@ -451,10 +451,10 @@ def test_it_works_in_a_pipeline_and_a_search():
 @pytest.mark.parametrize(
     "forest",
     [
-        RandomForestRegressor(50, oob_score=True),
-        ExtraTreesRegressor(50, bootstrap=True, min_samples_leaf=3),
-        BaggingRegressor(n_estimators=50),
-        RandomForestRegressor(50, criterion="absolute_error", max_depth=3),
+        RandomForestRegressor(20, oob_score=True),
+        ExtraTreesRegressor(20, bootstrap=True, min_samples_leaf=3),
+        BaggingRegressor(n_estimators=20),
+        RandomForestRegressor(20, criterion="absolute_error", max_depth=3),
     ],
 )
 def test_units_of_any_size(forest, unit):

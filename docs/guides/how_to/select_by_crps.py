@@ -131,7 +131,7 @@ from skuq.model_selection import refit_best
 
 constrained = GridSearchCV(
     search.estimator,
-    search.param_grid,
+    {"estimator__selectkbest__k": [1, 2, 10]},
     scoring=scorers("neg_crps", "neg_ence"),
     refit=refit_best("neg_crps", subject_to={"ence": ("<=", 0.5)}),
     cv=3,
