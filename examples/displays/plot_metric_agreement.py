@@ -34,7 +34,7 @@ for n_features in range(1, 6):
         )
         rows[f"{n_features} features, {factor}"] = report["value"]
 table = pd.DataFrame(rows).T
-table.round(3)
+print(table.round(3))
 
 # %%
 # The heat map takes this table. The direction of most metrics is known. The better values of PICP

@@ -107,7 +107,7 @@ def test_checks_of_what_a_setting_computes(estimator, check):
         *((each, check_regressors_train) for each in REGRESSOR_SETTINGS),
         *((each, check_classifiers_train) for each in CLASSIFIER_SETTINGS),
     ],
-    ids=repr,
+    ids=lambda value: value.__name__ if callable(value) else repr(value),
 )
 def test_settings_learn(estimator, check):
     check(type(estimator).__name__, estimator)
