@@ -11,8 +11,8 @@ At midnight, each model forecasts the 24 hours of the day from the calendar, the
 the traffic of the day before. The models are fitted to the hours until the end of 2016. The hours of 2017
 choose operating points. The hours of 2018 are the test set.
 
-    python navratil_2023_traffic.py                       # two models, few resamples: half a minute
-    python navratil_2023_traffic.py --full --out navratil_2023_traffic.csv --plot figure-5.svg
+    python navratil_2023_traffic.py                       # two models, 50 resamples: 20 seconds
+    python navratil_2023_traffic.py --full --out traffic.csv --plot figure-5.svg  # two minutes
     python navratil_2023_traffic.py --results navratil_2023_traffic.csv --rst     # the tables of the page
 
 The data are the set "metro_traffic" of `skuq.datasets.fetch_uci`.

@@ -64,8 +64,11 @@ def test_the_areas_of_exact_posteriors_are_those_of_constant_bands_on_average(st
     assert np.mean(coverage) == pytest.approx(0.9, abs=0.02)
 
 
-def test_the_curves_of_most_functions_cross(study, results):
-    assert study.crosses(results[1]).mean() > 0.5
+def test_most_functions_have_curves_that_cross_and_a_larger_gain_at_few_misses(study, results):
+    functions = results[1]
+    assert study.crosses(functions).mean() > 0.5
+    assert (functions[PART] > functions["gain"]).mean() > 0.85
+    assert 0.03 < (functions[PART] > study.PAPER[PART]).mean() < 0.15
 
 
 def test_gains_and_half_widths_are_those_of_the_definitions(study):
@@ -93,7 +96,7 @@ def test_without_data_the_sampler_returns_the_prior(study):
 @pytest.mark.slow
 def test_another_sample_of_the_network_agrees(study, frame):
     pytest.importorskip("pyro")
-    again = study.posterior_frame(study.Size(), seed=100)
+    again = study.posterior_frame(study.Size(n_chains=1, n_draws=300), seed=100)
     assert np.abs(again["mean"] - frame["mean"]).max() < 0.5 * frame["std"].max()
     assert np.abs(again["std"] / frame["std"] - 1).max() < 0.5
     assert np.abs(again["std"] / frame["std"] - 1).mean() < 0.1
