@@ -1,7 +1,5 @@
 """Candidates to begin with."""
 
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import numpy as np
@@ -33,13 +31,6 @@ def test_seeds_are_drawn_where_there_is_a_random_state():
     assert set(seeds[3]) == {None}
     with pytest.raises(ValueError, match="`random_state`"):
         default_estimators("zero")
-
-
-def test_importing_model_selection_loads_no_torch():
-    code = (
-        "import skuq.model_selection, sys; sys.exit('torch' in sys.modules or 'skuq.neural' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_pool_of_all_of_them():
