@@ -45,5 +45,5 @@ ax.legend()
 plt.show()
 
 # %%
-# With folds of rows, each fold's model was trained on most mixes of its test rows, and 90 % intervals cover
-# 82 % of the rows of new mixes. With folds of mixes, they cover 90 %.
+# With folds of rows, most mixes of the held-out rows of a fold are also in its training rows. The 90 %
+# intervals then cover only 82 % of the rows of new mixes. With folds of mixes, the intervals cover 90 %.
