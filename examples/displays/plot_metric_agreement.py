@@ -37,8 +37,9 @@ table = pd.DataFrame(rows).T
 table.round(3)
 
 # %%
-# This table is the input of the heat map. For most metrics, skuq knows the better direction. For PICP, values
-# close to the nominal coverage are better. For sharpness, smaller standard deviations count as better.
+# This table is the input of the heat map. For most metrics, the better direction is known. The argument
+# ``directions`` defines it for two metrics: a PICP close to the nominal coverage and a smaller sharpness are
+# better.
 
 display = MetricAgreementDisplay.from_reports(table, directions={"picp": 0.9, "sharpness": "lower"})
 
