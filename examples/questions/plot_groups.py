@@ -2,8 +2,8 @@
 Rows that belong together: grouped data
 =======================================
 
-The data are 1030 strengths of concrete from 428 mixes, which were tested at several ages. If new rows are
-from new mixes, folds must not split a mix: otherwise, the out-of-fold errors are too small, and the intervals
+The data are 1030 strengths of concrete from 428 mixes, which were tested at several ages. If new rows belong
+to new mixes, folds must not split a mix: otherwise, the out-of-fold errors are too small, and the intervals
 are too narrow. To keep mixes together, pass ``groups`` and ``GroupKFold`` to
 :class:`~skuq.regressors.UncertaintyRegressor`.
 """
