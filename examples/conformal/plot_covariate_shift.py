@@ -2,9 +2,9 @@
 New rows that differ from the training rows: covariate shift
 ============================================================
 
-A model predicts the age of abalone. It is calibrated on shells of all weights, and used on heavy shells, for
-which it is less accurate. :class:`~skuq.regressors.ConformalRegressor` weights its calibration rows by the
-ratio of the densities of new and old rows. A classifier estimates this ratio without targets.
+A model predicts the age of abalone. It is calibrated on shells of all weights, but used for heavy shells. The
+model is less accurate for heavy shells. :class:`~skuq.regressors.ConformalRegressor` weights its calibration
+rows by the ratio of the densities of new and old rows. A classifier estimates this ratio without targets.
 """
 
 import matplotlib.pyplot as plt
@@ -50,4 +50,5 @@ plt.show()
 
 # %%
 # Without weights, the intervals cover 74 % of the heavy shells, because most calibration rows are lighter
-# shells, whose age varies less. With weights, the intervals are 3 rings wider and cover 88 %.
+# shells, and the age of lighter shells varies less. With weights, the intervals are 3 rings wider and cover
+# 88 %.

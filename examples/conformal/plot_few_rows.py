@@ -44,5 +44,5 @@ plt.show()
 
 # %%
 # All methods cover about 80 %. With the "split" method, coverage and width vary twice as much between
-# training sets, because they depend on only 15 calibration rows. "jackknife+" fits one model per row, and
-# "cv+" fits one model per fold.
+# training sets as with the other methods, because only 15 rows are used for calibration. "jackknife+" fits
+# one model per row, and "cv+" fits one model per fold.

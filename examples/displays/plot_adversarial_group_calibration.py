@@ -4,7 +4,8 @@ Calibrated in random groups too? AdversarialGroupCalibrationDisplay
 
 :class:`~skuq.displays.AdversarialGroupCalibrationDisplay` draws many random groups of rows and plots the
 calibration error of the worst group against the size of the groups. The error is larger in smaller groups,
-even for a perfectly calibrated model, so compare it with the dashed line of such a model.
+even for a perfectly calibrated model. Compare the error with the dashed line, which shows the error of a
+perfectly calibrated model.
 """
 
 import matplotlib.pyplot as plt
@@ -40,5 +41,6 @@ plt.show()
 
 # %%
 # On all rows, at the right, the calibration error is 4.8 percentage points with Gaussian errors and 1.3 with
-# empirical errors. A calibrated model has 0.8. In groups of 10 % of the rows, only the model with Gaussian
-# errors is above the dashed line. Groups of 2 % are too small to show a difference.
+# empirical errors. A calibrated model has an error of 0.8 percentage points. In groups of 10 % of the rows,
+# only the model with Gaussian errors is above the dashed line. Groups of 2 % are too small to show a
+# difference.

@@ -26,5 +26,5 @@ print(f"{below.sum()} of {len(y_test)} targets below their interval, {above.sum(
 plt.show()
 
 # %%
-# Eight of the 100 rows are missed, six of them because the strength is higher than predicted. The misses are
-# spread over the whole range.
+# Eight of the 100 targets are outside their interval. Six of them are above their interval. The misses are
+# spread over the whole range of predictions.

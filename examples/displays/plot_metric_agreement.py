@@ -2,9 +2,9 @@
 Which metrics agree? MetricAgreementDisplay
 ===========================================
 
-:class:`~skuq.displays.MetricAgreementDisplay` plots Kendall's tau between metrics over models: 1 if two
-metrics order the models alike, -1 for opposite orders. Metrics that agree form blocks along the
-diagonal.
+:class:`~skuq.displays.MetricAgreementDisplay` plots Kendall's tau between metrics over models. Tau is 1 if
+two metrics give the same order of the models, and -1 if they give opposite orders. Metrics that agree form
+blocks along the diagonal.
 """
 
 import pandas as pd
@@ -19,8 +19,8 @@ X, y = load_airfoil(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
 # %%
-# The models use one to five features, and their standard deviations are multiplied by 0.7, 1 or
-# 1.5. The number of features changes the accuracy, the factor changes the calibration.
+# The models use one to five features, and their standard deviations are multiplied by 0.7, 1 or 1.5. The
+# number of features changes the accuracy, and the factor changes the calibration.
 
 metrics = ["crps", "nll", "interval_score", "mace", "ence", "picp", "sharpness"]
 rows = {}
@@ -37,12 +37,13 @@ table = pd.DataFrame(rows).T
 print(table.round(3))
 
 # %%
-# The heat map takes this table. The direction of most metrics is known. The better values of PICP
-# are close to the nominal coverage, and sharper forecasts have smaller standard deviations.
+# This table is the input of the heat map. For most metrics, the better direction is known. The argument
+# ``directions`` defines it for two metrics: a PICP close to the nominal coverage and a smaller sharpness are
+# better.
 
 display = MetricAgreementDisplay.from_reports(table, directions={"picp": 0.9, "sharpness": "lower"})
 
 # %%
-# The scores (CRPS, NLL, interval score) agree with each other, and ENCE agrees with PICP. The two
-# blocks are almost unrelated: the scores rank mainly the features, the calibration metrics rank the
-# factors. :func:`~skuq.evaluation.metric_agreement` returns the numbers.
+# The scores (CRPS, NLL, interval score) agree with each other, and ENCE agrees with PICP. The two blocks are
+# almost unrelated. The ranking by the scores depends mainly on the features, and the ranking by the
+# calibration metrics depends on the factors. :func:`~skuq.evaluation.metric_agreement` returns the numbers.

@@ -2,9 +2,9 @@
 Is the coverage nominal at each x? PointwiseCoverageDisplay
 ===========================================================
 
-:class:`~skuq.displays.PointwiseCoverageDisplay` plots the coverage of each row over repeated training sets,
-as a histogram or against a feature. If the noise varies and the width is constant, the coverage is nominal
-only on average.
+:class:`~skuq.displays.PointwiseCoverageDisplay` computes the coverage of each row over repeated training
+sets. It plots this coverage as a histogram or against a feature. If the noise varies and the width of the
+intervals is constant, the coverage is nominal only on average.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,8 @@ Does the band follow the scatter? PredictionBandDisplay
 =======================================================
 
 :class:`~skuq.displays.PredictionBandDisplay` plots observed against predicted values, with prediction
-intervals as a band. The plot shows a band that is too narrow at one end and too wide at the other, which an
-average over rows does not show.
+intervals as a band. The plot shows whether the band is too narrow at one end and too wide at the other end.
+An average over rows does not show this.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,8 @@ Do errors grow with the predicted uncertainty? ResidualScaleDisplay
 ===================================================================
 
 :class:`~skuq.displays.ResidualScaleDisplay` plots the error of each row against its predicted standard
-deviation. The cone is one predicted standard deviation to either side. The line is the root mean squared
-error of neighboring rows.
+deviation. The cone extends one predicted standard deviation to either side of zero. The line is the root mean
+squared error of neighboring rows.
 """
 
 import matplotlib.pyplot as plt

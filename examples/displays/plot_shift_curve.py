@@ -3,8 +3,8 @@ How do scores change under shift? ShiftCurveDisplay
 ===================================================
 
 :class:`~skuq.displays.ShiftCurveDisplay` plots a score of :func:`~skuq.evaluation.shift_curve` against the
-severity of a shift of the test rows. The shift in this example is sensor noise, in standard deviations of
-each feature. Models are fitted once per fold, on rows without the shift.
+severity of a shift of the test rows. The shift in this example is sensor noise. Its severity is in standard
+deviations of each feature. Models are fitted once per fold, on rows without the shift.
 """
 
 import matplotlib.pyplot as plt

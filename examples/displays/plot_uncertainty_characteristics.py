@@ -3,7 +3,7 @@ Which width for which miss rate? UncertaintyCharacteristicsDisplay
 ==================================================================
 
 :class:`~skuq.displays.UncertaintyCharacteristicsDisplay` multiplies all bands by a common factor, and plots
-the miss rate against the mean width for all factors. Lower curves are better. The dashed curve has bands of
+the miss rate against the mean width for all factors. Lower curves are better. The dashed curve shows bands of
 constant width around the same predictions.
 """
 

@@ -2,8 +2,9 @@
 Calibration without held-out rows: cross_val_predict_dist
 =========================================================
 
-:func:`~skuq.model_selection.cross_val_predict_dist` predicts each row by a model that was fitted without it.
-With few rows, the calibration curve then uses all of them. In-sample predictions are too optimistic.
+:func:`~skuq.model_selection.cross_val_predict_dist` predicts each row by a model that was fitted without this
+row. The calibration curve can then use all rows, which is useful if there are few rows. In-sample predictions
+are too optimistic.
 """
 
 import matplotlib.pyplot as plt

@@ -45,5 +45,5 @@ axes[0, 0].set_ylabel("rings")
 plt.show()
 
 # %%
-# The figure shows each value with its interval, and in gray the range of a calibrated model. The
+# The figure shows each value with its confidence interval. The range of a calibrated model is gray. The
 # spread of the trees is outside this range for every metric. The model of the errors is always inside.

@@ -3,8 +3,8 @@ How certain is the mean? BootstrapNetRegressor
 ==============================================
 
 :class:`~skuq.neural.BootstrapNetRegressor` trains networks on bootstrap rows, all in one pass. The spread of
-the networks gives the confidence interval of the mean. Out-of-bag rows give an estimate of the noise, which
-has constant variance.
+the networks gives the confidence interval of the mean. The noise is estimated from out-of-bag rows. Its
+variance is constant.
 """
 
 import matplotlib.pyplot as plt
@@ -35,5 +35,5 @@ plt.show()
 
 # %%
 # The epistemic standard deviation is 0.07 within the data, and about 1 at -30 and 30, far from the data. The
-# aleatoric standard deviation is 0.31 everywhere, and the true one is 0.32. The intervals for new rows
-# include both parts.
+# aleatoric standard deviation is 0.31 everywhere, and the true standard deviation is 0.32. The intervals for
+# new rows include both parts.

@@ -34,5 +34,6 @@ ax.margins(y=0.2)
 plt.show()
 
 # %%
-# The scores of one loss differ more between seeds than the mean scores differ between losses. Use several
-# seeds to compare losses. The twenty networks were trained in one pass.
+# For one loss, the scores of different seeds vary. This variation is larger than the differences between the
+# mean scores of the losses. Use several seeds to compare losses. The twenty networks were trained in one
+# pass.

@@ -3,7 +3,8 @@ Dropout at prediction time: MCDropoutRegressor
 ==============================================
 
 :class:`~skuq.neural.MCDropoutRegressor` keeps dropout active at prediction time. The spread of the draws is
-the epistemic uncertainty. It depends on the dropout rate; this example compares three rates on the same data.
+the epistemic uncertainty. The spread depends on the dropout rate. This example compares three rates on the
+same data.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 An ensemble from one training: SWARegressor
 ===========================================
 
-:class:`~skuq.neural.SWARegressor` trains one network, continues at a constant learning rate, and keeps
-snapshots of the weights. The cost of this ensemble is little more than the cost of one network.
+:class:`~skuq.neural.SWARegressor` trains one network, continues the training at a constant learning rate, and
+keeps snapshots of the weights. Training this ensemble takes little more time than training one network.
 """
 
 import matplotlib.pyplot as plt
@@ -32,4 +32,5 @@ plt.show()
 
 # %%
 # The 20 snapshots differ most at both ends of the range, and nearly agree in the middle. They differ less
-# than independent networks would. The band covers 90 % of the test rows; most of its width is the noise.
+# than independent networks would. The band covers 90 % of the test rows. Most of the width of the band is due
+# to the noise.

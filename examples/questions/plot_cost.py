@@ -2,7 +2,7 @@
 What does my forecast cost? The operating point
 ===============================================
 
-A supplier of concrete states its strength with a tolerance. One MPa of tolerance costs 1, and a sample
+A supplier states the strength of concrete with a tolerance. Each MPa of tolerance costs 1, and each sample
 outside the tolerance costs 30. :func:`~skuq.metrics.uncertainty_characteristics_curve` returns the cheapest
 bands of a model and their cost.
 """
@@ -43,7 +43,7 @@ ax.legend()
 plt.show()
 
 # %%
-# The cheapest bands of the linear model are ± 8.3 MPa and cost 11.1 per sample. The cheapest bands of
-# boosting are ± 9.8 MPa and cost 11.2. With narrower bands, misses cost more, and with wider bands, the width
-# costs more.
-# :class:`~skuq.recalibration.OperatingPointRecalibrator` sets the intervals of a model to this point.
+# The cheapest bands of the linear model have a tolerance of ± 8.3 MPa and cost 11.1 per sample. The cheapest
+# bands of boosting have a tolerance of ± 9.8 MPa and cost 11.2 per sample. With narrower bands, misses cost
+# more, and with wider bands, the width costs more. :class:`~skuq.recalibration.OperatingPointRecalibrator`
+# sets the intervals of a model to this point.

@@ -2,8 +2,8 @@
 Rows that belong together: grouped data
 =======================================
 
-The data are 1030 strengths of concrete from 428 mixes, which were tested at several ages. If new rows are
-from new mixes, folds must not split a mix: otherwise, the out-of-fold errors are too small, and the intervals
+The data are 1030 strengths of concrete from 428 mixes, which were tested at several ages. If new rows belong
+to new mixes, folds must not split a mix: otherwise, the out-of-fold errors are too small, and the intervals
 are too narrow. To keep mixes together, pass ``groups`` and ``GroupKFold`` to
 :class:`~skuq.regressors.UncertaintyRegressor`.
 """
@@ -45,5 +45,5 @@ ax.legend()
 plt.show()
 
 # %%
-# With folds of rows, each fold's model was trained on most mixes of its test rows, and 90 % intervals cover
-# 82 % of the rows of new mixes. With folds of mixes, they cover 90 %.
+# With folds of rows, most mixes of the held-out rows of a fold are also in its training rows. The 90 %
+# intervals then cover only 82 % of the rows of new mixes. With folds of mixes, the intervals cover 90 %.

@@ -2,9 +2,9 @@
 Why are my intervals too narrow?
 ================================
 
-The 90 % intervals of a fitted model cover far less on new rows. The mean, the spread and the skewness of the
-standardized residuals distinguish errors of location, scale and shape. Each of them has a recalibrator in
-:mod:`skuq.recalibration`.
+The 90 % intervals of a fitted model cover far less than 90 % of new rows. The mean, the spread and the
+skewness of the standardized residuals distinguish errors of location, scale and shape. For each kind of
+error, there is a recalibrator in :mod:`skuq.recalibration`.
 """
 
 import matplotlib.pyplot as plt

@@ -48,7 +48,8 @@ plt.show()
 
 # %%
 # :class:`~skuq.recalibration.StdScalingRecalibrator` widens all distributions around their means by one
-# factor, to a coverage of 89 %. :class:`~skuq.recalibration.EmpiricalRecalibrator` uses the empirical
+# factor. The coverage is then 89 %. :class:`~skuq.recalibration.EmpiricalRecalibrator` uses the empirical
 # distribution of errors. It also corrects the shape and has the smallest CRPS, 1.55.
-# :class:`~skuq.recalibration.IsotonicRecalibrator` would raise an error: outside the predictions of the
-# trees, the predicted probability is zero, and a map of levels has no effect.
+# :class:`~skuq.recalibration.IsotonicRecalibrator` would raise an error. Outside the range of the trees'
+# predictions, the predicted probability is zero, and a map of probability levels cannot change a probability
+# of zero.

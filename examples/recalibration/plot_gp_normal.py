@@ -30,5 +30,6 @@ for ax, (name, dist) in zip(axes, {"before": before[1::2], "after": after}.items
 plt.show()
 
 # %%
-# The factor is 0.74 for cars below 20 miles per gallon and 1.41 above 28: the band becomes narrower at the
-# left and wider at the right. The means do not change, and the bias at the far left remains.
+# The mean factor is 0.74 for cars below 20 miles per gallon, so the band becomes narrower at the left. The
+# mean factor is 1.41 for cars above 28 miles per gallon, so the band becomes wider at the right. The
+# predicted means do not change, and the bias at the far left remains.

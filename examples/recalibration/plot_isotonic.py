@@ -2,7 +2,7 @@
 A map of probability levels: IsotonicRecalibrator
 =================================================
 
-A linear model with Gaussian errors predicts the age of abalone, by the rings of the shell.
+A linear model with Gaussian errors predicts the age of abalone, measured by the rings of the shell.
 :class:`~skuq.recalibration.IsotonicRecalibrator` estimates the observed level for each predicted level, such
 as 10 %, 50 % or 90 %, and corrects every quantile accordingly.
 """
@@ -34,5 +34,5 @@ for name, model in {"before": before, "after": after}.items():
 plt.show()
 
 # %%
-# Before recalibration, 58 % of the targets are below the predicted median; afterwards, 48 %. The correction
-# is one map of levels for all rows. It also makes the forecasts skewed.
+# Before recalibration, 58 % of the targets are below the predicted median. After recalibration, 48 % of the
+# targets are below it. The correction is one map of levels for all rows. It also makes the forecasts skewed.

@@ -3,7 +3,8 @@ Errors as an increasing function of the width: VarianceIsotonicRecalibrator
 ===========================================================================
 
 :class:`~skuq.recalibration.VarianceIsotonicRecalibrator` estimates the squared error as an increasing
-function of the predicted variance, by isotonic regression. It preserves the order of the predicted widths.
+function of the predicted variance, by isotonic regression. The recalibrator preserves the order of the
+predicted widths.
 """
 
 import matplotlib.pyplot as plt
@@ -43,6 +44,6 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# Before recalibration, the errors are about 1.4 times as large as predicted. The ratio is 1.6 in the bin of
-# the smallest predicted standard deviations and 1.1 in the bin of the largest. The recalibrated standard
-# deviation is close to the errors of the test rows.
+# Before recalibration, the errors are about 1.4 times as large as predicted. This ratio is 1.6 in the bin of
+# the smallest predicted standard deviations, and 1.1 in the bin of the largest predicted standard deviations.
+# The recalibrated standard deviation is close to the errors of the test rows.

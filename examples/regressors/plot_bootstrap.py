@@ -3,7 +3,8 @@ Epistemic uncertainty and noise: BootstrapRegressor
 ===================================================
 
 :class:`~skuq.regressors.BootstrapRegressor` fits the regressor to resampled rows. The spread of these members
-is the epistemic uncertainty, which more data reduce. The noise is estimated from out-of-bag errors.
+is the epistemic uncertainty. More data would reduce the epistemic uncertainty. The noise is estimated from
+out-of-bag errors.
 """
 
 import matplotlib.pyplot as plt

@@ -37,6 +37,6 @@ for name, model in {"spread of the trees": spread, "recalibrated": recalibrated}
 plt.show()
 
 # %%
-# Before recalibration, 90 % intervals contain 81 % of the targets; afterwards, they contain 91 %. The CRPS
-# decreases from 1.11 to 1.09 rings. :class:`~skuq.recalibration.EmpiricalRecalibrator` is one of several
-# recalibrators.
+# Before recalibration, 90 % intervals contain 81 % of the targets. After recalibration, they contain 91 % of
+# the targets. The CRPS decreases from 1.11 to 1.09 rings. :class:`~skuq.recalibration.EmpiricalRecalibrator`
+# is one of several recalibrators.

@@ -33,5 +33,6 @@ display.ax_.set(xlabel="weight (1000 lb)", ylabel="miles per gallon")
 plt.show()
 
 # %%
-# The mean width is 15 mpg for light cars and 11 mpg for heavy cars. The intervals cover 82 % and 94 % of 49
-# cars each, within two standard errors (4 % each) of 90 %.
+# The mean width is 15 mpg for light cars and 11 mpg for heavy cars. The intervals cover 82 % of 49 light cars
+# and 94 % of 49 heavy cars. The standard error of each coverage is 4 %, so the difference from 90 % is within
+# two standard errors.

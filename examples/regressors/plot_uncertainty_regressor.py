@@ -40,4 +40,5 @@ plt.show()
 # %%
 # Nearest neighbors do not predict a distribution, so the wrapper models their errors ("residual"). Quantile
 # boosting is fitted at several levels and recalibrated on out-of-fold rows ("recalibrated"). The posterior of
-# a Bayesian model is used without changes ("native"); in this example, it has the same width for all cars.
+# a Bayesian model is used without changes ("native"). In this example, the intervals of the posterior have
+# the same width for all cars.

@@ -2,7 +2,7 @@
 Coverage of confidence intervals of the mean
 ============================================
 
-The regression function of real data is unknown, so a confidence interval cannot be compared with it.
+The regression function of real data is unknown, so it cannot be compared with a confidence interval.
 :func:`~skuq.simulation.simulate_coverage` fits a model to many training sets of a
 :class:`~skuq.simulation.KnownProcess`. At each x, it computes the coverage of prediction intervals for the
 target (PICF) and the coverage of confidence intervals for the function (CICF).
@@ -39,8 +39,8 @@ plt.show()
 
 # %%
 # The 80 % confidence intervals of :class:`sklearn.linear_model.BayesianRidge` contain the line in 52 % of the
-# simulations. The posterior excludes the uncertainty of the constant term: it predicts a standard deviation
-# of 0.019 for the mean, which varies by 0.031 between training sets. Near x = 0, only the constant is
-# uncertain, and the confidence intervals hardly ever cover. The confidence intervals of
-# :class:`~skuq.regressors.LeastSquaresRegressor` have correct coverage at each x. The prediction intervals of
-# both models are similar, because the noise is larger than the error of the mean.
+# simulations. The posterior excludes the uncertainty of the constant term. The predicted standard deviation
+# of the mean is 0.019, but the standard deviation of the mean between training sets is 0.031. Near x = 0,
+# only the constant term is uncertain, and the confidence intervals hardly ever contain the line. The
+# confidence intervals of :class:`~skuq.regressors.LeastSquaresRegressor` have correct coverage at each x. The
+# prediction intervals of both models are similar, because the noise is larger than the error of the mean.
