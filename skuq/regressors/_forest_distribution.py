@@ -127,8 +127,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
 
     Cost: one fit, and the residuals around m rows, at most :math:`O(m n B)`. `fit` calibrates on
     :math:`m \le 5000` out-of-bag rows; `fit_transform` needs all :math:`m = n`. A prediction costs a
-    look-up of the leaf in each tree. The fitted model stores the leaf of each row in each tree, O(n B); `fit` stores several
-    such tables. Weights are computed in blocks of rows.
+    look-up of the leaf in each tree. The fitted model stores the leaf of each row in each tree, O(n B); `fit`
+    stores several such tables. Weights are computed in blocks of rows.
 
     References
     ----------

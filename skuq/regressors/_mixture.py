@@ -68,8 +68,8 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         - "linear": the distribution functions. The pool is a `~skuq.distributions.Mixture`; its variance
           includes the differences between the members.
         - "quantiles": the quantile functions, so that widths are averaged too. Prefer "quantiles" for members
-          that are calibrated or too wide and whose locations differ only by chance. Tail mass at infinity, as in
-          `~skuq.distributions.ConformalPredictive`, is excluded from the average.
+          that are calibrated or too wide and whose locations differ only by chance. Tail mass at infinity, as
+          in `~skuq.distributions.ConformalPredictive`, is excluded from the average.
     recalibrator : recalibrator or None, default=None
         Cloned, and fitted to the pool's out-of-fold forecasts. None leaves the pool somewhat too wide; prefer
         ``IsotonicRecalibrator(smooth=True)`` unless you need `epistemic`.
@@ -99,7 +99,8 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         pool come from the rows of other folds; a single fold uses its own rows. Columns are ``"crps"``, the
         mean CRPS in the units of y; ``"difference"`` from the pool, positive if the pool is better; and
         ``"standard_error"`` of the difference. A row that is tested several times counts once. The attribute
-        does not exist with given ``weights`` and no recalibrator, because these need no out-of-fold forecasts.
+        does not exist with given ``weights`` and no recalibrator, because these need no out-of-fold
+        forecasts.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -128,10 +129,10 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     the 98 % quantile of their sizes, or at the second largest; the larger factor is used.
 
     A linear pool of calibrated forecasts is over-dispersed: its intervals cover too often [2]_, [3]_. The
-    excess is larger if the members differ more. ``recalibrator=IsotonicRecalibrator(smooth=True)`` corrects this with the
-    out-of-fold forecasts that also determine the weights. On 21 data sets, 90 % intervals of the pool of
-    `~skuq.model_selection.default_estimators` cover 92.7 % of the test rows without and 90.5 % with this
-    recalibrator.
+    excess is larger if the members differ more. ``recalibrator=IsotonicRecalibrator(smooth=True)`` corrects
+    this with the out-of-fold forecasts that also determine the weights. On 21 data sets, 90 % intervals of
+    the pool of `~skuq.model_selection.default_estimators` cover 92.7 % of the test rows without and 90.5 %
+    with this recalibrator.
 
     Fewer than 12 rows, or groups of rows, give a `SmallSampleWarning`.
 

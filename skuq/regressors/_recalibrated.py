@@ -44,7 +44,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     cv : int, splitter or iterable of (train, test), default=5
         Folds that give the calibration pairs of a distribution and a target. Any splitter is valid, including
         time-ordered or repeated splitters. An int k is ``KFold(k, shuffle=True)``. A row that is tested
-        several times gives several dependent pairs: the guarantee of `ConformalRecalibrator` then does not hold exactly.
+        several times gives several dependent pairs: the guarantee of `ConformalRecalibrator` then does not
+        hold exactly.
     ensemble : bool, default=False
         False fits one model on all rows and one recalibrator on the pairs of all folds. True keeps the
         model of each fold, calibrates it on its test rows, and predicts the mixture.
