@@ -1,4 +1,5 @@
-"""Cross-conformal classification (CV+): each row is scored by a model fitted without it and calibrates."""
+"""Cross-conformal classification (CV+): each row is a calibration row, scored by a model fitted without
+it."""
 
 from __future__ import annotations
 

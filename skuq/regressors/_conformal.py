@@ -240,7 +240,7 @@ class ConformalRegressor(BaseConformalRegressor):
         self.calibration_rows_ = held_out.rows
 
     def _split(self, data: TrainingData, seed: int) -> Split | None:
-        """Return the rows that train and the rows that calibrate; None if all rows calibrate."""
+        """Return training and calibration rows; None if all rows are calibration rows."""
 
         def draw(n_held_out: int) -> Split:
             splitter = ShuffleSplit(1, test_size=n_held_out, random_state=seed)
