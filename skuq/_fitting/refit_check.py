@@ -27,10 +27,10 @@ _MAX_MODELS = 10
 """Largest number of folds in the comparison."""
 
 _MAX_RATIO = 3.0
-"""Largest distance of the model of all rows from the folds' models, relative to the distance between these.
+"""Largest distance of the model of all rows from the folds' models, relative to their own distance.
 
 The relative distance is 0.7 for linear models and about 1 for models that vary at random. For twelve
-regressors of scikit-learn on 100 to 1500 rows it was at most 1.9 with K-fold splits, and once in 108 cases
+regressors of scikit-learn on 100 to 1500 rows, it was at most 1.9 with K-fold splits, and once in 108 cases
 above 3 with time-ordered splits, whose first models have few rows. Boosting that stopped after 10 instead of
 100 rounds gave at least 10.
 """

@@ -143,8 +143,8 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     ``allow_empty=True`` and without ties of scores, the probability is at most c + 1/(n + 1). This
     probability is an average over calibration sets: the coverage of one calibration set has the distribution
     Beta(k, n + 1 - k), with k the rank above. With ``group_by`` the guarantee holds within each group, with
-    the group's n; with "class" each class is compared with the quantile of its own rows. With fewer than c/(1
-    - c) rows, sets contain all classes, with a `SmallSampleWarning`.
+    the group's n; with "class" each class is compared with the quantile of its own rows. With fewer than
+    c/(1 - c) rows, sets contain all classes, with a `SmallSampleWarning`.
 
     Rows held out by default are stratified: they have the class shares of all rows, so coverage varies less
     between calibration sets. If most classes have few rows, stratified rows are exchangeable with new rows

@@ -116,8 +116,8 @@ class ConformalRegressor(BaseConformalRegressor):
 
     For exchangeable rows and any n, a new value is covered with a probability of at least c. Without ties the
     probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. This probability is an
-    average over calibration sets: the coverage of one calibration set has the distribution Beta(k, n + 1 -
-    k), with k the rank above. With ``symmetric=False`` and many equal targets, rounding may leave one of them
+    average over calibration sets: the coverage of one calibration set has the distribution
+    Beta(k, n + 1 - k), with k the rank above. With ``symmetric=False`` and many equal targets, rounding may leave one of them
     just outside its bound. With ``group_by`` the guarantee holds within each group, with the group's n. Fewer
     rows than c/(1 - c) give infinite bounds and a `SmallSampleWarning`.
 

@@ -100,8 +100,8 @@ class CrossConformalRegressor(BaseConformalRegressor):
     :math:`1 - 2 \alpha` assumes a binomial number of resamples ([2]_), but here the number is fixed. In
     practice coverage is near c for stable models. For unstable models the coverage of "cv+" is higher. For
     single trees and a nominal coverage of 90 %, it is about 96 % with "cv+" and about 90 % with
-    "jackknife+ab". Time-ordered folds are not exchangeable, so they have no guarantee. Fewer rows than c/(1 -
-    c) give infinite bounds and a `SmallSampleWarning`.
+    "jackknife+ab". Time-ordered folds are not exchangeable, so they have no guarantee. Fewer rows than
+    c/(1 - c) give infinite bounds and a `SmallSampleWarning`.
 
     Cost to fit and to predict m rows: "cv+" K + 1 fits, O((n + m K) log n) time and O(n + m K) memory;
     "jackknife+" n + 1 fits and the predictions of n models for each row; "jackknife+ab" B + 1 fits,

@@ -153,8 +153,7 @@ def maximize_bound(
             line_search_fn="strong_wolfe",
         )
         with torch.enable_grad():
-            optimiser.step(_closure(model, float(weight.sum()), optimiser.zero_grad, report))  # type:
-            ignore[no - untyped - call]
+            optimiser.step(_closure(model, float(weight.sum()), optimiser.zero_grad, report))  # type: ignore[no-untyped-call]
         n_iter = int(next(iter(optimiser.state.values()))["n_iter"])
         optimiser.zero_grad()
     return Optimum(
