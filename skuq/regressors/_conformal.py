@@ -117,9 +117,9 @@ class ConformalRegressor(BaseConformalRegressor):
     For exchangeable rows and any n, a new value is covered with a probability of at least c. Without ties the
     probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. This probability is an
     average over calibration sets: the coverage of one calibration set has the distribution
-    Beta(k, n + 1 - k), with k the rank above. With ``symmetric=False`` and many equal targets, rounding may leave one of them
-    just outside its bound. With ``group_by`` the guarantee holds within each group, with the group's n. Fewer
-    rows than c/(1 - c) give infinite bounds and a `SmallSampleWarning`.
+    Beta(k, n + 1 - k), with k the rank above. With ``symmetric=False`` and many equal targets, rounding may
+    leave one of them just outside its bound. With ``group_by`` the guarantee holds within each group, with
+    the group's n. Fewer rows than c/(1 - c) give infinite bounds and a `SmallSampleWarning`.
 
     *Covariate shift.* Each score is weighted by its row's density ratio, and the new row by its own ([2]_,
     eq. 7). Coverage then holds under the new distribution of X if the distribution of y given x is the
