@@ -1,7 +1,8 @@
 """Tolerances of comparisons after rounding: shares and limits, ties, and values on an edge.
 
 A share is a sum of weights over their total, and an edge is low + i * step. Rounding changes both by
-different amounts in different units of y. A limit reached in exact arithmetic must count as reached.
+different amounts in different units of y. A value that equals a limit in exact arithmetic must reach the
+limit after rounding, too.
 """
 
 from __future__ import annotations

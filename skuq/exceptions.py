@@ -108,8 +108,8 @@ class ConstraintWarning(SkuqWarning):
 class FoldMismatchWarning(SkuqWarning):
     """Large difference between the model fitted to all rows and the models of the folds.
 
-    Errors are measured on the models of the folds and may not apply to the model that predicts. A possible
-    cause is an estimator that stops early on one set of rows and not on another.
+    Errors are measured on the models of the folds. The model fitted to all rows may have other errors. A
+    possible cause is an estimator that stops early on one set of rows and not on another.
     """
 
 

@@ -178,7 +178,8 @@ def mean_coverage(model, n: int, n_columns: int) -> float:
 def test_single_trees_in_cross_conformal_prediction(method, claimed):
     assert claims(
         CrossConformalRegressor,
-        'for single trees about 96 % if 90 % is nominal, but about 90 % with "jackknife+ab"',
+        'For single trees and a nominal coverage of 90 %, it is about 96 % with "cv+" and about 90 % with '
+        '"jackknife+ab"',
     )
     model = CrossConformalRegressor(DecisionTreeRegressor(random_state=0), method)
     assert mean_coverage(model, 200, 3) == pytest.approx(claimed, abs=0.02)

@@ -19,7 +19,7 @@ class ConformalStrategy(Protocol):
 
     @property
     def n_calibration(self) -> float:
-        """Number of calibration rows, weights counted."""
+        """Number of calibration rows, or the sum of their weights."""
 
     def point(self, X: Any) -> FloatArray:
         """Return point predictions, shape (n,)."""
@@ -38,7 +38,7 @@ class BaseConformalRegressor(BaseUncertaintyRegressor):
 
     @property
     def n_calibration_(self) -> float:
-        """Number of rows that calibrate now, weights counted."""
+        """Number of current calibration rows, or the sum of their weights."""
         check_is_fitted(self)
         return self._conformal.n_calibration
 

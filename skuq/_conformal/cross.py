@@ -1,4 +1,4 @@
-"""Cross-conformal prediction: each row is predicted by models fitted without it and calibrates."""
+"""Cross-conformal prediction: each row is a calibration row, predicted by models fitted without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cross-conformal classification (CV+): each row is scored by a model fitted without it and calibrates."""
+"""Cross-conformal classification (CV+): each row is scored by a model that is not fitted to it."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class SplitConformal:
 
     @property
     def n_calibration(self) -> float:
-        """Number of rows that calibrate now, weights counted."""
+        """Number of current calibration rows, or the sum of their weights."""
         return float(self._calibration().calibration_set.repetitions.sum())
 
     def _rows(

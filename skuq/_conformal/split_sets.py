@@ -73,7 +73,7 @@ class SplitSets:
 
     @property
     def n_calibration(self) -> float:
-        """Number of calibration rows, weights counted."""
+        """Number of calibration rows, or the sum of their weights."""
         return float(self.calibration.repetitions.sum())
 
     def sets(self, X: Any, coverages: FloatArray, uniform: FloatArray | None) -> BoolArray:

@@ -1,7 +1,7 @@
 """Comparison of the model fitted to all rows with the models of the folds.
 
-Out-of-fold errors describe the model that predicts only if it is similar to the models of the folds. It
-differs, for example, if boosting stops early on all rows but not on the rows of a fold.
+Out-of-fold errors apply to the model of all rows only if this model is similar to the models of the folds.
+The models differ, for example, if boosting stops early on all rows but not on the rows of a fold.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _MAX_MODELS = 10
 """Largest number of folds in the comparison."""
 
 _MAX_RATIO = 3.0
-"""Largest distance of the model of all rows from the folds' models, in units of their distance.
+"""Largest distance of the model of all rows from the folds' models, relative to their own distance.
 
-It is 0.7 for linear models and about 1 for models that vary at random. For twelve regressors of scikit-learn
-on 100 to 1500 rows it was at most 1.9 with K-fold splits, and once in 108 cases above 3 with time-ordered
-splits, whose first models have few rows. Boosting that stopped after 10 instead of 100 rounds gave at least
-10.
+The relative distance is 0.7 for linear models and about 1 for models that vary at random. For twelve
+regressors of scikit-learn on 100 to 1500 rows, it was at most 1.9 with K-fold splits, and once in 108 cases
+above 3 with time-ordered splits, whose first models have few rows. Boosting that stopped after 10 instead of
+100 rounds gave at least 10.
 """
 
 

@@ -57,7 +57,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     ----------
     estimator : estimator
         Any classifier with ``predict_proba``; cloned. A FrozenEstimator is not refitted: all rows passed to
-        `fit` are calibration rows, and must not be its training rows.
+        `fit` are calibration rows. The frozen model must not be trained on them.
     method : {"lac", "aps"}, default="lac"
         - "lac" (least ambiguous set-valued classifier) includes the classes whose probability exceeds a
           threshold. Its sets are the smallest on average, but their coverage is lower for rows that are
@@ -76,8 +76,8 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         Number of ranks of "aps" without penalty.
     group_by : {"class"}, callable, column name or None, default=None
         Groups with separate guarantees (Mondrian). With "class", each class has the nominal coverage. A
-        callable takes X of n rows and returns n labels. Any other name is a column of the DataFrame X, which
-        is also a feature of the estimator. Not with several folds.
+        callable takes X of n rows and returns n labels. Any other name is a column of the DataFrame X. This
+        column is also a feature of the estimator. Not with several folds.
     rare_groups : {"raise", "pool"}, default="raise"
         Treatment of labels with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError;
         "pool" calibrates by the scores of all groups together. Only with ``group_by``.
@@ -140,17 +140,17 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     *Held-out rows.* The set contains the classes with a score of at most q, the
     :math:`\lceil (n + 1) c \rceil`-th smallest score of the labels of the n calibration rows. For
     exchangeable rows and any n, the set contains the label with a probability of at least c. With
-    ``allow_empty=True`` and without ties of scores, the probability is at most c + 1/(n + 1). It is an
-    average over calibration sets: the coverage of one calibration set has the distribution Beta(k, n + 1 -
-    k), with k the rank above. With ``group_by`` the guarantee holds within each group, with the group's n;
-    with "class" each class is compared with the quantile of its own rows. With fewer than c/(1 - c) rows,
-    sets contain all classes, with a `SmallSampleWarning`.
+    ``allow_empty=True`` and without ties of scores, the probability is at most c + 1/(n + 1). This
+    probability is an average over calibration sets: the coverage of one calibration set has the distribution
+    Beta(k, n + 1 - k), with k the rank above. With ``group_by`` the guarantee holds within each group, with
+    the group's n; with "class" each class is compared with the quantile of its own rows. With fewer than
+    c/(1 - c) rows, sets contain all classes, with a `SmallSampleWarning`.
 
     Rows held out by default are stratified: they have the class shares of all rows, so coverage varies less
     between calibration sets. If most classes have few rows, stratified rows are exchangeable with new rows
     only approximately; ``cv=ShuffleSplit(1)`` ignores the classes and is exact. Classes with fewer than two
     rows to hold out are drawn together, so the only row of a class may be a calibration row. With
-    ``group_by="class"``, it is always a training row.
+    ``group_by="class"``, the only row of a class is always a training row.
 
     *Folds (CV+).* The model of each fold scores the class, and its score is compared with the calibration
     scores of that fold's rows. A class is in the set if its score exceeds fewer than c (n + 1) calibration

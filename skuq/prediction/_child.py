@@ -33,7 +33,7 @@ def iter_wrapped(estimator: Any) -> Iterator[Any]:
 def is_search(estimator: Any) -> bool:
     """Return whether the estimator is a search of scikit-learn or has the attributes of one.
 
-    A FrozenEstimator around a search is not a search, although it has the attributes.
+    The function returns False for a FrozenEstimator around a search, although it has the attributes.
     """
     if isinstance(estimator, FrozenEstimator):
         return False

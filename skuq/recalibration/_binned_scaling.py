@@ -19,10 +19,11 @@ _ROWS_A_BIN = 25
 class BinnedScalingRecalibrator(ScalingRecalibrator):
     r"""Multiply the standard deviations by a factor for each bin of predicted standard deviation.
 
-    Corrects models that are overconfident for small and underconfident for large predicted standard
-    deviations, or the reverse. Means stay exactly the same, and each distribution keeps its shape. Prefer
-    `StdScalingRecalibrator` below about 100 calibration rows. Prefer `VarianceIsotonicRecalibrator` to keep
-    the order of the standard deviations, which may change here between bins.
+    The class corrects models that are overconfident for small predicted standard deviations and
+    underconfident for large ones, or the reverse. Means stay exactly the same, and each distribution keeps
+    its shape. Prefer `StdScalingRecalibrator` with fewer than about 100 calibration rows. Factors that differ
+    between bins may change the order of the standard deviations. Prefer `VarianceIsotonicRecalibrator` to
+    keep this order.
 
     Parameters
     ----------
@@ -60,7 +61,8 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
 
     For a calibrated model the negative log-likelihood on new rows increases by .031 with 20 calibration rows,
     .020 with 100, .008 with 500 and .001 with 10 000. One factor alone increases it by .031, .004, .001 and
-    .000. If the standard deviations should be squared, it is better than one factor by .00, .11, .13 and .13.
+    .000. If the standard deviations should be squared, the negative log-likelihood with bins is lower than
+    with one factor by .00, .11, .13 and .13.
 
     Exact point masses are ignored, since they contain no information about the factor. A bias is not
     corrected: it counts as spread.

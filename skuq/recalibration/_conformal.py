@@ -28,11 +28,12 @@ class ConformalRecalibrator(BaseRecalibrator):
     Parameters
     ----------
     symmetric : bool, default=True
-        Whether absolute residuals are ranked: intervals are symmetric around the mean, which is unchanged.
-        With False signed residuals are ranked: each bound has its own guarantee, intervals follow a bias or a
-        skewed shape, but need about twice as many rows, 19 for 90 %.
+        Whether absolute residuals are ranked. Intervals are then symmetric around the mean, which is
+        unchanged. With False, signed residuals are ranked, and each bound has its own guarantee. Intervals
+        then follow a bias or a skewed shape, but need about twice as many rows: at least 19 for a coverage of
+        90 %.
     group_by : None, callable or int, default=None
-        Groups with a guarantee for each (Mondrian). A callable takes a Distribution of n rows and returns
+        Groups with separate guarantees (Mondrian). A callable takes a Distribution of n rows and returns
         n labels, such as ``lambda dist: dist.mean() > 100``. An int is a number of bins of predicted
         standard deviation with about equal numbers of calibration rows.
     rare_groups : {"raise", "pool"}, default="raise"

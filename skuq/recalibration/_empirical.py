@@ -15,10 +15,10 @@ from skuq.recalibration._isotonic import IsotonicRecalibrator
 class EmpiricalRecalibrator(BaseRecalibrator):
     r"""Replace the shape of every distribution by the shape of the standardized residuals.
 
-    Estimates the distribution of the residuals in units of the predicted standard deviations, and gives every
-    row this shape at its own mean and scale. This corrects bias proportional to the standard deviation, a
-    common error of the scale, skewness, and heavy or light tails. Unlike `IsotonicRecalibrator`, it works for
-    any shape of the input, such as an ensemble whose members never reach the target. Prefer
+    The class estimates the distribution of the residuals in units of the predicted standard deviations. Every
+    row gets this shape at its own mean and scale. This corrects bias proportional to the standard deviation,
+    a common error of the scale, skewness, and heavy or light tails. Unlike `IsotonicRecalibrator`, it works
+    for any shape of the input, such as an ensemble whose members never reach the target. Prefer
     `IsotonicRecalibrator` to keep the shape of each row, `StdScalingRecalibrator` with fewer than about 100
     rows, and `ConformalRecalibrator` for a guarantee.
 

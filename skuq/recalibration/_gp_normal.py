@@ -43,10 +43,10 @@ class NormalLikelihood:
 class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     r"""Multiply each standard deviation by a factor that depends smoothly on the prediction.
 
-    Corrects a model that is overconfident in one region and underconfident in another. The factor is a smooth
-    function of predicted mean and standard deviation; `StdScalingRecalibrator` has one factor for all rows.
-    Bias and shape are not corrected: means stay exactly the same, and a biased model only gets wider
-    distributions. Prefer `GPBetaRecalibrator` if bias and skew depend on the prediction,
+    The class corrects a model that is overconfident in one region and underconfident in another. The factor
+    is a smooth function of predicted mean and standard deviation; `StdScalingRecalibrator` has one factor for
+    all rows. Bias and shape are not corrected: means stay exactly the same, and a biased model only gets
+    wider distributions. Prefer `GPBetaRecalibrator` if bias and skew depend on the prediction,
     `IsotonicRecalibrator` if they do not, and `StdScalingRecalibrator` with fewer than about 100 rows.
 
     Parameters

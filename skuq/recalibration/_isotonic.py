@@ -39,10 +39,10 @@ bent maps.
 class IsotonicRecalibrator(BaseRecalibrator):
     r"""Map the probability levels so that each quantile is exceeded as often as its level states.
 
-    Corrects bias, width and shape of the distributions by the observed levels of their quantiles. The map is
-    the same for all rows: distributions that are too narrow in one region and too wide in another are
-    corrected only on average. Prefer `StdScalingRecalibrator` with fewer than about 100 rows, or if the point
-    prediction must not change.
+    The class corrects bias, width and shape of the distributions by the observed levels of their quantiles.
+    The map is the same for all rows: distributions that are too narrow in one region and too wide in another
+    are corrected only on average. Prefer `StdScalingRecalibrator` with fewer than about 100 rows, or if the
+    point prediction must not change.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
     Attributes
     ----------
     level_map_ : LevelMap
-        The map :math:`R` from the model's level to the observed one.
+        The map :math:`R` from the model's level to the observed level.
     outside_share_ : float
         Share of the rows whose `y` is outside the support of the distribution, such as below the smallest
         member of an ensemble. A map of levels cannot reach these rows. If the share is well above 0.1, no

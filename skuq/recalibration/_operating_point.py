@@ -35,9 +35,9 @@ from skuq.recalibration._scaling import central_bands, miss_share, nudge_until_c
 class OperatingPointRecalibrator(BaseRecalibrator):
     r"""Set the width of the intervals to a given miss rate, or to the least cost of width and misses.
 
-    Estimates the width of the intervals if, for instance, at most 5 % of the targets may lie outside, or if a
-    miss costs a hundred times as much as a unit of width. It calibrates the central interval at `coverage`
-    and rescales the rest of each distribution by the same factor. Prefer `ConformalRecalibrator` for a miss
+    Use it, for example, if at most 5 % of the targets may lie outside the intervals, or if a miss costs a
+    hundred times as much as a unit of width. The class calibrates the central interval at `coverage` and
+    rescales the rest of each distribution by the same factor. Prefer `ConformalRecalibrator` for a miss
     rate that is guaranteed for new rows. Prefer `StdScalingRecalibrator` or `IsotonicRecalibrator` if the
     whole distribution matters.
 
@@ -45,7 +45,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     ----------
     miss_rate : float, default=None
         Largest share of the calibration targets outside the intervals, strictly between 0 and 1. Give either
-        this or `cost`.
+        `miss_rate` or `cost`.
     cost : float or pair of float, default=None
         Costs of width and misses. A number c in [0, 1] means c times the width plus 1 - c times the misses,
         with lengths in units of the standard deviation of y. A pair contains the cost of one unit of width
@@ -56,8 +56,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     y_axis : {"miss_rate", "deficit"}, default="miss_rate"
         Misses to which `cost` refers: their share, or the mean distance from the interval to the target.
     vary : {"scale", "bias"}, default="scale"
-        "scale" multiplies all bands by one factor. "bias" adds one number to them, in the units of y; it may
-        be negative, and bands are cut off at 0.
+        "scale" multiplies all bands by one factor. "bias" adds one number to all bands, in the units of y.
+        This number may be negative; a band that would be negative becomes 0.
     coverage : float, default=None
         Nominal coverage of the central interval. At this coverage, the recalibrated distribution has the
         chosen interval. None takes ``1 - miss_rate``, or 0.9 with `cost`.

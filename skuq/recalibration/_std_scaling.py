@@ -23,11 +23,11 @@ _OBJECTIVES = ("nll", "crps", "coverage")
 class StdScalingRecalibrator(ScalingRecalibrator):
     r"""Multiply every standard deviation by one factor, fitted to the calibration rows.
 
-    Corrects the overall width of a model's distributions. Means, the order of the standard deviations and the
-    shape of each distribution stay the same. A few tens of calibration rows are enough. With a few hundred
-    rows, prefer `BinnedScalingRecalibrator` or `VarianceIsotonicRecalibrator` if narrow and wide predictions
-    need different factors, and `IsotonicRecalibrator` if the model is biased or its distributions have the
-    wrong shape.
+    The class corrects the overall width of a model's distributions. Means, the order of the standard
+    deviations and the shape of each distribution stay the same. A few tens of calibration rows are enough.
+    With a few hundred rows, prefer `BinnedScalingRecalibrator` or `VarianceIsotonicRecalibrator` if narrow
+    and wide predictions need different factors, and `IsotonicRecalibrator` if the model is biased or its
+    distributions have the wrong shape.
 
     Parameters
     ----------
@@ -40,8 +40,9 @@ class StdScalingRecalibrator(ScalingRecalibrator):
         Nominal coverage of the central interval. Used with ``objective="coverage"``; strictly between 0 and
         1.
     robust : bool, default=False
-        With "nll", True takes the median of the residuals' sizes instead of their mean square: half of the
-        rows may be outliers. Must be False with other objectives, which outliers do not dominate.
+        With "nll", True takes the median of the residuals' sizes instead of their mean square, so that up to
+        half of the rows may be outliers. ``robust`` must be False with other objectives, because outliers do
+        not dominate these objectives.
 
     Attributes
     ----------

@@ -41,8 +41,9 @@ Noise = Literal["homoscedastic", "heteroscedastic"] | None
 class BootstrapRegressor(BaseUncertaintyRegressor):
     r"""Bootstrap ensemble: the spread of models fitted to resampled rows, and the noise around their mean.
 
-    Separates epistemic uncertainty, which more data reduces (`epistemic`), from noise (`aleatoric`), for any
-    regressor. Prefer `ResidualRegressor` if only the sum matters: it needs fewer fits and assumes no shape.
+    The distribution separates epistemic uncertainty, which more data reduces (`epistemic`), from noise
+    (`aleatoric`). The method works with any regressor. Prefer `ResidualRegressor` if only the sum of both
+    uncertainties matters: `ResidualRegressor` needs fewer fits and assumes no shape.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         default scale model of `ResidualRegressor`. Do not use a model that follows single rows, such as a
         fully grown tree.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a member; results do not depend on it.
+        Number of jobs that run in parallel. One job fits a member. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible.
     verbose : int, default=0
@@ -102,8 +103,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     :math:`2 \varphi(1) = 0.48` times their variance if they are normal. A recalibrator corrects this;
     `ForestDistributionRegressor` needs no correction.
 
-    "heteroscedastic" models :math:`\log |y - \hat f|`, shrunk as in `ResidualRegressor`. Equation 9 sets the
-    mean noise variance.
+    "heteroscedastic" fits a model of :math:`\log |y - \hat f|` and shrinks it as `ResidualRegressor` does.
+    Equation 9 sets the mean noise variance.
 
     ``noise=None`` gives an `Empirical` distribution of the members, as in [2]_. Intervals are quantiles of
     members. The distribution has no density, and a recalibrator of levels cannot extend it beyond the
@@ -115,11 +116,11 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     itself.
 
     `fit_transform` uses the k out-of-bag members of each row. It adds :math:`\hat\sigma_\omega^2 (1/k - 1/M)`
-    to the variance, since a mean of k members is less certain than a mean of M. It costs no more than `fit`,
-    except for rows with fewer than two out-of-bag members, and with ``noise=None`` for rows on which these
-    members agree and are wrong. A second set of members is fitted without such rows. With 50 members these
-    rows are rare, with 10 there are a few. A forest with ``bootstrap=False`` is refitted for all rows, in ten
-    folds.
+    to the variance, since a mean of k members is less certain than a mean of M. Rows with fewer than two
+    out-of-bag members need a second set of members that is fitted without these rows. With ``noise=None``,
+    rows whose out-of-bag members agree and are wrong need it too. Such rows are rare with 50 members, and a
+    few rows are such rows with 10 members. Without such rows, `fit_transform` costs no more than `fit`. A
+    forest with ``bootstrap=False`` leaves out no rows, so it is refitted in ten folds.
 
     A noise estimate from fewer than 12 rows gives a `SmallSampleWarning`.
 

@@ -29,26 +29,27 @@ class ConformalRegressor(BaseConformalRegressor):
 
     The width of an interval follows from the ranks of the errors on rows left out of the fit. The only
     assumption is that new rows are exchangeable with these rows. Prefer `CrossConformalRegressor` with few
-    rows, `UncertaintyRegressor` if a smooth density or finite tails matter more than a guarantee, and
-    `skuq.recalibration.ConformalRecalibrator` behind a model in a Pipeline: it ranks out-of-fold errors, no
-    row is held out, and the guarantee is approximate.
+    rows. Prefer `UncertaintyRegressor` if a smooth density or finite tails matter more than a guarantee. In a
+    Pipeline, `skuq.recalibration.ConformalRecalibrator` can follow the model instead. It ranks out-of-fold
+    errors and holds out no row, but its guarantee is approximate.
 
     Parameters
     ----------
     estimator : estimator
-        Any regressor; cloned. "normalized" and "cqr" need one with a predictive distribution, such as
+        Any regressor; cloned. "normalized" and "cqr" need a predictive distribution, for example from
         `UncertaintyRegressor`, `ResidualRegressor` or `MultiQuantileRegressor`. A FrozenEstimator is not
-        refitted: all rows passed to `fit` are calibration rows, and must not be its training rows.
+        refitted: all rows passed to `fit` are calibration rows. The frozen model must not be trained on them.
     method : {"split", "normalized", "cqr"}, default="split"
-        - "split" ranks residuals: intervals of one width.
-        - "normalized" ranks residuals in units of the predicted standard deviation: the width of an interval
-          is proportional to it. Prefer "normalized" if the noise varies with x.
+        - "split" ranks residuals. All intervals have the same width.
+        - "normalized" ranks residuals in units of the predicted standard deviation. The width of an interval
+          is proportional to this standard deviation. Prefer "normalized" if the noise varies with x.
         - "cqr" widens or narrows predicted quantile intervals (conformalized quantile regression). The
-          ``levels`` of a `MultiQuantileRegressor` should contain the levels of both bounds, 0.05 and 0.95
-          for a coverage of 0.9; otherwise the bounds come from its assumed tails.
+          ``levels`` of a `MultiQuantileRegressor` should contain the levels of both bounds, such as 0.05
+          and 0.95 for a coverage of 0.9. Otherwise the bounds come from the assumed tails.
     symmetric : bool, default=True
         Whether both bounds share one score. With False each bound has its own score, at half the
-        miscoverage: intervals follow skewed errors, but need about twice as many rows, 19 for 90 %.
+        miscoverage. Intervals then follow skewed errors, but need about twice as many rows: at least 19 for
+        a coverage of 90 %.
     cv : splitter or iterable of (train, test), default=None
         Exactly one split into training and calibration rows, such as ``GroupShuffleSplit(1)`` or
         ``[(past, recent)]``; None takes ``calibration_size``. Not with a FrozenEstimator.
@@ -56,8 +57,8 @@ class ConformalRegressor(BaseConformalRegressor):
         Share or number of rows that are held out at random for calibration. Not with ``cv`` or a
         FrozenEstimator.
     group_by : callable, column name or None, default=None
-        Groups with a guarantee for each (Mondrian). A callable takes X of n rows and returns n labels. A
-        name is a column of the DataFrame X, which is also a feature of the estimator.
+        Groups with separate guarantees (Mondrian). A callable takes X of n rows and returns n labels. A name
+        is a column of the DataFrame X. This column is also a feature of the estimator.
     rare_groups : {"raise", "pool"}, default="raise"
         Treatment of labels with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError;
         "pool" calibrates by the scores of all groups together. Only with ``group_by``.
@@ -67,15 +68,15 @@ class ConformalRegressor(BaseConformalRegressor):
         Density ratio under covariate shift. Takes X of n rows and returns n weights: the density of x among
         the rows to be predicted, divided by its density among the rows of `fit`, up to a constant factor.
     gamma : float, default=0.005
-        Step per row of adaptive conformal inference, see `partial_fit`. With a larger step intervals follow a
-        drift faster and vary more. With 0 only the scores are updated. After 20 missed rows in one call of
-        `partial_fit`, the target miscoverage is lower by nearly 20 ``gamma``.
+        Step per row of adaptive conformal inference, see `partial_fit`. With a larger step, intervals follow
+        a drift faster and vary more. With 0, `partial_fit` updates only the scores. After 20 missed rows in
+        one call of `partial_fit`, the target miscoverage is lower by nearly 20 ``gamma``.
     window : int or None, default=None
-        Number of latest rows that calibrate after a call of `partial_fit`; None takes all. Memory still
-        grows, because all rows given to `partial_fit` are kept.
+        Number of latest rows that are calibration rows after a call of `partial_fit`; None takes all rows.
+        Memory still grows, because all rows given to `partial_fit` are kept.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job is a fit of `fit_transform`; `fit` needs one fit only.
-        Results do not depend on it.
+        Number of jobs that run in parallel. Each fit in `fit_transform` is one job; `fit` needs one fit only.
+        The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Randomness of held-out rows, and of estimators without a seed of their own. An integer makes all
         results reproducible.
@@ -87,9 +88,9 @@ class ConformalRegressor(BaseConformalRegressor):
     estimator_ : estimator
         The fitted model that predicts points.
     calibration_rows_ : ndarray
-        Indices of the rows of `fit` that calibrate, in ascending order.
+        Indices of the calibration rows among the rows of `fit`, in ascending order.
     n_calibration_ : float
-        Number of rows that calibrate now, weights counted.
+        Number of current calibration rows, or the sum of their weights.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -114,11 +115,11 @@ class ConformalRegressor(BaseConformalRegressor):
     is the point halfway between them.
 
     For exchangeable rows and any n, a new value is covered with a probability of at least c. Without ties the
-    probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. It is an average over
-    calibration sets: the coverage of one calibration set has the distribution Beta(k, n + 1 - k), with k the
-    rank above. With ``symmetric=False`` and many equal targets, rounding may leave one of them just outside
-    its bound. With ``group_by`` the guarantee holds within each group, with the group's n. Fewer rows than
-    c/(1 - c) give infinite bounds and a `SmallSampleWarning`.
+    probability is at most c + 1/(n + 1), or c + 2/(n + 1) with ``symmetric=False``. This probability is an
+    average over calibration sets: the coverage of one calibration set has the distribution
+    Beta(k, n + 1 - k), with k the rank above. With ``symmetric=False`` and many equal targets, rounding may
+    leave one of them just outside its bound. With ``group_by`` the guarantee holds within each group, with
+    the group's n. Fewer rows than c/(1 - c) give infinite bounds and a `SmallSampleWarning`.
 
     *Covariate shift.* Each score is weighted by its row's density ratio, and the new row by its own ([2]_,
     eq. 7). Coverage then holds under the new distribution of X if the distribution of y given x is the
@@ -127,12 +128,12 @@ class ConformalRegressor(BaseConformalRegressor):
     *Sequences.* `partial_fit` is adaptive conformal inference: after each row the target miscoverage changes
     by ``gamma`` times nominal minus observed miscoverage ([3]_, eq. 2). On every sequence and under any
     drift, the share of misses in T rows differs from :math:`\alpha = 1 - c` by at most
-    :math:`(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)` ([3]_, prop. 4.1). The interval is therefore
-    infinite if the target miscoverage is 0. At 1 the interval is empty: the point at its center is
-    returned, and the row counts as missed even if y equals this point. Rows given in one call count as
-    predicted together, before any of them was observed; the step in the bound is then the sum of their
-    steps. With "cqr" the predicted band keeps the nominal coverage. With ``group_by`` all groups share one
-    target miscoverage.
+    :math:`(\max(\alpha, 1 - \alpha) + \gamma) / (\gamma T)` ([3]_, prop. 4.1). This bound requires an
+    infinite interval if the target miscoverage is 0, and an empty interval if it is 1. The point at the
+    center represents an empty interval, and the row counts as missed even if y equals this point. Rows given
+    in one call count as predicted together, before any of them was observed. The step in the bound is then
+    the sum of their steps. With "cqr" the predicted band keeps the nominal coverage. With ``group_by`` all
+    groups share one target miscoverage.
 
     Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. `partial_fit`
     costs O(n log n) per call.
@@ -239,7 +240,7 @@ class ConformalRegressor(BaseConformalRegressor):
         self.calibration_rows_ = held_out.rows
 
     def _split(self, data: TrainingData, seed: int) -> Split | None:
-        """Return the rows that train and the rows that calibrate; None if all rows calibrate."""
+        """Return training and calibration rows; None if all rows are calibration rows."""
 
         def draw(n_held_out: int) -> Split:
             splitter = ShuffleSplit(1, test_size=n_held_out, random_state=seed)

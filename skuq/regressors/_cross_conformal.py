@@ -34,8 +34,9 @@ CROSS_METHODS = {
 class CrossConformalRegressor(BaseConformalRegressor):
     r"""Prediction intervals with nearly guaranteed coverage, calibrated on all rows, for any regressor.
 
-    Each row is predicted by models fitted without it, and its error calibrates the intervals. No row is
-    held out: prefer the class with few rows. `ConformalRegressor` has a stronger guarantee and needs one fit.
+    Each row is predicted by models that are fitted without this row. The errors of these predictions
+    calibrate the intervals. Prefer this class with few rows, since it holds out no row. `ConformalRegressor`
+    has a stronger guarantee and needs one fit.
 
     Parameters
     ----------
@@ -47,7 +48,8 @@ class CrossConformalRegressor(BaseConformalRegressor):
         - "jackknife+ab" predicts each row by the bagged models whose resamples leave it out.
     symmetric : bool, default=True
         Whether both bounds share one score. With False each bound has its own score, at half the
-        miscoverage: intervals follow skewed errors, but need about twice as many rows, 19 for 90 %.
+        miscoverage. Intervals then follow skewed errors, but need about twice as many rows: at least 19 for
+        a coverage of 90 %.
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds of "cv+": None is 5, an int k is ``KFold(k, shuffle=True)``; splitters may be time-ordered or
         repeated. With "jackknife+ab", pairs of a resample and its left-out rows; None draws
@@ -93,13 +95,13 @@ class CrossConformalRegressor(BaseConformalRegressor):
     A row that ``cv`` tests several times counts once; an untested row does not count. Bounds may cross at
     low coverage and are then exchanged.
 
-    Coverage, averaged over training sets too, is at least :math:`1 - 2 \alpha` for "jackknife+". For "cv+"
+    Coverage, as an average over training sets, is at least :math:`1 - 2 \alpha` for "jackknife+". For "cv+"
     it is at least :math:`1 - 2 \alpha - \sqrt{2/n}` ([1]_). For "jackknife+ab" the bound
     :math:`1 - 2 \alpha` assumes a binomial number of resamples ([2]_), but here the number is fixed. In
-    practice coverage is near c for stable models. For unstable models "cv+" covers more: for single trees
-    about 96 % if 90 % is nominal, but about 90 % with "jackknife+ab". Time-ordered folds are not
-    exchangeable, so they have no guarantee. Fewer rows than c/(1 - c) give infinite bounds and a
-    `SmallSampleWarning`.
+    practice coverage is near c for stable models. For unstable models the coverage of "cv+" is higher. For
+    single trees and a nominal coverage of 90 %, it is about 96 % with "cv+" and about 90 % with
+    "jackknife+ab". Time-ordered folds are not exchangeable, so they have no guarantee. Fewer rows than
+    c/(1 - c) give infinite bounds and a `SmallSampleWarning`.
 
     Cost to fit and to predict m rows: "cv+" K + 1 fits, O((n + m K) log n) time and O(n + m K) memory;
     "jackknife+" n + 1 fits and the predictions of n models for each row; "jackknife+ab" B + 1 fits,

@@ -34,10 +34,10 @@ _MOST_ROWS = 5000
 class ForestDistributionRegressor(BaseUncertaintyRegressor):
     r"""Predictive distribution of a forest from one fit, calibrated on its out-of-bag rows.
 
-    Each tree on bootstrap rows leaves out a third of the rows. These rows show the errors on new rows, the
-    change of the errors with x, and the epistemic share of the uncertainty, without the refits of other
-    methods. Prefer `ResidualRegressor` for other regressors and for your own folds, such as folds in time
-    order.
+    Each tree is fitted to bootstrap rows, which leave out a third of the rows. The rows left out show the
+    errors on new rows, the change of these errors with x, and the epistemic share of the uncertainty. Other
+    methods need refits for this. Prefer `ResidualRegressor` for other regressors and for your own folds, such
+    as folds in time order.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         A RandomForestRegressor, an ExtraTreesRegressor with ``bootstrap=True`` or a BaggingRegressor of
         trees; cloned and fitted once. At least 100 trees are recommended.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a tree. It applies if the forest's own ``n_jobs`` is
-        None. Results do not depend on it.
+        Number of jobs that run in parallel. One job fits a tree. This ``n_jobs`` applies if the ``n_jobs`` of
+        the forest is None. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible.
 
@@ -55,12 +55,12 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     estimator_ : estimator
         The fitted forest.
     residual_slope_ : float
-        Share in [0, 1] of the residuals around a row that corrects the forest's mean.
+        Slope in [0, 1] of the correction of the forest's mean by the residuals around a row.
     leaf_share_ : float
         Share in [0, 0.9] of the leaves' quantiles in the quantiles of the distribution.
     spread_factor_ : float
-        Factor of the distances from the median for which 90 % intervals cover 90 % of out-of-bag rows. It is
-        shrunk towards 1 with few rows.
+        Factor of the distances from the median. With this factor, 90 % intervals cover 90 % of the out-of-bag
+        rows. With few rows, the factor is shrunk towards 1.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -84,11 +84,13 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
        :math:`w_j(x)`, plus a tenth of its overall mean. The standardized residuals of the out-of-bag rows
        give the common shape.
     3. The quantiles are averages of :math:`\mu(x) + s(x) q` and of the quantiles of the :math:`y_j` with
-       weights :math:`w_j(x)`, as in quantile regression forests. The share of the latter is the largest share
-       whose CRPS on out-of-bag rows is within one standard error of the smallest. The share is large if the
-       shape varies with x, or if the rows are too few to estimate it.
-    4. One factor of the distances from the median, by the conformal rank of the out-of-bag rows, makes 90 %
-       intervals cover 90 % of these rows. A map of all levels would reduce the sharpness.
+       weights :math:`w_j(x)`, as in quantile regression forests. The share of the quantiles of the
+       :math:`y_j` is the largest share whose CRPS on out-of-bag rows is within one standard error of the
+       smallest CRPS. The share is large if the shape varies with x, or if the rows are too few to estimate
+       the shape.
+    4. One factor multiplies the distances from the median, so that 90 % intervals cover 90 % of the
+       out-of-bag rows. The factor follows from the conformal rank of these rows. A separate correction of
+       each level would reduce the sharpness.
     5. With n rows, the quantiles of the shape are averages of the quantiles of the standardized residuals and
        of a Student t distribution with n - 3 degrees of freedom, with weights n and 20. The share of the
        leaves and the logarithm of the factor are multiplied by n / (n + 20). Fewer than 12 rows give a
@@ -124,9 +126,9 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     `min_impurity_decrease` or `ccp_alpha`, which are in the units of y.
 
     Cost: one fit, and the residuals around m rows, at most :math:`O(m n B)`. `fit` calibrates on
-    :math:`m \le 5000` out-of-bag rows; `fit_transform` needs all :math:`m = n`. Predictions take the
-    leaf look-ups. The fitted model stores the leaf of each row in each tree, O(n B); `fit` stores several
-    such tables. Weights are computed in blocks of rows.
+    :math:`m \le 5000` out-of-bag rows; `fit_transform` needs all :math:`m = n`. A prediction costs a
+    look-up of the leaf in each tree. The fitted model stores the leaf of each row in each tree, O(n B); `fit`
+    stores several such tables. Weights are computed in blocks of rows.
 
     References
     ----------

@@ -30,8 +30,8 @@ class LogScaleRegressor(RegressorMixin, BaseEstimator):
 
     Logarithms of absolute residuals have a standard deviation above 1 at any scale, so their model must
     average over many rows. Trees of four leaves find changes of the scale; the linear model follows a trend
-    without steps.
-    With a `linear_share` of 1, no boosting is fitted. `random_state` seeds the sample for the bins.
+    without steps. With a `linear_share` of 1, no boosting is fitted. `random_state` seeds the sample for the
+    bins.
     """
 
     def __init__(self, linear_share: float = 0.5, random_state: int | None = None) -> None:

@@ -63,13 +63,13 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         - "equal": equal weights.
         - array: non-negative weights, rescaled to sum to 1. Weights of dropped members are ignored.
     combine : {"linear", "quantiles"}, default="linear"
-        Functions that are averaged.
+        Functions to average.
 
         - "linear": the distribution functions. The pool is a `~skuq.distributions.Mixture`; its variance
           includes the differences between the members.
-        - "quantiles": the quantile functions, so that widths are averaged too. Prefer it for calibrated or
-          too wide members whose locations differ only by chance. Tail mass at infinity, as in
-          `~skuq.distributions.ConformalPredictive`, is excluded from the average.
+        - "quantiles": the quantile functions, so that widths are averaged too. Prefer "quantiles" for members
+          that are calibrated or too wide and whose locations differ only by chance. Tail mass at infinity, as
+          in `~skuq.distributions.ConformalPredictive`, is excluded from the average.
     recalibrator : recalibrator or None, default=None
         Cloned, and fitted to the pool's out-of-fold forecasts. None leaves the pool somewhat too wide; prefer
         ``IsotonicRecalibrator(smooth=True)`` unless you need `epistemic`.
@@ -78,7 +78,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         skuq's regressors, whose `fit_transform` makes its own forecasts. A splitter, which may keep groups
         together or time in order, gives the folds of all members; `fit` takes any splitter.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a member; results do not depend on it.
+        Number of jobs that run in parallel. One job fits a member. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible: folds, and estimators without a seed of their own.
     verbose : int, default=0
@@ -98,8 +98,9 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         Out-of-fold scores, one row per member and one for the "pool" before recalibration. The weights of the
         pool come from the rows of other folds; a single fold uses its own rows. Columns are ``"crps"``, the
         mean CRPS in the units of y; ``"difference"`` from the pool, positive if the pool is better; and
-        ``"standard_error"`` of the difference. A row that is tested several times counts once. Missing with
-        given ``weights`` and no recalibrator, which need no out-of-fold forecasts.
+        ``"standard_error"`` of the difference. A row that is tested several times counts once. The attribute
+        does not exist with given ``weights`` and no recalibrator, because these need no out-of-fold
+        forecasts.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -127,11 +128,11 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     scores may dominate both g and s. The factor is therefore also computed with score differences clipped at
     the 98 % quantile of their sizes, or at the second largest; the larger factor is used.
 
-    A linear pool of calibrated forecasts is over-dispersed: its intervals cover too often [2]_, [3]_, more so
-    if the members differ more. ``recalibrator=IsotonicRecalibrator(smooth=True)`` corrects this with the
-    out-of-fold forecasts that also determine the weights. On 21 data sets, 90 % intervals of the pool of
-    `~skuq.model_selection.default_estimators` cover 92.7 % of the test rows without and 90.5 % with this
-    recalibrator.
+    A linear pool of calibrated forecasts is over-dispersed: its intervals cover too often [2]_, [3]_. The
+    excess is larger if the members differ more. ``recalibrator=IsotonicRecalibrator(smooth=True)`` corrects
+    this with the out-of-fold forecasts that also determine the weights. On 21 data sets, 90 % intervals of
+    the pool of `~skuq.model_selection.default_estimators` cover 92.7 % of the test rows without and 90.5 %
+    with this recalibrator.
 
     Fewer than 12 rows, or groups of rows, give a `SmallSampleWarning`.
 

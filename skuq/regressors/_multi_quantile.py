@@ -35,7 +35,8 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     """Predictive distribution from quantile regression at several levels.
 
     Width, skewness and tails may change with x, without an assumed shape. Prefer `ResidualRegressor` with few
-    rows, since few of them determine the outer levels, and if far tails or a density matter.
+    rows, since few rows determine the outer levels. Prefer `ResidualRegressor` also if far tails or a density
+    matter.
 
     Parameters
     ----------
@@ -53,7 +54,8 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     cv : int, splitter or iterable of (train, test), default=5
         Folds of `fit_transform`.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. One job fits a level or a fold; results do not depend on it.
+        Number of jobs that run in parallel. One job fits a level or a fold. The results do not depend on
+        ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         An integer makes everything reproducible: folds, and estimators without a seed of their own.
     verbose : int, default=0
@@ -76,7 +78,8 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
 
     Notes
     -----
-    Quantiles from separate fits may cross; each row is sorted, which never increases the pinball loss [1]_.
+    Quantiles from separate fits may cross. The quantiles of each row are therefore sorted, which never
+    increases the pinball loss [1]_.
     The distribution function is linear between the levels and has exponential tails beyond them; see
     `Quantiles`. The point prediction is the mean of this distribution. The level set in ``estimator`` is
     ignored.

@@ -29,9 +29,9 @@ from skuq.regressors._fold_groups import Folds
 class RecalibratedRegressor(BaseUncertaintyRegressor):
     """Probabilistic regressor, recalibrated on its own out-of-fold predictions.
 
-    Corrects the intervals of an overconfident or underconfident model, and uses all rows for training. Prefer
-    ``make_pipeline(regressor, recalibrator)`` for a skuq regressor whose out-of-sample `fit_transform` costs
-    less than folds.
+    The class corrects the intervals of an overconfident or underconfident model, and uses all rows for
+    training. Prefer ``make_pipeline(regressor, recalibrator)`` for a skuq regressor whose `fit_transform`
+    costs less than fits on folds.
 
     Parameters
     ----------
@@ -42,9 +42,10 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
     recalibrator : recalibrator or None, default=None
         Cloned. None takes `StdScalingRecalibrator`; for quantile models use `QuantileShiftRecalibrator`.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds of the calibration pairs; any splitter, including time-ordered or repeated splitters. An int k
-        is ``KFold(k, shuffle=True)``. A row that is tested several times gives several dependent pairs: the
-        guarantee of `ConformalRecalibrator` then does not hold exactly.
+        Folds that give the calibration pairs of a distribution and a target. Any splitter is valid, including
+        time-ordered or repeated splitters. An int k is ``KFold(k, shuffle=True)``. A row that is tested
+        several times gives several dependent pairs: the guarantee of `ConformalRecalibrator` then does not
+        hold exactly.
     ensemble : bool, default=False
         False fits one model on all rows and one recalibrator on the pairs of all folds. True keeps the
         model of each fold, calibrates it on its test rows, and predicts the mixture.

@@ -66,7 +66,7 @@ class OutOfFold(NamedTuple):
 class ResidualRegressor(BaseUncertaintyRegressor):
     r"""Mean model, scale model and a distribution of the standardized residuals.
 
-    Estimates the distribution of the errors of any regressor at each x from residuals on held-out rows. A
+    The class estimates the distribution of a regressor's errors at each x from residuals on held-out rows. A
     second model predicts the size of the errors. The distribution of the standardized errors may be skewed or
     heavy-tailed. It changes with x if this improves the out-of-fold score. Prefer `BootstrapRegressor` to
     separate epistemic uncertainty from noise.
@@ -87,12 +87,12 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     location : {"auto", "folds", "refit"}, default="auto"
         Model of the location.
 
-        - "folds": the mean of the folds' models. The errors of these models are known, and their mean is more
-          accurate than one of them. ``cv`` must test every row once. A prediction costs one call per fold.
+        - "folds": the mean of the folds' models. The errors of these models are known, and the mean is more
+          accurate than a single model. ``cv`` must test every row once. A prediction costs one call per fold.
         - "refit": one model, fitted to all rows. Its predictions may differ from the folds' models far more
-          than these differ from each other, as after early stopping. The mean of the folds' models then
-          replaces it, with a FoldMismatchWarning. If ``cv`` is not a partition, as in time order, the refit
-          stays and only the warning is given.
+          than the folds' models differ from each other, for example after early stopping. The mean of the
+          folds' models then replaces the refit, with a FoldMismatchWarning. If ``cv`` is not a partition, as
+          in time order, the refit stays and only the warning is given.
         - "auto": the location with the smaller mean absolute error, estimated from models without two folds,
           if ``cv`` tests every row once in 3 to 20 folds. Otherwise "refit", also for a FrozenEstimator,
           which is a single model.
@@ -132,7 +132,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         folds are a partition of the rows.
     scale_model_ : object
         Fitted scale model. Its ``slope`` in [0, 1] is the share of the predicted differences between rows
-        that holds on held-out rows (0: one scale for all rows). The slope is 1 with ``shrink=False``.
+        that generalizes to held-out rows. A slope of 0 means one scale for all rows. The slope is 1 with
+        ``shrink=False``.
     df_ : float
         Degrees of freedom of the Student t family that fits the standardized residuals best. The search is
         limited to families whose standard deviation n rows can estimate. Infinite with ``shape="normal"``.
@@ -158,11 +159,12 @@ class ResidualRegressor(BaseUncertaintyRegressor):
        constant by the part that fails to generalize to held-out rows. The scale of a new row stays within the
        range of the training residuals.
     3. The out-of-fold errors come from one model without one fold. The mean of the folds' models has smaller
-       errors than one of them. A model fitted to all rows has smaller errors, too. Models without two folds,
-       fitted to three pairs of folds, estimate both gains. Two of them leave the same row out and show the
-       gain by averaging. The comparison of their errors with the errors of models without one fold shows the
-       gain by more rows. The gain by more rows is modeled as a power of the number of rows and shrunk for
-       chance. The scale for new rows is multiplied by the factor of the location in use.
+       errors than a single model. A model fitted to all rows has smaller errors, too. Models fitted without
+       two folds, for three pairs of folds, estimate both gains. The difference of two such models on a row
+       that both leave out shows the gain by averaging. The comparison of their errors with the errors of
+       models without one fold shows the gain by more rows. The gain by more rows is modeled as a power of the
+       number of rows and shrunk for chance. The scale for new rows is multiplied by the factor of the
+       location in use.
     4. The standardized residuals :math:`z = r / s(x)` are out of fold in both models. A Student t
        distribution centered at 0 is fitted to them. Differences from it, such as skewness, are fitted by
        `IsotonicRecalibrator`. The result has a density, tails beyond the largest residual and exact moments,
@@ -174,8 +176,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
        groups. Fewer than 12 rows or groups give a `SmallSampleWarning`.
 
     A ``scale_estimator`` that follows single rows, such as a fully grown tree, overfits the residuals of a
-    row's neighbors, because their mean models are trained on that row's own error. Around fully grown trees
-    in one dimension, 90 % intervals would cover about 73 %. The default model averages over many rows.
+    row's neighbors, because the mean models of the neighbors are trained on the row's own error. Around fully
+    grown trees in one dimension, 90 % intervals would cover about 73 %. The default model averages over many
+    rows.
 
     A conditional shape is a distribution of the levels u of the residuals under the common shape. Randomized
     trees [2]_ of the columns of X, the location and the scale estimate :math:`P(u \le t \mid x)` at 15
@@ -184,11 +187,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     needs a covariance of estimates and targets of 2.33 standard errors. The result is a `Quantiles` with 27
     levels from 0.0025 to 0.9975. With fewer than 40 rows all rows have the common shape.
 
-    "auto" helps most where the shape of the errors differs between rows, such as medical charges: most are
-    nearly exact, and a few lie far above.
+    "auto" improves the score most if the shape of the errors differs between rows. An example is medical
+    charges: most predictions are nearly exact, and a few charges lie far above the prediction.
 
-    `predict` returns the location. The mean of a distribution with a conditional shape differs from it, since
-    the shape corrects the bias of the location.
+    `predict` returns the location. The mean of a distribution with a conditional shape differs from the
+    location, since the shape corrects the bias of the location.
 
     The common shape does not hold if many targets share one value, such as rainfall amounts that are 0 on
     most days. The shape then changes with x. For random forests on such data prefer
@@ -290,7 +293,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             predict=point_predict,
             on_fold=progress.reporter("mean fold"),
         )
-        # a splitter may test a row in several folds or in none: a residual belongs to a pair of row and fold
+        # a splitter may test a row in several folds or in none: a residual belongs to one row and one fold
         rows, loc = mean_fit.tested()
         pairs = data.take(rows)
         tested, scale = self._fit_scale(folds, pairs, loc, len(data), scale_seed, progress)

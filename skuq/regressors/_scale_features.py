@@ -1,8 +1,8 @@
 """Features of the default scale model: the columns of X as numbers, and the point prediction.
 
-The default scale model is a small gradient boosting and needs a dense table of numbers, while X may be a data
-frame with strings, a sparse matrix, text or images. If X has no columns that can be used, the point
-prediction is the only feature; the size of errors often depends on it.
+The default scale model needs a dense table of numbers. X may be a data frame with strings, a sparse matrix,
+text or images. If X has no columns that can be used, the point prediction is the only feature. The size of
+errors often depends on the point prediction.
 """
 
 from __future__ import annotations

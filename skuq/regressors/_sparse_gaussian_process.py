@@ -43,12 +43,12 @@ _FARTHEST = 1e100
 class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     r"""Gaussian process that scales to many rows through inducing points.
 
-    Estimates a smooth function of X, its epistemic uncertainty (`epistemic`), which grows away from the
-    training rows, and Gaussian noise of one variance (`aleatoric`). scikit-learn's exact
-    ``GaussianProcessRegressor`` costs O(n³); this one costs O(n m²) with m inducing points. Prefer
+    The class estimates a smooth function of X and its epistemic uncertainty (`epistemic`), which grows away
+    from the training rows. The noise (`aleatoric`) is Gaussian with one variance. scikit-learn's exact
+    ``GaussianProcessRegressor`` costs O(n³); this class costs O(n m²) with m inducing points. Prefer
     `ResidualRegressor` if the noise varies with X or is not Gaussian. Prefer trees or networks in
-    `UncertaintyRegressor` if the function has edges or X has many irrelevant columns. Needs gpytorch:
-    ``pip install "skuq[gp]"``.
+    `UncertaintyRegressor` if the function has edges or X has many irrelevant columns. The class needs
+    gpytorch: ``pip install "skuq[gp]"``.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     max_iter : int, default=100
         Largest number of L-BFGS steps; 0 keeps the start values of all hyperparameters.
     tol : float, default=1e-6
-        L-BFGS stops when the largest derivative of the bound per observation is at most this.
+        L-BFGS stops when the largest derivative of the bound per observation is at most ``tol``.
     jitter : float, default=1e-10
         Addition to the diagonal of the inducing points' covariance, in units of its mean. Increase it if the
         kernel is not numerically positive definite.
@@ -117,8 +117,8 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     `RecalibratedRegressor`, since the posterior is approximate.
 
     `fit_transform` refits on folds. The closed-form leave-one-out distributions of the process are not out of
-    sample, since hyperparameters and inducing points depend on the row: in the example above they cover 89 %,
-    not 79 %.
+    sample, since hyperparameters and inducing points depend on the row. In the example above, leave-one-out
+    intervals cover 89 % of the rows instead of 79 %.
 
     ``sample_weight`` counts repetitions: the noise variance of a row is divided by its weight, and the bound
     equals the bound of the repeated rows. Weights and repeated rows give the same result to the last digit,
