@@ -71,8 +71,8 @@ class BetaRecalibrated(Distribution):
     1e-300 keep full precision.
 
     Quantiles are searched on the scale of log odds, in about six passes over the n by k parameters. Mean,
-    standard deviation and CRPS integrate the cdf, in about 100 passes. If the tails of the base are heavier
-    than exponential, they integrate the quantile function instead, in about 2500 passes. An infinite
+    standard deviation and CRPS are integrals of the cdf, in about 100 passes. If the tails of the base are
+    heavier than exponential, these methods integrate the quantile function, in about 2500 passes. An infinite
     standard deviation is returned as a huge number.
 
     References
