@@ -125,8 +125,8 @@ def bootstrap_interval(
     n_resamples : int, default=1000
         Number of resamples.
     method : {"bca", "percentile", "basic"}, default="bca"
-        Bias-corrected and accelerated interval; quantiles of the resamples; or these quantiles mirrored at
-        the value.
+        "bca" is the bias-corrected and accelerated interval. "percentile" uses quantiles of the resamples.
+        "basic" uses these quantiles, mirrored at the value.
     random_state : int, RandomState or None, default=None
         Controls the resamples. Pass an int for reproducible output across calls.
 
