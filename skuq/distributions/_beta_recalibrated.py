@@ -248,7 +248,7 @@ def _read_tables(
     columns = max(table.shape[1] for table in tables)
     if any(table.shape[1] not in {1, columns} for table in tables):
         shapes = ", ".join(str(table.shape) for table in tables)
-        raise ValueError(f"`a`, `b` and `c` must have one column or equally many, got shapes {shapes}.")
+        raise ValueError(f"`a`, `b` and `c` must have one column or the same number, got shapes {shapes}.")
     check_positive(tables[0], "a")
     check_positive(tables[1], "b")
     wide = [np.array(np.broadcast_to(table, (len(base), columns)), order="F") for table in tables]

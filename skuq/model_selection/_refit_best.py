@@ -132,7 +132,7 @@ class RefitBest:
     def _warn(self, least: float) -> None:
         limits = ", ".join(map(str, self.constraints))
         warn_user(
-            f"no candidate satisfies {limits}; the one with the smallest relative violation, {least:.3g}, is "
+            f"no candidate satisfies {limits}; the candidate with the smallest relative violation, {least:.3g}, is "
             "chosen.",
             ConstraintWarning,
         )

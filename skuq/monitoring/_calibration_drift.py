@@ -131,7 +131,7 @@ def _check_periods(periods: Mapping[Any, MetricAccumulator]) -> float:
     if not isinstance(periods, Mapping):
         raise TypeError(
             f"`periods` must be a mapping of labels to accumulators, got {type(periods).__name__}. Pass a "
-            "dictionary in the order of time."
+            "dictionary in chronological order."
         )
     if not periods:
         raise ValueError("`periods` must hold at least one period, got none.")
