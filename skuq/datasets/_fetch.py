@@ -68,7 +68,7 @@ def fetch_uci(
         - ``units``: unit of each column, "" for none.
         - ``categories``: categories of each categorical feature.
         - ``verified``: whether the values were compared with the published table. If False, only the shape
-        and the names of the columns were compared, as for "superconductivity".
+          and the names of the columns were compared, as for "superconductivity".
         - ``license``, ``source``, ``DESCR``: license, address and description.
     (data, target) : tuple if ``return_X_y`` is true
         Features and target.

@@ -13,7 +13,7 @@ from scipy.spatial.distance import squareform
 
 from skuq._typing import IntArray
 from skuq.displays._display import AxesMixin
-from skuq.displays._drawing import GREY, INK, Style, check_matplotlib, merge_style
+from skuq.displays._drawing import GRAY, INK, Style, check_matplotlib, merge_style
 from skuq.evaluation import MetricAgreement, metric_agreement
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class MetricAgreementDisplay(AxesMixin):
         default = {"ha": "center", "va": "center", "fontsize": "small"}
         merged = merge_style("text.Text", default, style, "text_kwargs")
         for (row, column), value in np.ndenumerate(tau):
-            weak = INK if certain[row, column] else GREY
+            weak = INK if certain[row, column] else GRAY
             cell = {
                 "color": "white" if abs(value) >= DARK else weak,
                 "fontweight": "bold" if certain[row, column] else "normal",

@@ -92,8 +92,8 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     See Also
     --------
     skuq.metrics.uncertainty_characteristics_curve : The plotted numbers, with the source.
-    skuq.metrics.auucc_loss : The area under the curve. CalibrationCurveDisplay : Whether the bands have the
-    right size.
+    skuq.metrics.auucc_loss : The area under the curve.
+    CalibrationCurveDisplay : Whether the bands have the right size.
 
     Examples
     --------

@@ -335,8 +335,8 @@ def coverage_width_loss(
     .. math:: \mathrm{CWC} = \mathrm{NMPIW}
         \bigl(1 + 1\{\mathrm{PICP} < c\} e^{-\eta (\mathrm{PICP} - c)}\bigr)
 
-    with the nominal coverage c. The score of MAPIE is :math:`(1 - \mathrm{NMPIW}) e^{-\eta (\mathrm{PICP} -
-    c)^2}`.
+    with the nominal coverage c. The score of MAPIE is
+    :math:`(1 - \mathrm{NMPIW}) e^{-\eta (\mathrm{PICP} - c)^2}`.
 
     References
     ----------

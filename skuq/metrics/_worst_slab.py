@@ -215,8 +215,8 @@ def worst_slab_coverage(
 
     See Also
     --------
-    conditional_coverage_error : Less noisy coverage error over all of X, from a classifier, for regions of
-    any shape. conditional_coverage : Coverage in given groups or bins.
+    conditional_coverage_error : Coverage error by a classifier; less noisy, and for any region of X.
+    conditional_coverage : Coverage in given groups or bins.
 
     Notes
     -----

@@ -360,8 +360,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         least = search.violation(winner.summary)
         if least > 0:
             warn_user(
-                f"no complete candidate satisfies {', '.join(map(str, constraints))}; the one with the "
-                f"smallest relative violation, {least:.3g}, is chosen.",
+                f"no complete candidate satisfies {', '.join(map(str, constraints))}; the candidate with "
+                f"the smallest relative violation, {least:.3g}, is chosen.",
                 ConstraintWarning,
             )
         self.best_estimator_ = winner.fit(search.evaluator)

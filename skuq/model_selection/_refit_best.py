@@ -132,8 +132,8 @@ class RefitBest:
     def _warn(self, least: float) -> None:
         limits = ", ".join(map(str, self.constraints))
         warn_user(
-            f"no candidate satisfies {limits}; the candidate with the smallest relative violation, {least:.3g}, is "
-            "chosen.",
+            f"no candidate satisfies {limits}; the candidate with the smallest relative violation, "
+            f"{least:.3g}, is chosen.",
             ConstraintWarning,
         )
 

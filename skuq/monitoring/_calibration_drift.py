@@ -19,8 +19,7 @@ METRICS, CURVES = ("crps", "mpiw"), ("calibration", "reliability")
 
 
 def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: float = 0.01) -> pd.DataFrame:
-    r"""Return the calibration of a model in each period, and flag periods in which the model is not
-    calibrated.
+    r"""Return the calibration of a model in each period, and flag periods with poor calibration.
 
     The rows of each hour, day or month are accumulated separately. The table has coverage, width, score and
     uniformity of the PIT of each period. The probability that a calibrated model has any flag in the table is

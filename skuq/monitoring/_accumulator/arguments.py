@@ -74,7 +74,7 @@ def _chosen(metrics: Sequence[str | MetricFunction]) -> list[MetricSpec]:
 def plans_of_metrics(
     metrics: Sequence[str | MetricFunction], arguments: Mapping[str, Any]
 ) -> tuple[dict[str, MetricSpec], dict[str, dict[str, Any]], dict[str, Plan]]:
-    """Return records, options and plans of the metrics, by default of all mergeable metrics without required options."""
+    """Return records, options and plans; by default of all mergeable metrics without required options."""
     given = {
         require_spec(name).abbreviation: check_mapping(each, "options")
         for name, each in check_mapping(arguments["options"], "options").items()
