@@ -64,7 +64,8 @@ class CoverageMonitor:
     is a supermartingale under the null hypothesis that each row has a conditional probability of a miss of at
     most p. Possible changes are 256 rows apart. The e-value is the mean of these ratios, with weight
     :math:`1 / (j (j + 1))` for the j-th change [1]_. The e-value is also a supermartingale. By Ville's
-    inequality, the probability that the e-value ever exceeds 1 / a is at most a. The two-sided e-value is the mean of both
+    inequality, the probability that the e-value ever exceeds 1 / a is at most a. The two-sided e-value is the
+    mean of both
     one-sided e-values. The test detects a coverage of 85 % instead of 90 % after a median of about 600 rows
     if the coverage is low from the start. If the low coverage follows 10 000 rows with nominal coverage, the
     test detects it after about 1300 rows. The time of an update is proportional to its rows, and to the
